@@ -1,0 +1,30 @@
+"""The microkernel of slotreeve: all that a plugin author may import.
+
+``from slotreeve import Offer, Options, Context, Plan, hookimpl`` is enough for most plugins; the domain model is in
+:mod:`slotreeve.model`, the ports in :mod:`slotreeve.ports`, the errors in :mod:`slotreeve.errors`.
+"""
+
+from slotreeve.hookspecs import hookimpl
+from slotreeve.model.nodes import Server
+from slotreeve.model.slots import Limits, Move, Slot, SlotFacts, SlotTable
+from slotreeve.offers import API_VERSION, Offer, Options, Port
+from slotreeve.ports import Context, Plan
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "API_VERSION",
+    "Context",
+    "Limits",
+    "Move",
+    "Offer",
+    "Options",
+    "Plan",
+    "Port",
+    "Server",
+    "Slot",
+    "SlotFacts",
+    "SlotTable",
+    "__version__",
+    "hookimpl",
+]

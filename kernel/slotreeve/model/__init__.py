@@ -1,0 +1,1 @@
+"""The domain model: values, their order, their rules. No I/O, no clock."""

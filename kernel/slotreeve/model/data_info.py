@@ -1,0 +1,65 @@
+"""What a service is called (original: ``DataInfo``)."""
+
+from __future__ import annotations
+
+import msgspec
+
+from slotreeve.errors import ModelError
+
+DELIMITER = "#@#"
+DEFAULT_GROUP = "DEFAULT_GROUP"
+DEFAULT_INSTANCE = "DEFAULT_INSTANCE_ID"
+MAX_LENGTH = 2048
+
+
+class DataInfo(msgspec.Struct, frozen=True, order=True):
+    """The three parts of a service's identity; their joined text, ``id``, is what is sharded over slots.
+
+    Attributes:
+        data_id: the service, e.g. ``com.example.Greeter``.
+        instance_id: the tenant or environment, ``DEFAULT_INSTANCE_ID`` unless told.
+        group: ``DEFAULT_GROUP`` unless told.
+
+    Raises:
+        ModelError: a part is blank, holds the delimiter ``#@#``, or the whole exceeds 2,048 characters.
+    """
+
+    data_id: str
+    instance_id: str = DEFAULT_INSTANCE
+    group: str = DEFAULT_GROUP
+
+    def __post_init__(self) -> None:
+        """Check the parts."""
+        for name, part in (
+            ("data id", self.data_id),
+            ("instance id", self.instance_id),
+            ("group", self.group),
+        ):
+            if not part or part.isspace():
+                raise ModelError(f"the {name} of {self.id!r} is blank; each of the three parts needs text")
+            if DELIMITER in part:
+                raise ModelError(f"the {name} {part!r} holds the delimiter {DELIMITER!r}")
+        if len(self.id) > MAX_LENGTH:
+            raise ModelError(f"{self.id[:40]!r}... has {len(self.id)} characters; {MAX_LENGTH} is the limit")
+
+    @property
+    def id(self) -> str:
+        """``data_id#@#instance_id#@#group``: the data info id."""
+        return f"{self.data_id}{DELIMITER}{self.instance_id}{DELIMITER}{self.group}"
+
+    @classmethod
+    def parse(cls, text: str) -> DataInfo:
+        """Read a data info id, or a bare data id (which gets the default instance and group).
+
+        Raises:
+            ModelError: neither one nor three parts, or a part is blank.
+        """
+        parts = text.split(DELIMITER)
+        if len(parts) == 1:
+            return cls(text)
+        if len(parts) != 3:
+            raise ModelError(
+                f"{text!r} has {len(parts)} parts; a data info id is a data id, "
+                f"or data id, instance id and group joined by {DELIMITER!r}"
+            )
+        return cls(*parts)

@@ -1,0 +1,61 @@
+"""Versions and digests of all that is published for one service (original: ``Datum``, ``DatumVersionUtil``).
+
+Departure from the original: a version is (slot leader epoch, counter), packed in one integer, so that it rises
+across every change of a slot's leader by construction and no clock takes part (invariant I11).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from hashlib import blake2b
+
+from slotreeve.model.publisher import Publisher
+
+COUNTER_BITS = 32
+NO_VERSION = 0
+_COUNTER_MASK = (1 << COUNTER_BITS) - 1
+_DIGEST_MASK = (1 << 64) - 1
+
+
+def first_version(leader_epoch: int) -> int:
+    """The lowest datum version under a slot leader epoch; greater than every version of an earlier epoch."""
+    return leader_epoch << COUNTER_BITS
+
+
+def leader_epoch_of(version: int) -> int:
+    """The slot leader epoch a datum version was made under."""
+    return version >> COUNTER_BITS
+
+
+def next_version(current: int, leader_epoch: int) -> int:
+    """The version after ``current`` under ``leader_epoch``."""
+    return max(current, first_version(leader_epoch)) + 1
+
+
+def describe_version(version: int) -> str:
+    """``epoch.counter``, for people."""
+    return f"{version >> COUNTER_BITS}.{version & _COUNTER_MASK}"
+
+
+def record_hash(publisher: Publisher) -> int:
+    """64 bits that stand for one record at one place in its order; what digests add up."""
+    text = f"{publisher.register_id}\0{publisher.version}\0{publisher.incarnation}"
+    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little")
+
+
+def digest_of(publishers: Iterable[Publisher]) -> int:
+    """Digest of a set of records: the 64-bit sum of their hashes, so that order does not matter.
+
+    Two holders of one datum have equal digests exactly when (but for chance, 2^-64) they hold the same records at
+    the same versions. Adding and taking away one record is one addition: see :func:`with_record`.
+    """
+    return sum(map(record_hash, publishers)) & _DIGEST_MASK
+
+
+def with_record(digest: int, old: Publisher | None, new: Publisher | None) -> int:
+    """``digest`` after ``old`` left the set (None: nothing left) and ``new`` came in (None: nothing came)."""
+    if old is not None:
+        digest -= record_hash(old)
+    if new is not None:
+        digest += record_hash(new)
+    return digest & _DIGEST_MASK

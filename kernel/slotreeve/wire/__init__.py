@@ -1,0 +1,1 @@
+"""What travels between processes: every message there is, and how it becomes bytes."""
