@@ -1,0 +1,1 @@
+"""The ``slotreeve`` command: one file a command."""

@@ -1,0 +1,34 @@
+"""The client SDK: publish, subscribe, look up. One core without I/O, an asyncio face and a thread face.
+
+::
+
+    async with slotreeve_client.connect("127.0.0.1:7730") as client:
+        publication = client.publish("com.example.Greeter", b"10.0.0.1:8080")
+        await publication.acknowledged()
+        subscription = client.subscribe("com.example.Greeter", lambda s: print(s.instances))
+
+    with slotreeve_client.connect_blocking("127.0.0.1:7730") as client:
+        client.publish("com.example.Greeter", b"10.0.0.1:8080").acknowledged(timeout_seconds=5)
+"""
+
+from slotreeve.wire.messages import Scope
+
+from slotreeve_client.client import Client, connect
+from slotreeve_client.core import ClientState
+from slotreeve_client.options import ClientOptions
+from slotreeve_client.publication import Publication
+from slotreeve_client.subscription import Instance, Subscription
+from slotreeve_client.threads import BlockingClient, connect_blocking
+
+__all__ = [
+    "BlockingClient",
+    "Client",
+    "ClientOptions",
+    "ClientState",
+    "Instance",
+    "Publication",
+    "Scope",
+    "Subscription",
+    "connect",
+    "connect_blocking",
+]

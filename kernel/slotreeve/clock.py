@@ -28,6 +28,9 @@ class Clock(Protocol):
     def call_later(self, seconds: float, action: Callable[[], None]) -> Timer:
         """Run ``action`` on the event loop after ``seconds``."""
 
+    def call_soon(self, action: Callable[[], None]) -> None:
+        """Run ``action`` when the present turn of the event loop has ended."""
+
     async def sleep(self, seconds: float) -> None:
         """Suspend the calling task for ``seconds``."""
 
@@ -49,6 +52,10 @@ class LoopClock:
     def call_later(self, seconds: float, action: Callable[[], None]) -> Timer:
         """Run ``action`` on the loop after ``seconds``."""
         return self._loop.call_later(seconds, action)
+
+    def call_soon(self, action: Callable[[], None]) -> None:
+        """Run ``action`` when the present turn of the loop has ended."""
+        self._loop.call_soon(action)
 
     async def sleep(self, seconds: float) -> None:
         """Suspend the calling task for ``seconds``."""

@@ -37,25 +37,37 @@ def describe_version(version: int) -> str:
     return f"{version >> COUNTER_BITS}.{version & _COUNTER_MASK}"
 
 
-def record_hash(publisher: Publisher) -> int:
-    """64 bits that stand for one record at one place in its order; what digests add up."""
-    text = f"{publisher.register_id}\0{publisher.version}\0{publisher.incarnation}"
-    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little")
+def sync_digest(publishers: Iterable[Publisher]) -> int:
+    """Digest of who holds which registration at which place in its order: what repair compares.
 
-
-def digest_of(publishers: Iterable[Publisher]) -> int:
-    """Digest of a set of records: the 64-bit sum of their hashes, so that order does not matter.
-
-    Two holders of one datum have equal digests exactly when (but for chance, 2^-64) they hold the same records at
-    the same versions. Adding and taking away one record is one addition: see :func:`with_record`.
+    The 64-bit sum of one hash a record, so that order does not matter. Two holders have equal digests exactly when
+    (but for chance, 2^-64) they hold the same records at the same (version, incarnation).
     """
-    return sum(map(record_hash, publishers)) & _DIGEST_MASK
+    total = 0
+    for p in publishers:
+        text = f"{p.register_id}\0{p.version}\0{p.incarnation}"
+        total += int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little")
+    return total & _DIGEST_MASK
 
 
-def with_record(digest: int, old: Publisher | None, new: Publisher | None) -> int:
-    """``digest`` after ``old`` left the set (None: nothing left) and ``new`` came in (None: nothing came)."""
+def content_hash(publisher: Publisher) -> int:
+    """64 bits that stand for what a subscriber sees of one record; what content digests add up."""
+    hasher = blake2b(f"{publisher.register_id}\0{publisher.zone}".encode(), digest_size=8)
+    for box in publisher.data or ():
+        hasher.update(len(box).to_bytes(4, "little"))
+        hasher.update(box)
+    return int.from_bytes(hasher.digest(), "little")
+
+
+def content_digest(publishers: Iterable[Publisher]) -> int:
+    """Digest of what a subscriber sees of a set of records: order, versions and incarnations do not matter."""
+    return sum(map(content_hash, publishers)) & _DIGEST_MASK
+
+
+def with_change(digest: int, old: Publisher | None, new: Publisher | None) -> int:
+    """A content digest after ``old`` left the set (None: nothing left) and ``new`` came in (None: nothing came)."""
     if old is not None:
-        digest -= record_hash(old)
+        digest -= content_hash(old)
     if new is not None:
-        digest += record_hash(new)
+        digest += content_hash(new)
     return digest & _DIGEST_MASK

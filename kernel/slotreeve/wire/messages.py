@@ -116,7 +116,7 @@ class Push(msgspec.Struct, array_like=True, frozen=True, tag=25):
     """Session to client: what is published for one service now.
 
     ``from_version`` 0: ``changed`` is all there is. Otherwise ``changed`` and ``removed`` (register ids) lead from
-    that version to ``version``. ``digest`` is that of the whole result (:func:`slotreeve.model.datum.digest_of`).
+    that version to ``version``. ``digest`` is the whole result's (:func:`slotreeve.model.datum.content_digest`).
     """
 
     data_info_id: str
@@ -147,7 +147,6 @@ class Datum(msgspec.Struct, array_like=True, frozen=True, tag=28):
 
     data_info_id: str
     version: int
-    digest: int
     publishers: list[Publisher]
 
 
@@ -193,13 +192,18 @@ class SlotAnswer(msgspec.Struct, array_like=True, frozen=True):
 
 
 class SlotWrite(msgspec.Struct, array_like=True, frozen=True):
-    """Records for one slot. ``gone`` are tombstones of publishers whose client left: each removes its record only
-    if that is no newer and still belongs to the sending session."""
+    """What to store in one slot, in this order.
+
+    ``records``: records and tombstones, each replacing only an older one. ``gone``: tombstones of publishers whose
+    client left; each removes its record only if that is no newer and still belongs to the same session process.
+    ``purged`` (leader to follower only): (data info id, register id) of records to remove without a trace.
+    """
 
     slot: int
     leader_epoch: int
     records: list[Publisher]
     gone: list[Publisher]
+    purged: list[tuple[str, str]]
 
 
 class Write(msgspec.Struct, array_like=True, frozen=True, tag=40):
@@ -264,8 +268,8 @@ class Fetch(msgspec.Struct, array_like=True, frozen=True, tag=44):
 
 
 class SlotDigests(msgspec.Struct, array_like=True, frozen=True):
-    """Digest of the live records by data info id that the sender holds (of the receiver's, where the receiver is
-    a session)."""
+    """Sync digest (:func:`slotreeve.model.datum.sync_digest`) of the live records by data info id that the sender
+    holds (of the receiver's own, where the receiver is a session)."""
 
     slot: int
     leader_epoch: int
@@ -303,18 +307,10 @@ class Compared(msgspec.Struct, array_like=True, frozen=True, tag=47):
     differences: list[SlotDifference]
 
 
-class SlotRecords(msgspec.Struct, array_like=True, frozen=True):
-    """Records (tombstones too) that the leader stored, in its order."""
-
-    slot: int
-    leader_epoch: int
-    records: list[Publisher]
-
-
 class Replicate(msgspec.Struct, array_like=True, frozen=True, tag=48):
     """Data leader to follower: the stream that Follow asked for."""
 
-    batches: list[SlotRecords]
+    batches: list[SlotWrite]
 
 
 # --- meta <-> everybody ------------------------------------------------------------------------------------------

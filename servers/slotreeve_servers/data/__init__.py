@@ -1,0 +1,1 @@
+"""The data server: leads and follows slots, tells sessions what changed."""

@@ -1,0 +1,1 @@
+"""The meta server: its elected leader keeps leases and the slot table."""

@@ -1,0 +1,73 @@
+"""What several commands share: their options, reading the configuration, running a coroutine."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Coroutine
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+import typer
+
+if TYPE_CHECKING:
+    from slotreeve.settings import Configuration
+
+T = TypeVar("T")
+DEFAULT_SESSION = "127.0.0.1:7730"
+DEFAULT_META = "127.0.0.1:7710"
+
+
+class Output(StrEnum):
+    """How results are printed."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
+OutputOption = Annotated[Output, typer.Option("--output", "-o", help="table for people, json for programs.")]
+SessionOption = Annotated[
+    list[str],
+    typer.Option("--session", "-s", envvar="SLOTREEVE_SESSION", help="Session server host:port; repeatable."),
+]
+MetaOption = Annotated[
+    list[str], typer.Option("--meta", "-m", envvar="SLOTREEVE_META", help="Meta server host:port; repeatable.")
+]
+ClusterOption = Annotated[str, typer.Option("--cluster", envvar="SLOTREEVE_CLUSTER", help="Name of the cluster.")]
+ConfigOption = Annotated[
+    Path | None, typer.Option("--config", "-c", envvar="SLOTREEVE_CONFIG", help="Configuration file (TOML).")
+]
+SetOption = Annotated[
+    list[str], typer.Option("--set", help="One setting, e.g. meta.lease_seconds=3; stronger than file and environment.")
+]
+
+
+def read_configuration(file: Path | None, settings: list[str], **more: object) -> Configuration:
+    """Merge file, environment and flags. Raises ConfigError; a ``--set`` without ``=`` is wrong usage."""
+    from slotreeve.settings import load_configuration, read_value
+
+    flags: dict[str, object] = {}
+    for setting in settings:
+        key, equals, value = setting.partition("=")
+        if not equals:
+            raise typer.BadParameter(f"--set {setting}: expected key=value, e.g. --set meta.lease_seconds=3")
+        flags[key] = read_value(value)
+    flags.update({key.replace("__", "."): value for key, value in more.items() if value is not None})
+    return load_configuration(file, os.environ, flags)
+
+
+def run_async(coroutine: Coroutine[object, object, T]) -> T:
+    """Run to the end, on uvloop where it is installed."""
+    try:
+        from uvloop import new_event_loop
+    except ImportError:
+        from asyncio import new_event_loop
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        return runner.run(coroutine)
+
+
+def is_terminal() -> bool:
+    """True where a person reads standard error."""
+    return sys.stderr.isatty()

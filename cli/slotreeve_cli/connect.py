@@ -1,0 +1,27 @@
+"""Connections of commands: a client, or a bare transport for questions to meta servers."""
+
+from __future__ import annotations
+
+import random
+import secrets
+
+from slotreeve.catalogue import Catalogue
+from slotreeve.clock import LoopClock
+from slotreeve.offers import Port
+from slotreeve.ports import Context, Transport
+from slotreeve_client import Client, ClientOptions, connect
+
+
+def open_client(sessions: list[str], cluster: str, **options: object) -> Client:
+    """A client of these session servers. Raises ClientError, PluginError."""
+    return connect(*sessions, options=ClientOptions.model_validate({"cluster": cluster, **options}))
+
+
+def open_transport(name: str = "zmq") -> Transport:
+    """A transport for a tool. Raises PluginError."""
+    catalogue = Catalogue.load()
+    entry = catalogue.find(Port.TRANSPORT, name)
+    context = Context("", 0, LoopClock(), random.Random(secrets.randbits(64)))
+    built = catalogue.build(entry, catalogue.options(entry, {}), context)
+    assert isinstance(built, Transport)
+    return built

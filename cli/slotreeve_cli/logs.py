@@ -1,0 +1,35 @@
+"""Logging of server processes: one line an event on standard error, key=value for people, JSON for machines."""
+
+from __future__ import annotations
+
+import logging
+import sys
+
+from slotreeve.settings import LogSettings
+
+
+def configure_logging(rules: LogSettings, node: str) -> None:
+    """Send everything logged by this process through one formatter; ``node`` stands on every line."""
+    import structlog
+    from structlog.typing import EventDict, WrappedLogger
+
+    def add_node(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
+        event.setdefault("node", node)
+        return event
+
+    as_json = rules.format == "json" or (rules.format == "auto" and not sys.stderr.isatty())
+    renderer = structlog.processors.JSONRenderer() if as_json else structlog.dev.ConsoleRenderer(pad_event_to=0)
+    before = [
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.ExtraAdder(),
+        structlog.processors.TimeStamper(fmt="iso", utc=True, key="ts"),
+        add_node,
+    ]
+    after = [structlog.stdlib.ProcessorFormatter.remove_processors_meta]
+    if as_json:
+        after.append(structlog.processors.format_exc_info)
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(structlog.stdlib.ProcessorFormatter(foreign_pre_chain=before, processors=[*after, renderer]))
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(rules.level.upper())

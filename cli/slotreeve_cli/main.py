@@ -1,0 +1,61 @@
+"""The command line. Every command's own imports stand inside it, so that ``--version`` and ``--help`` are quick."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from slotreeve_cli import bench, cluster, config, demo, dev, lookups, plan, plugins, provide, run, status
+
+EXIT_CODES = """Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 3 not found, 4 unreachable,
+5 refused, 6 timed out, 130 interrupted."""
+
+app = typer.Typer(
+    name="slotreeve",
+    help="A service registry: providers publish, consumers are told within milliseconds.",
+    epilog=EXIT_CODES,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for module in (dev, cluster, run, provide, lookups, status, plan, config, plugins, demo, bench):
+    module.add_to(app)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from slotreeve import __version__
+
+        typer.echo(f"slotreeve {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """A service registry: providers publish, consumers are told within milliseconds."""
+
+
+def main() -> None:
+    """Entry point: every slotreeve error becomes one line on standard error and its exit code."""
+    from slotreeve.errors import SlotreeveError
+
+    try:
+        app()
+    except SlotreeveError as error:
+        typer.echo(f"slotreeve: error {error.code}: {error}", err=True)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,41 @@
+"""Results as tables for people or JSON for programs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from slotreeve_cli.common import Output
+
+
+def print_json(value: object) -> None:
+    """One JSON value on standard output."""
+    print(json.dumps(value, ensure_ascii=False, default=str))
+
+
+def print_rows(rows: Sequence[dict[str, object]], output: Output, title: str = "", empty: str = "nothing") -> None:
+    """A list of equal-shaped rows. As JSON: a list of objects."""
+    if output is Output.JSON:
+        print_json(list(rows))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(highlight=False)
+    if not rows:
+        console.print(empty)
+        return
+    table = Table(title=title or None, title_justify="left", header_style="bold", box=None, pad_edge=False)
+    for column, value in rows[0].items():
+        table.add_column(column, justify="right" if isinstance(value, int | float) else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(_text(value) for value in row.values()))
+    console.print(table)
+
+
+def _text(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.3g}" if value < 100 else f"{value:,.0f}"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(str, value))
+    return "-" if value is None else str(value)

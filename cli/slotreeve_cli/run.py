@@ -1,0 +1,111 @@
+"""``slotreeve meta|data|session run``: one server process."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import secrets
+import signal
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from slotreeve_cli.common import ConfigOption, SetOption, read_configuration, run_async
+
+if TYPE_CHECKING:
+    from slotreeve.model.nodes import Role
+    from slotreeve.settings import Configuration
+
+NameOption = Annotated[str | None, typer.Option("--name", help="Name of this server (node.name).")]
+UntilEofOption = Annotated[bool, typer.Option("--until-eof", help="Also stop when standard input ends.")]
+PortOffsetOption = Annotated[int | None, typer.Option("--port-offset", help="Added to the role's default port.")]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the commands ``meta run``, ``data run`` and ``session run``."""
+    for role, does in (
+        ("meta", "takes part in the election; the leader keeps the slot table"),
+        ("data", "holds slots"),
+        ("session", "holds clients"),
+    ):
+        group = typer.Typer(help=f"The {role} server: {does}.", no_args_is_help=True)
+        group.command(
+            "run",
+            help=f"Run one {role} server until SIGTERM or SIGINT; a second signal ends it at once.",
+            epilog=f"Examples: slotreeve {role} run -c cluster.toml --name {role}-1  |  "
+            f"slotreeve {role} run --set node.zone=east",
+        )(_command(role))
+        app.add_typer(group, name=role)
+
+
+def _command(role_name: str):  # type: ignore[no-untyped-def]  # typer reads the signature of what is returned
+    def run(
+        config: ConfigOption = None,
+        name: NameOption = None,
+        port_offset: UntilEofOption = Annotated[bool, typer.Option("--until-eof", help="Also stop when standard input ends.")]
+PortOffsetOption = None,
+        until_eof: UntilEofOption = False,
+        settings: SetOption = [],  # noqa: B006 - typer copies it
+    ) -> None:
+        from slotreeve.model.nodes import Role
+
+        configuration = read_configuration(config, settings, node__name=name, node__port_offset=port_offset)
+        run_async(run_server(configuration, Role(role_name), until_eof))
+
+    return run
+
+
+async def run_server(configuration: Configuration, role: Role, until_eof: bool = False) -> None:
+    """Start one server, tell on standard output where it listens, run until a signal (or the end of standard input,
+    so that servers started by a program do not outlive it).
+
+    Raises:
+        ConfigError, PluginError, AddressInUse, StorageError, ElectionError: it cannot start.
+    """
+    from slotreeve.catalogue import Catalogue
+    from slotreeve.clock import LoopClock
+    from slotreeve.storage import DirectoryStorage
+    from slotreeve_cli.logs import configure_logging
+    from slotreeve_servers.launch import Launcher
+
+    rng = random.Random(secrets.randbits(64))
+    launcher = Launcher(configuration, Catalogue.load(), LoopClock(), rng)
+    environment = launcher.environment(role)
+    configure_logging(configuration.settings.log, environment.node.name)
+    server = launcher.server(environment, DirectoryStorage.open)
+    stopping = asyncio.Event()
+    _on_signals(stopping)
+    if until_eof:
+        _on_end_of_input(stopping)
+    try:
+        await server.start()
+        typer.echo(f"{role} {environment.node.name} listens at {server.address} (process {os.getpid()})")
+        await stopping.wait()
+    finally:
+        await server.stop()
+        await environment.transport.close()
+
+
+def _on_signals(stopping: asyncio.Event) -> None:
+    loop = asyncio.get_running_loop()
+
+    def first() -> None:
+        stopping.set()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(number)
+            signal.signal(number, signal.SIG_DFL)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, first)
+
+
+def _on_end_of_input(stopping: asyncio.Event) -> None:
+    loop = asyncio.get_running_loop()
+
+    def readable() -> None:
+        if not os.read(0, 4096):
+            loop.remove_reader(0)
+            stopping.set()
+
+    loop.add_reader(0, readable)

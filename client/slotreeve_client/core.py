@@ -1,0 +1,245 @@
+"""The client without I/O: what is registered, what is on its way, what to send when.
+
+(Original: ``DefaultRegistryClient``, ``AbstractInternalRegister``.) The shell tells it of connections and messages,
+and sends what :meth:`ClientCore.outgoing` returns.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from enum import StrEnum
+from itertools import islice
+
+from slotreeve.errors import Backpressure, ClientClosed, RegistrationError
+from slotreeve.model.data_info import DataInfo
+from slotreeve.model.publisher import Publisher
+from slotreeve.wire.messages import (
+    Message,
+    Publish,
+    Published,
+    Push,
+    Pushed,
+    Rejected,
+    Scope,
+    Sessions,
+    Subscribe,
+    Unsubscribe,
+    Want,
+)
+
+from slotreeve_client.options import ClientOptions
+from slotreeve_client.publication import Publication, boxes
+from slotreeve_client.subscription import Subscription, Watched
+
+log = logging.getLogger("slotreeve.client")
+
+WANTS_PER_MESSAGE = 1_000
+KNOWN_IDS = 100_000
+
+
+class ClientState(StrEnum):
+    """Whether the client can reach the registry; while it cannot, what it knows stays readable and may be stale."""
+
+    CONNECTING = "connecting"
+    CONNECTED = "connected"
+    CLOSED = "closed"
+
+
+class ClientCore:
+    """All registrations and subscriptions of one client.
+
+    Invariant: a publication whose present version is not acknowledged is in the outbox or in flight; on a new
+    connection every live one goes out again, same versions, next incarnation (I10).
+    """
+
+    def __init__(self, client_id: str, options: ClientOptions, wake: Callable[[], None]) -> None:
+        self._client_id, self._options, self._wake = client_id, options, wake
+        self._ids: dict[str, str] = {}
+        self._publications: dict[str, Publication] = {}
+        self._outbox: dict[str, Publication] = {}
+        self._in_flight: dict[int, tuple[Publication, int]] = {}
+        self._watched: dict[tuple[str, Scope], Watched] = {}
+        self._messages: list[Message] = []
+        self._next_registration = 0
+        self._next_sequence = 0
+        self._session: str | None = None
+        self.incarnation = 0
+        self.sessions: list[str] = []
+        self.closed = False
+
+    # --- what the user asks for ----------------------------------------------------------------------------------
+
+    def publish(self, service: str, data: tuple[bytes | str, ...], zone: str | None) -> Publication:
+        """Register a provider. Raises ModelError (no such name possible), ClientClosed."""
+        self._check_open()
+        self._next_registration += 1
+        publication = Publication(
+            f"{self._client_id}-{self._next_registration}",
+            self.data_info_id(service),
+            self._options.zone if zone is None else zone,
+            boxes(data),
+            self._publication_changed,
+        )
+        self._publications[publication.register_id] = publication
+        self._publication_changed(publication)
+        return publication
+
+    def _publication_changed(self, publication: Publication) -> None:
+        self._check_open()
+        if not self._outbox:
+            self._wake()
+        self._outbox[publication.register_id] = publication
+
+    def subscribe(self, service: str, on_change: Callable[[Subscription], None] | None, scope: Scope) -> Subscription:
+        """Watch a service; one that is watched already calls back at once. Raises ModelError, ClientClosed."""
+        self._check_open()
+        data_info_id = self.data_info_id(service)
+        watched = self._watched.get((data_info_id, scope))
+        if watched is None:
+            watched = self._watched[data_info_id, scope] = Watched(data_info_id, scope)
+            if self._session is not None:
+                self._send(Subscribe([Want(data_info_id, scope)]))
+        subscription = Subscription(watched, on_change, self._unsubscribe)
+        watched.subscriptions.append(subscription)
+        if subscription.is_ready:
+            subscription.update()
+        return subscription
+
+    def _unsubscribe(self, subscription: Subscription) -> None:
+        key = (subscription.data_info_id, subscription.scope)
+        watched = self._watched.get(key)
+        if watched is None:
+            return
+        watched.subscriptions.remove(subscription)
+        if not watched.subscriptions:
+            del self._watched[key]
+            if self._session is not None:
+                self._send(Unsubscribe(*key))
+
+    def data_info_id(self, service: str) -> str:
+        """The whole data info id of what a user may write short. Raises ModelError."""
+        known = self._ids.get(service)
+        if known is None:
+            if len(self._ids) >= KNOWN_IDS:
+                self._ids.clear()
+            known = self._ids[service] = DataInfo.parse(service).id
+        return known
+
+    @property
+    def unacknowledged(self) -> int:
+        """Records not yet known to be stored."""
+        return len(self._outbox) + len(self._in_flight)
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise ClientClosed("the client was closed")
+
+    # --- what the shell tells ------------------------------------------------------------------------------------
+
+    def connected(self, session_process_id: str) -> None:
+        """A session server was reached: replay everything."""
+        self.incarnation += 1
+        self._session = session_process_id
+        self._in_flight.clear()
+        self._outbox = {
+            key: publication
+            for key, publication in self._publications.items()
+            if publication.data is not None or not publication.is_acknowledged
+        }
+        self._messages = []
+        wants = [Want(w.data_info_id, w.scope, w.version, w.digest) for w in self._watched.values()]
+        for start in range(0, len(wants), WANTS_PER_MESSAGE):
+            self._messages.append(Subscribe(wants[start : start + WANTS_PER_MESSAGE]))
+        self._wake()
+
+    def disconnected(self) -> None:
+        """The session server was lost."""
+        self._session = None
+
+    def received(self, message: Message) -> None:
+        """Something came from the session server."""
+        if isinstance(message, Push):
+            self._pushed(message)
+        elif isinstance(message, Published):
+            self._published(message.sequences)
+        elif isinstance(message, Rejected):
+            self._rejected(message)
+        elif isinstance(message, Sessions):
+            self.sessions = message.addresses
+        else:
+            log.warning("the session server sent a %s, which is nothing for clients", type(message).__name__)
+
+    def _published(self, sequences: list[int]) -> None:
+        in_flight = self._in_flight
+        for sequence in sequences:
+            entry = in_flight.pop(sequence, None)
+            if entry is None:
+                continue  # of an earlier connection
+            publication, version = entry
+            publication.settle(version)
+            if publication.data is None and version == publication.version:
+                self._publications.pop(publication.register_id, None)
+        if self._outbox:
+            self._wake()
+
+    def _rejected(self, message: Rejected) -> None:
+        entry = self._in_flight.pop(message.sequence, None)
+        if entry is None:
+            return
+        publication, _ = entry
+        if message.code == Backpressure.code:
+            self._outbox[publication.register_id] = publication
+            return  # goes out with the next acknowledgements or ping
+        self._publications.pop(publication.register_id, None)
+        publication.end(RegistrationError(f"{publication.data_info_id} was refused: {message.reason}"))
+
+    def _pushed(self, push: Push) -> None:
+        watched = self._watched.get((push.data_info_id, push.scope))
+        if watched is None:
+            return  # unsubscribed meanwhile
+        newer = watched.apply(push)
+        self._send(Pushed(push.data_info_id, push.scope, watched.version))
+        if newer:
+            for subscription in list(watched.subscriptions):
+                subscription.update()
+
+    def _send(self, message: Message) -> None:
+        self._messages.append(message)
+        self._wake()
+
+    def outgoing(self) -> list[Message]:
+        """Everything that can go out now, in order; empty while there is no connection."""
+        if self._session is None:
+            return []
+        messages, self._messages = self._messages, []
+        while self._outbox and len(self._in_flight) < self._options.window:
+            messages.append(self._batch(self._session))
+        return messages
+
+    def _batch(self, session: str) -> Publish:
+        outbox, in_flight, incarnation = self._outbox, self._in_flight, self.incarnation
+        first = sequence = self._next_sequence
+        records = []
+        for register_id in islice(outbox, self._options.batch):
+            p = outbox[register_id]
+            in_flight[sequence] = (p, p.version)
+            records.append(Publisher(register_id, p.data_info_id, p.version, incarnation, session, p.zone, p.data))
+            sequence += 1
+        if len(records) == len(outbox):
+            outbox.clear()
+        else:
+            for record in records:
+                del outbox[record.register_id]
+        self._next_sequence = sequence
+        return Publish(first, records)
+
+    def close(self) -> None:
+        """Nothing more is sent; who waits is told ClientClosed."""
+        self.closed = True
+        error = ClientClosed("the client was closed")
+        for publication in self._publications.values():
+            publication.end(error)
+        for watched in self._watched.values():
+            for subscription in watched.subscriptions:
+                subscription.close()

@@ -1,0 +1,238 @@
+"""Which plugins are installed, what they offer, and the one that the config picks.
+
+The loader is ours, not pluggy's: that one silently skips a second entry point of the same name and stops at the first
+distribution that does not import. A plugin that is broken and that nobody selected does not stop a start.
+"""
+
+from __future__ import annotations
+
+import difflib
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+import pluggy
+from pydantic import ValidationError
+
+from slotreeve import hookspecs
+from slotreeve.errors import PluginError, SlotreeveError
+from slotreeve.offers import API_VERSION, Offer, Options, Port
+from slotreeve.ports import Context
+
+ENTRY_POINT_GROUP = "slotreeve"
+log = logging.getLogger("slotreeve.catalogue")
+
+_OFFERING_HOOKS: dict[Port, str] = {
+    Port.ELECTION: "slotreeve_elections",
+    Port.SLOT_FUNCTION: "slotreeve_slot_functions",
+    Port.ASSIGNER: "slotreeve_assigners",
+    Port.BALANCER: "slotreeve_balancers",
+    Port.TRANSPORT: "slotreeve_transports",
+}
+
+
+@dataclass(frozen=True)
+class Listed:
+    """An offer and where it comes from (``distribution version``)."""
+
+    port: Port
+    offer: Offer
+    source: str
+
+
+@dataclass(frozen=True)
+class Broken:
+    """A plugin that is installed but cannot be used, and why."""
+
+    plugin: str
+    source: str
+    reason: str
+
+
+@dataclass
+class Catalogue:
+    """Everything installed. Make one with :meth:`load`; it is never made on import."""
+
+    manager: pluggy.PluginManager
+    listed: list[Listed] = field(default_factory=list)
+    broken: list[Broken] = field(default_factory=list)
+
+    @classmethod
+    def load(cls, found: Iterable[EntryPoint] | None = None) -> Catalogue:
+        """Import every distribution's entry points of the group ``slotreeve`` and collect their offers.
+
+        Raises:
+            PluginError: two offers of one port have the same name.
+        """
+        manager = pluggy.PluginManager(hookspecs.PROJECT)
+        manager.add_hookspecs(hookspecs)
+        catalogue = cls(manager)
+        points = entry_points(group=ENTRY_POINT_GROUP) if found is None else found
+        for point in sorted(points, key=lambda p: (_source(p), p.name, p.value)):
+            catalogue._import(point)
+        catalogue._refuse_duplicates()
+        return catalogue
+
+    def _import(self, point: EntryPoint) -> None:
+        source, name = _source(point), f"{_source(point)}:{point.name}"
+        try:
+            plugin = point.load()
+            self.manager.register(plugin, name=name)
+        except Exception as error:  # noqa: BLE001 - a third party's import may raise anything; it is reported
+            self.broken.append(Broken(point.name, source, f"does not import: {type(error).__name__}: {error}"))
+            return
+        try:
+            self.manager.check_pending()
+            offers = self._offers_of(name, source)
+        except Exception as error:  # noqa: BLE001 - as above
+            self.manager.unregister(name=name)
+            self.broken.append(Broken(point.name, source, _unknown_hook(error) or f"{type(error).__name__}: {error}"))
+            return
+        self.listed.extend(offers)
+
+    def _offers_of(self, plugin_name: str, source: str) -> list[Listed]:
+        collected: list[Listed] = []
+        for port, hook in _OFFERING_HOOKS.items():
+            for implementation in getattr(self.manager.hook, hook).get_hookimpls():
+                if implementation.plugin_name != plugin_name:
+                    continue
+                for offer in implementation.function():
+                    if not isinstance(offer, Offer):
+                        raise PluginError(f"{hook} returned {offer!r}, which is not an Offer")
+                    collected.append(Listed(port, offer, source))
+        return collected
+
+    def _refuse_duplicates(self) -> None:
+        seen: dict[tuple[Port, str], str] = {}
+        for entry in self.listed:
+            key = (entry.port, entry.offer.name)
+            if key in seen:
+                raise PluginError(
+                    f"two plugins offer the {entry.port} {entry.offer.name!r}: one from {seen[key]}, one from "
+                    f"{entry.source}; uninstall one of them"
+                )
+            seen[key] = entry.source
+
+    def names(self, port: Port) -> list[str]:
+        """Names of the usable offers of a port, sorted."""
+        return sorted(entry.offer.name for entry in self.listed if entry.port is port)
+
+    def find(self, port: Port, name: str, where: str = "") -> Listed:
+        """The offer called ``name``.
+
+        ``where`` says where the name was read (file and key), for the message.
+
+        Raises:
+            PluginError: no such offer, or its API version does not fit; names what there is and the nearest match.
+        """
+        place = f"{where}: " if where else ""
+        for entry in self.listed:
+            if entry.port is port and entry.offer.name == name:
+                major, minor = entry.offer.api_version
+                if major != API_VERSION[0] or minor > API_VERSION[1]:
+                    raise PluginError(
+                        f"{place}the {port} {name!r} from {entry.source} was written for plugin API {major}.{minor}; "
+                        f"this is {API_VERSION[0]}.{API_VERSION[1]}"
+                    )
+                return entry
+        available = self.names(port)
+        message = f"{place}there is no {port} {name!r}; available: {', '.join(available) or 'none'}"
+        if nearest := difflib.get_close_matches(name, available, n=1):
+            message += f"; did you mean {nearest[0]!r}?"
+        for broken in self.broken:
+            message += f"; plugin {broken.plugin!r} of {broken.source} is broken: {broken.reason}"
+        raise PluginError(message)
+
+    def options(
+        self, entry: Listed, table: Mapping[str, object], where: Callable[[str], str] = lambda key: key
+    ) -> Options:
+        """Validate a plugin's own table of settings. ``where`` tells where a key was set, for the message.
+
+        Raises:
+            PluginError: a key is unknown or a value does not fit; names all of them.
+        """
+        try:
+            return entry.offer.options.model_validate(dict(table))
+        except ValidationError as error:
+            problems = explain_validation(error, entry.offer.options, where)
+            raise PluginError(f"options of the {entry.port} {entry.offer.name!r}: {problems}") from None
+
+    def build(self, entry: Listed, options: Options, context: Context) -> object:
+        """Build what the offer promises, and check it against the port's Protocol.
+
+        Raises:
+            PluginError: ``build`` raised something that is no SlotreeveError, or what it built lacks a method.
+            SlotreeveError: ``build``'s own, with a message for a person.
+        """
+        try:
+            built = entry.offer.build(options, context)
+        except SlotreeveError:
+            raise
+        except Exception as error:
+            raise PluginError(
+                f"the {entry.port} {entry.offer.name!r} from {entry.source} failed to build: "
+                f"{type(error).__name__}: {error}"
+            ) from error
+        if not isinstance(built, entry.port.protocol):
+            lacking = [n for n in _members(entry.port.protocol) if not hasattr(built, n)]
+            raise PluginError(
+                f"the {entry.port} {entry.offer.name!r} from {entry.source} built a {type(built).__name__}, which "
+                f"lacks {', '.join(lacking)} of {entry.port.protocol.__name__}"
+            )
+        return built
+
+    def notify(self, hook: str, **arguments: object) -> None:
+        """Call an observing hook of every plugin; one that raises is logged and disturbs nobody."""
+        for implementation in getattr(self.manager.hook, hook).get_hookimpls():
+            try:
+                implementation.function(*(arguments[name] for name in implementation.argnames))
+            except Exception:
+                log.exception("hook %s of plugin %s failed", hook, implementation.plugin_name)
+
+
+def explain_validation(error: ValidationError, model: type[Any], where: Callable[[str], str]) -> str:
+    """A pydantic error as one line: every key, where it was set, what is wrong, what would be right."""
+    parts = []
+    for problem in error.errors(include_url=False):
+        path = ".".join(str(step) for step in problem["loc"])
+        if problem["type"] == "extra_forbidden":
+            known = _fields_at(model, problem["loc"][:-1])
+            text = f"unknown key {problem['loc'][-1]!r}"
+            nearest = difflib.get_close_matches(str(problem["loc"][-1]), known, n=1)
+            text += f"; did you mean {nearest[0]!r}?" if nearest else f"; known: {', '.join(known)}"
+        else:
+            text = f"{problem['msg']} (got {problem['input']!r})"
+        parts.append(f"{where(path)}: {text}")
+    return "; ".join(parts)
+
+
+def _fields_at(model: type[Any], path: Iterable[int | str]) -> list[str]:
+    for step in path:
+        info = getattr(model, "model_fields", {}).get(str(step))
+        if info is None or not hasattr(info.annotation, "model_fields"):
+            return []
+        model = info.annotation
+    return sorted(getattr(model, "model_fields", {}))
+
+
+def _source(point: EntryPoint) -> str:
+    return f"{point.dist.name} {point.dist.version}" if point.dist is not None else "unknown distribution"
+
+
+def _unknown_hook(error: Exception) -> str | None:
+    """What ``check_pending`` meant, in our words."""
+    text = str(error)
+    if not isinstance(error, pluggy.PluginValidationError) or "unknown hook" not in text:
+        return None
+    name = text.split("'")[1]
+    known = [n for n in dir(hookspecs) if n.startswith("slotreeve_")]
+    nearest = difflib.get_close_matches(name, known, n=1)
+    return f"implements the unknown hook {name!r}; " + (
+        f"did you mean {nearest[0]!r}?" if nearest else f"known: {', '.join(known)}"
+    )
+
+
+def _members(protocol: type) -> list[str]:
+    return sorted(n for n in dir(protocol) if not n.startswith("_"))

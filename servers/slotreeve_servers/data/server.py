@@ -1,0 +1,292 @@
+"""The data server: stores, replicates, compares, tells."""
+
+from __future__ import annotations
+
+import logging
+
+from slotreeve.model.nodes import Role
+from slotreeve.ports import Connection, Listener
+from slotreeve.wire.messages import (
+    Access,
+    Answers,
+    Datum,
+    DeclareInterest,
+    Fetch,
+    Follow,
+    Known,
+    ListServices,
+    Replicate,
+    Services,
+    SlotAnswer,
+    SlotInterest,
+    SlotWrite,
+    View,
+    Write,
+)
+
+from slotreeve_servers.data.changes import Changes
+from slotreeve_servers.data.digest import Comparison
+from slotreeve_servers.data.orphans import Orphans
+from slotreeve_servers.data.replication import Following, Streams
+from slotreeve_servers.data.slots import HeldSlot, HeldSlots
+from slotreeve_servers.node.dispatch import Dispatcher
+from slotreeve_servers.node.environment import Environment
+from slotreeve_servers.node.links import Links
+from slotreeve_servers.node.membership import Membership
+from slotreeve_servers.node.supervisor import Supervisor
+
+log = logging.getLogger("slotreeve.data")
+
+SLOTS_PER_TURN = 8
+
+
+class DataServer:
+    """One data process. ``start`` listens and joins; ``stop`` says goodbye and leaves."""
+
+    def __init__(self, environment: Environment) -> None:
+        self._environment = environment
+        self._clock, self._rules = environment.clock, environment.settings.data
+        self._supervisor = Supervisor(environment.clock)
+        self.slots = HeldSlots(environment.node.name)
+        self.changes = Changes(environment.clock)
+        self.streams = Streams(environment.clock)
+        self._orphans = Orphans(self._rules.session_grace_seconds)
+        self._comparisons: dict[Connection, Comparison] = {}
+        self._followings: dict[Connection, Following] = {}
+        self._interested: dict[Connection, dict[str, int]] = {}
+        self._listener: Listener | None = None
+        self._membership: Membership | None = None
+        self._dispatcher = Dispatcher(
+            {
+                Write: self._on_write,
+                DeclareInterest: self._on_interest,
+                Fetch: self._on_fetch,
+                ListServices: self._on_list,
+                Follow: self._on_follow,
+            },
+            self._opened,
+            self._closed,
+        )
+        leaders = Dispatcher({Replicate: self._on_replicate}, self._leader_opened, self._leader_closed)
+        self._leaders = Links(environment.transport, self._clock, self._supervisor, environment.hello, leaders)
+
+    @property
+    def address(self) -> str:
+        """Where this server listens."""
+        return self._listener.address if self._listener is not None else self._environment.bind
+
+    async def start(self) -> None:
+        """Listen, then join the cluster.
+
+        Raises:
+            AddressInUse: cannot listen.
+        """
+        self._listener = await self._environment.transport.listen(
+            self._environment.bind, self._environment.hello(), self._dispatcher
+        )
+        self._membership = Membership(self._environment, self._supervisor, self._view_changed, self.slots.unsettled)
+        self._supervisor.start("repair", self._repair)
+        self._supervisor.start("orphans", self._purge_orphans)
+
+    async def stop(self) -> None:
+        """Leave the cluster and close every connection."""
+        if self._membership is not None:
+            await self._membership.leave("stopped")
+        await self._supervisor.stop()
+        if self._listener is not None:
+            await self._listener.close()
+
+    # --- slots ---------------------------------------------------------------------------------------------------
+
+    def _view_changed(self, old: View, view: View) -> None:
+        alive = {node.process_id for node in view.sessions}
+        self._orphans.view_changed({node.process_id for node in old.sessions}, alive, self._clock.now())
+        led, followed = self.slots.apply(view.table, alive)
+        for slot in self.slots.led():
+            slot.owed &= alive
+            self._serve_if_complete(slot)
+        for comparison in self._comparisons.values():
+            comparison.add(slot.slot.id for slot in led)
+        addresses = {node.name: node.address for node in view.data}
+        wanted = {slot.slot.leader for slot in self.slots.held.values() if not slot.leads}
+        self._leaders.aim({name: addresses[name] for name in wanted if name in addresses})
+        for connection, following in self._followings.items():
+            following.add(s.slot.id for s in followed if s.slot.leader == connection.peer.node)
+        if led or followed:
+            log.info(
+                "table %d: %d slots newly led, %d newly followed", view.table.epoch, len(led), len(followed),
+                extra={"epoch": view.table.epoch, "led": len(led), "followed": len(followed)},
+            )  # fmt: skip
+
+    def _serve_if_complete(self, slot: HeldSlot) -> None:
+        if slot.serving or slot.owed:
+            return
+        slot.serve()
+        self._orphans.adopt(slot.store, self._clock.now())
+        for data_info_id, service in slot.tracked.items():
+            for connection, known in service.sessions.items():
+                self.changes.announce(slot, data_info_id, connection, known or Known(data_info_id, 0, 0))
+                service.sessions[connection] = None
+        if self._membership is not None:
+            self._membership.beat_soon()
+
+    def _compared(self, slot: HeldSlot, process: str) -> None:
+        slot.owed.discard(process)
+        self._serve_if_complete(slot)
+
+    def _store(self, slot: HeldSlot, write: SlotWrite) -> None:
+        touched = slot.apply(write, self._clock.now())
+        if slot.streams:
+            self.streams.send(slot, write)
+        if touched:
+            self.changes.changed(slot, touched)
+
+    # --- sessions and followers ----------------------------------------------------------------------------------
+
+    def _opened(self, connection: Connection) -> None:
+        if connection.peer.role is Role.SESSION:
+            comparison = self._comparisons[connection] = Comparison(
+                connection, self._clock, self._rules.compare_timeout_seconds,
+                self.slots.held.get, self._store, self._compared,
+            )  # fmt: skip
+            comparison.add(slot.slot.id for slot in self.slots.led())
+
+    def _closed(self, connection: Connection, reason: str) -> None:
+        self._comparisons.pop(connection, None)
+        self.changes.forget(connection)
+        for data_info_id, number in self._interested.pop(connection, {}).items():
+            self._lose_interest(connection, data_info_id, number)
+        for slot in self.slots.led():
+            slot.streams.discard(connection)
+
+    def _on_write(self, connection: Connection, message: Write, request_id: int | None) -> None:
+        answers = []
+        held = self.slots.held
+        for batch in message.batches:
+            slot = held.get(batch.slot)
+            if slot is None:
+                answers.append(SlotAnswer(batch.slot, Access.MOVED, 0))
+                continue
+            access = slot.access(batch.leader_epoch)
+            if access is Access.ACCEPT or access is Access.MIGRATING:
+                self._store(slot, batch)
+            answers.append(SlotAnswer(batch.slot, access, slot.slot.leader_epoch))
+        if request_id is not None:
+            connection.reply(request_id, Answers(answers))
+
+    def _on_interest(self, connection: Connection, message: DeclareInterest, request_id: int | None) -> None:
+        answers = [self._interest(connection, interest) for interest in message.interests]
+        if request_id is not None:
+            connection.reply(request_id, Answers(answers))
+
+    def _interest(self, connection: Connection, interest: SlotInterest) -> SlotAnswer:
+        slot = self.slots.held.get(interest.slot)
+        if slot is None:
+            return SlotAnswer(interest.slot, Access.MOVED, 0)
+        access = slot.access(interest.leader_epoch)
+        if access is Access.ACCEPT or access is Access.MIGRATING:
+            mine = self._interested.setdefault(connection, {})
+            for known in interest.wanted:
+                service = slot.track(known.data_info_id)
+                service.sessions[connection] = None if slot.serving else known
+                mine[known.data_info_id] = interest.slot
+                if slot.serving:
+                    self.changes.announce(slot, known.data_info_id, connection, known)
+            for data_info_id in interest.unwanted:
+                if mine.pop(data_info_id, None) is not None:
+                    self._lose_interest(connection, data_info_id, interest.slot)
+        return SlotAnswer(interest.slot, access, slot.slot.leader_epoch)
+
+    def _lose_interest(self, connection: Connection, data_info_id: str, number: int) -> None:
+        slot = self.slots.held.get(number)
+        service = slot.tracked.get(data_info_id) if slot is not None else None
+        if slot is not None and service is not None:
+            service.sessions.pop(connection, None)
+            if not service.sessions:
+                del slot.tracked[data_info_id]
+
+    def _on_fetch(self, connection: Connection, message: Fetch, request_id: int | None) -> None:
+        if request_id is None:
+            return
+        slot = self.slots.held.get(message.slot)
+        access = slot.access(message.leader_epoch) if slot is not None else Access.MOVED
+        if slot is None or access is not Access.ACCEPT:
+            epoch = slot.slot.leader_epoch if slot is not None else 0
+            connection.reply(request_id, Answers([SlotAnswer(message.slot, access, epoch)]))
+            return
+        service = slot.tracked.get(message.data_info_id)
+        version = slot.version if service is None else service.version
+        records = list(slot.store.services.get(message.data_info_id, {}).values())
+        connection.reply(request_id, Datum(message.data_info_id, version, records))
+
+    def _on_list(self, connection: Connection, message: ListServices, request_id: int | None) -> None:
+        if request_id is not None:
+            counts = {
+                data_info_id: len(service)
+                for slot in self.slots.led()
+                for data_info_id, service in slot.store.services.items()
+                if data_info_id.startswith(message.prefix)
+            }
+            connection.reply(request_id, Services(counts))
+
+    def _on_follow(self, connection: Connection, message: Follow, request_id: int | None) -> None:
+        if request_id is not None:
+            connection.reply(request_id, self.streams.answer(self.slots.held.get, connection, message))
+
+    # --- following -----------------------------------------------------------------------------------------------
+
+    def _leader_opened(self, connection: Connection) -> None:
+        following = self._followings[connection] = Following(
+            connection, self._clock, self.slots.held.get, self._follower_synced
+        )
+        following.add(number for number, slot in self.slots.held.items() if self._is_leader(connection, slot))
+
+    def _leader_closed(self, connection: Connection, reason: str) -> None:
+        self._followings.pop(connection, None)
+        for slot in self.slots.held.values():
+            if self._is_leader(connection, slot):
+                slot.synced = False
+
+    @staticmethod
+    def _is_leader(connection: Connection, slot: HeldSlot) -> bool:
+        return not slot.leads and slot.slot.leader == connection.peer.node
+
+    def _follower_synced(self) -> None:
+        if self._membership is not None and not self.slots.unsettled():
+            self._membership.beat_soon()
+
+    def _on_replicate(self, connection: Connection, message: Replicate, request_id: int | None) -> None:
+        now = self._clock.now()
+        for batch in message.batches:
+            slot = self.slots.held.get(batch.slot)
+            if slot is not None and not slot.leads and slot.slot.leader_epoch == batch.leader_epoch:
+                slot.apply(batch, now)
+
+    # --- loops ---------------------------------------------------------------------------------------------------
+
+    async def _repair(self) -> None:
+        while True:
+            await self._clock.sleep(self._rules.repair_seconds)
+            before = self._clock.now() - self._rules.tombstone_seconds
+            numbers = sorted(self.slots.held)
+            for start in range(0, len(numbers), SLOTS_PER_TURN):
+                part = numbers[start : start + SLOTS_PER_TURN]
+                for number in part:
+                    if (slot := self.slots.held.get(number)) is not None:
+                        slot.store.compact(before)
+                for comparison in self._comparisons.values():
+                    comparison.add(part)
+                for following in self._followings.values():
+                    following.add(part)
+                await self._clock.sleep(0.01)
+
+    async def _purge_orphans(self) -> None:
+        while True:
+            await self._clock.sleep(0.25)
+            for process in self._orphans.due(self._clock.now()):
+                log.warning("session process %s did not come back: its publishers are removed", process)
+                for slot in list(self.slots.led()):
+                    purged = [(r.data_info_id, r.register_id) for r in slot.store.records() if r.session == process]
+                    if purged:
+                        self._store(slot, SlotWrite(slot.slot.id, slot.slot.leader_epoch, [], [], purged))
+                    await self._clock.sleep(0)

@@ -1,0 +1,154 @@
+"""From a configuration to a server that can be started."""
+
+from __future__ import annotations
+
+import ipaddress
+import random
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+from slotreeve.catalogue import Catalogue
+from slotreeve.clock import Clock
+from slotreeve.errors import ConfigError
+from slotreeve.model.nodes import Node, Role
+from slotreeve.model.slots import SlotFacts
+from slotreeve.offers import Options, Port
+from slotreeve.ports import Assigner, Balancer, Context, Election, SlotFunction, Storage, Transport
+from slotreeve.settings import Configuration
+
+from slotreeve_servers.data.server import DataServer
+from slotreeve_servers.meta.server import MetaServer
+from slotreeve_servers.node.environment import Environment
+from slotreeve_servers.session.server import SessionServer
+
+ROLE_PORTS = {Role.META: 7710, Role.DATA: 7720, Role.SESSION: 7730}
+ELECTION_PORT_OFFSET = 2
+"""The election listens at the meta server's port plus this (plus 1 is for HTTP)."""
+
+Server = MetaServer | DataServer | SessionServer
+P = TypeVar("P")
+
+
+class Launcher:
+    """Builds servers of one configuration; every plugin it needs is checked before anything starts.
+
+    ``transport`` overrides the configured one (several servers of one process may share a network).
+
+    Raises:
+        ConfigError, PluginError: something in the configuration is wrong; names it and where it stands.
+    """
+
+    def __init__(self, configuration: Configuration, catalogue: Catalogue, clock: Clock, rng: random.Random) -> None:
+        self._configuration, self._catalogue = configuration, catalogue
+        self._clock, self._rng = clock, rng
+        self._options = configuration.check_plugins(catalogue)
+
+    def node(self, role: Role) -> tuple[Node, str]:
+        """Who a server of this role is by the configuration, and where it binds.
+
+        Raises:
+            ConfigError: a meta server without a place in ``cluster.meta``, or a listen address open to the world.
+        """
+        settings = self._configuration.settings
+        mine = settings.node
+        advertise = mine.advertise or f"127.0.0.1:{ROLE_PORTS[role] + mine.port_offset}"
+        name = mine.name or f"{role}-{advertise}"
+        if role is Role.META:
+            name = mine.name or next(iter(settings.cluster.meta))
+            if name not in settings.cluster.meta:
+                raise ConfigError(
+                    f"{self._configuration.where('node.name')}: meta server {name!r} is not in [cluster.meta], which "
+                    f"names {', '.join(settings.cluster.meta)}"
+                )
+            advertise = settings.cluster.meta[name]
+        bind = mine.bind or advertise
+        if not mine.insecure and not _is_loopback(bind):
+            raise ConfigError(
+                f"{self._configuration.where('node.bind')}: {bind} can be reached from other machines and there is no "
+                "authentication; listen on loopback, or accept that with node.insecure = true"
+            )
+        process_id = f"{name}@{self._rng.getrandbits(48):012x}"
+        return Node(name, role, advertise, process_id, mine.zone, mine.weight), bind
+
+    def environment(self, role: Role, transport: Transport | None = None) -> Environment:
+        """Everything a server of this role is handed.
+
+        Raises:
+            ConfigError, PluginError.
+        """
+        settings = self._configuration.settings
+        node, bind = self.node(role)
+        return Environment(
+            settings,
+            self._catalogue,
+            self._clock,
+            self._rng,
+            transport if transport is not None else self.transport(node.name),
+            self._build(Port.SLOT_FUNCTION, SlotFunction, self._context(node.name)),  # type: ignore[type-abstract]
+            node,
+            bind,
+            SlotFacts(settings.cluster.slots, settings.cluster.replicas, settings.slot_function.use),
+        )
+
+    def transport(self, node: str) -> Transport:
+        """The configured transport."""
+        return self._build(Port.TRANSPORT, Transport, self._context(node))  # type: ignore[type-abstract]
+
+    def server(self, environment: Environment, open_storage: Callable[[str], Storage]) -> Server:
+        """A server, not yet started. Call on its event loop.
+
+        Raises:
+            PluginError, and what the election's ``build`` raises.
+        """
+        node = environment.node
+        if node.role is Role.DATA:
+            return DataServer(environment)
+        if node.role is Role.SESSION:
+            return SessionServer(environment)
+        context = self._context(node.name, environment.transport, open_storage)
+        return MetaServer(
+            environment,
+            self._build(Port.ELECTION, Election, context),  # type: ignore[type-abstract]
+            self._build(Port.ASSIGNER, Assigner, context),  # type: ignore[type-abstract]
+            self._build(Port.BALANCER, Balancer, context),  # type: ignore[type-abstract]
+        )
+
+    def _context(
+        self,
+        node: str,
+        transport: Transport | None = None,
+        open_storage: Callable[[str], Storage] | None = None,
+    ) -> Context:
+        cluster = self._configuration.settings.cluster
+        members = election_addresses(cluster.meta)
+        return Context(cluster.name, cluster.slots, self._clock, self._rng, node, members, transport, open_storage)
+
+    def _build(self, port: Port, protocol: type[P], context: Context) -> P:
+        use = self._configuration.choice(port).use
+        options: Options = self._options[port]
+        built = self._catalogue.build(self._catalogue.find(port, use), options, context)
+        assert isinstance(built, protocol)
+        return built
+
+
+def election_addresses(meta: Mapping[str, str]) -> dict[str, str]:
+    """Where each meta server's election listens.
+
+    Raises:
+        ConfigError: an address is not ``host:port``.
+    """
+    addresses = {}
+    for name, address in meta.items():
+        host, _, port = address.rpartition(":")
+        if not host or not port.isdigit():
+            raise ConfigError(f"cluster.meta.{name}: {address!r} is not host:port")
+        addresses[name] = f"{host}:{int(port) + ELECTION_PORT_OFFSET}"
+    return addresses
+
+
+def _is_loopback(address: str) -> bool:
+    host = address.rpartition(":")[0].strip("[]")
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,0 +1,88 @@
+"""Who lives, by lease (original: ``SimpleLeaseManager``). Pure: time is an argument."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from slotreeve.model.nodes import Node
+from slotreeve.settings import MetaSettings
+
+
+class Renewal(Enum):
+    """What a heartbeat changed."""
+
+    NOTHING = 0
+    JOINED = 1
+    """Unknown until now."""
+    CHANGED = 2
+    """Known, but restarted, moved, or with another zone or weight."""
+
+
+class Leases:
+    """One lease per server; departure from the original: a lost connection shortens it at once.
+
+    Invariant: every known node has a deadline; a renewal only ever sets it to ``now + lease_seconds``.
+    """
+
+    def __init__(self, rules: MetaSettings) -> None:
+        self._lease, self._lost = rules.lease_seconds, rules.lost_connection_seconds
+        self._unseen = rules.unseen_seconds
+        self._nodes: dict[str, Node] = {}
+        self._deadlines: dict[str, float] = {}
+        self._reasons: dict[str, str] = {}
+
+    @property
+    def nodes(self) -> list[Node]:
+        """The live servers, by name."""
+        return [self._nodes[name] for name in sorted(self._nodes)]
+
+    def adopt(self, nodes: list[Node], connected: set[str], now: float) -> None:
+        """Forget everything and start with ``nodes`` (a new leader does): a fresh lease for each whose process id
+        is among the ``connected``, a short time to show up for the others."""
+        self._nodes = {node.name: node for node in nodes}
+        self._deadlines = {
+            node.name: now + (self._lease if node.process_id in connected else self._unseen) for node in nodes
+        }
+        self._reasons = {node.name: "not seen" for node in nodes if node.process_id not in connected}
+
+    def renew(self, node: Node, now: float) -> Renewal:
+        """A heartbeat arrived."""
+        known = self._nodes.get(node.name)
+        self._nodes[node.name] = node
+        self._deadlines[node.name] = now + self._lease
+        self._reasons.pop(node.name, None)
+        if known is None:
+            return Renewal.JOINED
+        return Renewal.NOTHING if known == node else Renewal.CHANGED
+
+    def connection_lost(self, name: str, process_id: str, now: float) -> None:
+        """Its connection closed: it has a short time to come back. A late notice about an earlier process of the
+        same name is ignored."""
+        node = self._nodes.get(name)
+        if node is not None and node.process_id == process_id:
+            self._deadlines[name] = min(self._deadlines[name], now + self._lost)
+            self._reasons[name] = "connection lost"
+
+    def leave(self, node: Node) -> bool:
+        """It said goodbye; True if it was known in this incarnation."""
+        known = self._nodes.get(node.name)
+        if known is None or known.process_id != node.process_id:
+            return False
+        self._drop(node.name)
+        return True
+
+    def expire(self, now: float) -> list[tuple[Node, str]]:
+        """Remove and return the servers whose lease has ended, with how that was noticed."""
+        gone = sorted(name for name, deadline in self._deadlines.items() if deadline <= now)
+        result = [(self._nodes[name], self._reasons.get(name, "lease expired")) for name in gone]
+        for name in gone:
+            self._drop(name)
+        return result
+
+    def next_deadline(self) -> float | None:
+        """When :meth:`expire` may next have something to do; None while nobody is known."""
+        return min(self._deadlines.values(), default=None)
+
+    def _drop(self, name: str) -> None:
+        del self._nodes[name], self._deadlines[name]
+        self._reasons.pop(name, None)

@@ -1,0 +1,246 @@
+"""The meta server: takes part in the election; while it leads, it keeps leases and commits views."""
+
+from __future__ import annotations
+
+import logging
+
+from slotreeve.errors import ElectionError, SlotreeveError
+from slotreeve.invariants import check_successor, stamp
+from slotreeve.model.nodes import Node, Role
+from slotreeve.model.slots import Move, SlotTable
+from slotreeve.ports import Assigner, Balancer, Connection, Election, Leadership, Listener
+from slotreeve.wire.messages import (
+    Beat,
+    Done,
+    GetLeader,
+    GetView,
+    Heartbeat,
+    LeaderIs,
+    Leave,
+    View,
+)
+
+from slotreeve_servers.meta.arranger import Arranger
+from slotreeve_servers.meta.leases import Leases, Renewal
+from slotreeve_servers.meta.table import CommittedView
+from slotreeve_servers.node.dispatch import Dispatcher
+from slotreeve_servers.node.environment import Environment
+from slotreeve_servers.node.supervisor import Supervisor, Wake
+
+log = logging.getLogger("slotreeve.meta")
+
+
+class MetaServer:
+    """One meta process. ``start`` listens and joins the election; ``stop`` resigns and leaves."""
+
+    def __init__(self, environment: Environment, election: Election, assigner: Assigner, balancer: Balancer) -> None:
+        settings = environment.settings
+        self._environment, self._election = environment, election
+        self._clock = environment.clock
+        self._arranger = Arranger(settings.cluster.slots, settings.cluster.replicas, assigner, balancer)
+        self._leases = Leases(settings.meta)
+        self._committed = CommittedView(election.state)
+        self._supervisor = Supervisor(environment.clock)
+        self._wake = Wake(environment.clock)
+        self._connections: set[Connection] = set()
+        self._settled: dict[str, tuple[int, list[int]]] = {}
+        self._adopted_term = 0
+        self._first_assign: float | None = None
+        self._listener: Listener | None = None
+        self._dispatcher = Dispatcher(
+            {
+                Heartbeat: self._on_heartbeat,
+                Leave: self._on_leave,
+                GetView: self._on_get_view,
+                GetLeader: self._on_get_leader,
+            },
+            self._connections.add,
+            self._closed,
+        )
+
+    @property
+    def address(self) -> str:
+        """Where this server listens."""
+        return self._listener.address if self._listener is not None else self._environment.bind
+
+    @property
+    def rejected_plans(self) -> int:
+        """How many results of assigner and balancer were invalid, since start."""
+        return self._arranger.rejected
+
+    async def start(self) -> None:
+        """Listen, then join the election.
+
+        Raises:
+            AddressInUse, StorageError, ElectionError: cannot take part.
+        """
+        self._listener = await self._environment.transport.listen(
+            self._environment.bind, self._environment.hello(), self._dispatcher
+        )
+        await self._election.start(self._leadership_changed)
+        self._supervisor.start("arrange", self._arrange)
+
+    async def stop(self) -> None:
+        """Resign, stop taking part, close every connection."""
+        await self._supervisor.stop()
+        await self._election.stop()
+        if self._listener is not None:
+            await self._listener.close()
+
+    def leadership(self) -> Leadership:
+        """Who leads, as this node knows it."""
+        return self._election.leadership()
+
+    # --- leadership ----------------------------------------------------------------------------------------------
+
+    def _may_act(self) -> bool:
+        leadership = self._election.leadership()
+        return leadership.leading and self._clock.now() < leadership.valid_until
+
+    def _leadership_changed(self, leadership: Leadership) -> None:
+        log.info(
+            "leader is %s in term %d (%s)", leadership.leader, leadership.term, leadership.cause,
+            extra={"leader": leadership.leader, "term": leadership.term, "cause": leadership.cause},
+        )  # fmt: skip
+        if leadership.leading:
+            self._adopt(leadership.term)
+        self._environment.catalogue.notify("slotreeve_leader_changed", leadership=leadership)
+        if leadership.leader is not None:
+            self._tell_all(self._leader_is())
+        self._wake.set()
+
+    def _adopt(self, term: int) -> None:
+        """Go on from the committed view: no warm-up, no learning from heartbeats; every member gets a fresh lease."""
+        if term == self._adopted_term:
+            return
+        self._adopted_term = term
+        view = self._committed.read()
+        connected = {connection.peer.process_id for connection in self._connections}
+        self._leases.adopt([*view.data, *view.sessions], connected, self._clock.now())
+        self._settled.clear()
+
+    def _leader_is(self) -> LeaderIs:
+        leadership = self._election.leadership()
+        address = self._environment.settings.cluster.meta.get(leadership.leader or "")
+        return LeaderIs(leadership.term, leadership.leader, address)
+
+    # --- messages ------------------------------------------------------------------------------------------------
+
+    def _closed(self, connection: Connection, reason: str) -> None:
+        self._connections.discard(connection)
+        if connection.peer.role in (Role.DATA, Role.SESSION):
+            self._leases.connection_lost(connection.peer.node, connection.peer.process_id, self._clock.now())
+            self._wake.set()
+
+    def _on_heartbeat(self, connection: Connection, beat: Heartbeat, request_id: int | None) -> None:
+        if request_id is None:
+            return
+        if not self._may_act():
+            connection.reply(request_id, self._leader_is())
+            return
+        renewal = self._leases.renew(beat.node, self._clock.now())
+        if beat.node.role is Role.DATA:
+            before = self._settled.get(beat.node.name)
+            self._settled[beat.node.name] = now = (beat.table_epoch, beat.unsettled)
+            if before != now:
+                self._wake.set()
+        if renewal is not Renewal.NOTHING:
+            self._wake.set()
+        view = self._committed.read()
+        newer = view if view.revision > beat.revision else None
+        lease = self._environment.settings.meta.lease_seconds
+        connection.reply(request_id, Beat(self._election.leadership().term, lease, newer))
+
+    def _on_leave(self, connection: Connection, message: Leave, request_id: int | None) -> None:
+        if request_id is None:
+            return
+        if not self._may_act():
+            connection.reply(request_id, self._leader_is())
+            return
+        if self._leases.leave(message.node):
+            log.info("%s leaves: %s", message.node.name, message.reason)
+            self._wake.set()
+        connection.reply(request_id, Done())
+
+    def _on_get_view(self, connection: Connection, message: GetView, request_id: int | None) -> None:
+        if request_id is not None:
+            connection.reply(request_id, self._committed.read())
+
+    def _on_get_leader(self, connection: Connection, message: GetLeader, request_id: int | None) -> None:
+        if request_id is not None:
+            connection.reply(request_id, self._leader_is())
+
+    def _tell_all(self, message: View | LeaderIs) -> None:
+        for connection in list(self._connections):
+            if connection.peer.role in (Role.DATA, Role.SESSION):
+                try:
+                    connection.send(message)
+                except SlotreeveError as error:
+                    log.warning("%s not sent to %s: %s", type(message).__name__, connection.peer.node, error)
+
+    # --- arranging -----------------------------------------------------------------------------------------------
+
+    async def _arrange(self) -> None:
+        interval = self._environment.settings.meta.arrange_seconds
+        while True:
+            deadline = self._leases.next_deadline()
+            wait = interval if deadline is None else min(interval, max(0.0, deadline - self._clock.now()))
+            await self._wake.wait(wait)
+            while self._may_act() and await self._arrange_once():
+                pass
+
+    async def _arrange_once(self) -> bool:
+        """Commit and publish one change of membership or table; False when there was none to make."""
+        for node, reason in self._leases.expire(self._clock.now()):
+            log.warning("%s %s has left: %s", node.role, node.name, reason)
+            self._settled.pop(node.name, None)
+            self._environment.catalogue.notify("slotreeve_node_left", node=node, reason=reason)
+        old = self._committed.read()
+        data = [node for node in self._leases.nodes if node.role is Role.DATA]
+        sessions = [node for node in self._leases.nodes if node.role is Role.SESSION]
+        plan = None
+        if old.table.slots or self._waited_for_company(bool(data)):
+            servers = [node.as_server() for node in data]
+            plan = self._arranger.next_plan(old.table, servers, self._is_stable(old.table, data))
+        if plan is None and data == old.data and sessions == old.sessions:
+            return False
+        table = old.table if plan is None else stamp(old.table, plan.table, old.table.epoch + 1)
+        check_successor(old.table, table)
+        view = View(self._election.leadership().term, old.revision + 1, table, data, sessions)
+        try:
+            await self._committed.commit(view)
+        except ElectionError as error:
+            log.warning("view %d not committed: %s", view.revision, error)
+            return False
+        self._tell_all(view)
+        self._report(old, view, () if plan is None else plan.moves)
+        return True
+
+    def _waited_for_company(self, any_data: bool) -> bool:
+        """The first data server of a new cluster need not take every slot only to give most of them away."""
+        if not any_data:
+            return False
+        now = self._clock.now()
+        if self._first_assign is None:
+            wait = self._environment.settings.meta.first_assign_seconds
+            self._first_assign = now + wait
+            self._clock.call_later(wait, self._wake.set)
+        return now >= self._first_assign
+
+    def _is_stable(self, table: SlotTable, data: list[Node]) -> bool:
+        return all(self._settled.get(node.name) == (table.epoch, []) for node in data)
+
+    def _report(self, old: View, view: View, moves: tuple[Move, ...]) -> None:
+        for node in [*view.data, *view.sessions]:
+            if node not in old.data and node not in old.sessions:
+                log.info("%s %s joined at %s", node.role, node.name, node.address)
+                self._environment.catalogue.notify("slotreeve_node_joined", node=node)
+        if moves:
+            reasons = sorted({move.reason for move in moves})
+            log.info(
+                "slot table %d: %d moves (%s)", view.table.epoch, len(moves), "; ".join(reasons[:3]),
+                extra={"epoch": view.table.epoch, "moves": len(moves), "revision": view.revision},
+            )  # fmt: skip
+            self._environment.catalogue.notify(
+                "slotreeve_table_published", table=view.table, moves=moves, reason="; ".join(reasons)
+            )

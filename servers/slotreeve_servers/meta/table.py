@@ -1,0 +1,47 @@
+"""The committed view: the slot table and the members, kept in the election's fenced state."""
+
+from __future__ import annotations
+
+import msgspec
+from slotreeve.errors import StorageError
+from slotreeve.model.slots import SlotTable
+from slotreeve.ports import MetaState
+from slotreeve.wire.messages import View
+
+KEY = "view"
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(View).decode
+
+
+class CommittedView:
+    """The view in the meta state, decoded once a version."""
+
+    def __init__(self, state: MetaState) -> None:
+        self._state = state
+        self._version = 0
+        self._view = View(0, 0, SlotTable(), [], [])
+
+    def read(self) -> View:
+        """The newest committed view this node knows; the empty one before the first.
+
+        Raises:
+            StorageError: the stored bytes are no view (written by something else, or by a newer version).
+        """
+        stored = self._state.read(KEY)
+        if stored is not None and stored.version != self._version:
+            try:
+                self._view = _decode(stored.value)
+            except (msgspec.DecodeError, msgspec.ValidationError) as error:
+                raise StorageError(
+                    f"the meta state's {KEY!r} (version {stored.version}) cannot be read: {error}"
+                ) from None
+            self._version = stored.version
+        return self._view
+
+    async def commit(self, view: View) -> None:
+        """Make ``view`` the committed one, provided that the one it follows (revision - 1) still is.
+
+        Raises:
+            NotLeader, StaleTerm, VersionConflict: somebody else leads, or has written; publish nothing then.
+        """
+        await self._state.write(KEY, _encode(view), view.revision - 1, view.term)

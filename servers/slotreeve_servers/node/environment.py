@@ -1,0 +1,49 @@
+"""What a server is handed at its start."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+from slotreeve.catalogue import Catalogue
+from slotreeve.clock import Clock
+from slotreeve.model.nodes import Node
+from slotreeve.model.slots import SlotFacts
+from slotreeve.ports import SlotFunction, Transport
+from slotreeve.settings import Settings
+from slotreeve.wire.hello import OLDEST_PROTOCOL_VERSION, PROTOCOL_VERSION
+from slotreeve.wire.messages import Hello
+
+
+@dataclass(frozen=True)
+class Environment:
+    """Clock, chance, network, settings and plugins of one server process.
+
+    Attributes:
+        node: who this server is; ``node.address`` is where others reach it.
+        bind: ``host:port`` to listen on.
+        facts: the cluster's slot facts, told in every hello.
+    """
+
+    settings: Settings
+    catalogue: Catalogue
+    clock: Clock
+    rng: random.Random
+    transport: Transport
+    slot_function: SlotFunction
+    node: Node
+    bind: str
+    facts: SlotFacts
+
+    def hello(self) -> Hello:
+        """What this server tells a peer of itself."""
+        return Hello(
+            self.settings.cluster.name,
+            self.node.name,
+            self.node.role,
+            self.node.process_id,
+            self.node.address,
+            OLDEST_PROTOCOL_VERSION,
+            PROTOCOL_VERSION,
+            self.facts,
+        )

@@ -1,0 +1,75 @@
+"""Background loops that cannot die silently."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+from slotreeve.clock import Clock
+
+log = logging.getLogger("slotreeve.supervisor")
+
+FIRST_RESTART_SECONDS = 0.1
+LONGEST_RESTART_SECONDS = 5.0
+
+
+class Supervisor:
+    """Runs loops as tasks; one that fails is logged, counted and started again, with growing pauses.
+
+    A loop that returns has ended on purpose. All calls on the event loop.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.failures: dict[str, int] = {}
+
+    def start(self, name: str, loop: Callable[[], Awaitable[None]]) -> None:
+        """Run ``loop()`` until it returns or :meth:`stop`."""
+        task = asyncio.get_running_loop().create_task(self._keep(name, loop), name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _keep(self, name: str, loop: Callable[[], Awaitable[None]]) -> None:
+        pause = FIRST_RESTART_SECONDS
+        while True:
+            began = self._clock.now()
+            try:
+                await loop()
+            except Exception:
+                self.failures[name] = self.failures.get(name, 0) + 1
+                log.exception("loop %s failed; it starts again in %.1f s", name, pause)
+            else:
+                return
+            await self._clock.sleep(pause)
+            ran_long = self._clock.now() - began > 2 * LONGEST_RESTART_SECONDS
+            pause = FIRST_RESTART_SECONDS if ran_long else min(2 * pause, LONGEST_RESTART_SECONDS)
+
+    async def stop(self) -> None:
+        """Cancel every loop and wait until they have ended."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+class Wake:
+    """Lets one loop sleep until it is woken or a time has passed; several wakes count as one."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._event = asyncio.Event()
+
+    def set(self) -> None:
+        """Wake the loop; remembered if it is not asleep."""
+        self._event.set()
+
+    async def wait(self, seconds: float) -> None:
+        """Sleep until woken, at most ``seconds``."""
+        timer = self._clock.call_later(seconds, self._event.set)
+        try:
+            await self._event.wait()
+        finally:
+            timer.cancel()
+        self._event.clear()

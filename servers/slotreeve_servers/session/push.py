@@ -1,0 +1,182 @@
+"""Pushing one service to its subscribers (original: ``ChangeProcessor``, ``PushTaskBuffer``, ``PushProcessor``).
+
+The first change of a quiet service leaves when the turn of the event loop ends. After a push further changes
+coalesce for a window that grows with what the push cost, up to a ceiling; only the newest state is kept. One push is
+in flight per subscriber; who lags gets one merged delta, or everything. Each frame is encoded once and shared.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Mapping
+
+from slotreeve.clock import Clock
+from slotreeve.errors import ConnectionLost, TransportError
+from slotreeve.model.datum import NO_VERSION, content_digest, with_change
+from slotreeve.model.publisher import Publisher
+from slotreeve.settings import SessionSettings
+from slotreeve.wire.codec import encode_message
+from slotreeve.wire.messages import Push, Scope
+
+from slotreeve_servers.session.clients import Client
+from slotreeve_servers.session.datum import DatumView
+
+log = logging.getLogger("slotreeve.push")
+
+HISTORY = 16
+COST_FACTOR = 5.0
+"""The window is this many times what the last push cost: a service takes at most a sixth of one processor."""
+
+
+class Subscriber:
+    """One client's subscription: the version it acknowledged, and whether a push is on its way."""
+
+    __slots__ = ("client", "in_flight", "version")
+
+    def __init__(self, client: Client, version: int) -> None:
+        self.client = client
+        self.version = version
+        self.in_flight = False
+
+
+class PushGroup:
+    """The subscribers of one service under one scope.
+
+    Invariant: a subscriber at ``history[i].from_version`` or later is brought to ``version`` by the steps from ``i``
+    on, merged: steps carry whole records, so applying one twice changes nothing.
+    """
+
+    def __init__(
+        self, data_info_id: str, scope: Scope, zone: str, view: DatumView, clock: Clock, rules: SessionSettings
+    ) -> None:
+        self._data_info_id, self._scope, self._zone, self._view = data_info_id, scope, zone, view
+        self._clock, self._rules = clock, rules
+        self.subscribers: dict[Client, Subscriber] = {}
+        self.pushes = 0
+        self._version = view.version
+        self._digest = content_digest(self._records()) if scope is Scope.ZONE else 0
+        self._pending: dict[str, Publisher | None] = {}
+        self._history: deque[tuple[int, dict[str, Publisher | None]]] = deque(maxlen=HISTORY)
+        self._frames: dict[int, bytes] = {}
+        self._window = rules.push_window_seconds
+        self._last_push = -float("inf")
+        self._scheduled = False
+        self._unanswered = False
+
+    def _records(self) -> list[Publisher]:
+        """What the scope lets through of the present state."""
+        records = self._view.records.values()
+        if self._scope is Scope.ZONE:
+            return [record for record in records if record.zone == self._zone]
+        return list(records)
+
+    def subscribe(self, client: Client, known_version: int, known_digest: int) -> None:
+        """Push to ``client`` from now on; at once where there is something to push."""
+        subscriber = self.subscribers[client] = Subscriber(client, NO_VERSION)
+        if self._view.version == NO_VERSION:
+            self._unanswered = True
+            return
+        if known_version != NO_VERSION and known_digest == self._present_digest():
+            self._deliver(subscriber, self._encode(known_version, {}))
+        else:
+            self._push(subscriber)
+
+    def _present_digest(self) -> int:
+        return self._digest if self._scope is Scope.ZONE else self._view.digest
+
+    def note(self, before: Mapping[str, Publisher], step: Mapping[str, Publisher | None]) -> None:
+        """The view moved by ``step``, from ``before`` (the old records that the step touched)."""
+        for register_id, record in step.items():
+            if self._scope is Scope.ZONE:
+                old = before.get(register_id)
+                old = old if old is not None and old.zone == self._zone else None
+                record = record if record is not None and record.zone == self._zone else None
+                if old is None and record is None:
+                    continue
+                self._digest = with_change(self._digest, old, record)
+            self._pending[register_id] = record
+        if (self._pending or self._unanswered) and not self._scheduled:
+            self._schedule()
+
+    def _schedule(self) -> None:
+        self._scheduled = True
+        wait = self._last_push + self._window - self._clock.now()
+        if wait <= 0:
+            self._clock.call_soon(self._fire)
+        else:
+            self._clock.call_later(wait, self._fire)
+
+    def _fire(self) -> None:
+        self._scheduled = self._unanswered = False
+        began = self._clock.now()
+        self._history.append((self._version, self._pending))
+        self._pending = {}
+        self._version = self._view.version
+        self._frames.clear()
+        for subscriber in list(self.subscribers.values()):
+            if not subscriber.in_flight:
+                self._push(subscriber)
+        self._last_push = self._clock.now()
+        cost = COST_FACTOR * (self._last_push - began)
+        self._window = min(self._rules.push_ceiling_seconds, max(self._rules.push_window_seconds, cost))
+
+    def acknowledged(self, client: Client, version: int) -> None:
+        """``client`` has ``version`` (0: it could not apply what it got and needs everything)."""
+        subscriber = self.subscribers.get(client)
+        if subscriber is None:
+            return
+        subscriber.in_flight = False
+        subscriber.version = version
+        if version < self._version:
+            self._push(subscriber)
+
+    def _push(self, subscriber: Subscriber) -> None:
+        """Bring one subscriber forward: to the present state, or to that of the frame already encoded since the last
+        fire. In the second case a fire is scheduled that brings it the rest."""
+        if subscriber.version >= self._view.version:
+            return
+        start = NO_VERSION if subscriber.version == NO_VERSION else self._oldest_step(subscriber.version)
+        frame = self._frames.get(start)
+        if frame is None:
+            steps = self._merged(start) if start != NO_VERSION else None
+            frame = self._frames[start] = self._encode(start, steps)
+        self._deliver(subscriber, frame)
+
+    def _deliver(self, subscriber: Subscriber, frame: bytes) -> None:
+        try:
+            subscriber.client.connection.send_encoded(frame)
+        except ConnectionLost:
+            return  # its closed event is on its way
+        except TransportError as error:
+            log.warning("subscriber %s does not keep up: %s", subscriber.client.connection.peer.node, error)
+            subscriber.client.connection.close("it does not read its pushes; it may come back and ask anew")
+            return
+        subscriber.in_flight = True
+        self.pushes += 1
+
+    def _oldest_step(self, version: int) -> int:
+        """Version from which the history leads on for a subscriber at ``version``; NO_VERSION: too far behind."""
+        start = NO_VERSION
+        for from_version, _ in self._history:
+            if NO_VERSION < from_version <= version:
+                start = from_version
+        return start or NO_VERSION
+
+    def _merged(self, start: int) -> dict[str, Publisher | None]:
+        merged: dict[str, Publisher | None] = {}
+        for from_version, step in self._history:
+            if from_version >= start:
+                merged.update(step)
+        merged.update(self._pending)
+        return merged
+
+    def _encode(self, start: int, step: Mapping[str, Publisher | None] | None) -> bytes:
+        """The push from ``start`` to the present state; ``step`` None: everything."""
+        if step is None:
+            changed, removed = self._records(), []
+        else:
+            changed = [record for record in step.values() if record is not None]
+            removed = [register_id for register_id, record in step.items() if record is None]
+        version, digest = self._view.version, self._present_digest()
+        return encode_message(Push(self._data_info_id, self._scope, start, version, digest, changed, removed))

@@ -1,0 +1,288 @@
+"""The session server: holds the clients, brings their records to the slots, pushes to subscribers."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+
+from slotreeve.errors import Backpressure, ModelError, SlotreeveError, TransportError
+from slotreeve.model.data_info import DataInfo
+from slotreeve.model.publisher import Publisher
+from slotreeve.ports import Connection, Listener
+from slotreeve.wire.messages import (
+    Access,
+    Changed,
+    Compare,
+    Compared,
+    Done,
+    Get,
+    ListServices,
+    Ping,
+    Publish,
+    Pushed,
+    Rejected,
+    Sessions,
+    SlotDifference,
+    Subscribe,
+    Unsubscribe,
+    View,
+)
+
+from slotreeve_servers.node.dispatch import Dispatcher
+from slotreeve_servers.node.environment import Environment
+from slotreeve_servers.node.links import Links
+from slotreeve_servers.node.membership import Membership
+from slotreeve_servers.node.records import SlotStore
+from slotreeve_servers.node.supervisor import Supervisor
+from slotreeve_servers.session.clients import Client
+from slotreeve_servers.session.interests import Interests
+from slotreeve_servers.session.reads import Reads
+from slotreeve_servers.session.routes import Routes
+from slotreeve_servers.session.writes import Writes
+
+log = logging.getLogger("slotreeve.session")
+
+RECORDS_PER_ANSWER = 2_000
+DROPS_PER_TURN = 500
+TOMBSTONE_SECONDS = 180.0
+KNOWN_SLOTS = 200_000
+
+
+class SessionServer:
+    """One session process. ``start`` listens and joins; ``stop`` leaves and ends the clients' connections."""
+
+    def __init__(self, environment: Environment) -> None:
+        self._environment = environment
+        self._clock, self._rules = environment.clock, environment.settings.session
+        self._process_id = environment.node.process_id
+        self._slot_of = environment.slot_function.slot_of
+        self._supervisor = Supervisor(environment.clock)
+        data = Dispatcher({Changed: self._on_changed, Compare: self._on_compare}, self._data_opened, self._data_closed)
+        self._links = Links(environment.transport, self._clock, self._supervisor, environment.hello, data)
+        self._routes = Routes(self._links)
+        self.writes = Writes(self._routes, self._clock, self._rules.write_timeout_seconds)
+        self.interests = Interests(self._routes, self._clock, self._rules, environment.node.zone)
+        self._reads = Reads(self._routes, self._clock)
+        self._stores: dict[int, SlotStore] = {}
+        self._known_slots: dict[str, int] = {}
+        self.clients: dict[Connection, Client] = {}
+        self._leaving: deque[Publisher] = deque()
+        self._sessions = Sessions([])
+        self._listener: Listener | None = None
+        self._membership: Membership | None = None
+        self._dispatcher = Dispatcher(
+            {
+                Publish: self._on_publish,
+                Subscribe: self._on_subscribe,
+                Unsubscribe: self._on_unsubscribe,
+                Pushed: self._on_pushed,
+                Get: self._on_get,
+                ListServices: self._on_list,
+                Ping: self._on_ping,
+            },
+            self._opened,
+            self._closed,
+        )
+
+    @property
+    def address(self) -> str:
+        """Where this server listens."""
+        return self._listener.address if self._listener is not None else self._environment.bind
+
+    async def start(self) -> None:
+        """Listen, then join the cluster.
+
+        Raises:
+            AddressInUse: cannot listen.
+        """
+        self._listener = await self._environment.transport.listen(
+            self._environment.bind, self._environment.hello(), self._dispatcher
+        )
+        self._membership = Membership(self._environment, self._supervisor, self._view_changed, list)
+        self._supervisor.start("client leases", self._sweep)
+
+    async def stop(self) -> None:
+        """Leave the cluster and close every connection."""
+        if self._membership is not None:
+            await self._membership.leave("stopped")
+        await self._supervisor.stop()
+        if self._listener is not None:
+            await self._listener.close()
+
+    # --- clients -------------------------------------------------------------------------------------------------
+
+    def _opened(self, connection: Connection) -> None:
+        self.clients[connection] = Client(connection, self._clock.now())
+        connection.send(self._sessions)
+
+    def _closed(self, connection: Connection, reason: str) -> None:
+        client = self.clients.pop(connection, None)
+        if client is None:
+            return
+        for data_info_id in list(client.wants):
+            self.interests.unsubscribe(client, data_info_id)
+        if client.records:
+            self._clock.call_later(self._rules.linger_seconds, lambda: self._left(client))
+
+    def _left(self, client: Client) -> None:
+        """The client did not come back here in time. Removes a part a turn: a client may have a hundred thousand
+        publishers, and others must not wait for them."""
+        if not self._leaving:
+            self._clock.call_soon(self._drop_some)
+        self._leaving.extend(client.records.values())
+        client.records = {}
+
+    def _drop_some(self) -> None:
+        for _ in range(min(DROPS_PER_TURN, len(self._leaving))):
+            record = self._leaving.popleft()
+            slot = self._slot_of(record.data_info_id)
+            store = self._stores[slot]
+            # A record that was replayed over a newer connection is newer by its incarnation: it stays.
+            held = store.find(record)
+            if held is not None and not held.newer_than(record):
+                store.purge(record.data_info_id, record.register_id)
+                self.writes.submit_gone(slot, record.tombstone())
+        if self._leaving:
+            self._clock.call_soon(self._drop_some)
+
+    def _on_publish(self, connection: Connection, message: Publish, request_id: int | None) -> None:
+        client = self.clients.get(connection)
+        if client is None:
+            return
+        now = client.last_seen = self._clock.now()
+        submit, slots, stores = self.writes.submit, self._known_slots, self._stores
+        sequence = message.sequence - 1
+        for record in message.records:
+            sequence += 1
+            slot = slots.get(record.data_info_id)
+            if (
+                slot is None
+                or record.session != self._process_id
+                or self.writes.waiting >= self._rules.max_pending_writes
+            ):
+                refusal = self._refusal(record)
+                if refusal is not None:
+                    connection.send(Rejected(sequence, refusal.code, str(refusal)))
+                    continue
+                slot = slots[record.data_info_id]
+            if stores[slot].put(record, now):
+                if record.data is None:
+                    client.records.pop(record.register_id, None)
+                else:
+                    client.records[record.register_id] = record
+            submit(slot, record, client, sequence)
+
+    def _refusal(self, record: Publisher) -> SlotreeveError | None:
+        """Why a record is not taken, looked at where it is not plainly good; None: it is good after all."""
+        if self.writes.waiting >= self._rules.max_pending_writes:
+            return Backpressure(f"{self.writes.waiting} records are on their way to the data servers; send later")
+        if record.session != self._process_id:
+            return ModelError(f"the record names session process {record.session!r}; this is {self._process_id!r}")
+        try:
+            self._slot(record.data_info_id)
+        except ModelError as error:
+            return error
+        return None
+
+    def _slot(self, data_info_id: str) -> int:
+        """The slot of a service, remembered.
+
+        Raises:
+            ModelError: this cannot be a data info id.
+        """
+        slot = self._known_slots.get(data_info_id)
+        if slot is None:
+            if DataInfo.parse(data_info_id).id != data_info_id:
+                raise ModelError(f"{data_info_id!r} lacks its instance and group; send the whole data info id")
+            if len(self._known_slots) >= KNOWN_SLOTS:
+                self._known_slots.clear()
+            slot = self._known_slots[data_info_id] = self._slot_of(data_info_id)
+            self._stores.setdefault(slot, SlotStore())
+        return slot
+
+    def _on_subscribe(self, connection: Connection, message: Subscribe, request_id: int | None) -> None:
+        client = self.clients.get(connection)
+        if client is None:
+            return
+        client.last_seen = self._clock.now()
+        for want in message.wants:
+            self.interests.subscribe(client, want, self._slot(want.data_info_id))
+
+    def _on_unsubscribe(self, connection: Connection, message: Unsubscribe, request_id: int | None) -> None:
+        if (client := self.clients.get(connection)) is not None:
+            self.interests.unsubscribe(client, message.data_info_id, (message.scope,))
+
+    def _on_pushed(self, connection: Connection, message: Pushed, request_id: int | None) -> None:
+        if (client := self.clients.get(connection)) is not None:
+            client.last_seen = self._clock.now()
+            self.interests.acknowledged(client, message.data_info_id, message.scope, message.version)
+
+    def _on_ping(self, connection: Connection, message: Ping, request_id: int | None) -> None:
+        if (client := self.clients.get(connection)) is not None:
+            client.last_seen = self._clock.now()
+        if request_id is not None:
+            connection.reply(request_id, Done())
+
+    def _on_get(self, connection: Connection, message: Get, request_id: int | None) -> None:
+        if request_id is not None:
+            slot = self._slot(message.data_info_id)
+            self._reads.get(slot, message.data_info_id, lambda reply: connection.reply(request_id, reply))
+
+    def _on_list(self, connection: Connection, message: ListServices, request_id: int | None) -> None:
+        if request_id is not None:
+            leaders = list(self._links.connected.values())
+            self._reads.list_services(message.prefix, leaders, lambda reply: connection.reply(request_id, reply))
+
+    async def _sweep(self) -> None:
+        """End the connections of frozen clients; forget old tombstones."""
+        lease = self._rules.client_lease_seconds
+        while True:
+            await self._clock.sleep(min(1.0, lease / 4))
+            now = self._clock.now()
+            for client in list(self.clients.values()):
+                if now - client.last_seen > lease:
+                    client.connection.close(f"nothing heard for {lease} s")
+            for store in self._stores.values():
+                store.compact(now - TOMBSTONE_SECONDS)
+
+    # --- the cluster ---------------------------------------------------------------------------------------------
+
+    def _view_changed(self, old: View, view: View) -> None:
+        self._links.aim({node.name: node.address for node in view.data})
+        self.interests.declare_slots(self._routes.apply(view.table))
+        self.writes.flush_soon()
+        sessions = Sessions([node.address for node in view.sessions])
+        if sessions != self._sessions:
+            self._sessions = sessions
+            for client in list(self.clients.values()):
+                try:
+                    client.connection.send(sessions)
+                except TransportError as error:
+                    log.debug("session list not sent to %s: %s", client.connection.peer.node, error)
+
+    def _data_opened(self, connection: Connection) -> None:
+        self.interests.declare_slots(self._routes.led_by(connection.peer.node))
+        self.writes.flush_soon()
+
+    def _data_closed(self, connection: Connection, reason: str) -> None:
+        self.writes.closed(connection)
+
+    def _on_changed(self, connection: Connection, message: Changed, request_id: int | None) -> None:
+        for change in message.changes:
+            self.interests.changed(change)
+
+    def _on_compare(self, connection: Connection, message: Compare, request_id: int | None) -> None:
+        """The truth about this server's own records, slot by slot, up to a bounded number of records."""
+        if request_id is None:
+            return
+        differences = []
+        left = RECORDS_PER_ANSWER
+        for asked in message.slots:
+            store = self._stores.get(asked.slot, _NOTHING)
+            records, complete = store.difference(asked.digests, left) if left > 0 else ({}, False)
+            left -= sum(map(len, records.values()))
+            differences.append(SlotDifference(asked.slot, Access.ACCEPT, asked.leader_epoch, complete, records))
+        connection.reply(request_id, Compared(differences))
+
+
+_NOTHING = SlotStore()

@@ -1,0 +1,160 @@
+"""The way of records from clients to slot leaders (original: ``DataNodeServiceImpl``).
+
+Records wait per slot; what waits for one data server goes out as one message at the end of a turn of the event
+loop, at most ``IN_FLIGHT`` unanswered: an idle server sends at once, a busy one batches by itself. Whatever is not
+answered with Accept or Migrating is sent again, to whoever leads by then: storing twice changes nothing (I10).
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+
+from slotreeve.clock import Clock
+from slotreeve.errors import TransportError
+from slotreeve.model.publisher import Publisher
+from slotreeve.ports import Connection
+from slotreeve.wire.messages import Access, Answers, Message, SlotWrite, Write
+
+from slotreeve_servers.session.clients import Client
+from slotreeve_servers.session.routes import Routes
+
+log = logging.getLogger("slotreeve.writes")
+
+IN_FLIGHT = 2
+RECORDS_PER_MESSAGE = 4_000
+RETRY_SECONDS = 0.05
+
+
+@dataclass(slots=True)
+class _Batch:
+    """What waits for one slot, and whom to tell."""
+
+    records: list[Publisher] = field(default_factory=list)
+    gone: list[Publisher] = field(default_factory=list)
+    clients: list[Client] = field(default_factory=list)
+    sequences: list[int] = field(default_factory=list)
+
+    def extend(self, other: _Batch) -> None:
+        self.records += other.records
+        self.gone += other.gone
+        self.clients += other.clients
+        self.sequences += other.sequences
+
+
+class Writes:
+    """All records on their way. ``waiting`` counts those not yet acknowledged by a slot leader."""
+
+    def __init__(self, routes: Routes, clock: Clock, timeout_seconds: float) -> None:
+        self._routes, self._clock, self._timeout = routes, clock, timeout_seconds
+        self._pending: dict[int, _Batch] = {}
+        self._in_flight: dict[Connection, int] = {}
+        self._to_acknowledge: list[Client] = []
+        self._scheduled = False
+        self._retrying = False
+        self.waiting = 0
+        self.retries = 0
+
+    def submit(self, slot: int, record: Publisher, client: Client, sequence: int) -> None:
+        """Bring ``record`` to the leader of ``slot``, then acknowledge ``sequence`` to ``client``."""
+        batch = self._pending.get(slot)
+        if batch is None:
+            batch = self._pending[slot] = _Batch()
+        batch.records.append(record)
+        batch.clients.append(client)
+        batch.sequences.append(sequence)
+        self.waiting += 1
+        if not self._scheduled:
+            self.flush_soon()
+
+    def submit_gone(self, slot: int, tombstone: Publisher) -> None:
+        """Tell the leader of ``slot`` that the client behind a registration left."""
+        self._pending.setdefault(slot, _Batch()).gone.append(tombstone)
+        self.waiting += 1
+        if not self._scheduled:
+            self.flush_soon()
+
+    def flush_soon(self) -> None:
+        """Send what can be sent when this turn of the event loop has ended."""
+        if not self._scheduled:
+            self._scheduled = True
+            self._clock.call_soon(self._flush)
+
+    def closed(self, connection: Connection) -> None:
+        """A link to a data server is down; its unanswered requests fail by themselves."""
+        self._in_flight.pop(connection, None)
+
+    def _flush(self) -> None:
+        self._scheduled = False
+        parts: dict[Connection, dict[int, _Batch]] = {}
+        epochs: dict[int, int] = {}
+        sizes: dict[Connection, int] = {}
+        for slot, batch in self._pending.items():
+            leader = self._routes.leader_of(slot)
+            if leader is None:
+                continue
+            connection, epochs[slot] = leader
+            size = sizes.get(connection, 0)
+            if self._in_flight.get(connection, 0) < IN_FLIGHT and size < RECORDS_PER_MESSAGE:
+                parts.setdefault(connection, {})[slot] = batch
+                sizes[connection] = size + len(batch.records) + len(batch.gone)
+        for connection, batches in parts.items():
+            self._send(connection, batches, epochs)
+
+    def _send(self, connection: Connection, batches: dict[int, _Batch], epochs: dict[int, int]) -> None:
+        message = Write([SlotWrite(slot, epochs[slot], b.records, b.gone, []) for slot, b in batches.items()])
+        try:
+            connection.request(message, lambda reply, _: self._answered(connection, batches, reply), self._timeout)
+        except TransportError as error:
+            log.warning("writes to %s not sent: %s", connection.peer.node, error)
+            self._retry_later()
+            return
+        self._in_flight[connection] = self._in_flight.get(connection, 0) + 1
+        for slot in batches:
+            del self._pending[slot]
+
+    def _answered(self, connection: Connection, batches: dict[int, _Batch], reply: Message | None) -> None:
+        if connection in self._in_flight:
+            self._in_flight[connection] -= 1
+        if isinstance(reply, Answers):
+            stored = {a.slot for a in reply.answers if a.access is Access.ACCEPT or a.access is Access.MIGRATING}
+        else:
+            stored = set()
+        for slot, batch in batches.items():
+            if slot in stored:
+                self._acknowledge(batch)
+            else:
+                self._put_back(slot, batch)
+        if self._pending:
+            self.flush_soon()
+
+    def _acknowledge(self, batch: _Batch) -> None:
+        self.waiting -= len(batch.records) + len(batch.gone)
+        for client, sequence in zip(batch.clients, batch.sequences, strict=True):
+            if client.acknowledge(sequence):
+                if not self._to_acknowledge:
+                    self._clock.call_soon(self._flush_acknowledgements)
+                self._to_acknowledge.append(client)
+
+    def _flush_acknowledgements(self) -> None:
+        clients, self._to_acknowledge = self._to_acknowledge, []
+        for client in clients:
+            client.flush()
+
+    def _put_back(self, slot: int, batch: _Batch) -> None:
+        self.retries += 1
+        later = self._pending.pop(slot, None)
+        if later is not None:
+            batch.extend(later)
+        self._pending[slot] = batch
+        self._retry_later()
+
+    def _retry_later(self) -> None:
+        """Normally a new table or link comes first and flushes; this is for when none does."""
+        if not self._retrying:
+            self._retrying = True
+            self._clock.call_later(RETRY_SECONDS, self._retry)
+
+    def _retry(self) -> None:
+        self._retrying = False
+        self.flush_soon()

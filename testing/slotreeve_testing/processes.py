@@ -1,0 +1,220 @@
+"""A whole cluster as real processes on loopback; used by ``cluster``, ``demo``, ``bench`` and tests."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+
+from slotreeve.errors import ClientError, RequestTimeout, TransportError
+from slotreeve.model.nodes import Role
+from slotreeve.ports import Transport
+from slotreeve.wire.messages import View
+from slotreeve_client.administration import cluster_view
+
+STOP_SECONDS = 5.0
+POLL_SECONDS = 0.02
+PORTS = range(15_000, 32_000)
+
+
+class ServerProcess:
+    """One server process. Its output goes to ``log``."""
+
+    def __init__(self, role: Role, name: str, address: str, command: list[str], log: Path) -> None:
+        self.role, self.name, self.address, self.log = role, name, address, log
+        self._command = command
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int:
+        """Id of the running process; raises ClientError if there is none."""
+        if self._process is None:
+            raise ClientError(f"{self.name} is not running")
+        return self._process.pid
+
+    @property
+    def is_running(self) -> bool:
+        """True between start and end of the process."""
+        return self._process is not None and self._process.poll() is None
+
+    def start(self) -> None:
+        """Start it; returns before it listens. It ends by itself when this process does."""
+        with self.log.open("ab") as output:
+            self._process = subprocess.Popen(
+                self._command, stdin=subprocess.PIPE, stdout=output, stderr=output, start_new_session=True
+            )
+
+    def kill(self) -> None:
+        """SIGKILL, and wait for the end."""
+        self._signal(signal.SIGKILL)
+        self._wait()
+
+    def pause(self) -> None:
+        """SIGSTOP: the process freezes, its connections stay."""
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """SIGCONT."""
+        self._signal(signal.SIGCONT)
+
+    def stop(self) -> None:
+        """SIGTERM, wait for the orderly end; SIGKILL after five seconds."""
+        if self.is_running:
+            self._signal(signal.SIGCONT)
+            self._signal(signal.SIGTERM)
+        self._wait()
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self._process is not None and self._process.poll() is None:
+            self._process.send_signal(number)
+
+    def _wait(self) -> None:
+        if self._process is None:
+            return
+        try:
+            self._process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        self._process = None
+
+    def tail(self, lines: int = 20) -> str:
+        """The end of its output."""
+        text = self.log.read_text(errors="replace") if self.log.exists() else ""
+        return "\n".join(text.splitlines()[-lines:])
+
+
+class LocalCluster:
+    """Meta, data and session processes of one cluster in ``directory`` (logs, meta state), on free ports.
+
+    A context manager: leaving it ends every process by its own handle. ``settings`` are dotted keys for all of them.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        meta: int = 3,
+        data: int = 3,
+        session: int = 2,
+        settings: Mapping[str, object] | None = None,
+        rng: random.Random | None = None,
+    ) -> None:
+        self.directory = directory
+        self.name = "local"
+        ports = _free_ports(meta + data + session, rng or random.Random())
+        names = [(Role.META, f"meta-{i + 1}") for i in range(meta)]
+        names += [(Role.DATA, f"data-{i + 1}") for i in range(data)]
+        names += [(Role.SESSION, f"session-{i + 1}") for i in range(session)]
+        addresses = {name: f"127.0.0.1:{port}" for (_, name), port in zip(names, ports, strict=True)}
+        self.meta_addresses = {name: addresses[name] for role, name in names if role is Role.META}
+        self._settings = {"cluster.name": self.name, "log.format": "json", **(settings or {})}
+        self.servers = {
+            name: ServerProcess(
+                role, name, addresses[name], self._command(role, name, addresses[name]), directory / f"{name}.log"
+            )
+            for role, name in names
+        }
+
+    def _command(self, role: Role, name: str, address: str) -> list[str]:
+        settings = dict(self._settings) | {"node.name": name, "node.advertise": address}
+        for meta, meta_address in self.meta_addresses.items():
+            settings[f"cluster.meta.{meta}"] = meta_address
+        if role is Role.META and settings.get("election.use", "fle") == "fle":
+            settings["election.fle.data_dir"] = str(self.directory / f"{name}.state")
+        flags = [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]
+        return [sys.executable, "-m", "slotreeve_cli", str(role), "run", "--until-eof", *flags]
+
+    def of(self, role: Role) -> list[ServerProcess]:
+        """The servers of one role, by name."""
+        return [server for server in self.servers.values() if server.role is role]
+
+    @property
+    def session_addresses(self) -> list[str]:
+        """Where clients connect."""
+        return [server.address for server in self.of(Role.SESSION)]
+
+    def start(self) -> None:
+        """Start every server; returns before they are ready, see :meth:`ready`."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        for server in self.servers.values():
+            server.start()
+
+    async def ready(self, transport: Transport, timeout_seconds: float = 30.0) -> View:
+        """Wait until every running data and session server is a member and every slot has leader and followers.
+
+        Raises:
+            RequestTimeout: not within ``timeout_seconds``; the message holds the ends of the logs.
+            ClientError: a server ended by itself; the message holds the end of its log.
+        """
+        deadline = time.monotonic() + timeout_seconds
+        view: View | None = None
+        while time.monotonic() < deadline:
+            for server in self.servers.values():
+                if server._process is not None and not server.is_running:
+                    raise ClientError(f"{server.name} ended by itself:\n{server.tail()}")
+            try:
+                view = await cluster_view(transport, self.name, self.meta_addresses.values())
+            except TransportError:
+                view = None
+            if view is not None and self._is_complete(view):
+                return view
+            await asyncio.sleep(POLL_SECONDS)
+        logs = "\n".join(f"--- {server.name}\n{server.tail(8)}" for server in self.servers.values())
+        raise RequestTimeout(f"the cluster is not ready after {timeout_seconds} s (view: {view is not None})\n{logs}")
+
+    def _is_complete(self, view: View) -> bool:
+        members = {node.name for node in [*view.data, *view.sessions]}
+        expected = {s.name for s in self.servers.values() if s.role is not Role.META and s.is_running}
+        replicas = min(int(str(self._settings.get("cluster.replicas", 2))), len(view.data))
+        return (
+            members == expected
+            and bool(view.table.slots)
+            and all(slot.leader is not None and len(slot.followers) >= replicas - 1 for slot in view.table.slots)
+        )
+
+    def stop(self) -> None:
+        """End every process: sessions first, meta last."""
+        for server in reversed(list(self.servers.values())):
+            server._signal(signal.SIGCONT)
+            server._signal(signal.SIGTERM)
+        for server in reversed(list(self.servers.values())):
+            server.stop()
+
+    def __enter__(self) -> LocalCluster:
+        """Start."""
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop."""
+        self.stop()
+
+
+def _free_ports(count: int, rng: random.Random) -> list[int]:
+    """Ports such that each, and the two after it, can be bound now."""
+    found: list[int] = []
+    while len(found) < count:
+        port = rng.randrange(PORTS.start, PORTS.stop, 4)
+        if port not in found and all(_is_free(port + extra) for extra in range(3)):
+            found.append(port)
+    return found
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
