@@ -1,0 +1,42 @@
+"""Transport within one process: for single-process clusters, tests and the simulator. Offers ``memory``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pydantic import Field
+from slotreeve import Context, Offer, Options, hookimpl
+from slotreeve.ports import Transport
+
+
+class MemoryOptions(Options):
+    """Options of the memory transport."""
+
+    send_queue: int = Field(
+        default=10_000,
+        ge=1,
+        le=10_000_000,
+        description="Messages that may wait for one connection's peer to read, before sending fails with Backpressure.",
+    )
+    max_frame_bytes: int = Field(
+        default=32 * 1024 * 1024,
+        ge=64 * 1024,
+        le=1024 * 1024 * 1024,
+        description="Largest message sent or taken, in bytes; the same on all nodes of a cluster.",
+    )
+
+
+def build(options: MemoryOptions, context: Context) -> Transport:
+    """A transport on the network that all memory transports of the running event loop share."""
+    from slotreeve.wire.packets import ChannelLimits
+
+    from slotreeve_transport_memory.transport import MemoryTransport
+
+    limits = ChannelLimits(options.max_frame_bytes, options.send_queue)
+    return MemoryTransport(context.clock, context.node or context.cluster, limits=limits)
+
+
+@hookimpl
+def slotreeve_transports() -> Sequence[Offer]:
+    """The memory transport."""
+    return [Offer("memory", build, "within one process; for tests and single-process clusters", MemoryOptions)]

@@ -1,0 +1,51 @@
+"""Transport over TCP by ZeroMQ. Offers ``zmq``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pydantic import Field
+from slotreeve import Context, Offer, Options, hookimpl
+from slotreeve.ports import Transport
+
+
+class ZmqOptions(Options):
+    """Options of the ZeroMQ transport."""
+
+    io_threads: int = Field(
+        default=1,
+        ge=1,
+        le=16,
+        description="Threads that move bytes between sockets and queues; one carries about 1 GB/s.",
+    )
+    send_queue: int = Field(
+        default=10_000,
+        ge=1,
+        le=10_000_000,
+        description="Messages that may wait for one connection's peer to read, before sending fails with Backpressure.",
+    )
+    max_frame_bytes: int = Field(
+        default=32 * 1024 * 1024,
+        ge=64 * 1024,
+        le=1024 * 1024 * 1024,
+        description="Largest message sent or taken, in bytes; the same on all nodes of a cluster.",
+    )
+
+
+def build(options: ZmqOptions, context: Context) -> Transport:
+    """A transport with a ZeroMQ context of its own, shared by all its connections."""
+    from slotreeve.wire.packets import ChannelLimits
+
+    from slotreeve_transport_zmq.transport import ZmqTransport
+
+    return ZmqTransport(
+        context.clock,
+        limits=ChannelLimits(options.max_frame_bytes, options.send_queue),
+        io_threads=options.io_threads,
+    )
+
+
+@hookimpl
+def slotreeve_transports() -> Sequence[Offer]:
+    """The ZeroMQ transport."""
+    return [Offer("zmq", build, "TCP by ZeroMQ, for clusters of any size", ZmqOptions)]

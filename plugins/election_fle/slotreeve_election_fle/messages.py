@@ -1,0 +1,216 @@
+"""What election servers tell each other, inside the kernel's ``Opaque`` messages.
+
+Every message of a term names its epoch. What belongs to one attempt of a follower to join a leader carries the
+``attempt`` that the follower chose and the leader repeats, so that an answer to an earlier attempt is never taken for
+one to the present. Spec section numbers in the docstrings.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from slotreeve.errors import MalformedFrame
+from slotreeve.wire.messages import Opaque
+from slotreeve_election_fle.entries import Entry, Item
+from slotreeve_election_fle.vote import Vote
+
+TOPIC = "fle"
+FORMAT = 1
+"""Version of these messages; a peer that speaks another is refused."""
+
+
+class Introduce(msgspec.Struct, array_like=True, frozen=True, tag=1):
+    """Both ends, first on every connection.
+
+    Attributes:
+        format: :data:`FORMAT` of the sender.
+        configuration: digest of members, weights and groups; must be the same on all members.
+        directory: identity of the sender's data directory, made at its first start.
+        starts: how often that directory has been started.
+        accepted_epoch: the highest epoch the sender has accepted.
+        admitted_term: the term under which an established leader admitted this directory again; 0 if none had to.
+        observer: the sender does not vote.
+    """
+
+    format: int
+    configuration: str
+    directory: str
+    starts: int
+    accepted_epoch: int
+    admitted_term: int
+    observer: bool
+
+
+class Distrust(msgspec.Struct, array_like=True, frozen=True, tag=2):
+    """Answer to Introduce: I remember you with promises that you do not know any more; do not vote (8.3)."""
+
+    reason: str
+
+
+class Notification(msgspec.Struct, array_like=True, frozen=True, tag=3):
+    """A server's present vote (4)."""
+
+    vote: Vote
+
+
+class FollowerInfo(msgspec.Struct, array_like=True, frozen=True, tag=4):
+    """Follower to the leader it elected: I want to follow you; this is the highest epoch I have accepted (6.1.1)."""
+
+    attempt: int
+    accepted_epoch: int
+    voting: bool
+
+
+class LeaderInfo(msgspec.Struct, array_like=True, frozen=True, tag=5):
+    """Leader to follower: my epoch will be this (6.1.2)."""
+
+    attempt: int
+    epoch: int
+
+
+class EpochAck(msgspec.Struct, array_like=True, frozen=True, tag=6):
+    """Follower to leader: accepted, durably; ``counted`` False: I had accepted it before (6.1.3). And how long my
+    history is."""
+
+    attempt: int
+    epoch: int
+    counted: bool
+    current_epoch: int
+    last_zxid: int
+
+
+class SyncPart(msgspec.Struct, array_like=True, frozen=True, tag=7):
+    """Leader to follower: a part of what you lack (6.1.5); takes effect with NewLeader."""
+
+    attempt: int
+    epoch: int
+    items: list[Item]
+    entries: list[Entry]
+
+
+class NewLeader(msgspec.Struct, array_like=True, frozen=True, tag=8):
+    """Leader to follower: the parts are complete. With ``whole`` they are the entire state (a table as of
+    ``base_zxid`` and the entries after it), otherwise the entries after your own entry ``base_zxid``."""
+
+    attempt: int
+    epoch: int
+    whole: bool
+    base_zxid: int
+    base_chain: int
+    last_zxid: int
+    last_chain: int
+
+
+class NewLeaderAck(msgspec.Struct, array_like=True, frozen=True, tag=9):
+    """Follower to leader: I hold your history, durably, and follow you in this epoch."""
+
+    attempt: int
+    epoch: int
+    last_zxid: int
+
+
+class SendWhole(msgspec.Struct, array_like=True, frozen=True, tag=10):
+    """Follower to leader: my history is not what you took it for; send everything."""
+
+    attempt: int
+    epoch: int
+
+
+class Propose(msgspec.Struct, array_like=True, frozen=True, tag=11):
+    """Leader to follower: append these entries behind ``previous_zxid``."""
+
+    epoch: int
+    previous_zxid: int
+    entries: list[Entry]
+
+
+class ProposeAck(msgspec.Struct, array_like=True, frozen=True, tag=12):
+    """Follower to leader: everything up to ``zxid`` is on my disk."""
+
+    epoch: int
+    zxid: int
+
+
+class Commit(msgspec.Struct, array_like=True, frozen=True, tag=13):
+    """Leader to follower: I lead (6.1.5 UPTODATE), and everything up to ``zxid`` is committed."""
+
+    epoch: int
+    zxid: int
+
+
+class Ping(msgspec.Struct, array_like=True, frozen=True, tag=14):
+    """Leader to follower: renew my lease."""
+
+    epoch: int
+    number: int
+
+
+class Pong(msgspec.Struct, array_like=True, frozen=True, tag=15):
+    """Follower to leader: for one lease from the receipt of this ping I shall not help anybody else to lead."""
+
+    epoch: int
+    number: int
+
+
+class StoodDown(msgspec.Struct, array_like=True, frozen=True, tag=16):
+    """Leader to follower: I do not lead any more, and why; my lease is over."""
+
+    epoch: int
+    cause: str
+
+
+class NotLeading(msgspec.Struct, array_like=True, frozen=True, tag=17):
+    """Answer to FollowerInfo: you elected me, but I follow somebody else."""
+
+    attempt: int
+
+
+class Admitted(msgspec.Struct, array_like=True, frozen=True, tag=18):
+    """Established leader to a server that had lost its disk: you hold the state again and may vote (8.3)."""
+
+    attempt: int
+    epoch: int
+
+
+RoleMessage = (
+    FollowerInfo
+    | LeaderInfo
+    | EpochAck
+    | SyncPart
+    | NewLeader
+    | NewLeaderAck
+    | SendWhole
+    | Propose
+    | ProposeAck
+    | Commit
+    | Ping
+    | Pong
+    | StoodDown
+    | NotLeading
+    | Admitted
+)
+"""What passes between a leader and its followers."""
+FleMessage = Introduce | Distrust | Notification | RoleMessage
+"""Everything that may be in an Opaque of this topic."""
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(FleMessage).decode
+
+
+def to_opaque(message: FleMessage) -> Opaque:
+    """The message as the transport carries it."""
+    return Opaque(TOPIC, _encode(message))
+
+
+def from_opaque(opaque: Opaque) -> FleMessage:
+    """The message inside.
+
+    Raises:
+        MalformedFrame: another topic, or bytes that are no message of this protocol.
+    """
+    if opaque.topic != TOPIC:
+        raise MalformedFrame(f"topic {opaque.topic!r} where {TOPIC!r} belongs")
+    try:
+        return _decode(opaque.body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError) as error:
+        raise MalformedFrame(f"{len(opaque.body)} bytes that are no election message: {error}") from None

@@ -1,0 +1,108 @@
+"""The leader's writes on their way to being committed: numbering, batching, counting acknowledgements. Pure.
+
+At most one batch is under way; what is asked meanwhile waits and then shares one sync on every disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from slotreeve.errors import ElectionError, NotLeader, VersionConflict
+
+from slotreeve_election_fle.effects import NotWritten, WriteAsked, Written
+from slotreeve_election_fle.entries import Entry
+from slotreeve_election_fle.ledger import Ledger
+from slotreeve_election_fle.vote import COUNTER_MASK, epoch_of, make_zxid
+
+BATCH_BYTES = 1024 * 1024
+"""A batch is not lengthened beyond this."""
+LARGEST_VALUE = 8 * 1024 * 1024
+"""Bytes of one value; must fit into one frame of any transport."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    token: int
+    entry: Entry
+
+
+class Proposals:
+    """Writes of one term that are not committed yet, in order."""
+
+    def __init__(self, ledger: Ledger, epoch: int) -> None:
+        self._ledger = ledger
+        self._epoch = epoch
+        self._queue: list[_Waiting] = []
+        self._batch: list[_Waiting] = []
+        self._unlogged: list[Entry] = []
+        last = ledger.last_zxid
+        self._counter = last & COUNTER_MASK if epoch_of(last) == epoch else 0
+
+    @property
+    def is_ready(self) -> bool:
+        """Writes wait and no batch is under way: :meth:`take_batch` may be called."""
+        return bool(self._queue) and not self._batch
+
+    @property
+    def is_idle(self) -> bool:
+        """Nothing waits and nothing is under way."""
+        return not self._queue and not self._batch
+
+    def ask(self, write: WriteAsked) -> NotWritten | None:
+        """Queue a write, numbered behind all earlier ones; what stands in the way, if anything does."""
+        if len(write.value) > LARGEST_VALUE:
+            error = ElectionError(f"the value of {write.key!r} has {len(write.value)} bytes; at most {LARGEST_VALUE}")
+            return NotWritten(write.token, error)
+        version = self._version(write.key)
+        if write.expected_version is not None and write.expected_version != version:
+            text = f"{write.key!r} has version {version}, not the expected {write.expected_version}"
+            return NotWritten(write.token, VersionConflict(text))
+        if self._counter == COUNTER_MASK:
+            return NotWritten(write.token, NotLeader("this term has used up its numbers; resign for a new one"))
+        self._counter += 1
+        entry = Entry(make_zxid(self._epoch, self._counter), write.key, write.value, version + 1)
+        self._queue.append(_Waiting(write.token, entry))
+        return None
+
+    def take_batch(self) -> list[Entry]:
+        """Start the next batch: the entries to send to the followers and then, with :meth:`log_batch`, to log."""
+        size = count = 0
+        for waiting in self._queue:
+            if count and size + waiting.entry.size > BATCH_BYTES:
+                break
+            size += waiting.entry.size
+            count += 1
+        self._batch, self._queue = self._queue[:count], self._queue[count:]
+        self._unlogged = [waiting.entry for waiting in self._batch]
+        return self._unlogged
+
+    @property
+    def must_log(self) -> bool:
+        """A batch has been sent and is not yet on the leader's own disk."""
+        return bool(self._unlogged)
+
+    def log_batch(self) -> None:
+        """Put the batch on the leader's own disk, while the followers do the same. Raises StorageError."""
+        entries, self._unlogged = self._unlogged, []
+        self._ledger.append(entries)
+
+    def committed(self) -> Sequence[Written]:
+        """Everything up to the ledger's committed entry is sure: the answers that are due."""
+        done = [w for w in self._batch if w.entry.zxid <= self._ledger.committed_zxid]
+        self._batch = self._batch[len(done) :]
+        return [Written(waiting.token, waiting.entry.version) for waiting in done]
+
+    def abandon(self, cause: str) -> Sequence[NotWritten]:
+        """The term is over: nobody knows what becomes of these."""
+        waiting, self._batch, self._queue = [*self._batch, *self._queue], [], []
+        text = f"stopped leading term {self._epoch} ({cause}) before the write was sure; it may or may not be stored"
+        return [NotWritten(w.token, NotLeader(text)) for w in waiting]
+
+    def _version(self, key: str) -> int:
+        """The version of ``key`` once everything on its way has been stored."""
+        for waiting in reversed([*self._batch, *self._queue]):
+            if waiting.entry.key == key:
+                return waiting.entry.version
+        held = self._ledger.table.get(key)
+        return 0 if held is None else held.version

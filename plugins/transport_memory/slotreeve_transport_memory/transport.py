@@ -1,0 +1,161 @@
+"""The memory transport: the contract of :class:`slotreeve.ports.Transport` without a socket."""
+
+from __future__ import annotations
+
+from slotreeve.clock import Clock
+from slotreeve.errors import AddressInUse, Unreachable
+from slotreeve.ports import Connection, Handler, Listener, TransportCounters
+from slotreeve.wire.channel import Channel, settle
+from slotreeve.wire.messages import Hello
+from slotreeve.wire.packets import ChannelLimits
+
+from slotreeve_transport_memory.links import MemoryLink
+from slotreeve_transport_memory.network import MemoryNetwork
+
+_CLOSING_POLL_SECONDS = 0.001
+
+
+class MemoryTransport:
+    """One endpoint of a memory network: what one process would be on a real one.
+
+    ``network`` None: the one of the event loop on which it is first used. ``name`` is what the network's methods
+    call it; a living endpoint of the same name makes it ``name#2``.
+    """
+
+    def __init__(
+        self, clock: Clock, name: str, network: MemoryNetwork | None = None, limits: ChannelLimits | None = None
+    ) -> None:
+        self._clock = clock
+        self._wanted_name = name
+        self._limits = limits or ChannelLimits()
+        self._counters = TransportCounters()
+        self._network = network
+        self._name = ""
+        self._dead = False
+        self._listeners: dict[MemoryListener, None] = {}
+        self._links: dict[MemoryLink, None] = {}
+        if network is not None:
+            self._name = network.enter(self, name)
+
+    @property
+    def name(self) -> str:
+        """What the network calls this endpoint; empty until it has joined one."""
+        return self._name
+
+    @property
+    def counters(self) -> TransportCounters:
+        """Live counters of this transport."""
+        return self._counters
+
+    async def listen(self, address: str, hello: Hello, handler: Handler) -> Listener:
+        """Accept connections; raises as :meth:`slotreeve.ports.Transport.listen`."""
+        network = self._join()
+        listener = MemoryListener(self, self._clock, network, hello, handler)
+        bound = None if self._dead else network.bind(address, listener)
+        if bound is None:
+            raise AddressInUse(f"cannot listen at {address}: the address is in use on this memory network")
+        listener.address = bound
+        self._listeners[listener] = None
+        return listener
+
+    async def connect(self, address: str, hello: Hello, handler: Handler, timeout_seconds: float) -> Connection:
+        """Connect once; raises as :meth:`slotreeve.ports.Transport.connect`."""
+        network = self._join()
+        listener = network.listener_at(address)
+        if self._dead or listener is None:
+            raise Unreachable(f"nobody listens at {address} on this memory network")
+        near = MemoryLink(network, self._clock, self._name, listener.transport.name, address, self._released)
+        near.channel = self.channel(near, hello, handler)
+        near.other = listener.accept(self._name)
+        near.other.other = near
+        self._links[near] = None
+        await near.channel.establish(timeout_seconds)
+        return near.channel
+
+    async def close(self) -> None:
+        """End every connection and listener of this transport."""
+        for listener in list(self._listeners):
+            await listener.close()
+        await close_all(self._links, "the transport was closed", self._clock)
+        if self._network is not None:
+            self._network.leave(self._name)
+
+    def die(self) -> None:
+        """The process is gone (:meth:`MemoryNetwork.kill`): nothing is told here, the peers see the ends."""
+        self._dead = True
+        for listener in list(self._listeners):
+            listener.die()
+        for link in list(self._links):
+            link.die()
+
+    def _join(self) -> MemoryNetwork:
+        if self._network is None:
+            self._network = MemoryNetwork.current()
+            self._name = self._network.enter(self, self._wanted_name)
+        return self._network
+
+    def channel(self, link: MemoryLink, hello: Hello, handler: Handler) -> Channel:
+        """The protocol over one of this endpoint's links."""
+        return Channel(link, hello, handler, self._clock, self._counters, self._limits)
+
+    def _released(self, link: MemoryLink) -> None:
+        self._links.pop(link, None)
+
+    def forget(self, listener: MemoryListener) -> None:
+        """A listener of this endpoint has ended."""
+        self._listeners.pop(listener, None)
+
+
+class MemoryListener:
+    """An address of a memory network being listened on.
+
+    Attributes:
+        address: ``host:port`` bound; set by the network.
+        transport: the endpoint that listens.
+    """
+
+    address = ""
+
+    def __init__(
+        self, transport: MemoryTransport, clock: Clock, network: MemoryNetwork, hello: Hello, handler: Handler
+    ) -> None:
+        self.transport = transport
+        self._clock = clock
+        self._network = network
+        self._hello = hello
+        self._handler = handler
+        self._links: dict[MemoryLink, None] = {}
+
+    def accept(self, source: str) -> MemoryLink:
+        """Endpoint ``source`` connects; returns our end, whose ``other`` is to be set."""
+        link = MemoryLink(self._network, self._clock, self.transport.name, source, f"{source}:0", self._released)
+        link.channel = self.transport.channel(link, self._hello, self._handler)
+        self._links[link] = None
+        return link
+
+    def die(self) -> None:
+        """The process is gone."""
+        self._stop()
+        for link in list(self._links):
+            link.die()
+
+    async def close(self) -> None:
+        """Stop listening and end every connection accepted here."""
+        self._stop()
+        await close_all(self._links, "the listener was closed", self._clock)
+
+    def _stop(self) -> None:
+        self._network.unbind(self.address)
+        self.transport.forget(self)
+
+    def _released(self, link: MemoryLink) -> None:
+        self._links.pop(link, None)
+
+
+async def close_all(links: dict[MemoryLink, None], reason: str, clock: Clock) -> None:
+    """Close every connection of a set that empties itself, and wait until its handlers know."""
+    for link in list(links):
+        link.channel.close(reason)
+    while links:
+        await clock.sleep(_CLOSING_POLL_SECONDS)
+    await settle(clock)

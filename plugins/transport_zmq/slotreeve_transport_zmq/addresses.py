@@ -1,0 +1,71 @@
+"""``host:port`` to what libzmq and people read."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import os
+import socket
+
+
+def split_address(address: str) -> tuple[str, int]:
+    """Host (without brackets) and port.
+
+    Raises:
+        ValueError: not ``host:port`` or ``[ipv6]:port`` with a port of 0..65535.
+    """
+    host, colon, port = address.rpartition(":")
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    elif ":" in host:
+        raise ValueError(f"{address!r}: an IPv6 address stands in brackets, as in [::1]:7710")
+    if not colon or not host or not port.isdecimal() or int(port) > 65535:
+        raise ValueError(f"{address!r} is not host:port with a port of 0..65535")
+    return host, int(port)
+
+
+def join_address(host: str, port: int) -> str:
+    """The reverse of :func:`split_address`."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+async def endpoint_of(address: str) -> str:
+    """The ``tcp://`` endpoint of an address, with a host name resolved here: libzmq would block an I/O thread on it.
+
+    Raises:
+        ValueError: as :func:`split_address`.
+        OSError: the host name cannot be resolved.
+    """
+    host, port = split_address(address)
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        # IPv4 first: "localhost" is both, and a listener at it is found there.
+        found.sort(key=lambda entry: entry[0] != socket.AF_INET)
+        host = str(found[0][4][0])
+    return f"tcp://{join_address(host, port)}"
+
+
+def peer_address(fd: int) -> str | None:
+    """Where the other side of a TCP connection is; None if the descriptor is not one (any more)."""
+    try:
+        with socket.socket(fileno=os.dup(fd)) as duplicate:
+            name = duplicate.getpeername()
+    except OSError:
+        return None
+    return join_address(name[0], name[1]) if isinstance(name, tuple) else None
+
+
+def hang_up(fd: int, address: str) -> None:
+    """End the TCP connection on a descriptor of libzmq's, if it still leads to ``address``.
+
+    A ROUTER socket has no call to drop one of its peers. libzmq sees the end of the stream and cleans up.
+    """
+    try:
+        with socket.socket(fileno=os.dup(fd)) as duplicate:
+            name = duplicate.getpeername()
+            if isinstance(name, tuple) and join_address(name[0], name[1]) == address:
+                duplicate.shutdown(socket.SHUT_RDWR)
+    except OSError:
+        return  # it has ended by itself
