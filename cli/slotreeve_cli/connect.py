@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import secrets
 
-from slotreeve.catalogue import Catalogue
+from slotreeve.catalogue import build_plugin
 from slotreeve.clock import LoopClock
 from slotreeve.offers import Port
 from slotreeve.ports import Context, Transport
@@ -19,9 +19,11 @@ def open_client(sessions: list[str], cluster: str, **options: object) -> Client:
 
 def open_transport(name: str = "zmq") -> Transport:
     """A transport for a tool. Raises PluginError."""
-    catalogue = Catalogue.load()
-    entry = catalogue.find(Port.TRANSPORT, name)
-    context = Context("", 0, LoopClock(), random.Random(secrets.randbits(64)))
-    built = catalogue.build(entry, catalogue.options(entry, {}), context)
-    assert isinstance(built, Transport)
-    return built
+    transport = build_plugin(Port.TRANSPORT, name, tool_context())
+    assert isinstance(transport, Transport)
+    return transport
+
+
+def tool_context(slots: int = 0) -> Context:
+    """What a plugin is built with by a tool that belongs to no cluster."""
+    return Context("", slots, LoopClock(), random.Random(secrets.randbits(64)))

@@ -11,7 +11,7 @@ from slotreeve.settings import LogSettings
 def configure_logging(rules: LogSettings, node: str) -> None:
     """Send everything logged by this process through one formatter; ``node`` stands on every line."""
     import structlog
-    from structlog.typing import EventDict, WrappedLogger
+    from structlog.typing import EventDict, Processor, WrappedLogger
 
     def add_node(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
         event.setdefault("node", node)
@@ -19,13 +19,13 @@ def configure_logging(rules: LogSettings, node: str) -> None:
 
     as_json = rules.format == "json" or (rules.format == "auto" and not sys.stderr.isatty())
     renderer = structlog.processors.JSONRenderer() if as_json else structlog.dev.ConsoleRenderer(pad_event_to=0)
-    before = [
+    before: list[Processor] = [
         structlog.stdlib.add_log_level,
         structlog.stdlib.ExtraAdder(),
         structlog.processors.TimeStamper(fmt="iso", utc=True, key="ts"),
         add_node,
     ]
-    after = [structlog.stdlib.ProcessorFormatter.remove_processors_meta]
+    after: list[Processor] = [structlog.stdlib.ProcessorFormatter.remove_processors_meta]
     if as_json:
         after.append(structlog.processors.format_exc_info)
     handler = logging.StreamHandler(sys.stderr)

@@ -7,7 +7,21 @@ from typing import Annotated
 
 import typer
 
-from slotreeve_cli import bench, cluster, config, demo, dev, lookups, plan, plugins, provide, run, status
+from slotreeve_cli import (
+    bench,
+    cluster,
+    config,
+    demo,
+    dev,
+    lookups,
+    plan,
+    plugins,
+    publish,
+    run,
+    slot_of,
+    status,
+    subscribe,
+)
 
 EXIT_CODES = """Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 3 not found, 4 unreachable,
 5 refused, 6 timed out, 130 interrupted."""
@@ -20,7 +34,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for module in (dev, cluster, run, provide, lookups, status, plan, config, plugins, demo, bench):
+for module in (
+    dev, cluster, run, publish, subscribe, lookups, status, slot_of, plan, config, plugins, demo, bench,
+):  # fmt: skip
     module.add_to(app)
 
 

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from slotreeve_cli.common import Output
+from slotreeve_cli.options import Output
+
+if TYPE_CHECKING:
+    from slotreeve_client import Instance
 
 
 def print_json(value: object) -> None:
@@ -31,6 +35,12 @@ def print_rows(rows: Sequence[dict[str, object]], output: Output, title: str = "
     for row in rows:
         table.add_row(*(_text(value) for value in row.values()))
     console.print(table)
+
+
+def instance_row(instance: Instance) -> dict[str, object]:
+    """One provider; its boxes as text, bytes that are no text shown escaped."""
+    boxes = [box.decode("utf-8", "backslashreplace") for box in instance.data]
+    return {"data": boxes[0] if len(boxes) == 1 else boxes, "zone": instance.zone, "register_id": instance.register_id}
 
 
 def _text(value: object) -> str:

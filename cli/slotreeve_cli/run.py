@@ -7,11 +7,12 @@ import os
 import random
 import secrets
 import signal
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from slotreeve_cli.common import ConfigOption, SetOption, read_configuration, run_async
+from slotreeve_cli.options import ConfigOption, SetOption, read_configuration, run_async
 
 if TYPE_CHECKING:
     from slotreeve.model.nodes import Role
@@ -39,45 +40,38 @@ def add_to(app: typer.Typer) -> None:
         app.add_typer(group, name=role)
 
 
-def _command(role_name: str):  # type: ignore[no-untyped-def]  # typer reads the signature of what is returned
+def _command(role_name: str) -> Callable[..., None]:
     def run(
         config: ConfigOption = None,
         name: NameOption = None,
-        port_offset: UntilEofOption = Annotated[bool, typer.Option("--until-eof", help="Also stop when standard input ends.")]
-PortOffsetOption = None,
+        port_offset: PortOffsetOption = None,
         until_eof: UntilEofOption = False,
         settings: SetOption = [],  # noqa: B006 - typer copies it
     ) -> None:
         from slotreeve.model.nodes import Role
 
         configuration = read_configuration(config, settings, node__name=name, node__port_offset=port_offset)
-        run_async(run_server(configuration, Role(role_name), until_eof))
+        run_async(_run_server(configuration, Role(role_name), until_eof))
 
     return run
 
 
-async def run_server(configuration: Configuration, role: Role, until_eof: bool = False) -> None:
+async def _run_server(configuration: Configuration, role: Role, until_eof: bool) -> None:
     """Start one server, tell on standard output where it listens, run until a signal (or the end of standard input,
-    so that servers started by a program do not outlive it).
-
-    Raises:
-        ConfigError, PluginError, AddressInUse, StorageError, ElectionError: it cannot start.
-    """
+    so that servers started by a program do not outlive it)."""
     from slotreeve.catalogue import Catalogue
     from slotreeve.clock import LoopClock
     from slotreeve.storage import DirectoryStorage
-    from slotreeve_cli.logs import configure_logging
     from slotreeve_servers.launch import Launcher
+
+    from slotreeve_cli.logs import configure_logging
 
     rng = random.Random(secrets.randbits(64))
     launcher = Launcher(configuration, Catalogue.load(), LoopClock(), rng)
     environment = launcher.environment(role)
     configure_logging(configuration.settings.log, environment.node.name)
     server = launcher.server(environment, DirectoryStorage.open)
-    stopping = asyncio.Event()
-    _on_signals(stopping)
-    if until_eof:
-        _on_end_of_input(stopping)
+    stopping = stop_requested(until_eof)
     try:
         await server.start()
         typer.echo(f"{role} {environment.node.name} listens at {server.address} (process {os.getpid()})")
@@ -87,25 +81,25 @@ async def run_server(configuration: Configuration, role: Role, until_eof: bool =
         await environment.transport.close()
 
 
-def _on_signals(stopping: asyncio.Event) -> None:
+def stop_requested(until_eof: bool) -> asyncio.Event:
+    """Set by the first SIGTERM or SIGINT (a second one ends the process at once), and, where ``until_eof``, when
+    standard input ends. Call in a running event loop."""
+    stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
 
-    def first() -> None:
+    def signalled() -> None:
         stopping.set()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.remove_signal_handler(number)
             signal.signal(number, signal.SIG_DFL)
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, first)
-
-
-def _on_end_of_input(stopping: asyncio.Event) -> None:
-    loop = asyncio.get_running_loop()
 
     def readable() -> None:
         if not os.read(0, 4096):
             loop.remove_reader(0)
             stopping.set()
 
-    loop.add_reader(0, readable)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, signalled)
+    if until_eof:
+        loop.add_reader(0, readable)
+    return stopping

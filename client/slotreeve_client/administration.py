@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import asyncio
+from collections.abc import Iterable, Set
 
-from slotreeve.errors import ClientError, Refused, TransportError, Unreachable
+from slotreeve.errors import ClientError, Refused, RequestTimeout, TransportError, Unreachable
 from slotreeve.model.nodes import Role
 from slotreeve.ports import Connection, Transport
 from slotreeve.wire.messages import Failed, GetLeader, GetView, Hello, LeaderIs, Message, View
+
+POLL_SECONDS = 0.02
 
 
 class _Quiet:
@@ -79,3 +82,48 @@ async def cluster_leader(transport: Transport, cluster: str, addresses: Iterable
     if not isinstance(reply, LeaderIs):
         raise ClientError(f"a meta server answered GetLeader with a {type(reply).__name__}")
     return reply
+
+
+async def complete_view(
+    transport: Transport,
+    cluster: str,
+    addresses: Iterable[str],
+    names: Set[str],
+    replicas: int,
+    timeout_seconds: float,
+) -> View:
+    """Wait until exactly the data and session servers ``names`` are members and every slot has a leader and as many
+    followers as there can be.
+
+    Raises:
+        Refused, ClientError: as :func:`ask_meta`.
+        RequestTimeout: not within ``timeout_seconds``; the message says what is lacking.
+    """
+    known = list(addresses)
+    lacking = "no meta server answered"
+    try:
+        async with asyncio.timeout(timeout_seconds):
+            while True:
+                try:
+                    view = await cluster_view(transport, cluster, known)
+                    lacking = _lacking(view, names, replicas)
+                    if not lacking:
+                        return view
+                except Refused:
+                    raise
+                except TransportError as error:
+                    lacking = str(error)
+                await asyncio.sleep(POLL_SECONDS)
+    except TimeoutError:
+        raise RequestTimeout(f"the cluster is not ready after {timeout_seconds:g} s: {lacking}") from None
+
+
+def _lacking(view: View, names: Set[str], replicas: int) -> str:
+    """What keeps a cluster from being complete; empty when nothing does."""
+    members = {node.name for node in [*view.data, *view.sessions]}
+    if members != names:
+        return f"members are {', '.join(sorted(members)) or 'none'}; expected {', '.join(sorted(names))}"
+    followers = min(replicas, len(view.data)) - 1
+    holders = [(slot.leader, slot.followers) for slot in view.table.slots]
+    complete = sum(leader is not None and len(named) >= followers for leader, named in holders)
+    return "" if holders and complete == len(holders) else f"{complete} of {len(holders)} slots are complete"

@@ -9,7 +9,7 @@ import secrets
 from collections.abc import Callable
 from types import TracebackType
 
-from slotreeve.catalogue import Catalogue
+from slotreeve.catalogue import build_plugin
 from slotreeve.clock import Clock, LoopClock
 from slotreeve.errors import (
     ClientClosed,
@@ -53,6 +53,7 @@ class Client:
         self._core = ClientCore(self.client_id, options, self._flush_soon)
         self._connection: Connection | None = None
         self._failed_address = ""
+        self._failures: dict[str, str] = {}
         self._scheduled = False
         self._wake = asyncio.Event()
         self._flushed = asyncio.Event()
@@ -142,6 +143,10 @@ class Client:
         """Address of the session server in use; None while there is none."""
         return self._connection.address if self._connection is not None else None
 
+    def why_not_connected(self) -> str:
+        """What each address last answered to an attempt, for a message; empty before the first failure."""
+        return "".join(f"; {address}: {reason}" for address, reason in self._failures.items())
+
     async def close(self) -> None:
         """Say goodbye: what was published here ends at once. Idempotent."""
         if self._core.closed:
@@ -171,6 +176,7 @@ class Client:
     def opened(self, connection: Connection) -> None:
         """The transport: a session server accepted us."""
         self._connection = connection
+        self._failures.clear()
         self._core.connected(connection.peer.process_id)
         self._set_state(ClientState.CONNECTED)
         self._connected.set()
@@ -224,8 +230,10 @@ class Client:
         try:
             return await self._transport.connect(address, hello, self, self._options.connect_seconds)
         except Refused as error:
+            self._failures[address] = str(error)
             log.error("%s refuses this client: %s", address, error)
         except TransportError as error:
+            self._failures[address] = str(error)
             log.info("%s cannot be reached: %s", address, error)
         return None
 
@@ -275,6 +283,7 @@ class Client:
         except TimeoutError:
             raise RequestTimeout(
                 f"no session server answered a {type(message).__name__} within {self._options.request_seconds} s"
+                f"{self.why_not_connected() if self._connection is None else ''}"
             ) from None
         if isinstance(reply, Failed):
             raise RequestTimeout(reply.reason) if reply.code == RequestTimeout.code else ClientError(reply.reason)
@@ -321,9 +330,6 @@ def connect(*addresses: str, options: ClientOptions | None = None) -> Client:
     """
     chosen = options if options is not None else ClientOptions()
     clock, rng = LoopClock(), random.Random(secrets.randbits(64))
-    catalogue = Catalogue.load()
-    entry = catalogue.find(Port.TRANSPORT, chosen.transport, "transport")
-    context = Context(cluster=chosen.cluster, slots=0, clock=clock, rng=rng)
-    transport = catalogue.build(entry, catalogue.options(entry, {}), context)
+    transport = build_plugin(Port.TRANSPORT, chosen.transport, Context(chosen.cluster, 0, clock, rng))
     assert isinstance(transport, Transport)
     return Client(list(addresses), chosen, transport, clock, rng)

@@ -192,6 +192,20 @@ class Catalogue:
                 log.exception("hook %s of plugin %s failed", hook, implementation.plugin_name)
 
 
+def build_plugin(
+    port: Port, name: str, context: Context, options: Mapping[str, object] | None = None, where: str = ""
+) -> object:
+    """What the installed plugin ``name`` offers for ``port``, for programs that need one plugin and have no
+    configuration. ``where`` says where the name was read.
+
+    Raises:
+        PluginError: it cannot be found, its options do not validate, or it cannot be built.
+    """
+    catalogue = Catalogue.load()
+    entry = catalogue.find(port, name, where)
+    return catalogue.build(entry, catalogue.options(entry, options or {}), context)
+
+
 def explain_validation(error: ValidationError, model: type[Any], where: Callable[[str], str]) -> str:
     """A pydantic error as one line: every key, where it was set, what is wrong, what would be right."""
     parts = []

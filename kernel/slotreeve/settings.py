@@ -186,10 +186,14 @@ class Configuration:
     origins: Mapping[str, str]
 
     def where(self, key: str) -> str:
-        """Key and place, for messages: ``meta.lease_seconds in cluster.toml``."""
+        """Key and place, for messages: ``meta.lease_seconds (cluster.toml)``."""
         while key not in self.origins and "." in key:
             key = key.rpartition(".")[0]
-        return f"{key} ({self.origins.get(key, DEFAULT_ORIGIN)})"
+        return f"{key} ({self.origin(key)})"
+
+    def origin(self, key: str) -> str:
+        """The file, environment variable or flag that set ``key``; ``default`` where nothing did."""
+        return self.origins.get(key, DEFAULT_ORIGIN)
 
     def _where_in(self, prefix: str, key: str) -> str:
         return self.where(f"{prefix}.{key}")

@@ -8,19 +8,21 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 
-from slotreeve.errors import ClientError, RequestTimeout, TransportError
+from slotreeve.catalogue import build_plugin
+from slotreeve.clock import LoopClock
+from slotreeve.errors import ClientError, RequestTimeout
 from slotreeve.model.nodes import Role
-from slotreeve.ports import Transport
+from slotreeve.offers import Port
+from slotreeve.ports import Context, SlotFunction, Transport
 from slotreeve.wire.messages import View
-from slotreeve_client.administration import cluster_view
+from slotreeve_client.administration import complete_view
 
 STOP_SECONDS = 5.0
-POLL_SECONDS = 0.02
+POLL_SECONDS = 0.1
 PORTS = range(15_000, 32_000)
 
 
@@ -43,6 +45,11 @@ class ServerProcess:
     def is_running(self) -> bool:
         """True between start and end of the process."""
         return self._process is not None and self._process.poll() is None
+
+    @property
+    def has_failed(self) -> bool:
+        """True where it was started and ended by itself."""
+        return self._process is not None and self._process.poll() is not None
 
     def start(self) -> None:
         """Start it; returns before it listens. It ends by itself when this process does."""
@@ -133,6 +140,24 @@ class LocalCluster:
         flags = [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]
         return [sys.executable, "-m", "slotreeve_cli", str(role), "run", "--until-eof", *flags]
 
+    @property
+    def transport(self) -> str:
+        """Name of the transport plugin that clients need."""
+        return str(self._settings.get("transport.use", "zmq"))
+
+    @property
+    def replicas(self) -> int:
+        """Copies of each slot, the leader's included."""
+        return int(str(self._settings.get("cluster.replicas", 2)))
+
+    def slot_function(self) -> SlotFunction:
+        """The function that the servers map services to slots with."""
+        slots = int(str(self._settings.get("cluster.slots", 256)))
+        name = str(self._settings.get("slot_function.use", "crc32c"))
+        function = build_plugin(Port.SLOT_FUNCTION, name, Context(self.name, slots, LoopClock(), random.Random(0)))
+        assert isinstance(function, SlotFunction)
+        return function
+
     def of(self, role: Role) -> list[ServerProcess]:
         """The servers of one role, by name."""
         return [server for server in self.servers.values() if server.role is role]
@@ -155,31 +180,24 @@ class LocalCluster:
             RequestTimeout: not within ``timeout_seconds``; the message holds the ends of the logs.
             ClientError: a server ended by itself; the message holds the end of its log.
         """
-        deadline = time.monotonic() + timeout_seconds
-        view: View | None = None
-        while time.monotonic() < deadline:
-            for server in self.servers.values():
-                if server._process is not None and not server.is_running:
-                    raise ClientError(f"{server.name} ended by itself:\n{server.tail()}")
-            try:
-                view = await cluster_view(transport, self.name, self.meta_addresses.values())
-            except TransportError:
-                view = None
-            if view is not None and self._is_complete(view):
-                return view
-            await asyncio.sleep(POLL_SECONDS)
-        logs = "\n".join(f"--- {server.name}\n{server.tail(8)}" for server in self.servers.values())
-        raise RequestTimeout(f"the cluster is not ready after {timeout_seconds} s (view: {view is not None})\n{logs}")
-
-    def _is_complete(self, view: View) -> bool:
-        members = {node.name for node in [*view.data, *view.sessions]}
-        expected = {s.name for s in self.servers.values() if s.role is not Role.META and s.is_running}
-        replicas = min(int(str(self._settings.get("cluster.replicas", 2))), len(view.data))
-        return (
-            members == expected
-            and bool(view.table.slots)
-            and all(slot.leader is not None and len(slot.followers) >= replicas - 1 for slot in view.table.slots)
+        names = {s.name for s in self.servers.values() if s.role is not Role.META and s.is_running}
+        complete = asyncio.ensure_future(
+            complete_view(
+                transport, self.name, list(self.meta_addresses.values()), names, self.replicas, timeout_seconds
+            )
         )
+        try:
+            while not complete.done():
+                for server in self.servers.values():
+                    if server.has_failed:
+                        raise ClientError(f"{server.name} ended by itself:\n{server.tail()}")
+                await asyncio.wait([complete], timeout=POLL_SECONDS)
+            return complete.result()
+        except RequestTimeout as error:
+            logs = "\n".join(f"--- {server.name}\n{server.tail(8)}" for server in self.servers.values())
+            raise RequestTimeout(f"{error}\n{logs}") from None
+        finally:
+            complete.cancel()
 
     def stop(self) -> None:
         """End every process: sessions first, meta last."""

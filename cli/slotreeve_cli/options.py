@@ -1,11 +1,11 @@
-"""What several commands share: their options, reading the configuration, running a coroutine."""
+"""Options that several commands take, and reading the configuration they make."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import sys
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 DEFAULT_SESSION = "127.0.0.1:7730"
 DEFAULT_META = "127.0.0.1:7710"
+NOT_FOUND = 3
+"""Exit code of a command that found nothing."""
 
 
 class Output(StrEnum):
@@ -25,6 +27,13 @@ class Output(StrEnum):
 
     TABLE = "table"
     JSON = "json"
+
+
+class ScopeName(StrEnum):
+    """Which providers a subscriber sees."""
+
+    ZONE = "zone"
+    DATA_CENTER = "data_center"
 
 
 OutputOption = Annotated[Output, typer.Option("--output", "-o", help="table for people, json for programs.")]
@@ -44,9 +53,9 @@ SetOption = Annotated[
 ]
 
 
-def read_configuration(file: Path | None, settings: list[str], **more: object) -> Configuration:
-    """Merge file, environment and flags. Raises ConfigError; a ``--set`` without ``=`` is wrong usage."""
-    from slotreeve.settings import load_configuration, read_value
+def dotted(settings: list[str]) -> dict[str, object]:
+    """``--set`` flags as values by dotted key. One without ``=`` is wrong usage."""
+    from slotreeve.settings import read_value
 
     flags: dict[str, object] = {}
     for setting in settings:
@@ -54,18 +63,34 @@ def read_configuration(file: Path | None, settings: list[str], **more: object) -
         if not equals:
             raise typer.BadParameter(f"--set {setting}: expected key=value, e.g. --set meta.lease_seconds=3")
         flags[key] = read_value(value)
-    flags.update({key.replace("__", "."): value for key, value in more.items() if value is not None})
-    return load_configuration(file, os.environ, flags)
+    return flags
+
+
+def read_configuration(file: Path | None, settings: list[str], **more: object) -> Configuration:
+    """Merge file, environment and flags; ``more`` are flags of their own (``node__name`` for ``node.name``), left out
+    where None.
+
+    Raises:
+        ConfigError: something is unknown or does not validate.
+    """
+    from slotreeve.settings import load_configuration
+
+    flags = {key.replace("__", "."): value for key, value in more.items() if value is not None}
+    return load_configuration(file, os.environ, flags | dotted(settings))
 
 
 def run_async(coroutine: Coroutine[object, object, T]) -> T:
     """Run to the end, on uvloop where it is installed."""
-    try:
-        from uvloop import new_event_loop
-    except ImportError:
-        from asyncio import new_event_loop
-    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+    with asyncio.Runner(loop_factory=_event_loop()) as runner:
         return runner.run(coroutine)
+
+
+def _event_loop() -> Callable[[], asyncio.AbstractEventLoop]:
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop
+    return uvloop.new_event_loop
 
 
 def is_terminal() -> bool:

@@ -1,0 +1,61 @@
+"""``slotreeve config check|show``: what a server would run with, and why."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import typer
+
+from slotreeve_cli.options import ConfigOption, Output, OutputOption, SetOption, read_configuration
+
+if TYPE_CHECKING:
+    from slotreeve.settings import Configuration
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the commands."""
+    group = typer.Typer(help="The configuration: TOML file < environment < flags.", no_args_is_help=True)
+    group.command("check", epilog="Example: slotreeve config check -c cluster.toml")(check)
+    group.command("show", epilog="Example: slotreeve config show -c cluster.toml -o json")(show)
+    app.add_typer(group, name="config")
+
+
+def check(config: ConfigOption = None, settings: SetOption = []) -> None:  # noqa: B006 - typer copies it
+    """Read everything, plugins' own tables included; nothing is started. Exit code 2 and one line if it is wrong."""
+    from slotreeve.catalogue import Catalogue
+
+    configuration = read_configuration(config, settings)
+    options = configuration.check_plugins(Catalogue.load())
+    chosen = ", ".join(f"{port} {configuration.choice(port).use}" for port in options)
+    typer.echo(f"the configuration is good: {chosen}")
+
+
+def show(
+    config: ConfigOption = None,
+    output: OutputOption = Output.TABLE,
+    settings: SetOption = [],  # noqa: B006 - typer copies it
+) -> None:
+    """Every setting with its value and where that came from, the chosen plugins' own options included."""
+    from slotreeve_cli.printing import print_rows
+
+    print_rows(_rows(read_configuration(config, settings)), output)
+
+
+def _rows(configuration: Configuration) -> list[dict[str, object]]:
+    from slotreeve.catalogue import Catalogue
+    from slotreeve.offers import Port
+
+    rows: list[dict[str, object]] = []
+    dumped = configuration.settings.model_dump()
+    for section, fields in dumped.items():
+        if section not in [port.value for port in Port]:
+            rows += [_row(configuration, f"{section}.{key}", value) for key, value in fields.items()]
+    for port, options in configuration.check_plugins(Catalogue.load()).items():
+        use = configuration.choice(port).use
+        rows.append(_row(configuration, f"{port}.use", use))
+        rows += [_row(configuration, f"{port}.{use}.{key}", value) for key, value in options.model_dump().items()]
+    return rows
+
+
+def _row(configuration: Configuration, key: str, value: object) -> dict[str, object]:
+    return {"key": key, "value": value, "from": configuration.origin(key)}

@@ -1,0 +1,1 @@
+"""The main job on real input: real names, real processes, real kills, and checks of what came of it."""

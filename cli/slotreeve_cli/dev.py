@@ -1,0 +1,98 @@
+"""``slotreeve dev``: a whole registry in one process, to try things out against."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from slotreeve_cli.options import ConfigOption, SetOption, read_configuration, run_async
+
+if TYPE_CHECKING:
+    from slotreeve.settings import Configuration
+    from slotreeve_servers.launch import Server
+
+READY_SECONDS = 20.0
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(
+        "dev",
+        epilog="Examples: slotreeve dev  |  slotreeve dev --port-offset 1000 --set cluster.slots=64. "
+        "Then, in another terminal: slotreeve publish com.example.Greeter 10.0.0.1:8080",
+    )(dev)
+
+
+def dev(
+    config: ConfigOption = None,
+    port_offset: Annotated[int, typer.Option("--port-offset", help="Added to every port.")] = 0,
+    until_eof: Annotated[bool, typer.Option("--until-eof", help="Also stop when standard input ends.")] = False,
+    settings: SetOption = [],  # noqa: B006 - typer copies it
+) -> None:
+    """Run meta, data and session server in this process, on loopback, keeping nothing on disk. Ends with Ctrl-C."""
+    from slotreeve.model.nodes import Role
+    from slotreeve_servers.launch import ROLE_PORTS
+
+    meta = {"meta-1": f"127.0.0.1:{ROLE_PORTS[Role.META] + port_offset}"}
+    configuration = read_configuration(
+        config, ["log.level=warning", *settings], cluster__meta=meta, node__port_offset=port_offset
+    )
+    run_async(_run(configuration, until_eof))
+
+
+async def _run(configuration: Configuration, until_eof: bool) -> None:
+    import random
+    import secrets
+    import time
+
+    from slotreeve.catalogue import Catalogue
+    from slotreeve.clock import LoopClock
+    from slotreeve.model.nodes import Role
+    from slotreeve.storage import DirectoryStorage
+    from slotreeve_client.administration import complete_view
+    from slotreeve_servers.launch import Launcher
+
+    from slotreeve_cli.logs import configure_logging
+    from slotreeve_cli.run import stop_requested
+
+    began = time.monotonic()
+    configure_logging(configuration.settings.log, "dev")
+    launcher = Launcher(configuration, Catalogue.load(), LoopClock(), random.Random(secrets.randbits(64)))
+    stopping = stop_requested(until_eof)
+    servers: list[Server] = []
+    names = set()
+    transports = []
+    try:
+        for role in (Role.META, Role.DATA, Role.SESSION):
+            environment = launcher.environment(role)
+            transports.append(environment.transport)
+            if role is not Role.META:
+                names.add(environment.node.name)
+            server = launcher.server(environment, DirectoryStorage.open)
+            servers.append(server)
+            await server.start()
+        settings = configuration.settings
+        await complete_view(
+            transports[0], settings.cluster.name, [servers[0].address], names, settings.cluster.replicas, READY_SECONDS
+        )
+        took = time.monotonic() - began
+        typer.echo(
+            f"ready after {took:.2f} s: cluster {settings.cluster.name!r}, {settings.cluster.slots} slots\n"
+            f"  clients connect to  {servers[2].address}\n"
+            f"  meta server         {servers[0].address}"
+        )
+        _say_environment(servers[2].address, servers[0].address)
+        await stopping.wait()
+    finally:
+        for server in reversed(servers):
+            await server.stop()
+        await asyncio.gather(*(transport.close() for transport in transports))
+
+
+def _say_environment(session: str, meta: str) -> None:
+    from slotreeve_cli.options import DEFAULT_META, DEFAULT_SESSION
+
+    if session != DEFAULT_SESSION or meta != DEFAULT_META:
+        typer.echo(f"  for the other commands:  export SLOTREEVE_SESSION={session} SLOTREEVE_META={meta}")

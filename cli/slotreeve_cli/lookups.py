@@ -1,0 +1,64 @@
+"""``slotreeve get`` and ``slotreeve ls``: look once."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from slotreeve_cli.options import (
+    DEFAULT_SESSION,
+    NOT_FOUND,
+    ClusterOption,
+    Output,
+    OutputOption,
+    SessionOption,
+    run_async,
+)
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command("get", epilog="Example: slotreeve get com.example.Greeter -o json")(get)
+    app.command("ls", epilog="Examples: slotreeve ls  |  slotreeve ls com.example.")(ls)
+
+
+def get(
+    service: Annotated[str, typer.Argument(help="The service: a data id, or a whole data info id.")],
+    session: SessionOption = [DEFAULT_SESSION],  # noqa: B006 - typer copies it
+    cluster: ClusterOption = "slotreeve",
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """The providers of SERVICE now, as its slot's leader knows them. Exit code 3 where there are none."""
+    run_async(_get(session, cluster, service, output))
+
+
+async def _get(sessions: list[str], cluster: str, service: str, output: Output) -> None:
+    from slotreeve_cli.connect import open_client
+    from slotreeve_cli.printing import instance_row, print_rows
+
+    async with open_client(sessions, cluster) as client:
+        rows = [instance_row(instance) for instance in await client.get(service)]
+    print_rows(rows, output, empty=f"{service} has no providers")
+    if not rows:
+        raise typer.Exit(NOT_FOUND)
+
+
+def ls(
+    prefix: Annotated[str, typer.Argument(help="Only services whose id starts with this.")] = "",
+    session: SessionOption = [DEFAULT_SESSION],  # noqa: B006 - typer copies it
+    cluster: ClusterOption = "slotreeve",
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """The services that have providers, with their number."""
+    run_async(_ls(session, cluster, prefix, output))
+
+
+async def _ls(sessions: list[str], cluster: str, prefix: str, output: Output) -> None:
+    from slotreeve_cli.connect import open_client
+    from slotreeve_cli.printing import print_rows
+
+    async with open_client(sessions, cluster) as client:
+        counts = await client.list(prefix)
+    rows: list[dict[str, object]] = [{"service": service, "providers": counts[service]} for service in sorted(counts)]
+    print_rows(rows, output, empty="no services")

@@ -1,0 +1,103 @@
+"""``slotreeve subscribe``: print every change of some services."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from slotreeve_cli.options import (
+    DEFAULT_SESSION,
+    ClusterOption,
+    Output,
+    OutputOption,
+    ScopeName,
+    SessionOption,
+    run_async,
+)
+
+if TYPE_CHECKING:
+    from slotreeve_client import Client, Subscription
+
+SILENT_SECONDS = 3.0
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(
+        "subscribe",
+        epilog="Examples: slotreeve subscribe com.example.Greeter  |  slotreeve subscribe a.B c.D -o json --updates 5",
+    )(subscribe)
+
+
+def subscribe(
+    services: Annotated[list[str], typer.Argument(metavar="SERVICE...", help="Data ids or whole data info ids.")],
+    session: SessionOption = [DEFAULT_SESSION],  # noqa: B006 - typer copies it
+    cluster: ClusterOption = "slotreeve",
+    scope: Annotated[ScopeName, typer.Option(help="zone: providers in the session server's zone only.")] = (
+        ScopeName.DATA_CENTER
+    ),
+    updates: Annotated[int | None, typer.Option(min=1, help="End after so many updates.")] = None,
+    seconds: Annotated[float | None, typer.Option("--for", min=0, help="End after so many seconds.")] = None,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Print what is published for each SERVICE, now and at every change, until Ctrl-C."""
+    run_async(_subscribe(session, cluster, services, scope, updates, seconds, output))
+
+
+async def _subscribe(
+    sessions: list[str],
+    cluster: str,
+    services: list[str],
+    scope: ScopeName,
+    updates: int | None,
+    seconds: float | None,
+    output: Output,
+) -> None:
+    from slotreeve_client import Scope
+
+    from slotreeve_cli.connect import open_client
+    from slotreeve_cli.publish import wait_for
+    from slotreeve_cli.run import stop_requested
+
+    stopping = stop_requested(until_eof=False)
+    left = updates
+
+    def changed(subscription: Subscription) -> None:
+        nonlocal left
+        if left == 0:
+            return
+        _print(subscription, output)
+        if left is not None:
+            left -= 1
+            if left == 0:
+                stopping.set()
+
+    async with open_client(sessions, cluster) as client:
+        for service in services:
+            client.subscribe(service, changed, Scope[scope.name])
+        # A subscriber waits for a registry that is still to come, but says so.
+        silent = asyncio.get_running_loop().call_later(SILENT_SECONDS, _tell_if_silent, client)
+        try:
+            await wait_for(stopping, seconds)
+        finally:
+            silent.cancel()
+
+
+def _tell_if_silent(client: Client) -> None:
+    if client.server is None:
+        typer.echo(f"not connected yet, trying on{client.why_not_connected()}", err=True)
+
+
+def _print(subscription: Subscription, output: Output) -> None:
+    from slotreeve_cli.printing import instance_row, print_json
+
+    rows = [instance_row(instance) for instance in subscription.instances]
+    if output is Output.JSON:
+        print_json({"data_info_id": subscription.data_info_id, "version": subscription.version, "instances": rows})
+        return
+    typer.echo(f"{subscription.data_info_id}: {len(rows)} provider{'' if len(rows) == 1 else 's'}")
+    for row in rows:
+        zone = f"  (zone {row['zone']})" if row["zone"] else ""
+        typer.echo(f"  {row['data']}{zone}")
