@@ -24,6 +24,7 @@ class What(StrEnum):
     THROUGHPUT = "throughput"
     FANOUT = "fanout"
     LOOKUPS = "lookups"
+    FAILOVER = "failover"
 
 
 def add_to(app: typer.Typer) -> None:
@@ -45,15 +46,17 @@ def bench(
     publishers: Annotated[int, typer.Option(min=1_000, help="throughput: how many registrations.")] = 100_000,
     payload: Annotated[int, typer.Option(min=1, help="throughput: bytes published by each.")] = 200,
     subscribers: Annotated[int, typer.Option(min=4, help="fanout: connections, spread over four processes.")] = 1_000,
+    kills: Annotated[int, typer.Option(min=1, help="failover: how often each kind of process is killed.")] = 10,
     output: OutputOption = Output.TABLE,
     settings: SetOption = [],  # noqa: B006 - typer copies it
 ) -> None:
     """Start a cluster of processes and measure it: publish -> callback latency at a fixed rate, publishes a second
-    and memory a publisher, one change to many subscribers, lookups. Each measurement gets a fresh cluster."""
+    and memory a publisher, one change to many subscribers, lookups, fail-over. Each gets a fresh cluster."""
     import tempfile
 
     from slotreeve_testing.processes import LocalCluster
 
+    from slotreeve_cli.measure.failover import measure_failover
     from slotreeve_cli.measure.fanout import measure_fanout
     from slotreeve_cli.measure.latency import measure_latency
     from slotreeve_cli.measure.lookups import measure_lookups
@@ -65,6 +68,7 @@ def bench(
         What.THROUGHPUT: lambda cluster: measure_throughput(cluster, publishers, payload),
         What.FANOUT: lambda cluster: measure_fanout(cluster, subscribers),
         What.LOOKUPS: measure_lookups,
+        What.FAILOVER: lambda cluster: measure_failover(cluster, kills),
     }
     results: dict[str, object] = {
         "machine": {"processors": os.cpu_count(), "python": platform.python_version(), "system": platform.platform()},

@@ -5,6 +5,7 @@
 """
 
 from slotreeve.hookspecs import hookimpl
+from slotreeve.model.draft import Draft
 from slotreeve.model.nodes import Server
 from slotreeve.model.slots import Limits, Move, Slot, SlotFacts, SlotTable
 from slotreeve.offers import API_VERSION, Offer, Options, Port
@@ -15,6 +16,7 @@ __version__ = "0.1.0"
 __all__ = [
     "API_VERSION",
     "Context",
+    "Draft",
     "Limits",
     "Move",
     "Offer",

@@ -13,28 +13,12 @@ from slotreeve.model.publisher import Publisher
 
 COUNTER_BITS = 32
 NO_VERSION = 0
-_COUNTER_MASK = (1 << COUNTER_BITS) - 1
 _DIGEST_MASK = (1 << 64) - 1
 
 
 def first_version(leader_epoch: int) -> int:
     """The lowest datum version under a slot leader epoch; greater than every version of an earlier epoch."""
     return leader_epoch << COUNTER_BITS
-
-
-def leader_epoch_of(version: int) -> int:
-    """The slot leader epoch a datum version was made under."""
-    return version >> COUNTER_BITS
-
-
-def next_version(current: int, leader_epoch: int) -> int:
-    """The version after ``current`` under ``leader_epoch``."""
-    return max(current, first_version(leader_epoch)) + 1
-
-
-def describe_version(version: int) -> str:
-    """``epoch.counter``, for people."""
-    return f"{version >> COUNTER_BITS}.{version & _COUNTER_MASK}"
 
 
 def sync_digest(publishers: Iterable[Publisher]) -> int:

@@ -17,7 +17,7 @@ class Publisher(msgspec.Struct, array_like=True, frozen=True, gc=False):
         data_info_id: the service.
         version: how often the client has published or unpublished under this id, from 1.
         incarnation: the client's count of its connections when it sent this.
-        session: name of the session server that holds the client's connection.
+        session: process id of the session server that holds the client's connection.
         zone: where the provider runs; what scope ``zone`` filters by.
         data: the published boxes of bytes; None in a tombstone.
     """

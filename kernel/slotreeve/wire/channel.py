@@ -1,8 +1,8 @@
 """One end of a connection, without I/O: what every transport shares.
 
-A transport supplies a :class:`Link` that carries packets of bytes; the :class:`Channel` makes of it the
-:class:`slotreeve.ports.Connection` that handlers see: hello exchange, request ids and time-outs, the goodbye, and the
-counting of what does not belong on the wire.
+A transport supplies a :class:`~slotreeve.wire.packets.Link` that carries packets of bytes; the :class:`Channel` makes
+of it the :class:`slotreeve.ports.Connection` that handlers see: hello exchange, request ids and time-outs, the goodbye,
+and the counting of what does not belong on the wire.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from enum import Enum, auto
-from typing import Protocol
 
 from slotreeve.clock import Clock, Timer
 from slotreeve.errors import (
@@ -26,7 +25,7 @@ from slotreeve.ports import Handler, TransportCounters
 from slotreeve.wire.codec import Kind, decode_frame, encode_frame, encode_message
 from slotreeve.wire.hello import refusal
 from slotreeve.wire.messages import Failed, Goodbye, Hello, Message
-from slotreeve.wire.packets import ChannelLimits, Outbox, frames_of
+from slotreeve.wire.packets import ChannelLimits, Link, Outbox, frames_of
 from slotreeve.wire.requests import Answered, PendingRequests
 
 log = logging.getLogger("slotreeve.channel")
@@ -37,31 +36,6 @@ CLOSE_GRACE_SECONDS = 1.0
 """How long a closed connection may go on sending what was queued before."""
 
 
-class Link(Protocol):
-    """What a transport supplies for one channel."""
-
-    @property
-    def address(self) -> str:
-        """Where the other side is, for messages to people."""
-
-    def write(self, packet: bytes) -> bool:
-        """Hand over one packet. False: no room now, nothing was taken; call :meth:`Channel.flush` when there is.
-
-        May call :meth:`Channel.lost` (and then returns True)."""
-
-    def wake(self) -> None:
-        """Frames are queued: call :meth:`Channel.flush` before the event loop waits again."""
-
-    def release(self) -> None:
-        """The channel needs the link no more: carry what was written, then drop it. Called exactly once."""
-
-
-async def settle(clock: Clock) -> None:
-    """Wait until the handlers of channels that have just ended have been told."""
-    for _ in range(2):
-        await clock.sleep(0)
-
-
 class _State(Enum):
     GREETING = auto()
     """Not yet accepted by both sides; the handler has heard nothing."""
@@ -70,7 +44,7 @@ class _State(Enum):
 
 
 class Channel:
-    """One end of a connection over a :class:`Link`; implements :class:`slotreeve.ports.Connection`.
+    """One end of a connection over a link; implements :class:`slotreeve.ports.Connection`.
 
     The dialling end calls :meth:`establish`; the accepting end only gets packets. The transport calls
     :meth:`receive` for each packet, :meth:`flush` when asked to or when there is room again, and :meth:`lost` when
@@ -138,9 +112,9 @@ class Channel:
         return self._state is _State.CLOSED
 
     @property
-    def greeting(self) -> bool:
-        """True until the hellos are exchanged."""
-        return self._state is _State.GREETING
+    def opened(self) -> bool:
+        """True from the exchange of hellos on, also after the end."""
+        return self._peer is not None
 
     def send(self, message: Message) -> None:
         """Queue a one-way message; raises as :meth:`slotreeve.ports.Connection.send`."""
@@ -222,14 +196,14 @@ class Channel:
             Refused: the other side refused the hello, or we theirs.
         """
         self._established = asyncio.get_running_loop().create_future()
-        expired = Unreachable(f"{self._link.address} did not answer the hello within {timeout_seconds:g} s")
+        expired = Unreachable(f"{self._link.address} did not answer the hello within {timeout_seconds:.3g} s")
         timer = self._clock.call_later(timeout_seconds, lambda: self._fail_greeting(expired))
         self._outbox.add(encode_frame(Kind.HELLO, self._hello))
         self._link.wake()
         try:
             await self._established
         except asyncio.CancelledError:
-            self.abandon()
+            self.close("the caller gave up")  # it may have opened just before
             raise
         finally:
             timer.cancel()

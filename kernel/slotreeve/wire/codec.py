@@ -14,7 +14,6 @@ from slotreeve.errors import MalformedFrame
 from slotreeve.wire.messages import Message
 
 WIRE_VERSION = 1
-MAX_FRAME_BYTES = 16 * 1024 * 1024
 
 
 class Kind(IntEnum):
@@ -72,11 +71,5 @@ def decode_frame(frame: bytes) -> tuple[Kind, int, Message]:
         start = 5
     try:
         return kind, request_id, _decode(memoryview(frame)[start:])
-    except (
-        msgspec.DecodeError,
-        msgspec.ValidationError,
-        UnicodeDecodeError,
-        RecursionError,
-        ValueError,
-    ) as error:
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise MalformedFrame(f"a {kind.name.lower()} of {len(frame)} bytes: {error}") from None

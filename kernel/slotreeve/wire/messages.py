@@ -375,39 +375,9 @@ class GetLeader(msgspec.Struct, array_like=True, frozen=True, tag=66):
 
 
 Message = (
-    Hello
-    | Goodbye
-    | Failed
-    | Done
-    | Ping
-    | Opaque
-    | Publish
-    | Published
-    | Rejected
-    | Subscribe
-    | Unsubscribe
-    | Push
-    | Pushed
-    | Get
-    | Datum
-    | ListServices
-    | Services
-    | Sessions
-    | Write
-    | Answers
-    | DeclareInterest
-    | Changed
-    | Fetch
-    | Compare
-    | Follow
-    | Compared
-    | Replicate
-    | View
-    | Heartbeat
-    | Beat
-    | LeaderIs
-    | Leave
-    | GetView
-    | GetLeader
-)
+    Hello | Goodbye | Failed | Done | Ping | Opaque | Publish | Published | Rejected | Subscribe | Unsubscribe
+    | Push | Pushed | Get | Datum | ListServices | Services | Sessions | Write | Answers | DeclareInterest
+    | Changed | Fetch | Compare | Follow | Compared | Replicate | View | Heartbeat | Beat | LeaderIs | Leave
+    | GetView | GetLeader
+)  # fmt: skip
 """Everything that may travel; a received frame decodes to exactly one of these."""

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
+from typing import Protocol
 
+from slotreeve.clock import Clock
 from slotreeve.errors import MalformedFrame
 from slotreeve.wire.codec import WIRE_VERSION
 
@@ -53,6 +55,31 @@ def frames_of(packet: bytes) -> list[bytes]:
             raise MalformedFrame(f"a batch of {end} bytes is cut short in its frame {len(frames) + 1}")
         frames.append(packet[start:position])
     return frames
+
+
+class Link(Protocol):
+    """What a transport supplies for one channel."""
+
+    @property
+    def address(self) -> str:
+        """Where the other side is, for messages to people."""
+
+    def write(self, packet: bytes) -> bool:
+        """Hand over one packet. False: no room now, nothing was taken; flush the channel when there is.
+
+        May tell the channel that the link is lost (and then returns True)."""
+
+    def wake(self) -> None:
+        """Frames are queued: flush the channel before the event loop waits again."""
+
+    def release(self) -> None:
+        """The channel needs the link no more: carry what was written, then drop it. Called exactly once."""
+
+
+async def settle(clock: Clock) -> None:
+    """Wait until the handlers of channels that have just ended have been told."""
+    for _ in range(2):
+        await clock.sleep(0)
 
 
 class Outbox:

@@ -32,7 +32,7 @@ from slotreeve_servers.data.slots import HeldSlot, HeldSlots
 from slotreeve_servers.node.dispatch import Dispatcher
 from slotreeve_servers.node.environment import Environment
 from slotreeve_servers.node.links import Links
-from slotreeve_servers.node.membership import Membership
+from slotreeve_servers.node.membership import NO_VIEW, Membership
 from slotreeve_servers.node.supervisor import Supervisor
 
 log = logging.getLogger("slotreeve.data")
@@ -69,6 +69,11 @@ class DataServer:
         )
         leaders = Dispatcher({Replicate: self._on_replicate}, self._leader_opened, self._leader_closed)
         self._leaders = Links(environment.transport, self._clock, self._supervisor, environment.hello, leaders)
+
+    @property
+    def view(self) -> View:
+        """The newest view of the cluster that this server knows."""
+        return self._membership.view if self._membership is not None else NO_VIEW
 
     @property
     def address(self) -> str:

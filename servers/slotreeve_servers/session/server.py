@@ -31,7 +31,7 @@ from slotreeve.wire.messages import (
 from slotreeve_servers.node.dispatch import Dispatcher
 from slotreeve_servers.node.environment import Environment
 from slotreeve_servers.node.links import Links
-from slotreeve_servers.node.membership import Membership
+from slotreeve_servers.node.membership import NO_VIEW, Membership
 from slotreeve_servers.node.records import SlotStore
 from slotreeve_servers.node.supervisor import Supervisor
 from slotreeve_servers.session.clients import Client
@@ -83,6 +83,11 @@ class SessionServer:
             self._opened,
             self._closed,
         )
+
+    @property
+    def view(self) -> View:
+        """The newest view of the cluster that this server knows."""
+        return self._membership.view if self._membership is not None else NO_VIEW
 
     @property
     def address(self) -> str:

@@ -1,0 +1,90 @@
+"""What must hold of a slot table and of its successor (invariants I4 and I5), as pure functions.
+
+The meta leader calls them before it commits; the author of an assigner or balancer calls them in tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from slotreeve.errors import InvalidTable
+from slotreeve.model.nodes import Server
+from slotreeve.model.slots import Slot, SlotTable
+
+
+def check_table(table: SlotTable, servers: Sequence[Server], replicas: int) -> None:
+    """Invariant I5: slot ``i`` at index ``i``; a leader; ``min(replicas, servers) - 1`` followers, distinct from the
+    leader and from each other; only live servers. The empty table of a cluster without servers is valid.
+
+    Raises:
+        InvalidTable: names the first slot that is wrong, what is wrong with it, and what would be right.
+    """
+    live = {server.name for server in servers}
+    needed = min(replicas, len(live)) - 1
+    for index, slot in enumerate(table.slots):
+        if slot.id != index:
+            raise InvalidTable(f"slot {slot.id} stands at index {index}; slot i must stand at index i")
+        if problem := _problem(slot, live, needed):
+            raise InvalidTable(f"slot {slot.id} {problem}")
+
+
+def _problem(slot: Slot, live: set[str], needed: int) -> str | None:
+    """What is wrong with one slot, or None."""
+    holders = {slot.leader, *slot.followers}
+    if slot.leader is None:
+        return "has no leader"
+    if slot.leader in slot.followers:
+        return f"lists its leader {slot.leader} as a follower too"
+    if len(holders) <= len(slot.followers):
+        return f"lists a follower twice: {', '.join(slot.followers)}"
+    if not holders <= live:
+        return f"is held by {', '.join(sorted(h for h in holders if h and h not in live))}, not among the live servers"
+    if len(slot.followers) != needed:
+        return f"has {len(slot.followers)} followers; with {len(live)} live servers it must have {needed}"
+    return None
+
+
+def check_successor(old: SlotTable, new: SlotTable) -> None:
+    """Invariant I4: the same table, or one of a higher epoch and as many slots in which a slot's leader epoch changed
+    exactly if its leader did, and then to the table's own epoch. Anything of a positive epoch may follow the empty
+    table.
+
+    Raises:
+        InvalidTable: ``new`` must not follow ``old``; says why.
+    """
+    if new is old or new == old:
+        return
+    if new.epoch <= old.epoch:
+        raise InvalidTable(f"a changed table of epoch {new.epoch} cannot follow epoch {old.epoch}; it must be higher")
+    if old.slots and len(new.slots) != len(old.slots):
+        raise InvalidTable(f"the number of slots cannot change from {len(old.slots)} to {len(new.slots)}")
+    before = old.slots or SlotTable.unassigned(len(new.slots)).slots
+    for a, b in zip(before, new.slots, strict=True):
+        right = a.leader_epoch if a.leader == b.leader else new.epoch
+        if b.leader_epoch != right:
+            raise InvalidTable(
+                f"slot {b.id}: the leader was {a.leader} and is {b.leader}, so its epoch must be {right}, "
+                f"not {b.leader_epoch}"
+            )
+
+
+def stamp(old: SlotTable, table: SlotTable, epoch: int) -> SlotTable:
+    """``table`` as the successor of ``old``: with ``epoch``, which is also the leader epoch of every slot whose leader
+    is not ``old``'s; other slots keep ``old``'s leader epoch, whatever ``table`` says. ``old`` may be empty.
+
+    Raises:
+        InvalidTable: ``epoch`` is not higher than ``old``'s, or the number of slots differs.
+    """
+    before = old.slots or SlotTable.unassigned(len(table.slots)).slots
+    if len(before) != len(table.slots):
+        raise InvalidTable(f"the number of slots cannot change from {len(before)} to {len(table.slots)}")
+    if epoch <= old.epoch:
+        raise InvalidTable(f"epoch {epoch} cannot follow epoch {old.epoch}; it must be higher")
+    return SlotTable(epoch, tuple(_stamped(a, b, epoch) for a, b in zip(before, table.slots, strict=True)))
+
+
+def _stamped(before: Slot, after: Slot, epoch: int) -> Slot:
+    right = before.leader_epoch if before.leader == after.leader else epoch
+    return after if after.leader_epoch == right else msgspec.structs.replace(after, leader_epoch=right)

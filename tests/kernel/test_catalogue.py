@@ -1,0 +1,195 @@
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import pytest
+from slotreeve.catalogue import Catalogue
+from slotreeve.clock import LoopClock
+from slotreeve.errors import PluginError
+from slotreeve.model.nodes import Node, Role
+from slotreeve.offers import Port
+
+GOOD = """
+from slotreeve.hookspecs import hookimpl
+from slotreeve.offers import Offer, Options
+
+class Modulo:
+    def slot_of(self, key):
+        return len(key) % 4
+
+class Choice(Options):
+    factor: int = 1
+
+@hookimpl
+def slotreeve_slot_functions():
+    return [Offer("{name}", lambda options, context: Modulo(), "by length", Choice)]
+"""
+MISSPELT = """
+from slotreeve.hookspecs import hookimpl
+
+@hookimpl
+def slotreeve_slot_function():
+    return []
+"""
+INCOMPLETE = """
+from slotreeve.hookspecs import hookimpl
+from slotreeve.offers import Offer
+
+@hookimpl
+def slotreeve_slot_functions():
+    return [Offer("{name}", lambda options, context: object(), "builds nothing useful")]
+"""
+FAILING = """
+from slotreeve.hookspecs import hookimpl
+from slotreeve.offers import Offer
+
+def build(options, context):
+    raise KeyError("colour")
+
+@hookimpl
+def slotreeve_slot_functions():
+    return [Offer("{name}", build, "fails")]
+"""
+NOT_AN_OFFER = """
+from slotreeve.hookspecs import hookimpl
+
+@hookimpl
+def slotreeve_slot_functions():
+    return ["{name}"]
+"""
+FROM_THE_FUTURE = """
+from slotreeve.hookspecs import hookimpl
+from slotreeve.offers import Offer
+
+@hookimpl
+def slotreeve_slot_functions():
+    return [Offer("{name}", lambda options, context: None, "newer", api_version=(2, 0))]
+"""
+OBSERVING = """
+from slotreeve.hookspecs import hookimpl
+
+heard = []
+
+@hookimpl
+def slotreeve_node_left(node, reason):
+    heard.append((node.name, reason))
+
+@hookimpl
+def slotreeve_node_joined(node):
+    raise RuntimeError("not today")
+"""
+
+Install = Callable[[str, str], EntryPoint]
+
+
+@pytest.fixture
+def install(tmp_path: Path) -> Iterator[Install]:
+    """Writes a plugin module and returns its entry point."""
+    sys.path.insert(0, str(tmp_path))
+    written = []
+
+    def write(name: str, source: str) -> EntryPoint:
+        module = f"plugin_under_test_{name}"
+        (tmp_path / f"{module}.py").write_text(source.replace("{name}", name))
+        written.append(module)
+        return EntryPoint(name, module, "slotreeve")
+
+    yield write
+    sys.path.remove(str(tmp_path))
+    for module in written:
+        sys.modules.pop(module, None)
+
+
+def find_and_build(catalogue: Catalogue, name: str) -> object:
+    from slotreeve.ports import Context
+
+    class NoClock(LoopClock):
+        def __init__(self) -> None:
+            pass
+
+    import random
+
+    entry = catalogue.find(Port.SLOT_FUNCTION, name, "slot_function.use (cluster.toml)")
+    return catalogue.build(entry, catalogue.options(entry, {}), Context("c", 4, NoClock(), random.Random(1)))
+
+
+def test_the_built_in_plugins_are_found_by_the_road_that_third_parties_use() -> None:
+    catalogue = Catalogue.load()
+    assert catalogue.broken == []
+    assert catalogue.names(Port.SLOT_FUNCTION) == ["crc32c", "md5"]
+    assert catalogue.names(Port.ASSIGNER) == ["default", "even"]
+    assert catalogue.names(Port.BALANCER) == ["default", "even"]
+    assert catalogue.names(Port.TRANSPORT) == ["memory", "zmq"]
+    assert "fle" in catalogue.names(Port.ELECTION)
+
+
+def test_a_third_partys_plugin_is_found_and_built(install: Install) -> None:
+    catalogue = Catalogue.load([install("good", GOOD)])
+    function = find_and_build(catalogue, "good")
+    assert function.slot_of("abcde") == 1  # type: ignore[attr-defined]
+
+
+def test_an_unknown_name_tells_what_there_is_and_what_was_nearly_meant(install: Install) -> None:
+    catalogue = Catalogue.load([install("good", GOOD)])
+    with pytest.raises(PluginError, match=r"slot_function\.use \(cluster\.toml\): .*'goof'; available: good; did you"):
+        find_and_build(catalogue, "goof")
+
+
+def test_two_offers_of_one_name_are_refused_with_both_sources(install: Install) -> None:
+    first, second = install("twice", GOOD), install("again", GOOD.replace("{name}", "twice"))
+    with pytest.raises(PluginError, match="two plugins offer the slot_function 'twice'"):
+        Catalogue.load([first, second])
+
+
+def test_a_plugin_that_does_not_import_is_broken_and_stops_only_those_who_choose_it(install: Install) -> None:
+    catalogue = Catalogue.load([install("bad", "import there_is_no_such_module"), install("good", GOOD)])
+    assert catalogue.names(Port.SLOT_FUNCTION) == ["good"]
+    with pytest.raises(PluginError, match=r"'bad' .* is broken: does not import: ModuleNotFoundError"):
+        find_and_build(catalogue, "bad")
+
+
+def test_a_misspelt_hook_makes_the_plugin_broken_and_names_the_right_one(install: Install) -> None:
+    catalogue = Catalogue.load([install("misspelt", MISSPELT)])
+    assert [broken.plugin for broken in catalogue.broken] == ["misspelt"]
+    assert "did you mean 'slotreeve_slot_functions'" in catalogue.broken[0].reason
+
+
+def test_a_hook_that_returns_something_else_than_offers_makes_the_plugin_broken(install: Install) -> None:
+    catalogue = Catalogue.load([install("odd", NOT_AN_OFFER)])
+    assert "is not an Offer" in catalogue.broken[0].reason
+
+
+def test_what_a_plugin_builds_must_satisfy_the_port(install: Install) -> None:
+    catalogue = Catalogue.load([install("incomplete", INCOMPLETE)])
+    with pytest.raises(PluginError, match="built a object, which lacks slot_of of SlotFunction"):
+        find_and_build(catalogue, "incomplete")
+
+
+def test_a_build_that_raises_is_one_clear_error(install: Install) -> None:
+    catalogue = Catalogue.load([install("failing", FAILING)])
+    with pytest.raises(PluginError, match=r"'failing' .* failed to build: KeyError: 'colour'"):
+        find_and_build(catalogue, "failing")
+
+
+def test_an_offer_for_another_plugin_api_is_refused_with_both_versions(install: Install) -> None:
+    catalogue = Catalogue.load([install("future", FROM_THE_FUTURE)])
+    with pytest.raises(PluginError, match=r"plugin API 2\.0; this is 1\.0"):
+        find_and_build(catalogue, "future")
+
+
+def test_unknown_options_name_the_nearest_key(install: Install) -> None:
+    catalogue = Catalogue.load([install("good", GOOD)])
+    entry = catalogue.find(Port.SLOT_FUNCTION, "good")
+    with pytest.raises(PluginError, match=r"unknown key 'faktor'; did you mean 'factor'"):
+        catalogue.options(entry, {"faktor": 3})
+
+
+def test_observing_hooks_hear_and_one_that_raises_disturbs_nobody(install: Install) -> None:
+    catalogue = Catalogue.load([install("observing", OBSERVING)])
+    node = Node("data-1", Role.DATA, "127.0.0.1:1", "data-1@1")
+    catalogue.notify("slotreeve_node_joined", node=node)
+    catalogue.notify("slotreeve_node_left", node=node, reason="lease expired")
+    assert sys.modules["plugin_under_test_observing"].heard == [("data-1", "lease expired")]

@@ -1,0 +1,169 @@
+"""The house rules of the architecture, read from the syntax trees."""
+
+from __future__ import annotations
+
+import ast
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+LONGEST_MODULE = 400
+
+PACKAGES = {
+    "slotreeve": "kernel",
+    "slotreeve_servers": "servers",
+    "slotreeve_client": "client",
+    "slotreeve_cli": "cli",
+    "slotreeve_testing": "testing",
+} | {path.name: f"plugins/{path.parent.name}" for path in (ROOT / "plugins").glob("*/slotreeve_*")}
+PLUGINS = {name for name, room in PACKAGES.items() if room.startswith("plugins/")}
+
+MAY_IMPORT = {
+    "slotreeve": set(),
+    "slotreeve_servers": {"slotreeve"},
+    "slotreeve_client": {"slotreeve"},
+    # The simulated cluster is made of the network that the memory transport talks over.
+    "slotreeve_testing": {"slotreeve", "slotreeve_servers", "slotreeve_client", "slotreeve_transport_memory"},
+    "slotreeve_cli": {"slotreeve", "slotreeve_servers", "slotreeve_client", "slotreeve_testing"},
+} | {plugin: {"slotreeve"} for plugin in PLUGINS}
+
+KERNEL_LIBRARIES = {"pluggy", "pydantic", "msgspec"}
+ONLY_IN = {
+    "zmq": {"slotreeve_transport_zmq"},
+    "psycopg": {"slotreeve_election_mysql"},
+    "pymysql": {"slotreeve_election_mysql"},
+    "google_crc32c": {"slotreeve_slotfunc"},
+    "typer": {"slotreeve_cli"},
+    "rich": {"slotreeve_cli"},
+    "structlog": {"slotreeve_cli"},
+    "hypothesis": {"slotreeve_testing"},
+    "pytest": {"slotreeve_testing"},
+}
+HANDED_IN = {
+    "time": {"time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "sleep"},
+    "random": {"random", "choice", "shuffle", "randrange", "randint", "sample", "uniform", "getrandbits"},
+    "datetime": {"now", "utcnow", "today"},
+}
+EDGES = {
+    # The clock itself; the disk itself; sockets and the driver's thread, which are edges.
+    "kernel/slotreeve/clock.py",
+    "kernel/slotreeve/storage.py",
+}
+EDGE_MODULES = {"socket", "threading", "subprocess", "selectors"}
+MAY_USE_EDGES = {"slotreeve_transport_zmq", "slotreeve_election_mysql", "slotreeve_testing", "slotreeve_cli"}
+
+
+def modules(package: str) -> Iterator[Path]:
+    return (ROOT / PACKAGES[package] / package).rglob("*.py")
+
+
+def imported(path: Path) -> Iterator[tuple[str, int]]:
+    """Absolute module names that ``path`` imports anywhere in it, with the line."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, node.lineno) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative imports hide the room"
+            yield node.module or "", node.lineno
+
+
+ALL_MODULES = [(package, path) for package in sorted(PACKAGES) for path in sorted(modules(package))]
+IDS = [str(path.relative_to(ROOT)) for _, path in ALL_MODULES]
+
+
+def test_there_are_rooms_to_look_at() -> None:
+    assert {"slotreeve", "slotreeve_balancer", "slotreeve_election_fle", "slotreeve_slotfunc"} <= PACKAGES.keys()
+    assert len(ALL_MODULES) > 60
+
+
+@pytest.mark.parametrize(("package", "path"), ALL_MODULES, ids=IDS)
+def test_a_module_imports_only_from_the_rooms_it_stands_on(package: str, path: Path) -> None:
+    for module, line in imported(path):
+        top = module.partition(".")[0]
+        if top in PACKAGES and top != package:
+            assert top in MAY_IMPORT[package], f"{path}:{line} imports {module}"
+        if top in ONLY_IN:
+            assert package in ONLY_IN[top], f"{path}:{line} imports {module}"
+
+
+@pytest.mark.parametrize("path", sorted(modules("slotreeve")), ids=lambda path: path.name)
+def test_the_kernel_stands_on_three_libraries_only(path: Path) -> None:
+    import sys
+
+    for module, line in imported(path):
+        top = module.partition(".")[0]
+        assert top in sys.stdlib_module_names | KERNEL_LIBRARIES | {"slotreeve"}, f"{path}:{line} imports {module}"
+
+
+def test_meta_data_and_session_servers_do_not_know_each_other() -> None:
+    roles = {"meta", "data", "session"}
+    for path in modules("slotreeve_servers"):
+        role = path.parent.name
+        for module, line in imported(path):
+            parts = module.split(".")
+            if role in roles | {"node"} and parts[0] == "slotreeve_servers" and len(parts) > 1:
+                assert parts[1] in {role, "node"}, f"{path}:{line} imports {module}"
+
+
+@pytest.mark.parametrize("package", sorted(PLUGINS))
+def test_a_plugins_front_door_imports_the_kernel_only(package: str) -> None:
+    path = ROOT / PACKAGES[package] / package / "__init__.py"
+    tree = ast.parse(path.read_text())
+    top_level = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
+    names = {(n.module or "") if isinstance(n, ast.ImportFrom) else n.names[0].name for n in top_level}
+    foreign = {n.partition(".")[0] for n in names} - {"slotreeve", "__future__", "collections", "typing", "pydantic"}
+    assert foreign <= {package}, f"{path} imports {foreign} before anybody chose the plugin"
+    own = {n for n in names if n.partition(".")[0] == package}
+    for name in own:
+        below = ROOT / PACKAGES[package] / Path(*name.split(".")).with_suffix(".py")
+        assert not {m.partition(".")[0] for m, _ in imported(below)} & ONLY_IN.keys(), f"{path} imports {name}"
+
+
+@pytest.mark.parametrize(("package", "path"), ALL_MODULES, ids=IDS)
+def test_time_chance_sockets_and_threads_are_handed_in(package: str, path: Path) -> None:
+    if str(path.relative_to(ROOT)) in EDGES or package in {"slotreeve_testing", "slotreeve_cli"}:
+        return
+    tree = ast.parse(path.read_text())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            forbidden = HANDED_IN.get(node.value.id, set())
+            assert node.attr not in forbidden, f"{path}:{node.lineno} uses {node.value.id}.{node.attr}"
+    if package not in MAY_USE_EDGES and path.name != "threads.py":
+        for module, line in imported(path):
+            assert module.partition(".")[0] not in EDGE_MODULES, f"{path}:{line} imports {module}"
+
+
+@pytest.mark.parametrize(("package", "path"), ALL_MODULES, ids=IDS)
+def test_no_module_is_longer_than_four_hundred_lines(package: str, path: Path) -> None:
+    assert len(path.read_text().splitlines()) <= LONGEST_MODULE
+
+
+def test_nobody_imports_a_folder_name() -> None:
+    for _, path in ALL_MODULES:
+        for module, line in imported(path):
+            assert module.partition(".")[0] not in {"kernel", "plugins", "servers", "spark"}, f"{path}:{line}"
+
+
+def test_every_package_is_regular_typed_and_shipped() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    hatch = project["tool"]["hatch"]["build"]
+    assert sorted(hatch["targets"]["wheel"]["packages"]) == sorted(f"{r}/{p}" for p, r in PACKAGES.items())
+    assert sorted(hatch["dev-mode-dirs"]) == sorted(PACKAGES.values())
+    for package, room in PACKAGES.items():
+        assert (ROOT / room / package / "py.typed").exists(), package
+        for folder in {path.parent for path in modules(package)}:
+            assert (folder / "__init__.py").exists(), folder
+
+
+def test_every_plugin_in_the_tree_is_an_entry_point() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert set(project["entry-points"]["slotreeve"].values()) == PLUGINS
+
+
+def test_pins_are_names_and_versions_only() -> None:
+    for line in (ROOT / "constraints.txt").read_text().splitlines():
+        assert line.startswith("#") or line.count("==") == 1, line
+        assert "/" not in line.partition("#")[0], line
