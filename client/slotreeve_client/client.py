@@ -23,7 +23,7 @@ from slotreeve.model.nodes import Role
 from slotreeve.offers import Port
 from slotreeve.ports import Connection, Context, Transport
 from slotreeve.wire.hello import OLDEST_PROTOCOL_VERSION, PROTOCOL_VERSION
-from slotreeve.wire.messages import Datum, Failed, Get, Hello, ListServices, Message, Ping, Scope, Services
+from slotreeve.wire.messages import Datum, Failed, Get, Hello, ListServices, Message, Ping, Scope, Services, Withdraw
 
 from slotreeve_client.core import ClientCore, ClientState
 from slotreeve_client.options import ClientOptions
@@ -155,11 +155,19 @@ class Client:
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
         if self._connection is not None:
-            self._connection.close("the client was closed")
+            self._say_goodbye(self._connection)
         await self._transport.close()
         self._set_state(ClientState.CLOSED)
         self._connected.set()
         self._flushed.set()
+
+    @staticmethod
+    def _say_goodbye(connection: Connection) -> None:
+        try:
+            connection.send(Withdraw())
+        except TransportError as error:
+            log.info("no goodbye to %s, which will notice by the closed connection: %s", connection.address, error)
+        connection.close("the client was closed")
 
     async def __aenter__(self) -> Client:
         """The client itself."""

@@ -68,7 +68,11 @@ class DirectoryStorage:
             raise StorageError(f"{path}: cannot be read: {error.strerror}") from None
 
     def replace(self, name: str, content: bytes) -> None:
-        """Atomically and durably put ``content`` in the place of the file; see :class:`slotreeve.ports.Storage`."""
+        """Atomically and durably put ``content`` in the place of the file; see :class:`slotreeve.ports.Storage`.
+
+        Where only the very last step fails, the sync of the directory, StorageError is raised although the new content
+        is there already: until the next successful write nobody knows which of the two a power cut would leave.
+        """
         path = self._path(name)
         temporary = path.with_name(name + _TEMPORARY_SUFFIX)
         self._stop_appending(name)

@@ -20,6 +20,7 @@ from slotreeve.offers import Port
 from slotreeve.ports import Context, SlotFunction, Transport
 from slotreeve.wire.messages import View
 from slotreeve_client.administration import complete_view
+from slotreeve_servers.launch import ROLE_PORTS
 
 STOP_SECONDS = 5.0
 POLL_SECONDS = 0.1
@@ -217,6 +218,54 @@ class LocalCluster:
     ) -> None:
         """Stop."""
         self.stop()
+
+
+class DevServer:
+    """``slotreeve dev`` as a process, on free ports; a context manager that waits until it is ready."""
+
+    def __init__(self, *flags: str) -> None:
+        # Its three ports, and the two above each, are free as far as can be known.
+        offset = _free_offset(random.Random())
+        self.meta_address = f"127.0.0.1:{ROLE_PORTS[Role.META] + offset}"
+        self.session_address = f"127.0.0.1:{ROLE_PORTS[Role.SESSION] + offset}"
+        self._command = [
+            sys.executable, "-m", "slotreeve_cli", "dev", "--until-eof", "--port-offset", str(offset), *flags
+        ]  # fmt: skip
+        self._process: subprocess.Popen[str] | None = None
+
+    def __enter__(self) -> DevServer:
+        """Start it.
+
+        Raises:
+            ClientError: it ended instead of getting ready; what it said is in the log of the caller.
+        """
+        self._process = subprocess.Popen(self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert self._process.stdout is not None
+        if not self._process.stdout.readline().startswith("ready"):
+            raise ClientError(f"slotreeve dev ended with exit code {self._process.wait()}")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop it in order."""
+        assert self._process is not None
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        try:
+            self._process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._process.stdout.close()
+
+
+def _free_offset(rng: random.Random) -> int:
+    while True:
+        offset = rng.randrange(PORTS.start - min(ROLE_PORTS.values()), PORTS.stop - max(ROLE_PORTS.values()) - 3)
+        if all(_is_free(port + offset + extra) for port in ROLE_PORTS.values() for extra in range(3)):
+            return offset
 
 
 def _free_ports(count: int, rng: random.Random) -> list[int]:

@@ -115,6 +115,7 @@ class SimulatedCluster:
         self._clocks: dict[str, ProcessClock] = {}
         self._disks: dict[str, MemoryStorage] = {}
         self.clients: dict[str, Client] = {}
+        self._dead: list[object] = []
         self._catalogue = Catalogue.load()
         self._client_numbers = itertools.count(1)
         self._ports = itertools.count(FIRST_PORT, 4)
@@ -160,8 +161,8 @@ class SimulatedCluster:
         """SIGKILL: the process is gone, its peers see their connections end, its disk stays."""
         self._clocks[name].kill()
         self.network.kill(name)
-        self.servers.pop(name, None)
-        self.clients.pop(name, None)
+        # What is dead is kept to the end: its tasks sleep for ever, and are not to be collected while they do.
+        self._dead += [self.servers.pop(name, None), self.clients.pop(name, None)]
         if name in self._disks:
             self._disks[name].crash()
 

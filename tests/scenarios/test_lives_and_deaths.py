@@ -23,7 +23,7 @@ def simulated(scenario: Scenario) -> Callable[[int], None]:
     def test(seed: int) -> None:
         run(scenario, seed)
 
-    del test.__wrapped__  # type: ignore[attr-defined]  # pytest would look at the scenario's parameters
+    del test.__wrapped__  # pytest would look at the scenario's parameters
     return test
 
 

@@ -1,7 +1,7 @@
 """Every message there is.
 
 Imperatives (``Publish``) ask for something; past events (``Changed``) tell that something happened. All are tagged
-arrays: a field may be added at the end with a default, never removed or reordered (``tests/kernel/golden_frames``).
+arrays: a field may be added at the end with a default, never removed or reordered (``tests/kernel/golden/frames.json``).
 Who sends what to whom is said in each docstring; ``?`` marks a request that wants the named reply.
 """
 
@@ -166,6 +166,11 @@ class Sessions(msgspec.Struct, array_like=True, frozen=True, tag=31):
     """Session to client: where the session servers are; repeated when that changes."""
 
     addresses: list[str]
+
+
+class Withdraw(msgspec.Struct, array_like=True, frozen=True, tag=32):
+    """Client to session: I stop on purpose; everything I published ends now, without the linger of a lost
+    connection."""
 
 
 # --- session <-> data, data <-> data -----------------------------------------------------------------------------
@@ -376,7 +381,7 @@ class GetLeader(msgspec.Struct, array_like=True, frozen=True, tag=66):
 
 Message = (
     Hello | Goodbye | Failed | Done | Ping | Opaque | Publish | Published | Rejected | Subscribe | Unsubscribe
-    | Push | Pushed | Get | Datum | ListServices | Services | Sessions | Write | Answers | DeclareInterest
+    | Push | Pushed | Get | Datum | ListServices | Services | Sessions | Withdraw | Write | Answers | DeclareInterest
     | Changed | Fetch | Compare | Follow | Compared | Replicate | View | Heartbeat | Beat | LeaderIs | Leave
     | GetView | GetLeader
 )  # fmt: skip

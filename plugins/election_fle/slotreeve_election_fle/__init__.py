@@ -1,0 +1,62 @@
+"""Election by ZooKeeper's fast leader election with a quorum lease; no other service is needed. Offers ``fle``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pydantic import Field, model_validator
+from slotreeve import Context, Offer, Options, hookimpl
+from slotreeve.ports import Election
+
+
+class FleOptions(Options):
+    """Options of the fle election."""
+
+    data_dir: str = Field(
+        default="",
+        description="Directory of this node's durable state (locked; its parent must exist). Empty: kept in memory, "
+        "for development only: a node that is restarted starts from nothing.",
+    )
+    ping_interval_ms: int = Field(
+        default=100, ge=5, le=60_000, description="Milliseconds between two pings of the leader to its followers."
+    )
+    lease_ms: int = Field(
+        default=500,
+        ge=20,
+        le=600_000,
+        description="Milliseconds that a leader may act after a ping that a quorum answered; also how long its "
+        "followers wait for a silent leader. At least three ping intervals. The same on all nodes.",
+    )
+    trust_closed_connections: bool = Field(
+        default=True,
+        description="Take the end of the connection to the leader as the end of its lease, so that a killed leader "
+        "is replaced at once. False where something between the nodes may cut a connection for one side only; "
+        "fail-over then takes a lease.",
+    )
+    snapshot_every_writes: int = Field(
+        default=1_000, ge=1, le=1_000_000, description="Committed writes after which a snapshot replaces the log."
+    )
+
+    @model_validator(mode="after")
+    def _lease_outlasts_pings(self) -> FleOptions:
+        if self.lease_ms < 3 * self.ping_interval_ms:
+            raise ValueError(
+                f"lease_ms ({self.lease_ms}) must be at least three times ping_interval_ms ({self.ping_interval_ms}), "
+                "or one late ping ends a leadership"
+            )
+        return self
+
+
+def build(options: FleOptions, context: Context) -> Election:
+    """The election of one node."""
+    from slotreeve_election_fle.election import FleElection
+    from slotreeve_election_fle.timing import Timing
+
+    timing = Timing(options.ping_interval_ms / 1000, options.lease_ms / 1000, options.trust_closed_connections)
+    return FleElection(context, options.data_dir, timing, options.snapshot_every_writes)
+
+
+@hookimpl
+def slotreeve_elections() -> Sequence[Offer]:
+    """The fle election."""
+    return [Offer("fle", build, "ZooKeeper-style quorum among the meta servers; needs no other service", FleOptions)]

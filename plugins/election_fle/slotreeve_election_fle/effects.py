@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from slotreeve_election_fle.entries import Changes
-from slotreeve_election_fle.messages import Notification, RoleMessage
+from slotreeve_election_fle.messages import FleMessage
 
 # --- events ------------------------------------------------------------------------------------------------------
 
@@ -21,36 +21,36 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """The channel to a peer is open and both have introduced themselves.
-
-    Attributes:
-        trusted: False for one whose votes must not count (it lost its disk and was not admitted again).
-    """
+    """A connection to a peer is open."""
 
     sid: int
-    trusted: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Closed:
-    """The channel to a peer ended; nothing of it will arrive any more."""
+    """The connection to a peer ended; nothing of it will arrive any more.
+
+    Attributes:
+        by_us: this end closed it, so the peer may not know yet; otherwise its process died or it knows.
+    """
 
     sid: int
+    by_us: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Unreachable:
-    """An attempt to open the channel to a peer failed."""
+    """An attempt to connect to a peer failed."""
 
     sid: int
 
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """A message arrived on the open channel to a peer."""
+    """A message arrived on the open connection to a peer."""
 
     sid: int
-    message: Notification | RoleMessage
+    message: FleMessage
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +66,7 @@ class WriteAsked:
 
 @dataclass(frozen=True, slots=True)
 class ResignAsked:
-    """Give up leadership; ``leaving``: for good, this process stops."""
-
-    leaving: bool
-
-
-@dataclass(frozen=True, slots=True)
-class DistrustHeard:
-    """A peer remembers promises of this server that it no longer knows: it must not vote until admitted again."""
+    """Give up leadership, and do not stand again until somebody else leads or none can."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,24 +74,22 @@ class Tick:
     """The deadline was reached."""
 
 
-Event = (
-    Started | Opened | Closed | Unreachable | Received | WriteAsked | ResignAsked | DistrustHeard | Tick
-)
+Event = Started | Opened | Closed | Unreachable | Received | WriteAsked | ResignAsked | Tick
 
 # --- effects -----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Send to one peer; dropped where its channel is not open (it will be told anew when it opens)."""
+    """Send to one peer; dropped where no connection is open (it will be told anew when one is)."""
 
     to: int
-    message: Notification | RoleMessage
+    message: FleMessage
 
 
 @dataclass(frozen=True, slots=True)
 class HangUp:
-    """Close the channel to a peer; it is opened again at once."""
+    """Close the connection to a peer; Closed follows, and it is dialled again."""
 
     sid: int
     reason: str
@@ -138,15 +129,10 @@ class LeadershipChanged:
 
 
 @dataclass(frozen=True, slots=True)
-class VotingLost:
-    """Remember durably that this server must not vote."""
+class Admitted:
+    """A follower tells its server that the leader admitted it as a voter again; never leaves the core."""
 
-
-@dataclass(frozen=True, slots=True)
-class VotingRegained:
-    """Remember durably that this server was admitted again under ``term``, and introduce it anew to all peers."""
-
-    term: int
+    epoch: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,15 +155,4 @@ class RoleOver:
     silent_peer: int | None = None
 
 
-Effect = (
-    Send
-    | HangUp
-    | Applied
-    | Written
-    | NotWritten
-    | LeadershipChanged
-    | VotingLost
-    | VotingRegained
-    | Noted
-    | RoleOver
-)
+Effect = Send | HangUp | Applied | Written | NotWritten | LeadershipChanged | Noted | Admitted | RoleOver

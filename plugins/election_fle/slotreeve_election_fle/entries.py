@@ -6,8 +6,8 @@ import zlib
 from collections.abc import Iterable
 
 import msgspec
-
 from slotreeve.ports import Versioned
+
 from slotreeve_election_fle.vote import epoch_of
 
 Changes = list[tuple[str, Versioned]]

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from enum import IntEnum
 
-from slotreeve_election_fle.effects import Applied, Effect, LeadershipChanged, RoleOver, Send, VotingRegained
+from slotreeve_election_fle import effects
+from slotreeve_election_fle.effects import Applied, Effect, LeadershipChanged, RoleOver, Send
 from slotreeve_election_fle.handshake import Verdict, judge
 from slotreeve_election_fle.lease import Promise
 from slotreeve_election_fle.ledger import Ledger
@@ -51,7 +52,6 @@ class Following:
         leader: whom.
         epoch: the epoch the leader proposed; 0 before it did.
         stage: how far it has come.
-        deadline: when :meth:`pass_time` is due.
     """
 
     def __init__(
@@ -69,7 +69,12 @@ class Following:
         self.epoch = 0
         self.stage = Stage.CONNECTING
         # Elected without a connection to it: it may be about to connect, but is no reason to wait for long.
-        self.deadline = now + min(timing.handshake, timing.patience.finalize_wait)
+        self._gives_up_at = now + timing.patience.finalize_wait
+
+    @property
+    def deadline(self) -> float:
+        """When :meth:`pass_time` is due."""
+        return self._gives_up_at if self._held is None else self._promise.free_at(self.leader)
 
     @property
     def is_active(self) -> bool:
@@ -81,7 +86,7 @@ class Following:
     def connected(self, now: float) -> Iterator[Effect]:
         """The channel to the leader is open."""
         self.stage = Stage.REPORTED
-        self.deadline = now + self._timing.handshake
+        self._gives_up_at = now + self._timing.handshake
         yield Send(self.leader, FollowerInfo(self._attempt, self._ledger.accepted_epoch, self._voting))
 
     def receive(self, message: RoleMessage, now: float) -> Iterator[Effect]:
@@ -91,7 +96,7 @@ class Following:
                 yield from self._epoch_proposed(message, now)
             case SyncPart(attempt=self._attempt, epoch=self.epoch) if self.stage is Stage.PROMISED:
                 self._parts.append(message)
-                self.deadline = now + self._timing.handshake
+                self._gives_up_at = now + self._timing.handshake
             case NewLeader(attempt=self._attempt, epoch=self.epoch) if self.stage is Stage.PROMISED:
                 yield from self._history_complete(message, now)
             case Propose(epoch=self.epoch) if self.is_active:
@@ -102,22 +107,22 @@ class Following:
                 self._heard(now)
                 yield Send(self.leader, Pong(self.epoch, number))
             case StoodDown(epoch=self.epoch, cause=cause):
+                self._promise.release(self.leader)
                 yield RoleOver(f"leader stood down: {cause}")
             case NotLeading(attempt=self._attempt):
                 yield RoleOver("the elected server follows another")
             case Admitted(attempt=self._attempt, epoch=self.epoch) if self.is_active and not self._voting:
-                yield VotingRegained(self.epoch)
-                yield RoleOver("admitted again as a voter")
+                yield effects.Admitted(self.epoch)
             case _:
                 pass  # of an earlier attempt or epoch: it never counts
 
     def pass_time(self, now: float) -> Iterator[Effect]:
         """The deadline was reached."""
+        if now < self.deadline:
+            return
         if self._held is not None:
             held, self._held = self._held, None
             yield from self._epoch_proposed(held, now)
-        elif now < self.deadline:
-            return
         elif self.is_active:
             yield RoleOver(f"leader silent for {self._timing.promise:g} s", silent_peer=self.leader)
         else:
@@ -132,13 +137,12 @@ class Following:
             yield RoleOver(f"epoch {info.epoch} is below {self._ledger.accepted_epoch}, which was accepted before")
             return
         if verdict is Verdict.ACCEPT:
-            blocked_until = self._promise.blocked_until(self.leader, now)
-            if blocked_until is not None:
-                self._held, self.deadline = info, blocked_until
+            if now < self._promise.free_at(self.leader):
+                self._held = info
                 return
             self._ledger.accept(info.epoch)
         self.stage = Stage.PROMISED
-        self.deadline = now + self._timing.handshake
+        self._gives_up_at = now + self._timing.handshake
         counted = verdict is Verdict.ACCEPT and self._voting
         yield Send(
             self.leader,
@@ -150,7 +154,7 @@ class Following:
         try:
             changes = take_over(self._ledger, parts, end)
         except NotMyHistory:
-            self.deadline = now + self._timing.handshake
+            self._gives_up_at = now + self._timing.handshake
             yield Send(self.leader, SendWhole(self._attempt, self.epoch))
             return
         self._ledger.enter(self.epoch)
@@ -162,9 +166,9 @@ class Following:
 
     def _heard(self, now: float) -> None:
         """The promise runs from here, and with it the patience with the leader's silence."""
-        self.deadline = now + self._timing.promise
+        self._gives_up_at = now + self._timing.promise
         if self._voting:
-            self._promise.bind([self.leader], self.deadline)
+            self._promise.bind([self.leader], self._gives_up_at)
 
     # --- established -------------------------------------------------------------------------------------------------
 
@@ -185,5 +189,3 @@ class Following:
         if not self._announced:
             self._announced = True
             yield LeadershipChanged(self.leader, self.epoch, False, "elected")
-
-

@@ -97,9 +97,7 @@ class Leading:
         epoch: the proposed epoch, from PROMISING on; the term once ESTABLISHED.
     """
 
-    def __init__(
-        self, sid: int, quorum: Quorum, ledger: Ledger, promise: Promise, timing: Timing, now: float
-    ) -> None:
+    def __init__(self, sid: int, quorum: Quorum, ledger: Ledger, promise: Promise, timing: Timing, now: float) -> None:
         self._sid = sid
         self._quorum = quorum
         self._ledger = ledger
@@ -108,7 +106,7 @@ class Leading:
         self._proposal = EpochProposal(sid, quorum, ledger.accepted_epoch)
         self._learners: dict[int, Learner] = {}
         self._phase_ends = now + timing.handshake
-        self._held_until: float | None = None
+        self._is_held = False
         self._next_ping = now
         self._ping_number = 0
         self._pings: dict[int, float] = {}
@@ -139,7 +137,7 @@ class Leading:
     def deadline(self) -> float:
         """When :meth:`pass_time` is due."""
         if not self.is_established:
-            return self._phase_ends if self._held_until is None else min(self._phase_ends, self._held_until)
+            return self._promise.free_at(self._sid) if self._is_held else self._phase_ends
         assert self._proposals is not None
         if self._proposals.must_log or self._proposals.is_ready:
             return 0.0
@@ -211,8 +209,7 @@ class Leading:
         """The deadline was reached."""
         yield from self._log_batch()
         if not self.is_established:
-            if self._held_until is not None and now >= self._held_until:
-                self._held_until = None
+            if self._is_held:
                 yield from self._settle_epoch(now)
             elif now >= self._phase_ends:
                 yield RoleOver(f"no quorum came while {self.phase.name.lower()}")
@@ -236,12 +233,12 @@ class Leading:
 
     def _settle_epoch(self, now: float) -> Iterator[Effect]:
         """Fix the epoch once a quorum has reported, accept it like any voter, and propose it to all."""
+        self._is_held = False
         epoch = self._proposal.proposal()
         if self.phase is not Phase.GATHERING or epoch is None:
             return
-        self._held_until = self._promise.blocked_until(self._sid, now)
-        if self._held_until is not None:
-            self._phase_ends = self._held_until + self._timing.handshake
+        self._is_held = now < self._promise.free_at(self._sid)
+        if self._is_held:
             return
         self._ledger.accept(epoch)
         self.epoch = epoch
@@ -258,7 +255,7 @@ class Leading:
             yield from self._synchronise(learner, now)
             return
         is_ahead = (ack.current_epoch, ack.last_zxid) > (self._ledger.current_epoch, self._ledger.last_zxid)
-        if is_ahead and learner.counts and self._quorum.weight_of(learner.sid) > 0:
+        if is_ahead and learner.counts:
             yield RoleOver(f"server {learner.sid} has a longer history ({ack.current_epoch}, {ack.last_zxid:#x})")
             return
         if ack.counted and learner.counts:
@@ -295,9 +292,14 @@ class Leading:
             yield from self._settle_leadership(now)
             return
         yield Send(learner.sid, Commit(self.epoch, self._ledger.committed_zxid))
-        if learner.wants_admission:
-            yield Send(learner.sid, Admitted(learner.attempt, self.epoch))
+        yield from self._admit(learner)
         yield from self._advance_commit()
+
+    def _admit(self, learner: Learner) -> Iterator[Effect]:
+        """A voter that had lost its disk holds the state again."""
+        if learner.wants_admission:
+            learner.wants_admission = False
+            yield Send(learner.sid, Admitted(learner.attempt, self.epoch))
 
     def _settle_leadership(self, now: float) -> Iterator[Effect]:
         """A quorum holds the history, so all of it is committed, and the leader serves."""
@@ -308,6 +310,8 @@ class Leading:
         self._proposals = Proposals(self._ledger, self.epoch)
         yield from self._apply(self._ledger.last_zxid)
         yield LeadershipChanged(self._sid, self.epoch, True, "elected")
+        for learner in self._at_stage(Stage.ACTIVE):
+            yield from self._admit(learner)
         for learner in self._at_stage(Stage.ACTIVE):
             if learner.wants_admission:
                 yield Send(learner.sid, Admitted(learner.attempt, self.epoch))

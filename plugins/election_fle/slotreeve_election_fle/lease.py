@@ -51,6 +51,6 @@ class Promise:
         """``sid`` holds no lease any more."""
         self._holders.discard(sid)
 
-    def blocked_until(self, candidate: int, now: float) -> float | None:
-        """When ``candidate`` may be helped; None if it may be now."""
-        return self._until if now < self._until and self._holders - {candidate} else None
+    def free_at(self, candidate: int) -> float:
+        """From when on ``candidate`` may be helped; 0 where nothing stands in the way."""
+        return self._until if self._holders - {candidate} else 0.0

@@ -1,8 +1,8 @@
 """What one server has on disk: accepted and current epoch, snapshot and log; and the table they lead to.
 
 Files: ``epochs``, ``snapshot``, and ``log-<generation>``, whose generation the snapshot names: replacing the snapshot
-switches both at once. Memory changes only after the disk has; where a write fails (StorageError) the old values stand
-in memory. Spec sections 6.1, 6.2, 8.3.
+switches both at once. Where a write fails (StorageError) the ledger must not be used any more, since nobody knows what
+the disk holds then; a new one reads it. Spec sections 6.1, 6.2, 8.3.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
 import msgspec
-
 from slotreeve.errors import ElectionError, StorageError
 from slotreeve.ports import Storage, Versioned
+
 from slotreeve_election_fle.entries import Changes, Entry, Item, chained, items_of, table_of
 from slotreeve_election_fle.records import frame, read_frames, unseal
 from slotreeve_election_fle.vote import epoch_of
@@ -47,7 +47,7 @@ class _Snapshot(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Ledger:
-    """The durable memory of one server. Methods that write raise StorageError and then have changed nothing.
+    """The durable memory of one server. Methods that write raise StorageError; nothing is done with the ledger then.
 
     Attributes:
         accepted_epoch: the highest epoch ever acknowledged; never goes back.
@@ -72,7 +72,6 @@ class Ledger:
         self._entries: list[Entry] = []
         self._chains: list[int] = []
         self._log_bytes = 0
-        self._log_doubtful = False
         self._read_snapshot()
         self._read_log()
         self._read_epochs()
@@ -127,10 +126,9 @@ class Ledger:
         """Durably add ``entries``, which follow the last one, with one sync for all."""
         if not entries:
             return
-        if self._log_doubtful:
-            self._rewrite_log([*self._entries, *entries])
-        else:
-            self._append_to_log(entries)
+        payload = msgspec.msgpack.encode(entries)
+        self._storage.append(self._log_name, frame(payload))
+        self._log_bytes += len(payload)
         self._extend(entries)
 
     def keep_and_append(self, keep_to: int, entries: Sequence[Entry]) -> None:
@@ -202,20 +200,9 @@ class Ledger:
         self._storage.replace(EPOCHS, frame(msgspec.msgpack.encode(epochs)))
         self.accepted_epoch, self.current_epoch = epochs.accepted, epochs.current
 
-    def _append_to_log(self, entries: Sequence[Entry]) -> None:
-        payload = msgspec.msgpack.encode(entries)
-        try:
-            self._storage.append(self._log_name, frame(payload))
-        except StorageError:
-            # A part of it may be there; what follows must not stand behind that part.
-            self._log_doubtful = True
-            raise
-        self._log_bytes += len(payload)
-
     def _rewrite_log(self, entries: Sequence[Entry]) -> None:
         payload = msgspec.msgpack.encode(entries)
         self._storage.replace(self._log_name, frame(payload))
-        self._log_doubtful = False
         self._log_bytes = len(payload)
 
     def _write_snapshot(self, zxid: int, chain: int, items: list[Item], entries: Sequence[Entry]) -> None:
@@ -230,12 +217,8 @@ class Ledger:
         kept = list(entries)
         self._entries, self._chains = [], []
         self._extend(kept)
-        self._log_doubtful = False
         self._log_bytes = len(payload)
-        try:
-            self._storage.remove(old_log)
-        except StorageError as error:
-            log.warning("the replaced log stays until the next start: %s", error)
+        self._storage.remove(old_log)
 
     def _read_snapshot(self) -> None:
         content = self._storage.read(SNAPSHOT)
@@ -250,11 +233,9 @@ class Ledger:
         path = f"{self._directory}{self._log_name}"
         content = self._storage.read(self._log_name)
         if content is None:
-            others = [name for name in self._storage.names() if name.startswith(LOG_PREFIX)]
-            if self._generation > 0 or others:
+            if self._storage.read(EPOCHS) is not None or self._log_names():
                 raise StorageError(f"{path}: is missing, but the directory was used before; {REMEDY}")
             content = b""
-        self._log_bytes = len(content)
         payloads, cut = read_frames(content, path, REMEDY)
         for payload in payloads:
             try:
@@ -263,18 +244,20 @@ class Ledger:
                 raise StorageError(f"{path}: holds something that is not a log entry ({error}); {REMEDY}") from None
         if cut:
             log.warning("%s: dropped %d bytes of an append that a crash cut short", path, cut)
-            self._rewrite_log(self._entries)
+        # What was read may be in the machine's memory only, if an earlier life ended with a failed sync.
+        self._rewrite_log(self._entries)
 
     def _read_epochs(self) -> None:
-        """Missing in a directory with a log: both are the epoch of the last entry (S85)."""
         path = f"{self._directory}{EPOCHS}"
         content = self._storage.read(EPOCHS)
+        lowest = epoch_of(self.last_zxid)
         if content is None:
-            first = epoch_of(self.last_zxid)
-            self._write_epochs(_Epochs(first, first))
+            if lowest > 0 or set(self._storage.names()) - {self._log_name}:
+                raise StorageError(f"{path}: is missing, and with it this node's promises; {REMEDY}")
+            self._write_epochs(_Epochs(0, 0))
             return
         epochs = self._decode(EPOCHS, content, _Epochs)
-        lowest = max(epochs.current, epoch_of(self.last_zxid))
+        lowest = max(epochs.current, lowest)
         if epochs.accepted < lowest:
             raise StorageError(
                 f"{path}: says that epoch {epochs.accepted} is the highest accepted, but the directory has already "
@@ -283,9 +266,12 @@ class Ledger:
         self.accepted_epoch, self.current_epoch = epochs.accepted, epochs.current
 
     def _remove_stale_logs(self) -> None:
-        for name in self._storage.names():
-            if name.startswith(LOG_PREFIX) and name != self._log_name:
+        for name in self._log_names():
+            if name != self._log_name:
                 self._storage.remove(name)
+
+    def _log_names(self) -> list[str]:
+        return [name for name in self._storage.names() if name.startswith(LOG_PREFIX)]
 
     def _decode(self, name: str, content: bytes, kind: type[_T]) -> _T:
         path = f"{self._directory}{name}"

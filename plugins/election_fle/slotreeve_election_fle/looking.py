@@ -164,7 +164,7 @@ class Looking:
         if vote.round > self.round:
             self._enter_round(vote, now)
             effects.append(Announce(self.proposal))
-        elif self._outranks(vote, self.proposal):
+        elif outranks(vote, self.proposal):
             self._propose(vote)
             effects.append(Announce(self.proposal))
         self._votes[sid] = vote
@@ -195,7 +195,7 @@ class Looking:
         self._votes.clear()
         self._reset_resend(now)
         initial = self._in_this_round(self._initial)
-        self.proposal = self._in_this_round(vote) if self._outranks(vote, initial) else initial
+        self.proposal = self._in_this_round(vote) if outranks(vote, initial) else initial
         self._finalize_at = None
 
     def _propose(self, vote: Vote) -> None:
@@ -219,7 +219,7 @@ class Looking:
         """Voters that could outrank the proposal for all this server knows: not heard in this round, not known to
         be unreachable."""
         known = self._votes.keys() | self._unreachable | {self._sid}
-        return {sid for sid in self._quorum.voters - known if self._quorum.weight_of(sid) > 0}
+        return set(self._quorum.voters - known)
 
     def _joinable(self, votes: dict[int, Vote], vote: Vote) -> bool:
         """A quorum follows ``vote.leader``, and it still leads (spec "checkLeader").
@@ -232,9 +232,6 @@ class Looking:
         if vote.leader == self._sid:
             return vote.round == self.round
         return vote.leader in votes and votes[vote.leader].state is State.LEADING
-
-    def _outranks(self, new: Vote, current: Vote) -> bool:
-        return outranks(new, current, self._quorum.weight_of)
 
     def _in_this_round(self, vote: Vote) -> Vote:
         return Vote(vote.leader, vote.zxid, vote.peer_epoch, self.round)

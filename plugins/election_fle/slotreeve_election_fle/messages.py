@@ -7,10 +7,12 @@ one to the present. Spec section numbers in the docstrings.
 
 from __future__ import annotations
 
-import msgspec
+from collections.abc import Callable
 
+import msgspec
 from slotreeve.errors import MalformedFrame
 from slotreeve.wire.messages import Opaque
+
 from slotreeve_election_fle.entries import Entry, Item
 from slotreeve_election_fle.vote import Vote
 
@@ -24,18 +26,16 @@ class Introduce(msgspec.Struct, array_like=True, frozen=True, tag=1):
 
     Attributes:
         format: :data:`FORMAT` of the sender.
-        configuration: digest of members, weights and groups; must be the same on all members.
+        members: names of all members, sorted; must be the same everywhere, since server ids are ranks in it.
         directory: identity of the sender's data directory, made at its first start.
-        starts: how often that directory has been started.
         accepted_epoch: the highest epoch the sender has accepted.
         admitted_term: the term under which an established leader admitted this directory again; 0 if none had to.
-        observer: the sender does not vote.
+        observer: the sender takes no part in elections.
     """
 
     format: int
-    configuration: str
+    members: list[str]
     directory: str
-    starts: int
     accepted_epoch: int
     admitted_term: int
     observer: bool
@@ -194,7 +194,7 @@ FleMessage = Introduce | Distrust | Notification | RoleMessage
 """Everything that may be in an Opaque of this topic."""
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(FleMessage).decode
+_decode: Callable[[bytes], FleMessage] = msgspec.msgpack.Decoder(FleMessage).decode
 
 
 def to_opaque(message: FleMessage) -> Opaque:

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from slotreeve_election_fle.lease import DRIFT
 from slotreeve_election_fle.looking import Patience
 
-DISK_PAUSE = 1.0
-"""A server whose disk refused a write stands aside for this long before it tries again."""
+SHORTEST_HANDSHAKE = 1.0
 
 
 @dataclass(frozen=True)
@@ -18,16 +17,25 @@ class Timing:
     Attributes:
         ping: between two pings of a leader.
         lease: how long a leader may act after sending a ping that a quorum answers.
-        handshake: how long each step of establishing a leader, and a follower's acknowledgement, may take.
+        trust_closed: the end of the connection to a leader is taken as the end of its lease; otherwise followers
+            wait until the lease has run out.
         patience: of an election.
     """
 
     ping: float = 0.1
     lease: float = 0.5
-    handshake: float = 1.0
+    trust_closed: bool = True
     patience: Patience = field(default_factory=Patience)
 
     @property
     def promise(self) -> float:
         """How long a follower keeps its promise and believes in a silent leader, from the receipt of a ping."""
         return self.lease * DRIFT
+
+    @property
+    def handshake(self) -> float:
+        """How long each step of establishing a leader, and a follower's acknowledgement, may take.
+
+        Longer than a promise, which a voter may have to sit out before it answers.
+        """
+        return max(SHORTEST_HANDSHAKE, 2 * self.promise)

@@ -5,7 +5,7 @@ Spec sections 1 and 5.2. Nothing here does I/O or keeps state.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from enum import IntEnum
 
 import msgspec
@@ -53,16 +53,13 @@ def epoch_of(zxid: int) -> int:
     return zxid >> EPOCH_SHIFT
 
 
-def outranks(new: Vote, current: Vote, weight_of: Callable[[int], int]) -> bool:
+def outranks(new: Vote, current: Vote) -> bool:
     """Whether ``new`` is a strictly better proposal: higher epoch, then zxid, then server id.
 
-    A candidate without weight (a zero-weight server, NOBODY) never wins, and always gives way to one with weight;
-    without the second half a zero-weight server with the longest log would propose itself for ever.
+    NOBODY never wins and always gives way, however long the history of the server that proposes it.
     """
-    if weight_of(new.leader) == 0:
-        return False
-    if weight_of(current.leader) == 0:
-        return True
+    if NOBODY in (new.leader, current.leader):
+        return new.leader != NOBODY
     return (new.peer_epoch, new.zxid, new.leader) > (current.peer_epoch, current.zxid, current.leader)
 
 

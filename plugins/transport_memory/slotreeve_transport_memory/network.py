@@ -116,9 +116,10 @@ class MemoryNetwork:
         self._endpoints[name] = endpoint
         return name
 
-    def leave(self, name: str) -> None:
-        """An endpoint was closed by its owner."""
-        self._endpoints.pop(name, None)
+    def leave(self, endpoint: MemoryTransport) -> None:
+        """An endpoint was closed by its owner; its name may already be a successor's."""
+        if self._endpoints.get(endpoint.name) is endpoint:
+            del self._endpoints[endpoint.name]
 
     def bind(self, address: str, listener: MemoryListener) -> str | None:
         """Listen at ``host:port``; returns the address bound (port 0 is replaced), None if it is taken."""
@@ -132,9 +133,10 @@ class MemoryNetwork:
         self._listeners[address] = listener
         return address
 
-    def unbind(self, address: str) -> None:
-        """The address is free again."""
-        self._listeners.pop(address, None)
+    def unbind(self, address: str, listener: MemoryListener) -> None:
+        """The address is free again, if it is still this listener's."""
+        if self._listeners.get(address) is listener:
+            del self._listeners[address]
 
     def listener_at(self, address: str) -> MemoryListener | None:
         """Who listens there."""

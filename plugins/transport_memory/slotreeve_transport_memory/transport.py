@@ -5,14 +5,15 @@ from __future__ import annotations
 from slotreeve.clock import Clock
 from slotreeve.errors import AddressInUse, Unreachable
 from slotreeve.ports import Connection, Handler, Listener, TransportCounters
-from slotreeve.wire.channel import Channel, settle
+from slotreeve.wire.channel import Channel
 from slotreeve.wire.messages import Hello
-from slotreeve.wire.packets import ChannelLimits
+from slotreeve.wire.packets import ChannelLimits, settle
 
 from slotreeve_transport_memory.links import MemoryLink
 from slotreeve_transport_memory.network import MemoryNetwork
 
 _CLOSING_POLL_SECONDS = 0.001
+_ENDED = "this transport was closed"
 
 
 class MemoryTransport:
@@ -31,7 +32,7 @@ class MemoryTransport:
         self._counters = TransportCounters()
         self._network = network
         self._name = ""
-        self._dead = False
+        self._ended = False
         self._listeners: dict[MemoryListener, None] = {}
         self._links: dict[MemoryLink, None] = {}
         if network is not None:
@@ -49,9 +50,11 @@ class MemoryTransport:
 
     async def listen(self, address: str, hello: Hello, handler: Handler) -> Listener:
         """Accept connections; raises as :meth:`slotreeve.ports.Transport.listen`."""
+        if self._ended:
+            raise AddressInUse(f"cannot listen at {address}: {_ENDED}")
         network = self._join()
         listener = MemoryListener(self, self._clock, network, hello, handler)
-        bound = None if self._dead else network.bind(address, listener)
+        bound = network.bind(address, listener)
         if bound is None:
             raise AddressInUse(f"cannot listen at {address}: the address is in use on this memory network")
         listener.address = bound
@@ -60,9 +63,11 @@ class MemoryTransport:
 
     async def connect(self, address: str, hello: Hello, handler: Handler, timeout_seconds: float) -> Connection:
         """Connect once; raises as :meth:`slotreeve.ports.Transport.connect`."""
+        if self._ended:
+            raise Unreachable(f"{address}: {_ENDED}")
         network = self._join()
         listener = network.listener_at(address)
-        if self._dead or listener is None:
+        if listener is None:
             raise Unreachable(f"nobody listens at {address} on this memory network")
         near = MemoryLink(network, self._clock, self._name, listener.transport.name, address, self._released)
         near.channel = self.channel(near, hello, handler)
@@ -73,16 +78,17 @@ class MemoryTransport:
         return near.channel
 
     async def close(self) -> None:
-        """End every connection and listener of this transport."""
+        """End every connection and listener of this transport; idempotent."""
+        self._ended = True
         for listener in list(self._listeners):
             await listener.close()
         await close_all(self._links, "the transport was closed", self._clock)
         if self._network is not None:
-            self._network.leave(self._name)
+            self._network.leave(self)
 
     def die(self) -> None:
         """The process is gone (:meth:`MemoryNetwork.kill`): nothing is told here, the peers see the ends."""
-        self._dead = True
+        self._ended = True
         for listener in list(self._listeners):
             listener.die()
         for link in list(self._links):
@@ -140,12 +146,12 @@ class MemoryListener:
             link.die()
 
     async def close(self) -> None:
-        """Stop listening and end every connection accepted here."""
+        """Stop listening and end every connection accepted here. Idempotent."""
         self._stop()
         await close_all(self._links, "the listener was closed", self._clock)
 
     def _stop(self) -> None:
-        self._network.unbind(self.address)
+        self._network.unbind(self.address, self)
         self.transport.forget(self)
 
     def _released(self, link: MemoryLink) -> None:

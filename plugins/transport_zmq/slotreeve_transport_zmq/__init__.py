@@ -33,7 +33,7 @@ class ZmqOptions(Options):
 
 
 def build(options: ZmqOptions, context: Context) -> Transport:
-    """A transport with a ZeroMQ context of its own, shared by all its connections."""
+    """A transport on the ZeroMQ context that all transports of the process share."""
     from slotreeve.wire.packets import ChannelLimits
 
     from slotreeve_transport_zmq.transport import ZmqTransport

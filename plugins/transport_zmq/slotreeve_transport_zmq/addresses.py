@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ipaddress
 import os
 import socket
@@ -49,12 +50,11 @@ async def endpoint_of(address: str) -> str:
 
 def peer_address(fd: int) -> str | None:
     """Where the other side of a TCP connection is; None if the descriptor is not one (any more)."""
-    try:
-        with socket.socket(fileno=os.dup(fd)) as duplicate:
-            name = duplicate.getpeername()
-    except OSError:
+    stream = _duplicate(fd)
+    if stream is None:
         return None
-    return join_address(name[0], name[1]) if isinstance(name, tuple) else None
+    with stream:
+        return _remote_name(stream)
 
 
 def hang_up(fd: int, address: str) -> None:
@@ -62,10 +62,31 @@ def hang_up(fd: int, address: str) -> None:
 
     A ROUTER socket has no call to drop one of its peers. libzmq sees the end of the stream and cleans up.
     """
+    stream = _duplicate(fd)
+    if stream is None:
+        return
+    with stream:
+        if _remote_name(stream) == address:
+            with contextlib.suppress(OSError):  # it has ended by itself
+                stream.shutdown(socket.SHUT_RDWR)
+
+
+def _duplicate(fd: int) -> socket.socket | None:
+    """A socket of our own on the same stream: libzmq may close its descriptor at any time."""
     try:
-        with socket.socket(fileno=os.dup(fd)) as duplicate:
-            name = duplicate.getpeername()
-            if isinstance(name, tuple) and join_address(name[0], name[1]) == address:
-                duplicate.shutdown(socket.SHUT_RDWR)
+        duplicate = os.dup(fd)
     except OSError:
-        return  # it has ended by itself
+        return None
+    try:
+        return socket.socket(fileno=duplicate)
+    except OSError:  # something else has the number now
+        os.close(duplicate)
+        return None
+
+
+def _remote_name(stream: socket.socket) -> str | None:
+    try:
+        name = stream.getpeername()
+    except OSError:
+        return None
+    return join_address(name[0], name[1]) if isinstance(name, tuple) else None

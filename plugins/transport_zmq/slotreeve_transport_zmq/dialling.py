@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 
 import zmq
 from slotreeve.wire.channel import Channel
 
 from slotreeve_transport_zmq.sockets import (
+    LINGER_MS,
+    NOBLOCK,
+    RCVMORE,
     TURN_BYTES,
     TURN_PACKETS,
     Flusher,
@@ -39,16 +41,15 @@ class DialledLink(SocketEnd, OutgoingLink):
         context: zmq.Context[zmq.Socket[bytes]],
         socket: zmq.Socket[bytes],
         address: str,
-        loop: asyncio.AbstractEventLoop,
         flusher: Flusher,
         released: Callable[[DialledLink], None],
     ) -> None:
-        super().__init__(socket, loop, flusher)
+        super().__init__(socket, flusher)
         self.channel: Channel
         self._address = address
         self._told_release = released
         self._end_reason = ""
-        self._monitor = Monitor(context, socket, _EVENTS, loop, self._happened)
+        self._monitor = Monitor(context, socket, _EVENTS, flusher.loop, self._happened)
 
     @property
     def address(self) -> str:
@@ -66,13 +67,14 @@ class DialledLink(SocketEnd, OutgoingLink):
         Raises:
             zmq.ZMQError: the endpoint is not one.
         """
+        # Never by itself: what libzmq reconnects would be taken for the same connection, with a gap in it.
         self.socket.setsockopt(zmq.RECONNECT_IVL, -1)
         self.socket.connect(endpoint)
 
     def write(self, packet: bytes) -> bool:
         """Hand a packet to libzmq; False while its queue is full (or the connection has just ended)."""
         try:
-            self.socket.send(packet, zmq.NOBLOCK)
+            self.socket.send(packet, NOBLOCK)
         except zmq.Again:
             return False
         return True
@@ -82,9 +84,9 @@ class DialledLink(SocketEnd, OutgoingLink):
         self._flusher.wake(self)
 
     def release(self) -> None:
-        """Close the socket."""
+        """Close the socket; it goes on sending for a while if there is anybody who would read."""
         self._monitor.close()
-        self.detach()
+        self.detach(LINGER_MS if self.channel.opened and not self._end_reason else 0)
         self._told_release(self)
 
     def read(self) -> bool:
@@ -93,9 +95,9 @@ class DialledLink(SocketEnd, OutgoingLink):
         size = 0
         try:
             for _ in range(TURN_PACKETS):
-                packet = receive(zmq.NOBLOCK)
-                if self.socket.getsockopt(zmq.RCVMORE):
-                    self._skip_parts()
+                packet = receive(NOBLOCK)
+                if self.socket.getsockopt(RCVMORE):
+                    self.skip_parts()
                     channel.reject("a message of several parts")
                 else:
                     channel.receive(packet)
@@ -109,10 +111,6 @@ class DialledLink(SocketEnd, OutgoingLink):
                 channel.lost(self._end_reason)
             return True
         return False
-
-    def _skip_parts(self) -> None:
-        while self.socket.getsockopt(zmq.RCVMORE):
-            self.socket.recv(zmq.NOBLOCK)
 
     def _happened(self, event: int, _fd: int) -> None:
         self._end_reason = self._end_reason or _REASONS.get(event, "connection lost")

@@ -7,17 +7,22 @@ monitor is read up to now: what it tells of a descriptor afterwards can only con
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
 from collections.abc import Callable
 
 import zmq
 from slotreeve.clock import Clock, Timer
 from slotreeve.ports import TransportCounters
-from slotreeve.wire.channel import Channel, settle
+from slotreeve.wire.channel import Channel
+from slotreeve.wire.packets import settle
 
-from slotreeve_transport_zmq.addresses import hang_up, peer_address
+from slotreeve_transport_zmq.addresses import hang_up, peer_address, split_address
 from slotreeve_transport_zmq.sockets import (
+    BACKLOG,
+    LINGER_MS,
+    NOBLOCK,
+    NOBLOCK_SNDMORE,
+    RCVMORE,
     TURN_BYTES,
     TURN_PACKETS,
     Flusher,
@@ -40,7 +45,7 @@ _EVENTS = zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED | zmq.EVENT_CLOSED | zmq.E
 
 
 class AcceptedLink(OutgoingLink):
-    """One peer of a ROUTER socket."""
+    """One peer of a ROUTER socket. Set ``channel`` before the first packet."""
 
     def __init__(self, end: RouterEnd, identity: bytes, fd: int, address: str) -> None:
         self.identity = identity
@@ -64,14 +69,14 @@ class AcceptedLink(OutgoingLink):
     def write(self, packet: bytes) -> bool:
         """Hand a packet to libzmq; False while its queue for this peer is full."""
         try:
-            self._send(self.identity, zmq.SNDMORE | zmq.NOBLOCK)
-            self._send(packet, zmq.NOBLOCK)
+            self._send(self.identity, NOBLOCK_SNDMORE)
+            self._send(packet, NOBLOCK)
         except zmq.Again:
             return False
         except zmq.ZMQError as error:
             if error.errno != zmq.EHOSTUNREACH:
                 raise
-            self.channel.lost("connection lost")
+            self._end.ended(self)
         return True
 
     def wake(self) -> None:
@@ -84,31 +89,45 @@ class AcceptedLink(OutgoingLink):
 
 
 class RouterEnd(SocketEnd):
-    """The socket of a listener, bound; ``new_channel`` makes the protocol for a link."""
+    """The socket of a listener; ``new_channel`` makes the protocol for a link."""
 
     def __init__(
         self,
         context: zmq.Context[zmq.Socket[bytes]],
         socket: zmq.Socket[bytes],
-        loop: asyncio.AbstractEventLoop,
         clock: Clock,
         flusher: Flusher,
         counters: TransportCounters,
         new_channel: Callable[[AcceptedLink], Channel],
     ) -> None:
-        super().__init__(socket, loop, flusher)
-        self._unbound = False
+        super().__init__(socket, flusher)
         self._clock = clock
         self._counters = counters
         self._new_channel = new_channel
         self._accepting = True
+        self._unbound = False
         self._links: dict[bytes, AcceptedLink] = {}
         self._link_of_fd: dict[int, AcceptedLink] = {}
         self._address_of_fd: dict[int, str] = {}
         self._silent: deque[tuple[float, int, str]] = deque()
         self._silence_timer: Timer | None = None
+        # Links whose connection has ended, until what came in before is read, and when that is no longer waited for.
         self._ended: deque[tuple[float, AcceptedLink]] = deque()
-        self._monitor = Monitor(context, socket, _EVENTS, loop, self._happened)
+        # Whose packets, still unread, concern nobody any more.
+        self._forgotten: set[bytes] = set()
+        self._monitor = Monitor(context, socket, _EVENTS, flusher.loop, self._happened)
+
+    def bind(self, endpoint: str) -> int:
+        """Listen at a ``tcp://`` endpoint; returns the port.
+
+        Raises:
+            zmq.ZMQError: the address cannot be bound.
+        """
+        # Else libzmq would drop what is sent to a peer that is gone or does not read, without a word.
+        self.socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
+        self.socket.setsockopt(zmq.BACKLOG, BACKLOG)
+        self.socket.bind(endpoint)
+        return split_address(self._endpoint().removeprefix("tcp://"))[1]
 
     # --- reading ---------------------------------------------------------------------------------------------
 
@@ -117,21 +136,23 @@ class RouterEnd(SocketEnd):
         finished = self._read_packets()
         while self._ended and (finished or self._ended[0][0] <= self._clock.now()):
             self._forget(self._ended.popleft()[1])
+        if finished:
+            self._forgotten.clear()
         return finished
 
     def _read_packets(self) -> bool:
-        receive, more, links = self.socket.recv, self.socket.getsockopt, self._links
+        receive, option, links = self.socket.recv, self.socket.getsockopt, self._links
         size = 0
         try:
             for _ in range(TURN_PACKETS):
-                identity = receive(zmq.NOBLOCK)
+                identity = receive(NOBLOCK)
                 link = links.get(identity)
                 if link is None:
                     self._first_packet(identity)
                     continue
-                packet = receive(zmq.NOBLOCK)
-                if more(zmq.RCVMORE):
-                    self._skip_parts()
+                packet = receive(NOBLOCK)
+                if option(RCVMORE):
+                    self.skip_parts()
                     link.channel.reject("a message of several parts")
                 else:
                     link.channel.receive(packet)
@@ -142,23 +163,26 @@ class RouterEnd(SocketEnd):
             return True
         return False
 
-    def _skip_parts(self) -> None:
-        while self.socket.getsockopt(zmq.RCVMORE):
-            self.socket.recv(zmq.NOBLOCK)
-
     def _first_packet(self, identity: bytes) -> None:
-        frame = self.socket.recv(zmq.NOBLOCK, copy=False)
-        if frame.more:
-            self._skip_parts()
+        frame = self.socket.recv(NOBLOCK, copy=False)
+        several = frame.more
+        if several:
+            self.skip_parts()
+        if identity in self._forgotten:
+            return
+        # An identity that begins with another byte was chosen by the peer, who could come back under it and be taken
+        # for the connection it had before.
+        if several or identity[0] != 0:
             self._counters.malformed_frames += 1
             return
         fd = int(frame.get(zmq.SRCFD))
         self._monitor.drain()
         address = self._address_of_fd.get(fd)
-        if address is None or not self._accepting:
-            return  # it has gone again, or we are going
+        if address is None or not self._accepting:  # it has gone again, or we are going
+            self._forgotten.add(identity)
+            return
         stale = self._link_of_fd.get(fd)
-        if stale is not None:
+        if stale is not None:  # it ended, and its descriptor was reused, before its own hello was read
             self._forget(stale)
         link = AcceptedLink(self, identity, fd, address)
         link.channel = self._new_channel(link)
@@ -188,9 +212,14 @@ class RouterEnd(SocketEnd):
 
     def _disconnected(self, fd: int) -> None:
         self._address_of_fd.pop(fd, None)
-        link = self._link_of_fd.pop(fd, None)
+        link = self._link_of_fd.get(fd)
         if link is not None:
-            # Its last packets may still be unread, and come first.
+            self.ended(link)
+
+    def ended(self, link: AcceptedLink) -> None:
+        """The link's connection has ended. Its last packets may still be unread, and come first."""
+        if self._link_of_fd.get(link.fd) is link:
+            del self._link_of_fd[link.fd]
             self._ended.append((self._clock.now() + LATE_END_SECONDS, link))
             self.schedule()
 
@@ -199,7 +228,7 @@ class RouterEnd(SocketEnd):
         while self._silent and self._silent[0][0] <= now:
             _, fd, address = self._silent.popleft()
             link = self._link_of_fd.get(fd)
-            if link is None or link.channel.greeting:
+            if link is None or not link.channel.opened:
                 hang_up(fd, address)
         self._silence_timer = None
         if self._silent:
@@ -218,14 +247,18 @@ class RouterEnd(SocketEnd):
             link.hang_up_timer = self._clock.call_later(HANG_UP_SECONDS, lambda: hang_up(link.fd, link.address))
 
     async def close(self) -> None:
-        """End every connection, free the address, close the socket."""
+        """End every connection, free the address, close the socket; whoever comes second waits for the first."""
+        if not self._accepting:
+            while not self.detached:
+                await self._clock.sleep(_POLL_SECONDS)
+            return
         self._accepting = False
         for link in list(self._links.values()):
             link.channel.close("the listener was closed")
         while not all(link.released for link in self._links.values()):
             await self._clock.sleep(_POLL_SECONDS)
         await settle(self._clock)
-        self.socket.unbind(self.socket.getsockopt(zmq.LAST_ENDPOINT))
+        self.socket.unbind(self._endpoint())
         give_up = self._clock.now() + UNBIND_SECONDS
         while not self._unbound and self._clock.now() < give_up:
             await self._clock.sleep(_POLL_SECONDS)
@@ -238,10 +271,17 @@ class RouterEnd(SocketEnd):
             if timer is not None:
                 timer.cancel()
         self._monitor.close()
-        self.detach()
+        self.detach(LINGER_MS)
 
     def _forget(self, link: AcceptedLink) -> None:
-        self._links.pop(link.identity, None)
+        del self._links[link.identity]
+        self._forgotten.add(link.identity)
+        if self._link_of_fd.get(link.fd) is link:
+            del self._link_of_fd[link.fd]
         if link.hang_up_timer is not None:
             link.hang_up_timer.cancel()
         link.channel.lost("connection lost")
+
+    def _endpoint(self) -> str:
+        endpoint = self.socket.LAST_ENDPOINT
+        return endpoint.rstrip(b"\0").decode() if isinstance(endpoint, bytes) else str(endpoint)

@@ -17,8 +17,11 @@ import zmq
 from slotreeve.clock import Clock, Timer
 from slotreeve.wire.channel import Channel
 
-LINGER_MS = 500
-"""How long a closed socket goes on sending; also what the end of a process may wait at most."""
+LINGER_MS = 1_000
+"""How long a closed socket goes on sending; also what closing the last transport of a process may wait at most."""
+HANDSHAKE_MS = 5_000
+"""How long somebody may be connected without speaking ZeroMQ."""
+BACKLOG = 1024
 QUEUE_PACKETS = 256
 """Packets that libzmq holds for one connection and direction; the rest waits in the channel's outbox."""
 TURN_PACKETS = 100
@@ -27,6 +30,13 @@ TURN_BYTES = 512 * 1024
 FIRST_RETRY_SECONDS = 0.001
 LAST_RETRY_SECONDS = 0.032
 
+# As plain numbers: pyzmq's enumerations cost more than the calls they go to.
+NOBLOCK = int(zmq.NOBLOCK)
+NOBLOCK_SNDMORE = int(zmq.NOBLOCK | zmq.SNDMORE)
+RCVMORE = int(zmq.RCVMORE)
+_EVENTS = int(zmq.EVENTS)
+_POLLIN = int(zmq.POLLIN)
+
 _EVENT = struct.Struct("=Hi")
 _monitor_numbers = itertools.count(1)
 
@@ -34,14 +44,14 @@ _monitor_numbers = itertools.count(1)
 class SocketEnd(ABC):
     """A socket read by the event loop."""
 
-    def __init__(self, socket: zmq.Socket[bytes], loop: asyncio.AbstractEventLoop, flusher: Flusher) -> None:
+    def __init__(self, socket: zmq.Socket[bytes], flusher: Flusher) -> None:
         self.socket = socket
         self.detached = False
-        self._loop = loop
         self._flusher = flusher
+        self._loop = flusher.loop
         self._scheduled = False
-        self._fd: int = socket.getsockopt(zmq.FD)
-        loop.add_reader(self._fd, self._ready)
+        self._fd = socket.FD
+        self._loop.add_reader(self._fd, self._ready)
 
     @abstractmethod
     def read(self) -> bool:
@@ -49,7 +59,7 @@ class SocketEnd(ABC):
 
     def look(self) -> None:
         """After sending: see to it that what came in meanwhile is read."""
-        if not self.detached and self.socket.getsockopt(zmq.EVENTS) & zmq.POLLIN:
+        if not self.detached and int(self.socket.getsockopt(_EVENTS)) & _POLLIN:
             self.schedule()
 
     def schedule(self) -> None:
@@ -58,12 +68,17 @@ class SocketEnd(ABC):
             self._scheduled = True
             self._loop.call_soon(self._continue)
 
-    def detach(self) -> None:
+    def detach(self, linger_ms: int) -> None:
         """Stop reading and close the socket; what was sent lingers on."""
         if not self.detached:
             self.detached = True
             self._loop.remove_reader(self._fd)
-            self.socket.close(LINGER_MS)
+            self.socket.close(linger_ms)
+
+    def skip_parts(self) -> None:
+        """Take and forget what is left of a message of several parts."""
+        while self.socket.getsockopt(RCVMORE):
+            self.socket.recv(NOBLOCK)
 
     def _continue(self) -> None:
         self._scheduled = False
@@ -93,7 +108,7 @@ class Flusher:
     """Flushes the channels that have something to send: once a turn, and again and again where there is no room."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, clock: Clock) -> None:
-        self._loop = loop
+        self.loop = loop
         self._clock = clock
         self._woken: list[OutgoingLink] = []
         self._blocked: list[OutgoingLink] = []
@@ -106,20 +121,17 @@ class Flusher:
         self._woken.append(link)
         if not self._scheduled:
             self._scheduled = True
-            self._loop.call_soon(self._turn_ended)
+            self.loop.call_soon(self._turn_ended)
 
     def flush(self) -> None:
         """Send what is waiting, wherever there is room."""
-        if not self._woken:
-            return
-        woken, self._woken = self._woken, []
-        ends: set[SocketEnd] = set()
-        for link in woken:
-            if not link.channel.flush():
-                self._block(link)
-            ends.add(link.end)
-        for end in ends:
-            end.look()
+        if self._woken:
+            woken, self._woken = self._woken, []
+            self._blocked += _flush_all(woken)
+            # libzmq tells of new room by the same edge as of everything else, and for a ROUTER without saying for whom.
+            if self._blocked and self._retry is None:
+                self._retry_seconds = FIRST_RETRY_SECONDS
+                self._retry = self._clock.call_later(self._retry_seconds, self._try_again)
 
     def close(self) -> None:
         """Stop retrying."""
@@ -130,25 +142,24 @@ class Flusher:
         self._scheduled = False
         self.flush()
 
-    def _block(self, link: OutgoingLink) -> None:
-        # libzmq tells of new room by the same edge as of everything else, and for a ROUTER without saying for whom.
-        self._blocked.append(link)
-        if self._retry is None:
-            self._retry_seconds = FIRST_RETRY_SECONDS
-            self._retry = self._clock.call_later(self._retry_seconds, self._try_again)
-
     def _try_again(self) -> None:
-        blocked, self._blocked = self._blocked, []
-        ends: set[SocketEnd] = set()
-        for link in blocked:
-            if not link.channel.flush():
-                self._blocked.append(link)
-            ends.add(link.end)
-        for end in ends:
-            end.look()
-        progress = len(self._blocked) < len(blocked)
+        before, self._blocked = len(self._blocked), _flush_all(self._blocked)
+        progress = len(self._blocked) < before
         self._retry_seconds = FIRST_RETRY_SECONDS if progress else min(2 * self._retry_seconds, LAST_RETRY_SECONDS)
         self._retry = self._clock.call_later(self._retry_seconds, self._try_again) if self._blocked else None
+
+
+def _flush_all(links: list[OutgoingLink]) -> list[OutgoingLink]:
+    """Flush the channels of these links; returns those that have no room for all of it."""
+    blocked: list[OutgoingLink] = []
+    ends: set[SocketEnd] = set()
+    for link in links:
+        if not link.channel.flush():
+            blocked.append(link)
+        ends.add(link.end)
+    for end in ends:
+        end.look()
+    return blocked
 
 
 class Monitor:
@@ -168,16 +179,20 @@ class Monitor:
         name = f"inproc://monitor-{next(_monitor_numbers)}"
         monitored.monitor(name, events)
         self._pair = context.socket(zmq.PAIR)
+        # Unbounded: a full queue would block libzmq's I/O thread, and with it whoever closes the monitored socket.
+        self._pair.setsockopt(zmq.RCVHWM, 0)
         self._pair.connect(name)
-        self._fd: int = self._pair.getsockopt(zmq.FD)
+        self._fd = self._pair.FD
         self._closed = False
         loop.add_reader(self._fd, self.drain)
+        # The edge tells only of what comes after a look that found nothing.
+        self.drain()
 
     def drain(self) -> None:
         """Tell everything that has happened so far."""
         while not self._closed:
             try:
-                event, _endpoint = self._pair.recv_multipart(zmq.NOBLOCK)
+                event, _endpoint = self._pair.recv_multipart(NOBLOCK)
             except zmq.Again:
                 return
             self._told(*_EVENT.unpack(event))
@@ -191,9 +206,13 @@ class Monitor:
             self._pair.close(0)
 
 
-def new_socket(context: zmq.Context[zmq.Socket[bytes]], kind: int, max_frame_bytes: int) -> zmq.Socket[bytes]:
-    """A socket with the options that both ends share."""
+def new_socket(
+    context: zmq.Context[zmq.Socket[bytes]], kind: int, endpoint: str, max_frame_bytes: int
+) -> zmq.Socket[bytes]:
+    """A socket for ``endpoint``, with the options that both ends share."""
     socket = context.socket(kind)
+    socket.setsockopt(zmq.IPV6, "[" in endpoint)
+    socket.setsockopt(zmq.HANDSHAKE_IVL, HANDSHAKE_MS)
     socket.setsockopt(zmq.LINGER, LINGER_MS)
     socket.setsockopt(zmq.SNDHWM, QUEUE_PACKETS)
     socket.setsockopt(zmq.RCVHWM, QUEUE_PACKETS)

@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 
 from slotreeve.errors import InvalidTable
 from slotreeve.invariants import check_table
-from slotreeve.model.nodes import Server
-from slotreeve.model.slots import Limits, SlotTable
+from slotreeve.model.nodes import Node, Server
+from slotreeve.model.slots import Limits, Slot, SlotTable
 from slotreeve.ports import Assigner, Balancer, Plan
 
 log = logging.getLogger("slotreeve.arranger")
@@ -60,6 +60,26 @@ class Arranger:
             log.exception("the %s's result is rejected; the table of epoch %d stays", role, table.epoch)
             return None
         return plan if plan is not None and plan.moves else None
+
+
+def without_replaced(table: SlotTable, before: Sequence[Node], now: Sequence[Node]) -> SlotTable:
+    """``table`` without the places of servers that live under a name whose committed process was another one (or
+    none): the new process holds nothing, so what it is given it gets under a new leader epoch (I4, I11). Returns
+    ``table`` itself where there are none."""
+    known = {node.name: node.process_id for node in before}
+    replaced = {node.name for node in now if known.get(node.name) != node.process_id}
+    if not any(slot.leader in replaced or not replaced.isdisjoint(slot.followers) for slot in table.slots):
+        return table
+    slots = [
+        Slot(
+            slot.id,
+            None if slot.leader in replaced else slot.leader,
+            slot.leader_epoch,
+            tuple(name for name in slot.followers if name not in replaced),
+        )
+        for slot in table.slots
+    ]
+    return SlotTable(table.epoch, tuple(slots))
 
 
 def is_complete(table: SlotTable, servers: Sequence[Server], replicas: int) -> bool:

@@ -20,7 +20,7 @@ from slotreeve.wire.messages import (
     View,
 )
 
-from slotreeve_servers.meta.arranger import Arranger
+from slotreeve_servers.meta.arranger import Arranger, without_replaced
 from slotreeve_servers.meta.leases import Leases, Renewal
 from slotreeve_servers.meta.table import CommittedView
 from slotreeve_servers.node.dispatch import Dispatcher
@@ -181,13 +181,16 @@ class MetaServer:
     # --- arranging -----------------------------------------------------------------------------------------------
 
     async def _arrange(self) -> None:
-        interval = self._environment.settings.meta.arrange_seconds
         while True:
-            deadline = self._leases.next_deadline()
-            wait = interval if deadline is None else min(interval, max(0.0, deadline - self._clock.now()))
-            await self._wake.wait(wait)
+            await self._wake.wait(self._until_next_look())
             while self._may_act() and await self._arrange_once():
                 pass
+
+    def _until_next_look(self) -> float:
+        interval = self._environment.settings.meta.arrange_seconds
+        # Leases are the leader's; a former leader's have deadlines that nobody will ever act on.
+        deadline = self._leases.next_deadline() if self._may_act() else None
+        return interval if deadline is None else min(interval, max(0.0, deadline - self._clock.now()))
 
     async def _arrange_once(self) -> bool:
         """Commit and publish one change of membership or table; False when there was none to make."""
@@ -198,14 +201,17 @@ class MetaServer:
         old = self._committed.read()
         data = [node for node in self._leases.nodes if node.role is Role.DATA]
         sessions = [node for node in self._leases.nodes if node.role is Role.SESSION]
+        before = without_replaced(old.table, old.data, data)
         plan = None
-        if old.table.slots or self._waited_for_company(bool(data)):
+        if before.slots or self._waited_for_company(bool(data)):
             servers = [node.as_server() for node in data]
-            plan = self._arranger.next_plan(old.table, servers, self._is_stable(old.table, data))
-        if plan is None and data == old.data and sessions == old.sessions:
+            plan = self._arranger.next_plan(before, servers, self._is_stable(old.table, data))
+        unchanged = data == old.data and sessions == old.sessions
+        if plan is None and (unchanged or before is not old.table):
+            # A new process may not become a member before its predecessor's slots have another leader epoch.
             return False
-        table = old.table if plan is None else stamp(old.table, plan.table, old.table.epoch + 1)
-        check_successor(old.table, table)
+        table = before if plan is None else stamp(before, plan.table, before.epoch + 1)
+        check_successor(before, table)
         view = View(self._election.leadership().term, old.revision + 1, table, data, sessions)
         try:
             await self._committed.commit(view)

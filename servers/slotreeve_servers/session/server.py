@@ -26,6 +26,7 @@ from slotreeve.wire.messages import (
     Subscribe,
     Unsubscribe,
     View,
+    Withdraw,
 )
 
 from slotreeve_servers.node.dispatch import Dispatcher
@@ -75,6 +76,7 @@ class SessionServer:
                 Publish: self._on_publish,
                 Subscribe: self._on_subscribe,
                 Unsubscribe: self._on_unsubscribe,
+                Withdraw: self._on_withdraw,
                 Pushed: self._on_pushed,
                 Get: self._on_get,
                 ListServices: self._on_list,
@@ -129,9 +131,13 @@ class SessionServer:
         if client.records:
             self._clock.call_later(self._rules.linger_seconds, lambda: self._left(client))
 
+    def _on_withdraw(self, connection: Connection, message: Withdraw, request_id: int | None) -> None:
+        if (client := self.clients.get(connection)) is not None:
+            self._left(client)
+
     def _left(self, client: Client) -> None:
-        """The client did not come back here in time. Removes a part a turn: a client may have a hundred thousand
-        publishers, and others must not wait for them."""
+        """The client withdrew, or did not come back here in time. Removes a part a turn: a client may have a hundred
+        thousand publishers, and others must not wait for them."""
         if not self._leaving:
             self._clock.call_soon(self._drop_some)
         self._leaving.extend(client.records.values())

@@ -1,0 +1,68 @@
+"""The assigner ``default`` (original: ``DefaultSlotAssigner``, ``MigrateSlotGroup``).
+
+First every slot without a leader gets one: a follower of the slot if there is one that does not lead too much, else
+the server that leads least. Then every slot that lacks followers gets them, from the servers that follow least.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from slotreeve import Draft, Limits, Plan, Server, SlotTable
+
+from slotreeve_balancer.options import DefaultAssignerOptions
+from slotreeve_balancer.water_marks import ceil_average, high_water_mark
+
+
+class DefaultAssigner:
+    """See the module. Its results equal the original's, which do not depend on hash order."""
+
+    def __init__(self, options: DefaultAssignerOptions) -> None:
+        self._threshold = options.threshold_percent
+
+    def assign(self, table: SlotTable, servers: Sequence[Server], limits: Limits) -> Plan | None:
+        """As the port says."""
+        draft = Draft(table, servers)
+        leaderless = [slot for slot in draft.slots if draft.leader(slot) is None]
+        lacking = {slot: lack for slot in draft.slots if (lack := limits.replicas - 1 - len(draft.followers(slot))) > 0}
+        high = high_water_mark(ceil_average(len(table.slots), len(servers)), self._threshold)
+        for slot in sorted(_walk(leaderless), key=lambda slot: len(draft.followers(slot)) or len(table.slots)):
+            if _assign_leader(draft, slot, high):
+                lacking[slot] = lacking.get(slot, 0) + 1
+        for slot in sorted(_walk(lacking), key=lambda slot: -lacking[slot]):
+            for _ in range(lacking[slot]):
+                _assign_follower(draft, slot)
+        return draft.plan()
+
+
+def _walk(slots: Collection[int]) -> list[int]:
+    """The slots in the order in which Java's hash sets hold them, which decides who comes first among equals: ascending
+    within the lowest bits, as many as the set needs for its size."""
+    capacity = 16
+    while len(slots) * 4 > capacity * 3:
+        capacity *= 2
+    return sorted(slots, key=lambda slot: slot % capacity)
+
+
+def _assign_leader(draft: Draft, slot: int, high: int) -> bool:
+    """Give the slot a leader; whether that was a follower of it."""
+    departed = draft.departed_leader(slot)
+    why = f"{departed} left" if departed else "nobody led it"
+    followers = draft.followers(slot)
+    if followers:
+        best = min(followers, key=lambda name: (len(draft.led(name)), len(draft.followed(name)), name))
+        if len(draft.led(best)) < high:
+            draft.lead(slot, best, f"{why}; {best} followed it")
+            return True
+    least = next(draft.least_leaders())
+    was_follower = least in followers
+    draft.lead(slot, least, f"{why}; {least} led least")
+    return was_follower
+
+
+def _assign_follower(draft: Draft, slot: int) -> None:
+    """Add the server that follows least and does not hold the slot; none where every server does."""
+    for name in draft.least_followers():
+        if not draft.holds(name, slot):
+            draft.follow(slot, name, f"a copy was lacking; {name} followed least")
+            return

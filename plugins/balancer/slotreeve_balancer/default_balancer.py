@@ -1,0 +1,266 @@
+"""The balancer ``default`` (original: ``DefaultSlotBalancer``, ``LeaderOnlyBalancer``).
+
+A step is the first of these stages that finds something to move:
+
+1. upgrade: a server that leads more than the high-water mark hands slots to their followers;
+2. migrate: where it cannot, followers of its slots move to servers that may lead more, so that 1 can work next time;
+3. high followers, 4. low followers: servers above or below the water marks give or take followed slots;
+5. low leaders: a server below the low-water mark takes over slots it follows.
+
+With one replica there are no followers: leaders move from servers above the high-water mark to the least loaded.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from itertools import takewhile
+
+from slotreeve import Draft, Limits, Plan, Server, SlotTable
+
+from slotreeve_balancer.options import DefaultBalancerOptions
+from slotreeve_balancer.water_marks import ceil_average, high_water_mark, low_water_mark
+
+
+class DefaultBalancer:
+    """See the module. Where the original breaks ties by hash order, this one breaks them by name.
+
+    The draft of the table returned last is kept: the next step usually starts from that very table, and need not
+    build the index of all its slots again.
+    """
+
+    def __init__(self, options: DefaultBalancerOptions, demoted_follows: bool) -> None:
+        self._options, self._demoted_follows = options, demoted_follows
+        self._last: tuple[SlotTable, Draft] | None = None
+
+    def balance(self, table: SlotTable, servers: Sequence[Server], limits: Limits) -> Plan | None:
+        """As the port says, if demoted leaders follow. If they leave, as in the original, a slot whose leader changed
+        lacks a follower, which the assigner is to give it."""
+        draft = self._draft_of(table, servers)
+        step = _Step(draft, limits.replicas, self._options, self._demoted_follows)
+        for stage in step.stages():
+            if stage():
+                plan = draft.plan()
+                if plan is not None:
+                    self._last = (plan.table, draft)
+                return plan
+        return None
+
+    def _draft_of(self, table: SlotTable, servers: Sequence[Server]) -> Draft:
+        last, self._last = self._last, None
+        if last is not None and last[0] is table and last[1].servers == tuple(sorted(s.name for s in servers)):
+            last[1].restart(table)
+            return last[1]
+        return Draft(table, servers)
+
+
+class _Step:
+    """One step on one draft. Every stage tells whether it moved anything."""
+
+    def __init__(self, draft: Draft, replicas: int, options: DefaultBalancerOptions, demoted_follows: bool) -> None:
+        self._draft, self._replicas, self._options = draft, replicas, options
+        self._demoted_follows = demoted_follows
+        servers, slots, percent = len(draft.servers), len(draft.slots), options.threshold_percent
+        copies = slots * (replicas - 1)
+        self._average_leaders = ceil_average(slots, servers)
+        self._high_leaders = high_water_mark(self._average_leaders, percent)
+        self._low_leaders = low_water_mark(slots // servers, percent)
+        self._high_followers = high_water_mark(ceil_average(copies, servers), percent)
+        self._low_followers = low_water_mark(copies // servers, percent)
+
+    def stages(self) -> Sequence[Callable[[], bool]]:
+        """The stages in their order."""
+        if self._replicas < 2:
+            return [self._leaders_only]
+        return [
+            self._upgrade_high_leaders,
+            self._migrate_high_leaders,
+            self._move_high_followers,
+            self._move_low_followers,
+            self._upgrade_low_leaders,
+        ]
+
+    # --- leaders -------------------------------------------------------------------------------------------------
+
+    def _upgrade_high_leaders(self) -> bool:
+        """Like the original, a round serves every server that is too high once, even past the limit."""
+        moved, helpless = 0, set[str]()
+        while moved < self._options.max_leader_moves:
+            before = moved
+            high = self._leading_more_than(self._high_leaders)
+            full = set(self._leading_more_than(self._high_leaders - 1))
+            for server in high:
+                found = None if server in helpless else self._heir(server, full)
+                if found is None:
+                    helpless.add(server)
+                    continue
+                heir, slot = found
+                count = len(self._draft.led(server))
+                self._promote(slot, heir, f"{server} leads {count}, above the high-water mark {self._high_leaders}")
+                moved += 1
+            if moved == before:
+                break
+        return moved > 0
+
+    def _heir(self, server: str, full: set[str]) -> tuple[str, int] | None:
+        """Of the followers of the server's slots the one that leads least, and the first slot it can take."""
+        slots: dict[str, int] = {}
+        for slot in sorted(self._draft.led(server)):
+            for follower in self._draft.followers(slot):
+                if follower not in full:
+                    slots.setdefault(follower, slot)
+        return min(slots.items(), key=lambda item: self._load(item[0])) if slots else None
+
+    def _upgrade_low_leaders(self) -> bool:
+        moved, helpless = 0, set[str]()
+        while moved < self._options.max_leader_moves:
+            before = moved
+            low = self._leading_less_than(self._low_leaders)
+            poor = set(self._leading_less_than(self._low_leaders + 1))
+            for server in low:
+                slot = None if server in helpless else self._bequest(server, poor)
+                if slot is None:
+                    helpless.add(server)
+                    continue
+                count = len(self._draft.led(server))
+                self._promote(slot, server, f"{server} leads {count}, below the low-water mark {self._low_leaders}")
+                moved += 1
+            if moved == before:
+                break
+        return moved > 0
+
+    def _bequest(self, server: str, poor: set[str]) -> int | None:
+        """Of the slots that the server follows the first whose leader leads most."""
+        slots: dict[str, int] = {}
+        for slot in sorted(self._draft.followed(server)):
+            leader = self._draft.leader(slot)
+            if leader is not None and leader not in poor:
+                slots.setdefault(leader, slot)
+        if not slots:
+            return None
+        richest = min(slots, key=lambda name: (*(-count for count in self._load(name)[:2]), name))
+        return slots[richest]
+
+    def _promote(self, slot: int, heir: str, reason: str) -> None:
+        demoted = self._draft.leader(slot)
+        self._draft.lead(slot, heir, reason)
+        if self._demoted_follows and demoted is not None:
+            self._draft.follow(slot, demoted, f"it led the slot until {heir} took over")
+
+    def _leaders_only(self) -> bool:
+        moved = 0
+        excluding = high_water_mark(self._average_leaders - 1, self._options.threshold_percent)
+        while moved < self._options.max_leader_moves:
+            high = self._leading_more_than(self._high_leaders)
+            full = {*high, *self._leading_more_than(excluding)}
+            target = next((name for name in self._draft.least_leaders() if name not in full), None)
+            if not high or target is None:
+                break
+            count = len(self._draft.led(high[0]))
+            reason = f"{high[0]} leads {count}, above the high-water mark {self._high_leaders}"
+            self._draft.lead(min(self._draft.led(high[0])), target, reason)
+            moved += 1
+        return moved > 0
+
+    # --- followers -----------------------------------------------------------------------------------------------
+
+    def _migrate_high_leaders(self) -> bool:
+        """Like the original, a round serves every server that is too high once, even past the limit."""
+        moved = 0
+        while moved < self._options.max_follower_moves:
+            before = moved
+            high = self._leading_more_than(self._high_leaders)
+            full = set(self._leading_more_than(self._high_leaders - 1))
+            targets = [name for name in self._draft.least_leaders() if name not in full]
+            received: set[str] = set()
+            for server in high:
+                found = self._migration(server, targets, received)
+                if found is None:
+                    continue
+                slot, follower, target = found
+                self._draft.follow(slot, target, f"{server} leads too many, and {target} may lead more", follower)
+                received.add(target)
+                moved += 1
+            if moved == before:
+                break
+        return moved > 0
+
+    def _migration(self, server: str, targets: list[str], received: set[str]) -> tuple[int, str, str] | None:
+        """A slot that the server leads, who is to stop following it, and who is to follow it."""
+        followed: defaultdict[str, list[int]] = defaultdict(list)
+        for slot in sorted(self._draft.led(server)):
+            for follower in self._draft.followers(slot):
+                if follower not in received:
+                    followed[follower].append(slot)
+        targets = sorted(targets, key=self._load)
+        for follower in sorted(followed, key=self._followers_most_first):
+            for slot in followed[follower]:
+                for target in targets:
+                    if target not in self._draft.followers(slot):
+                        return slot, follower, target
+        return None
+
+    def _move_high_followers(self) -> bool:
+        moved, mark = 0, self._high_followers
+        while moved < self._options.max_follower_moves:
+            found = next(filter(None, map(self._give, self._following_more_than(mark))), None)
+            if found is None:
+                break
+            slot, source, target = found
+            count = len(self._draft.followed(source))
+            self._draft.follow(slot, target, f"{source} follows {count}, above the high-water mark {mark}", source)
+            moved += 1
+        return moved > 0
+
+    def _give(self, source: str) -> tuple[int, str, str] | None:
+        """The first slot that ``source`` follows and another may take, and the least loaded that may."""
+        for slot in sorted(self._draft.followed(source)):
+            for target in self._draft.least_followers():
+                if len(self._draft.followed(target)) >= self._high_followers:
+                    break
+                if not self._draft.holds(target, slot):
+                    return slot, source, target
+        return None
+
+    def _move_low_followers(self) -> bool:
+        moved, mark = 0, self._low_followers
+        while moved < self._options.max_follower_moves:
+            found = next(filter(None, map(self._take, self._following_less_than(mark))), None)
+            if found is None:
+                break
+            slot, source, target = found
+            count = len(self._draft.followed(target))
+            self._draft.follow(slot, target, f"{target} follows {count}, below the low-water mark {mark}", source)
+            moved += 1
+        return moved > 0
+
+    def _take(self, target: str) -> tuple[int, str, str] | None:
+        """The most loaded follower that can give ``target`` a slot, and the first it can give."""
+        for source in self._draft.most_followers():
+            followed = self._draft.followed(source)
+            if len(followed) <= self._low_followers:
+                break
+            takeable = followed - self._draft.followed(target) - self._draft.led(target)
+            if takeable:
+                return min(takeable), source, target
+        return None
+
+    # --- who has too many, who too few -----------------------------------------------------------------------------
+
+    def _load(self, name: str) -> tuple[int, int, str]:
+        return len(self._draft.led(name)), len(self._draft.followed(name)), name
+
+    def _followers_most_first(self, name: str) -> tuple[int, int, str]:
+        return -len(self._draft.followed(name)), -len(self._draft.led(name)), name
+
+    def _leading_more_than(self, count: int) -> list[str]:
+        return list(takewhile(lambda name: len(self._draft.led(name)) > count, self._draft.most_leaders()))
+
+    def _leading_less_than(self, count: int) -> list[str]:
+        return list(takewhile(lambda name: len(self._draft.led(name)) < count, self._draft.least_leaders()))
+
+    def _following_more_than(self, count: int) -> Iterator[str]:
+        return takewhile(lambda name: len(self._draft.followed(name)) > count, self._draft.most_followers())
+
+    def _following_less_than(self, count: int) -> Iterator[str]:
+        return takewhile(lambda name: len(self._draft.followed(name)) < count, self._draft.least_followers())

@@ -1,0 +1,77 @@
+"""The assigner ``even``: followers are promoted, the rest goes to whoever is furthest below its fair share.
+
+Giving each slot's copies to the servers that still lack most ends even whenever that is possible at all (as in the
+proof of the theorem of Gale and Ryser), so that nothing is left for the balancer after a first assignment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from heapq import heapify, heappop, heappush
+
+from slotreeve import Draft, Limits, Plan, Server, SlotTable
+
+from slotreeve_balancer.shares import Targets
+from slotreeve_balancer.zones import Zones
+
+
+class EvenAssigner:
+    """See the module. Zones are respected before shares, and completeness before both."""
+
+    def assign(self, table: SlotTable, servers: Sequence[Server], limits: Limits) -> Plan | None:
+        """As the port says."""
+        draft = Draft(table, servers)
+        copies = min(limits.replicas, len(servers))
+        zones = Zones(servers, copies)
+        _assign_leaders(draft, Targets.of(draft, servers, copies, zones).leaders.wanted)
+        _assign_followers(draft, copies - 1, zones, Targets.of(draft, servers, copies, zones).followers.wanted)
+        return draft.plan()
+
+
+def _assign_leaders(draft: Draft, wanted: Mapping[str, int]) -> None:
+    leaderless = [slot for slot in draft.slots if draft.leader(slot) is None]
+    # Slots with the least choice first; those that nobody follows can go to anybody, so they come last.
+    followed = sorted((s for s in leaderless if draft.followers(s)), key=lambda slot: len(draft.followers(slot)))
+    for slot in followed:
+        heir = min(draft.followers(slot), key=lambda name: (len(draft.led(name)) - wanted[name], name))
+        draft.lead(slot, heir, f"{draft.departed_leader(slot) or 'its leader'} left; {heir} followed it")
+    queue = _Queue({name: wanted[name] - len(draft.led(name)) for name in draft.servers})
+    for slot in leaderless:
+        if draft.leader(slot) is None and (taker := queue.take([])) is not None:
+            reason = f"nobody held it; {taker} is to lead {wanted[taker]}, led {len(draft.led(taker))}"
+            draft.lead(slot, taker, reason)
+
+
+def _assign_followers(draft: Draft, needed: int, zones: Zones, wanted: Mapping[str, int]) -> None:
+    queue = _Queue({name: wanted[name] - len(draft.followed(name)) for name in draft.servers})
+    for slot in draft.slots:
+        while len(draft.followers(slot)) < needed:
+            holders = [draft.leader(slot), *draft.followers(slot)]
+            target = queue.take(holders, zones) or queue.take(holders)
+            if target is None:
+                break
+            reason = f"a copy was lacking; {target} is to follow {wanted[target]}, followed"
+            draft.follow(slot, target, f"{reason} {len(draft.followed(target))}")
+
+
+class _Queue:
+    """Servers by how many slots they lack, most first, then by name."""
+
+    def __init__(self, lacks: Mapping[str, int]) -> None:
+        self._heap = [(-lack, name) for name, lack in lacks.items()]
+        heapify(self._heap)
+
+    def take(self, holders: Sequence[str | None], zones: Zones | None = None) -> str | None:
+        """The first that is not among the holders and whose zone has room beside them; it lacks one less now."""
+        skipped: list[tuple[int, str]] = []
+        taken = None
+        while self._heap and taken is None:
+            lack, name = heappop(self._heap)
+            if name in holders or (zones is not None and not zones.has_room(name, holders)):
+                skipped.append((lack, name))
+            else:
+                taken = name
+                skipped.append((lack + 1, name))
+        for entry in skipped:
+            heappush(self._heap, entry)
+        return taken

@@ -1,0 +1,216 @@
+"""One connection to every other member: who dials whom, which one is the live one, and what it says.
+
+The member with the greater server id dials, as in ZooKeeper's QuorumCnxManager (spec section 3); whoever is no member
+(an observer from outside) dials everybody, and is known by a negative id for as long as its connection lasts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from slotreeve.clock import Clock
+from slotreeve.errors import ConnectionLost, MalformedFrame, Refused, TransportError
+from slotreeve.errors import Unreachable as NobodyThere
+from slotreeve.ports import Connection, Listener, Transport
+from slotreeve.wire.messages import Hello, Message, Opaque
+
+from slotreeve_election_fle.effects import Closed, Event, Opened, Received, Unreachable
+from slotreeve_election_fle.messages import FleMessage, from_opaque, to_opaque
+
+log = logging.getLogger("slotreeve.election.fle")
+
+CONNECT_SECONDS = 1.0
+FIRST_REDIAL_SECONDS = 0.02
+LONGEST_REDIAL_SECONDS = 0.5
+
+
+@dataclass(frozen=True)
+class Addresses:
+    """Where the members listen.
+
+    Attributes:
+        sid: this node's server id; None if it is no member.
+        by_sid: election address of every member.
+        by_name: server id by node name.
+    """
+
+    sid: int | None
+    by_sid: Mapping[int, str]
+    by_name: Mapping[str, int]
+
+    @classmethod
+    def of(cls, node: str, members: Mapping[str, str]) -> Addresses:
+        """The server id of a member is the rank of its name."""
+        by_name = {name: rank for rank, name in enumerate(sorted(members))}
+        return cls(by_name.get(node), {by_name[name]: address for name, address in members.items()}, by_name)
+
+    def dialled(self) -> list[int]:
+        """The members that this node connects to; the others connect to it."""
+        return [sid for sid in sorted(self.by_sid) if self.sid is None or sid < self.sid]
+
+
+class Connections:
+    """The connections of one node; a :class:`slotreeve.ports.Handler`. Tells ``told`` every event, on the loop.
+
+    Attributes:
+        malformed: messages dropped because they were none of this protocol's.
+        failures: dialling loops that failed unexpectedly (and went on).
+    """
+
+    def __init__(
+        self, addresses: Addresses, transport: Transport, hello: Hello, clock: Clock, told: Callable[[Event], None]
+    ) -> None:
+        self._addresses = addresses
+        self._transport = transport
+        self._hello = hello
+        self._clock = clock
+        self._told = told
+        self._by_sid: dict[int, Connection] = {}
+        self._sids: dict[Connection, int] = {}
+        self._ended: dict[int, asyncio.Event] = {}
+        self._complaints: dict[int, str] = {}
+        self._dialling: list[asyncio.Task[None]] = []
+        self._listener: Listener | None = None
+        self._next_stranger = -1
+        self._is_paused = False
+        self.malformed = 0
+        self.failures = 0
+
+    async def open(self) -> None:
+        """Listen (a member does) and begin to dial. Raises AddressInUse."""
+        if self._addresses.sid is not None:
+            address = self._addresses.by_sid[self._addresses.sid]
+            self._listener = await self._transport.listen(address, self._hello, self)
+        loop = asyncio.get_running_loop()
+        for sid in self._addresses.dialled():
+            self._dialling.append(loop.create_task(self._keep_dialling(sid), name=f"election dials server {sid}"))
+
+    async def close(self) -> None:
+        """Stop dialling and listening, end every connection; nothing is told any more."""
+        for task in self._dialling:
+            task.cancel()
+        await asyncio.gather(*self._dialling, return_exceptions=True)
+        self._dialling.clear()
+        self.pause("this node leaves the election")
+        if self._listener is not None:
+            await self._listener.close()
+            self._listener = None
+
+    def send(self, sid: int, message: FleMessage) -> None:
+        """Send, where a connection is open; one that cannot take the message is closed."""
+        connection = self._by_sid.get(sid)
+        if connection is None:
+            return
+        try:
+            connection.send(to_opaque(message))
+        except ConnectionLost:
+            pass  # it ended just now; closed() follows
+        except TransportError as error:
+            self.hang_up(sid, str(error))
+
+    def hang_up(self, sid: int, reason: str) -> None:
+        """Close the connection to ``sid``."""
+        connection = self._by_sid.get(sid)
+        if connection is not None:
+            log.warning("election: closing the connection to server %d: %s", sid, reason)
+            self._forget(connection, by_us=True)
+            connection.close(reason)
+
+    def pause(self, reason: str) -> None:
+        """Close every connection, without telling that they ended, and have none until :meth:`resume`."""
+        self._is_paused = True
+        connections, self._sids = list(self._sids), {}
+        self._by_sid.clear()
+        for connection in connections:
+            connection.close(reason)
+        for ended in self._ended.values():
+            ended.set()
+
+    def resume(self) -> None:
+        """Have connections again."""
+        self._is_paused = False
+
+    # --- Handler -----------------------------------------------------------------------------------------------------
+
+    def opened(self, connection: Connection) -> None:
+        """A member or an observer from outside is there; a newer connection of the same node replaces the older."""
+        if self._is_paused:
+            connection.close("this node takes no part in the election now")
+            return
+        sid = self._addresses.by_name.get(connection.peer.node)
+        if sid is None:
+            sid, self._next_stranger = self._next_stranger, self._next_stranger - 1
+        elif sid == self._addresses.sid:
+            log.warning("election: %s says that it is this node, %s", connection.address, connection.peer.node)
+            connection.close(f"{connection.peer.node} is the name of this node")
+            return
+        older = self._by_sid.get(sid)
+        if older is not None:
+            # Only one side dials, so whoever connects anew knows that the older connection has ended.
+            self._forget(older, by_us=False)
+            older.close("replaced by a newer connection")
+        self._by_sid[sid] = connection
+        self._sids[connection] = sid
+        self._told(Opened(sid))
+
+    def received(self, connection: Connection, message: Message, request_id: int | None) -> None:
+        """A message; what is none of the election's is dropped and counted."""
+        sid = self._sids.get(connection)
+        if sid is None:
+            return
+        try:
+            if not isinstance(message, Opaque):
+                raise MalformedFrame(f"a {type(message).__name__} where an Opaque belongs")
+            content = from_opaque(message)
+        except MalformedFrame as error:
+            self.malformed += 1
+            log.warning("election: dropped a message of server %d: %s", sid, error)
+            return
+        self._told(Received(sid, content))
+
+    def closed(self, connection: Connection, reason: str) -> None:
+        """The peer has gone, or closed it."""
+        self._forget(connection, by_us=False)
+
+    def _forget(self, connection: Connection, by_us: bool) -> None:
+        sid = self._sids.pop(connection, None)
+        if sid is None:
+            return
+        del self._by_sid[sid]
+        if sid in self._ended:
+            self._ended[sid].set()
+        self._told(Closed(sid, by_us))
+
+    # --- dialling ----------------------------------------------------------------------------------------------------
+
+    async def _keep_dialling(self, sid: int) -> None:
+        pause = FIRST_REDIAL_SECONDS
+        while True:
+            began = self._clock.now()
+            try:
+                await self._stay_connected(sid)
+            except Exception:  # supervised: whatever happened, the next attempt is made
+                self.failures += 1
+                log.exception("election: dialling server %d failed", sid)
+            if self._clock.now() - began > LONGEST_REDIAL_SECONDS:
+                pause = FIRST_REDIAL_SECONDS
+            await self._clock.sleep(pause)
+            pause = min(2 * pause, LONGEST_REDIAL_SECONDS)
+
+    async def _stay_connected(self, sid: int) -> None:
+        """Connect, and return when the connection has ended or none could be made."""
+        ended = self._ended[sid] = asyncio.Event()
+        try:
+            connection = await self._transport.connect(self._addresses.by_sid[sid], self._hello, self, CONNECT_SECONDS)
+        except (NobodyThere, Refused) as error:
+            if str(error) != self._complaints.get(sid):
+                self._complaints[sid] = str(error)
+                log.info("election: no connection to server %d: %s", sid, error)
+            self._told(Unreachable(sid))
+            return
+        self._complaints.pop(sid, None)
+        if connection in self._sids:
+            await ended.wait()

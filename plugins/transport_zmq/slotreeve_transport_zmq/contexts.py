@@ -1,0 +1,55 @@
+"""One libzmq context for all transports of a process: each context costs threads of its own.
+
+A process with thousands of clients has as many transports, in possibly more than one thread.
+"""
+
+from __future__ import annotations
+
+import resource
+import threading
+
+import zmq
+
+MAX_SOCKETS = 60_000
+"""Three for each outgoing connection: its own and two of its monitor."""
+
+_lock = threading.Lock()
+_shared: dict[int, SharedContext] = {}
+
+
+class SharedContext:
+    """The context of all transports that want the same number of I/O threads; made by :func:`take_context`."""
+
+    def __init__(self, io_threads: int) -> None:
+        self.context: zmq.Context[zmq.Socket[bytes]] = zmq.Context(io_threads)
+        self.context.set(zmq.MAX_SOCKETS, MAX_SOCKETS)
+        self.users = 0
+        self._io_threads = io_threads
+
+    def give_back(self) -> None:
+        """The caller has closed its sockets; the last caller waits until they have stopped lingering. Blocking."""
+        with _lock:
+            self.users -= 1
+            if self.users > 0:
+                return
+            del _shared[self._io_threads]
+        self.context.term()
+
+
+def take_context(io_threads: int) -> SharedContext:
+    """The process's context with so many I/O threads; to be given back once."""
+    with _lock:
+        shared = _shared.get(io_threads)
+        if shared is None:
+            _raise_open_files_limit()
+            shared = _shared[io_threads] = SharedContext(io_threads)
+        shared.users += 1
+        return shared
+
+
+def _raise_open_files_limit() -> None:
+    """A connection costs a descriptor where it is accepted and four where it was dialled; many systems start
+    processes with a soft limit of 1,024."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

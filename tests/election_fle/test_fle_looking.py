@@ -1,0 +1,144 @@
+"""One election seen from one server (fle-scenarios.md C, D), by S number."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from slotreeve_election_fle.looking import (
+    Announce,
+    Answer,
+    Decided,
+    Heard,
+    Ignored,
+    Looking,
+    LookingEffect,
+    Patience,
+    Reachability,
+    TimePassed,
+)
+from slotreeve_election_fle.quorum import Quorum
+from slotreeve_election_fle.vote import NOBODY, State, Vote, make_zxid
+
+QUIET = Patience(jitter=0.0)
+
+
+def looking(own: Vote, voters: list[int], patience: Patience = QUIET) -> Looking:
+    machine = Looking(own.leader, Quorum(voters), own, [], patience, random.Random(0), 0.0)
+    machine.begin(0.0)
+    return machine
+
+
+def vote(leader: int, round: int = 1, epoch: int = 0, zxid: int = 0, state: State = State.LOOKING) -> Vote:
+    return Vote(leader, zxid, epoch, round, state)
+
+
+def hear(machine: Looking, sid: int, heard: Vote, now: float = 0.0) -> list[LookingEffect]:
+    return machine.step(Heard(sid, heard), now)
+
+
+def test_s19_s20_a_leader_that_does_not_say_so_itself_is_not_joined() -> None:
+    machine = looking(vote(3), [0, 1, 2, 3, 4])
+    for sid in (0, 1, 2):
+        assert hear(machine, sid, vote(4, round=7, epoch=2, state=State.FOLLOWING)) == []
+    leads = vote(4, round=7, epoch=2, state=State.LEADING)
+    assert hear(machine, 4, leads) == [Decided(leads)]
+
+
+def test_s22_a_dead_leader_is_not_elected_from_the_memory_of_its_follower() -> None:
+    machine = looking(vote(0), [0, 1, 2])
+    assert hear(machine, 1, vote(2, state=State.FOLLOWING)) == []
+    machine.step(Reachability(2, True), 0.0)
+    effects = hear(machine, 1, vote(1, round=1), 0.1)
+    assert effects == [Announce(vote(1)), Decided(vote(1))]
+
+
+def test_s23_others_are_believed_to_follow_this_server_in_its_own_round_only() -> None:
+    machine = looking(vote(0), [0, 1, 2])
+    assert hear(machine, 1, vote(0, epoch=1, state=State.FOLLOWING)) == []
+    decided = hear(machine, 2, vote(0, epoch=1, state=State.FOLLOWING))
+    assert decided == [Decided(vote(0, epoch=1, state=State.FOLLOWING))]
+    machine = looking(vote(0), [0, 1, 2])
+    for sid in (1, 2):
+        assert hear(machine, sid, vote(0, round=5, epoch=1, state=State.FOLLOWING)) == []
+
+
+def test_s26_a_higher_round_clears_the_votes_and_compares_with_the_own_initial_vote() -> None:
+    own = vote(1, zxid=5)
+    machine = looking(own, [1, 2, 3])
+    hear(machine, 3, vote(3, zxid=9))
+    assert machine.proposal.leader == 3
+    effects = hear(machine, 2, vote(2, round=7, zxid=3))
+    assert effects == [Announce(vote(1, round=7, zxid=5))]
+    assert machine.round == 7
+
+
+def test_s28_a_lower_round_is_answered_and_not_counted() -> None:
+    own = vote(1, round=7)
+    machine = looking(own, [1, 2, 3])
+    assert hear(machine, 2, vote(2, round=3, epoch=9, zxid=make_zxid(9, 9))) == [Answer(2, own)]
+    assert machine.proposal == own
+
+
+def test_s29_a_vote_that_is_not_better_is_recorded_and_nothing_is_sent() -> None:
+    machine = looking(vote(3), [1, 2, 3])
+    assert hear(machine, 2, vote(2)) == []
+
+
+def test_s30_a_better_vote_within_the_finalize_wait_is_taken() -> None:
+    """Unlike ZooKeeper, nothing is waited for once every voter has been heard."""
+    machine = looking(vote(2), [1, 2, 3])
+    assert hear(machine, 1, vote(2)) == []
+    assert machine.step(TimePassed(), 0.15) == []
+    assert hear(machine, 3, vote(3), 0.15) == [Announce(vote(3)), Decided(vote(3))]
+
+
+def test_s31_an_undisturbed_finalize_wait_ends_the_election() -> None:
+    machine = looking(vote(2), [1, 2, 3])
+    assert hear(machine, 1, vote(2)) == []
+    assert machine.deadline == pytest.approx(0.2)
+    assert machine.step(TimePassed(), 0.19) == []
+    assert machine.step(TimePassed(), 0.2) == [Decided(vote(2))]
+
+
+def test_nobody_is_waited_for_who_cannot_be_reached() -> None:
+    machine = looking(vote(2), [1, 2, 3])
+    machine.step(Reachability(3, True), 0.0)
+    assert hear(machine, 1, vote(2)) == [Decided(vote(2))]
+
+
+def test_s33_a_zxid_of_minus_one_is_ignored_entirely() -> None:
+    machine = looking(vote(1), [1, 2, 3])
+    (ignored,) = hear(machine, 2, vote(2, round=9, zxid=-1))
+    assert isinstance(ignored, Ignored)
+    assert machine.round == 1
+
+
+def test_s34_strangers_neither_vote_nor_stand() -> None:
+    machine = looking(vote(1), [1, 2, 3])
+    for sid, heard in ((9, vote(2)), (2, vote(9))):
+        (ignored,) = hear(machine, sid, heard)
+        assert isinstance(ignored, Ignored)
+    assert machine.proposal == vote(1)
+
+
+def test_s37_the_proposal_is_repeated_at_doubling_intervals() -> None:
+    machine = looking(vote(1), [1, 2, 3], Patience(resend_min=0.05, resend_max=0.3, jitter=0.0))
+    now, waits = 0.0, []
+    for _ in range(5):
+        waits.append(round(machine.deadline - now, 6))
+        now = machine.deadline
+        assert machine.step(TimePassed(), now) == [Announce(vote(1))]
+    assert waits == [0.05, 0.1, 0.2, 0.3, 0.3]
+
+
+def test_a_server_alone_decides_at_once() -> None:
+    machine = Looking(0, Quorum([0]), vote(0), [], QUIET, random.Random(0), 0.0)
+    assert machine.begin(0.0) == [Announce(vote(0)), Decided(vote(0))]
+
+
+def test_who_does_not_stand_votes_for_the_best_of_the_others_and_decides_with_them() -> None:
+    own = Vote(NOBODY, make_zxid(9, 9), 9, 1)
+    machine = Looking(3, Quorum([1, 2, 3]), own, [1], QUIET, random.Random(0), 0.0)
+    machine.begin(0.0)
+    assert hear(machine, 2, vote(2)) == [Announce(vote(2)), Decided(vote(2))]

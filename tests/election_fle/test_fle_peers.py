@@ -1,0 +1,208 @@
+"""Who may take part: introductions, lost disks, strangers, and bytes that mean nothing (fle-scenarios.md E, F)."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from slotreeve.errors import MalformedFrame, StorageError
+from slotreeve.model.nodes import Role
+from slotreeve.ports import Connection
+from slotreeve.storage import MemoryStorage
+from slotreeve.wire.messages import Done, Hello, Message, Opaque
+from slotreeve_election_fle.introduction import IDENTITY, Identity
+from slotreeve_election_fle.messages import (
+    FORMAT,
+    TOPIC,
+    Introduce,
+    Notification,
+    from_opaque,
+    to_opaque,
+)
+from slotreeve_election_fle.vote import NOBODY, State, Vote
+from slotreeve_testing.conformance.ensemble import Ensemble
+from slotreeve_testing.virtual_time import VirtualClock
+
+Play = Callable[..., None]
+MEMBERS = ["meta-1", "meta-2", "meta-3"]
+
+
+class Stranger:
+    """The other end of an election connection, played by a test."""
+
+    def __init__(self) -> None:
+        self.heard: list[object] = []
+        self.ended = ""
+
+    def opened(self, connection: Connection) -> None:
+        pass
+
+    def received(self, connection: Connection, message: Message, request_id: int | None) -> None:
+        assert isinstance(message, Opaque)
+        self.heard.append(from_opaque(message))
+
+    def closed(self, connection: Connection, reason: str) -> None:
+        self.ended = reason
+
+
+async def connect(ensemble: Ensemble, to: str, name: str = "stranger") -> tuple[Stranger, Connection]:
+    stranger, clock = Stranger(), VirtualClock()
+    transport = ensemble.network.transport(clock, f"endpoint of {name}")
+    hello = Hello("ensemble", name, Role.META, f"{name}@1")
+    return stranger, await transport.connect(f"{to}:7712", hello, stranger, 1.0)
+
+
+async def led(ensemble: Ensemble) -> str:
+    await ensemble.start()
+    return await ensemble.agreed()
+
+
+def test_s40_to_s52_bytes_that_mean_nothing_disturb_nobody(play: Play) -> None:
+    async def scenario(ensemble: Ensemble) -> None:
+        leader = await led(ensemble)
+        _, connection = await connect(ensemble, leader)
+        for message in (Opaque(TOPIC, b""), Opaque(TOPIC, b"\xc1" * 20), Opaque("other", b"\x90"), Done()):
+            connection.send(message)
+        connection.send(to_opaque(Notification(Vote(99, -1, -(1 << 62), 1 << 62, State.LEADING))))
+        await asyncio.sleep(1.0)
+        assert not connection.closed
+        assert ensemble.leading() == [leader]
+        assert len(ensemble.reports(leader)) == 1
+
+    play(scenario)
+
+
+def test_s35_an_observer_that_asks_is_told_the_leader_and_its_epoch(play: Play) -> None:
+    async def scenario(ensemble: Ensemble) -> None:
+        leader = await led(ensemble)
+        term = ensemble.election(leader).leadership().term
+        stranger, connection = await connect(ensemble, leader)
+        connection.send(to_opaque(Introduce(FORMAT, MEMBERS, "d", 0, 0, True)))
+        connection.send(to_opaque(Notification(Vote(NOBODY, NOBODY, NOBODY, 1))))
+        await asyncio.sleep(0.1)
+        (answer,) = (m for m in stranger.heard if isinstance(m, Notification))
+        assert (answer.vote.leader, answer.vote.state, answer.vote.peer_epoch) == (2, State.LEADING, term)
+
+    play(scenario)
+
+
+def test_before_its_introduction_a_peer_is_not_listened_to(play: Play) -> None:
+    async def scenario(ensemble: Ensemble) -> None:
+        leader = await led(ensemble)
+        stranger, connection = await connect(ensemble, leader)
+        connection.send(to_opaque(Notification(Vote(NOBODY, NOBODY, NOBODY, 1))))
+        await asyncio.sleep(0.1)
+        assert [type(message) for message in stranger.heard] == [Introduce]
+
+    play(scenario)
+
+
+@pytest.mark.parametrize(
+    ("peer", "reason"),
+    [
+        (Introduce(FORMAT, ["meta-1", "meta-9"], "d", 0, 0, True), "the meta servers are"),
+        (Introduce(FORMAT + 1, MEMBERS, "d", 0, 0, True), "have format"),
+    ],
+)
+def test_a_peer_with_another_configuration_is_refused_with_the_reason(play: Play, peer: Introduce, reason: str) -> None:
+    async def scenario(ensemble: Ensemble) -> None:
+        leader = await led(ensemble)
+        stranger, connection = await connect(ensemble, leader)
+        connection.send(to_opaque(peer))
+        await asyncio.sleep(0.1)
+        assert reason in stranger.ended
+
+    play(scenario)
+
+
+def test_s59_a_connection_under_the_own_name_is_refused(play: Play) -> None:
+    async def scenario(ensemble: Ensemble) -> None:
+        leader = await led(ensemble)
+        stranger, _ = await connect(ensemble, leader, name=leader)
+        await asyncio.sleep(0.1)
+        assert "is the name of this node" in stranger.ended
+        assert ensemble.leading() == [leader]
+
+    play(scenario)
+
+
+def test_a_cut_connection_is_dialled_again_and_the_member_rejoins(play: Play) -> None:
+    async def scenario(ensemble: Ensemble) -> None:
+        leader = await led(ensemble)
+        other = next(name for name in ensemble.names if name != leader)
+        ensemble.network.cut(leader, other)
+        await asyncio.sleep(0.3)
+        assert await ensemble.agreed() == leader
+        assert [report.cause for report in ensemble.reports(other)][-2] == "connection lost"
+
+    play(scenario)
+
+
+@given(st.binary(max_size=60))
+def test_any_bytes_are_a_message_or_malformed(body: bytes) -> None:
+    try:
+        message = from_opaque(Opaque(TOPIC, body))
+    except MalformedFrame:
+        return
+    assert from_opaque(to_opaque(message)) == message
+
+
+# --- identities ------------------------------------------------------------------------------------------------------
+
+
+def identity(storage: MemoryStorage | None = None, seed: int = 0) -> Identity:
+    return Identity(storage or MemoryStorage(), MEMBERS, random.Random(seed), "var/meta-1")
+
+
+def test_a_peer_is_trusted_as_long_as_it_keeps_its_directory() -> None:
+    storage = MemoryStorage()
+    first, lost = Introduce(FORMAT, MEMBERS, "d1", 5, 0, False), Introduce(FORMAT, MEMBERS, "d2", 0, 0, False)
+    assert identity(storage).trusts(2, first)
+    assert identity(storage).trusts(2, first)
+    assert not identity(storage).trusts(2, lost)
+
+
+def test_a_new_directory_is_trusted_once_a_leader_has_admitted_it_and_the_old_one_no_more() -> None:
+    held = identity()
+    assert held.trusts(2, Introduce(FORMAT, MEMBERS, "d1", 5, 0, False))
+    assert held.trusts(2, Introduce(FORMAT, MEMBERS, "d2", 6, 6, False))
+    assert not held.trusts(2, Introduce(FORMAT, MEMBERS, "d1", 5, 0, False))
+
+
+def test_an_older_copy_of_a_directory_is_not_trusted() -> None:
+    held = identity()
+    assert held.trusts(2, Introduce(FORMAT, MEMBERS, "d1", 5, 0, False))
+    assert not held.trusts(2, Introduce(FORMAT, MEMBERS, "d1", 4, 0, False))
+
+
+def test_a_lost_vote_stays_lost_over_a_restart_until_it_is_regained() -> None:
+    storage = MemoryStorage()
+    held = identity(storage)
+    directory = held.introduce(0, False).directory
+    held.lose_vote()
+    assert not identity(storage, seed=1).may_vote
+    held.regain_vote(7)
+    again = identity(storage, seed=1)
+    assert again.may_vote
+    assert again.introduce(9, False) == Introduce(FORMAT, MEMBERS, directory, 9, 7, False)
+
+
+def test_a_directory_of_other_members_is_refused_and_says_how_to_change_them() -> None:
+    storage = MemoryStorage()
+    identity(storage)
+    with pytest.raises(StorageError, match=r"var/meta-1/identity: .*meta-1, meta-2, meta-3.*names meta-1, meta-9"):
+        Identity(storage, ["meta-1", "meta-9"], random.Random(0), "var/meta-1")
+
+
+def test_one_changed_bit_of_the_identity_is_found() -> None:
+    storage = MemoryStorage()
+    identity(storage)
+    whole = storage.files[IDENTITY]
+    for position in range(len(whole)):
+        storage.files[IDENTITY] = whole[:position] + bytes([whole[position] ^ 1]) + whole[position + 1 :]
+        with pytest.raises(StorageError, match=r"var/meta-1/identity: .*stop this node"):
+            identity(storage)

@@ -1,0 +1,51 @@
+"""The plugins as the catalogue sees them."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import subprocess
+import sys
+
+import pytest
+import slotreeve_transport_memory
+import slotreeve_transport_zmq
+from pydantic import ValidationError
+from slotreeve import Context, Offer
+from slotreeve.clock import LoopClock
+from slotreeve.errors import FrameTooLarge
+from slotreeve.ports import Transport
+from slotreeve.wire.messages import Opaque
+from slotreeve_testing.conformance.transport_scene import CLIENT, SERVER, SMALL_FRAME, Recorder
+
+OFFERS = [
+    *slotreeve_transport_memory.slotreeve_transports(),
+    *slotreeve_transport_zmq.slotreeve_transports(),
+]
+
+
+@pytest.mark.parametrize("offer", OFFERS, ids=lambda offer: offer.name)
+def test_what_an_offer_builds_is_a_transport_with_the_limits_of_its_options(offer: Offer) -> None:
+    async def main() -> None:
+        context = Context("test", 256, LoopClock(), random.Random(0), node="node")
+        transport = offer.build(offer.options.model_validate({"max_frame_bytes": SMALL_FRAME}), context)
+        assert isinstance(transport, Transport)
+        listener = await transport.listen("127.0.0.1:0", SERVER, Recorder())
+        connection = await transport.connect(listener.address, CLIENT, Recorder(), 10.0)
+        with pytest.raises(FrameTooLarge):
+            connection.send(Opaque("large", bytes(SMALL_FRAME)))
+        await transport.close()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("offer", OFFERS, ids=lambda offer: offer.name)
+def test_options_that_make_no_sense_are_refused(offer: Offer) -> None:
+    for wrong in ({"send_queue": 0}, {"max_frame_bytes": 10}, {"no_such_option": 1}):
+        with pytest.raises(ValidationError):
+            offer.options.model_validate(wrong)
+
+
+def test_importing_the_plugin_does_not_import_zeromq() -> None:
+    program = "import sys, slotreeve_transport_zmq; sys.exit('zmq' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -1,0 +1,219 @@
+"""ZeroMQ between real processes and within one: deaths, stand-stills, lost wake-ups, threads, addresses."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Coroutine, Iterator
+from pathlib import Path
+
+import pytest
+import uvloop
+from slotreeve.clock import LoopClock
+from slotreeve.errors import Backpressure, Unreachable
+from slotreeve.ports import Connection
+from slotreeve.wire.messages import Done, Opaque, Ping
+from slotreeve.wire.packets import ChannelLimits
+from slotreeve_testing.conformance.transport_scene import (
+    CLIENT,
+    PATIENCE_SECONDS,
+    SERVER,
+    Pair,
+    Recorder,
+    TransportScene,
+    opaque,
+    turns,
+    until,
+)
+from slotreeve_transport_zmq.addresses import endpoint_of, join_address, split_address
+from slotreeve_transport_zmq.transport import ZmqTransport
+
+Run = Callable[[Coroutine[None, None, None]], None]
+Start = Callable[..., "subprocess.Popen[str]"]
+
+NEWS_OF_DEATH_SECONDS = 0.2
+"""Milliseconds as a rule; a busy machine takes longer."""
+
+
+@pytest.fixture
+def peer() -> Iterator[Start]:
+    """Starts processes of ``zmq_peer.py``, which end with the test."""
+    processes: list[subprocess.Popen[str]] = []
+
+    def start(*arguments: str) -> subprocess.Popen[str]:
+        command = [sys.executable, str(Path(__file__).with_name("zmq_peer.py")), *arguments]
+        processes.append(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
+        return processes[-1]
+
+    yield start
+    for process in processes:
+        process.send_signal(signal.SIGCONT)
+        process.kill()
+        process.communicate()
+
+
+async def line_of(process: subprocess.Popen[str]) -> str:
+    """The next line that a process prints."""
+    assert process.stdout is not None
+    line = await asyncio.get_running_loop().run_in_executor(None, process.stdout.readline)
+    return line.strip()
+
+
+def sends(connection: Connection, number: int, size: int = 0) -> bool:
+    """True if the connection took this numbered message."""
+    try:
+        connection.send(opaque(number, size))
+    except Backpressure:
+        return False
+    return True
+
+
+# --- processes that die or stand still -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
+def test_the_accepting_end_learns_of_a_killed_peer_in_milliseconds(
+    scene: TransportScene, peer: Start, run: Run
+) -> None:
+    async def main() -> None:
+        async with scene.pair(ChannelLimits()) as pair:
+            process = peer("dial", pair.listener.address)
+            await until(lambda: len(pair.server_told.connections) == 1)
+            process.kill()
+            killed = time.monotonic()
+            await until(lambda: bool(pair.server_told.reasons))
+            assert time.monotonic() - killed < NEWS_OF_DEATH_SECONDS
+            assert pair.server_told.reasons == ["connection lost"]
+
+    run(main())
+
+
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
+def test_the_dialling_end_learns_of_a_killed_peer_in_milliseconds(peer: Start, run: Run) -> None:
+    async def main() -> None:
+        process = peer("listen")
+        transport, told = ZmqTransport(LoopClock()), Recorder()
+        address = await line_of(process)
+        connection = await transport.connect(address, CLIENT, told, PATIENCE_SECONDS)
+        process.kill()
+        killed = time.monotonic()
+        await until(lambda: bool(told.reasons))
+        assert time.monotonic() - killed < NEWS_OF_DEATH_SECONDS
+        assert told.reasons == ["connection lost"]
+        assert connection.closed
+        process.wait()
+        with pytest.raises(Unreachable, match="refused"):
+            await transport.connect(address, CLIENT, told, PATIENCE_SECONDS)
+        await transport.close()
+
+    run(main())
+
+
+def test_a_peer_that_stands_still_is_seen_by_the_sender_and_loses_nothing(scene: TransportScene, peer: Start) -> None:
+    async def scenario(pair: Pair) -> None:
+        process = peer("dial", pair.listener.address)
+        assert await line_of(process) == "opened"
+        process.send_signal(signal.SIGSTOP)
+        (far,) = pair.server_told.connections
+        sent = 0
+        while sends(far, sent, 10_000):
+            sent += 1
+            if sent % 100 == 0:
+                await turns(2)
+        process.send_signal(signal.SIGCONT)
+
+        await until(lambda: sends(far, sent))
+        far.close("enough")
+        assert int(await line_of(process)) == sent + 1
+
+    scene.check(scenario, ChannelLimits(queue_frames=1000))
+
+
+# --- the reader ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
+def test_a_send_that_takes_the_wake_up_does_not_put_the_reader_to_sleep(scene: TransportScene, run: Run) -> None:
+    async def main() -> None:
+        async with scene.pair(ChannelLimits()) as pair:
+            for _ in range(10):
+                await pair.both_ends()
+
+            async def chat(recorder: Recorder, index: int) -> None:
+                end = recorder.connections[index]
+                for i in range(200):
+                    end.send(Opaque("noise", b""))
+                    assert await end.ask(Ping(), PATIENCE_SECONDS) == Done()
+                    if i % 7 == index % 7:
+                        await turns(1)
+
+            await asyncio.gather(*(chat(r, i) for r in (pair.client_told, pair.server_told) for i in range(10)))
+
+    run(main())
+
+
+# --- the process -----------------------------------------------------------------------------------------------------
+
+
+def libzmq_threads() -> int:
+    """Number of libzmq's threads in this process."""
+    names = []
+    for task in os.listdir("/proc/self/task"):
+        try:
+            names.append(Path(f"/proc/self/task/{task}/comm").read_text())
+        except OSError:
+            continue
+    return sum(name.startswith("ZMQbg") for name in names)
+
+
+def test_transports_of_a_process_share_one_libzmq_and_leave_none(scene: TransportScene) -> None:
+    async def main() -> None:
+        async with scene.pair(ChannelLimits()) as pair:
+            await pair.connect()
+            await until(lambda: libzmq_threads() == 2)
+            others = [ZmqTransport(LoopClock()) for _ in range(5)]
+            for transport in others:
+                near = await transport.connect(pair.listener.address, CLIENT, Recorder(), PATIENCE_SECONDS)
+                assert await near.ask(Ping(), PATIENCE_SECONDS) == Done()
+            assert libzmq_threads() == 2
+            for transport in others:
+                await transport.close()
+        await until(lambda: libzmq_threads() == 0)
+
+    asyncio.run(main())
+
+
+# --- addresses -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("address", ["[::1]:0", "localhost:0"])
+def test_names_and_ipv6_can_be_listened_on_and_reached(address: str) -> None:
+    async def main() -> None:
+        transport = ZmqTransport(LoopClock())
+        listener = await transport.listen(address, SERVER, Recorder())
+        assert listener.address.rpartition(":")[0] == address.rpartition(":")[0]
+        connection = await transport.connect(listener.address, CLIENT, Recorder(), PATIENCE_SECONDS)
+        assert await connection.ask(Ping(), PATIENCE_SECONDS) == Done()
+        await transport.close()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(("host", "port"), [("127.0.0.1", 0), ("::1", 65535), ("meta-1.example", 7710)])
+def test_addresses_are_split_as_they_are_joined(host: str, port: int) -> None:
+    assert split_address(join_address(host, port)) == (host, port)
+
+
+@pytest.mark.parametrize("address", ["", "host", ":1", "host:", "host:65536", "host:-1", "host:x", "::1:7710"])
+def test_what_is_no_address_is_named(address: str) -> None:
+    with pytest.raises(ValueError, match=r"host:port|brackets"):
+        split_address(address)
+
+
+def test_an_endpoint_is_what_libzmq_reads() -> None:
+    assert asyncio.run(endpoint_of("[::1]:7710")) == "tcp://[::1]:7710"
+    assert asyncio.run(endpoint_of("localhost:7710")) == "tcp://127.0.0.1:7710"
