@@ -57,8 +57,7 @@ def changes(before: SlotTable, after: SlotTable) -> tuple[int, int]:
 def copied(before: SlotTable, after: SlotTable) -> int:
     """How many copies were made: servers that hold a slot they did not hold."""
     return sum(
-        len({b.leader, *b.followers} - {a.leader, *a.followers})
-        for a, b in zip(before.slots, after.slots, strict=True)
+        len({b.leader, *b.followers} - {a.leader, *a.followers}) for a, b in zip(before.slots, after.slots, strict=True)
     )
 
 

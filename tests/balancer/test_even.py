@@ -46,13 +46,13 @@ def steps(table: SlotTable, servers: Sequence[Server], replicas: int, **options:
 
 
 def last(table: SlotTable, tables: Iterator[SlotTable]) -> SlotTable:
-    for table in tables:  # noqa: B020 - the last one is wanted
+    for table in tables:
         pass
     return table
 
 
 def cost(table: SlotTable, servers: Sequence[Server], replicas: int) -> int:
-    """Leader changes and copies over all steps; a promotion costs one, for the demoted leader holds its copy already."""
+    """Leader changes and copies over all steps; a promotion costs one: the demoted leader has its copy."""
     total = 0
     for after in steps(table, servers, replicas):
         total += changes(table, after)[0]
@@ -144,7 +144,7 @@ def neighbours(state: State, servers: int) -> Iterator[State]:
 def fewest_moves(state: State, servers: int) -> int:
     """By looking at every table that can be reached, nearest first."""
     seen, nearest, moves = {state}, [state], 0
-    while not any(map(lambda s: is_even(s, servers), nearest)):
+    while not any(is_even(s, servers) for s in nearest):
         nearest = sorted({n for s in nearest for n in neighbours(s, servers)} - seen, key=repr)
         seen.update(nearest)
         moves += 1

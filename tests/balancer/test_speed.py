@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import time
 
+import pytest
 from slotreeve import Limits, Server, SlotTable
+from slotreeve.ports import Assigner, Balancer
 from slotreeve_balancer.default_assigner import DefaultAssigner
 from slotreeve_balancer.default_balancer import DefaultBalancer
 from slotreeve_balancer.even_assigner import EvenAssigner
 from slotreeve_balancer.even_balancer import EvenBalancer
 from slotreeve_balancer.options import DefaultAssignerOptions, DefaultBalancerOptions, EvenBalancerOptions
-from slotreeve.ports import Assigner, Balancer
-
-import pytest
 
 SERVERS = [Server(f"data-{number:04}") for number in range(1_100)]
 

@@ -116,7 +116,7 @@ class Chaos:
 
 
 @pytest.mark.parametrize("nodes", [3, 5])
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", [*range(11), 223])  # 223: a leader frozen, then cut off, then replaced too early
 def test_no_invariant_breaks_under_random_faults_and_the_cluster_recovers(
     play: Callable[..., None], nodes: int, seed: int
 ) -> None:
@@ -133,5 +133,5 @@ def test_no_invariant_breaks_under_random_faults_and_the_cluster_recovers(
         scenario,
         nodes=nodes,
         seed=seed,
-        build=build(FleOptions(data_dir="data", snapshot_every_writes=20, trust_closed_connections=seed % 3 > 0)),
+        build=build(FleOptions(data_dir="data", snapshot_every_writes=20)),
     )

@@ -23,8 +23,3 @@ class TestFle(ElectionContract):
 
     def network(self) -> Network:
         return self._network()
-
-
-class TestFleWithoutTrustInClosedConnections(TestFle):
-    def build(self, context: Context) -> Election:
-        return slotreeve_election_fle.build(FleOptions(data_dir="data", trust_closed_connections=False), context)

@@ -71,9 +71,7 @@ def test_a_successor_that_breaks_the_order_of_epochs_is_refused(successor: SlotT
 
 @settings(derandomize=True, deadline=None)
 @given(complete_tables(), complete_tables(), st.integers(1, 50))
-def test_what_is_stamped_is_a_successor_of_anything_of_its_size(
-    old: Situation, new: Situation, rise: int
-) -> None:
+def test_what_is_stamped_is_a_successor_of_anything_of_its_size(old: Situation, new: Situation, rise: int) -> None:
     size = min(len(old[0].slots), len(new[0].slots))
     before, after = SlotTable(7, old[0].slots[:size]), SlotTable(0, new[0].slots[:size])
     stamped = stamp(before, after, before.epoch + rise)

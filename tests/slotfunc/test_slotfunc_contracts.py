@@ -6,6 +6,7 @@ import gzip
 import hashlib
 import json
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from slotreeve_slotfunc.md5 import Md5
 from slotreeve_testing.conformance.slot_function import SlotFunctionContract
 
 VECTORS = Path(__file__).resolve().parent.parent / "vectors" / "slotfunc.jsonl.gz"
-BUILD = {"crc32c": Crc32c, "md5": Md5}
+BUILD: dict[str, Callable[[int], SlotFunction]] = {"crc32c": Crc32c, "md5": Md5}
 
 
 class TestCrc32c(SlotFunctionContract):

@@ -27,12 +27,6 @@ class FleOptions(Options):
         description="Milliseconds that a leader may act after a ping that a quorum answered; also how long its "
         "followers wait for a silent leader. At least three ping intervals. The same on all nodes.",
     )
-    trust_closed_connections: bool = Field(
-        default=True,
-        description="Take the end of the connection to the leader as the end of its lease, so that a killed leader "
-        "is replaced at once. False where something between the nodes may cut a connection for one side only; "
-        "fail-over then takes a lease.",
-    )
     snapshot_every_writes: int = Field(
         default=1_000, ge=1, le=1_000_000, description="Committed writes after which a snapshot replaces the log."
     )
@@ -52,7 +46,7 @@ def build(options: FleOptions, context: Context) -> Election:
     from slotreeve_election_fle.election import FleElection
     from slotreeve_election_fle.timing import Timing
 
-    timing = Timing(options.ping_interval_ms / 1000, options.lease_ms / 1000, options.trust_closed_connections)
+    timing = Timing(options.ping_interval_ms / 1000, options.lease_ms / 1000)
     return FleElection(context, options.data_dir, timing, options.snapshot_every_writes)
 
 

@@ -11,13 +11,14 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+import msgspec
 from slotreeve.clock import Clock
 from slotreeve.errors import ConnectionLost, MalformedFrame, Refused, TransportError
 from slotreeve.errors import Unreachable as NobodyThere
 from slotreeve.ports import Connection, Listener, Transport
 from slotreeve.wire.messages import Hello, Message, Opaque
 
-from slotreeve_election_fle.effects import Closed, Event, Opened, Received, Unreachable
+from slotreeve_election_fle.effects import Closed, Event, Gone, Opened, Received, Unreachable
 from slotreeve_election_fle.messages import FleMessage, from_opaque, to_opaque
 
 log = logging.getLogger("slotreeve.election.fle")
@@ -52,6 +53,19 @@ class Addresses:
         return [sid for sid in sorted(self.by_sid) if self.sid is None or sid < self.sid]
 
 
+class _Silent:
+    """Handler of a connection that is only made to see whether it can be."""
+
+    def opened(self, connection: Connection) -> None:
+        """Seen."""
+
+    def received(self, connection: Connection, message: Message, request_id: int | None) -> None:
+        """Of no interest."""
+
+    def closed(self, connection: Connection, reason: str) -> None:
+        """Of no interest."""
+
+
 class Connections:
     """The connections of one node; a :class:`slotreeve.ports.Handler`. Tells ``told`` every event, on the loop.
 
@@ -73,6 +87,7 @@ class Connections:
         self._ended: dict[int, asyncio.Event] = {}
         self._complaints: dict[int, str] = {}
         self._dialling: list[asyncio.Task[None]] = []
+        self._probes: set[asyncio.Task[None]] = set()
         self._listener: Listener | None = None
         self._next_stranger = -1
         self._is_paused = False
@@ -90,9 +105,10 @@ class Connections:
 
     async def close(self) -> None:
         """Stop dialling and listening, end every connection; nothing is told any more."""
-        for task in self._dialling:
+        tasks = [*self._dialling, *self._probes]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._dialling, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
         self._dialling.clear()
         self.pause("this node leaves the election")
         if self._listener is not None:
@@ -111,12 +127,39 @@ class Connections:
         except TransportError as error:
             self.hang_up(sid, str(error))
 
+    def send_all(self, message: FleMessage) -> None:
+        """Send to everybody with whom a connection is open."""
+        for sid in list(self._by_sid):
+            self.send(sid, message)
+
+    def probe(self, sid: int) -> None:
+        """Tell Gone if the process of ``sid`` is dead; nothing otherwise."""
+        task = asyncio.get_running_loop().create_task(self._probe(sid), name=f"election probes server {sid}")
+        self._probes.add(task)
+        task.add_done_callback(self._probes.discard)
+
+    async def _probe(self, sid: int) -> None:
+        """Connect as a stranger. A process that is frozen or cut off lets the attempt time out; only a host on which
+        nobody listens any more refuses it sooner."""
+        began = self._clock.now()
+        hello = msgspec.structs.replace(self._hello, node=f"{self._hello.node} (probe)")
+        try:
+            connection = await self._transport.connect(self._addresses.by_sid[sid], hello, _Silent(), CONNECT_SECONDS)
+        except NobodyThere:
+            if self._clock.now() - began < CONNECT_SECONDS / 2:
+                self._told(Gone(sid))
+        except Exception:
+            self.failures += 1
+            log.exception("election: probing server %d failed", sid)
+        else:
+            connection.close("only looked whether this process lives")
+
     def hang_up(self, sid: int, reason: str) -> None:
         """Close the connection to ``sid``."""
         connection = self._by_sid.get(sid)
         if connection is not None:
             log.warning("election: closing the connection to server %d: %s", sid, reason)
-            self._forget(connection, by_us=True)
+            self._forget(connection)
             connection.close(reason)
 
     def pause(self, reason: str) -> None:
@@ -149,8 +192,7 @@ class Connections:
             return
         older = self._by_sid.get(sid)
         if older is not None:
-            # Only one side dials, so whoever connects anew knows that the older connection has ended.
-            self._forget(older, by_us=False)
+            self._forget(older)
             older.close("replaced by a newer connection")
         self._by_sid[sid] = connection
         self._sids[connection] = sid
@@ -173,16 +215,16 @@ class Connections:
 
     def closed(self, connection: Connection, reason: str) -> None:
         """The peer has gone, or closed it."""
-        self._forget(connection, by_us=False)
+        self._forget(connection)
 
-    def _forget(self, connection: Connection, by_us: bool) -> None:
+    def _forget(self, connection: Connection) -> None:
         sid = self._sids.pop(connection, None)
         if sid is None:
             return
         del self._by_sid[sid]
         if sid in self._ended:
             self._ended[sid].set()
-        self._told(Closed(sid, by_us))
+        self._told(Closed(sid))
 
     # --- dialling ----------------------------------------------------------------------------------------------------
 

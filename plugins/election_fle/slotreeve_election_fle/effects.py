@@ -28,19 +28,21 @@ class Opened:
 
 @dataclass(frozen=True, slots=True)
 class Closed:
-    """The connection to a peer ended; nothing of it will arrive any more.
-
-    Attributes:
-        by_us: this end closed it, so the peer may not know yet; otherwise its process died or it knows.
-    """
+    """The connection to a peer ended; nothing of it will arrive any more."""
 
     sid: int
-    by_us: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Unreachable:
     """An attempt to connect to a peer failed."""
+
+    sid: int
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """The answer to Probe: the peer's process is dead, its address refuses connections."""
 
     sid: int
 
@@ -74,7 +76,7 @@ class Tick:
     """The deadline was reached."""
 
 
-Event = Started | Opened | Closed | Unreachable | Received | WriteAsked | ResignAsked | Tick
+Event = Started | Opened | Closed | Unreachable | Gone | Received | WriteAsked | ResignAsked | Tick
 
 # --- effects -----------------------------------------------------------------------------------------------------
 
@@ -93,6 +95,13 @@ class HangUp:
 
     sid: int
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """Find out whether the peer's process is dead, and say Gone if so."""
+
+    sid: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,4 +164,4 @@ class RoleOver:
     silent_peer: int | None = None
 
 
-Effect = Send | HangUp | Applied | Written | NotWritten | LeadershipChanged | Noted | Admitted | RoleOver
+Effect = Send | HangUp | Probe | Applied | Written | NotWritten | LeadershipChanged | Noted | Admitted | RoleOver

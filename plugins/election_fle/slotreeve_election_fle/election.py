@@ -24,6 +24,7 @@ from slotreeve_election_fle.effects import (
     LeadershipChanged,
     Noted,
     NotWritten,
+    Probe,
     ResignAsked,
     Send,
     Started,
@@ -34,6 +35,7 @@ from slotreeve_election_fle.effects import (
 from slotreeve_election_fle.introduction import Identity
 from slotreeve_election_fle.ledger import Ledger
 from slotreeve_election_fle.member import Member
+from slotreeve_election_fle.messages import StoodDown
 from slotreeve_election_fle.quorum import Quorum
 from slotreeve_election_fle.state import ReplicatedState
 from slotreeve_election_fle.timing import Timing
@@ -185,6 +187,8 @@ class FleElection:
                 self._connections.send(to, message)
             case HangUp(sid, reason):
                 self._connections.hang_up(sid, reason)
+            case Probe(sid):
+                self._connections.probe(sid)
             case Applied(changes):
                 self._state.apply(changes)
             case Written(token, version):
@@ -245,6 +249,8 @@ class FleElection:
 
     def _stand_aside(self, why: str) -> None:
         self.failures += 1
+        if self._leadership.leading:
+            self._connections.send_all(StoodDown(self._leadership.term, why))
         self._connections.pause(why)
         self._cease(why)
         self._clock.call_later(PAUSE_SECONDS, self._come_back)

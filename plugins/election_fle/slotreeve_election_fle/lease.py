@@ -34,8 +34,8 @@ def renewed_at(quorum: Quorum, leader: int, answered: Mapping[int, float]) -> fl
 class Promise:
     """A voter's promise not to help anybody else to lead while a leader may hold a lease that rests on it.
 
-    It ends with time, or earlier, once every possible holder is known not to lead any more: its connection closed
-    (its process died, or it saw the same close), or it said so itself.
+    It ends with time, or earlier, once every possible holder is known not to lead any more: its process is dead, or it
+    said so itself. That the connection to it has ended is not enough: it may not have noticed yet.
     """
 
     def __init__(self) -> None:
@@ -46,6 +46,10 @@ class Promise:
         """From now until ``until`` only one of ``holders`` may be helped."""
         self._holders = set(holders)
         self._until = until
+
+    def holds(self, sid: int) -> bool:
+        """Whether ``sid`` may hold a lease."""
+        return sid in self._holders
 
     def release(self, sid: int) -> None:
         """``sid`` holds no lease any more."""

@@ -17,11 +17,13 @@ from slotreeve_election_fle.effects import (
     Closed,
     Effect,
     Event,
+    Gone,
     HangUp,
     LeadershipChanged,
     Noted,
     NotWritten,
     Opened,
+    Probe,
     Received,
     ResignAsked,
     RoleOver,
@@ -118,8 +120,11 @@ class Member:
                 yield from self._start(now)
             case Opened(sid):
                 yield Send(sid, self._identity.introduce(self._ledger.accepted_epoch, self._observer))
-            case Closed(sid, by_us):
-                yield from self._closed(sid, by_us, now)
+            case Closed(sid):
+                yield from self._closed(sid, now)
+            case Gone(sid):
+                if sid not in self._counts:  # else it is alive again, and can speak for itself
+                    self._promise.release(sid)
             case Unreachable(sid):
                 yield from self._reachable(sid, False, now)
             case Received(sid, Introduce() as message):
@@ -170,12 +175,12 @@ class Member:
         yield Noted(f"server {sid} says: {reason}; not voting until a leader has brought this server up to date")
         yield from self._leave_role(RoleOver("this server must not vote"), now)
 
-    def _closed(self, sid: int, by_us: bool, now: float) -> Iterator[Effect]:
+    def _closed(self, sid: int, now: float) -> Iterator[Effect]:
         self._counts.pop(sid, None)
         self._early.pop(sid, None)
         self._overheard.pop(sid, None)
-        if self._timing.trust_closed and not by_us:
-            self._promise.release(sid)
+        if self._promise.holds(sid):
+            yield Probe(sid)
         yield from self._reachable(sid, False, now)
         if isinstance(self._role, Leading):
             yield from self._do(self._role.lose(sid), now)
@@ -205,7 +210,7 @@ class Member:
 
     def _notified(self, sid: int, vote: Vote, now: float) -> Iterator[Effect]:
         if vote.state is not State.LEADING:
-            self._promise.release(sid)
+            self._promise.release(sid)  # it said so itself: whatever lease it held is over
             self._early.pop(sid, None)
         is_looking = vote.state is State.LOOKING
         if is_looking and isinstance(self._role, Leading):

@@ -17,14 +17,11 @@ class Timing:
     Attributes:
         ping: between two pings of a leader.
         lease: how long a leader may act after sending a ping that a quorum answers.
-        trust_closed: the end of the connection to a leader is taken as the end of its lease; otherwise followers
-            wait until the lease has run out.
         patience: of an election.
     """
 
     ping: float = 0.1
     lease: float = 0.5
-    trust_closed: bool = True
     patience: Patience = field(default_factory=Patience)
 
     @property

@@ -49,6 +49,7 @@ class Writes:
         self._routes, self._clock, self._timeout = routes, clock, timeout_seconds
         self._pending: dict[int, _Batch] = {}
         self._in_flight: dict[Connection, int] = {}
+        self._refused: dict[int, tuple[Connection, int]] = {}
         self._to_acknowledge: list[Client] = []
         self._scheduled = False
         self._retrying = False
@@ -93,6 +94,8 @@ class Writes:
             leader = self._routes.leader_of(slot)
             if leader is None:
                 continue
+            if self._refused.get(slot) == leader:
+                continue
             connection, epochs[slot] = leader
             size = sizes.get(connection, 0)
             if self._in_flight.get(connection, 0) < IN_FLIGHT and size < RECORDS_PER_MESSAGE:
@@ -104,7 +107,9 @@ class Writes:
     def _send(self, connection: Connection, batches: dict[int, _Batch], epochs: dict[int, int]) -> None:
         message = Write([SlotWrite(slot, epochs[slot], b.records, b.gone, []) for slot, b in batches.items()])
         try:
-            connection.request(message, lambda reply, _: self._answered(connection, batches, reply), self._timeout)
+            connection.request(
+                message, lambda reply, _: self._answered(connection, batches, epochs, reply), self._timeout
+            )
         except TransportError as error:
             log.warning("writes to %s not sent: %s", connection.peer.node, error)
             self._retry_later()
@@ -113,7 +118,9 @@ class Writes:
         for slot in batches:
             del self._pending[slot]
 
-    def _answered(self, connection: Connection, batches: dict[int, _Batch], reply: Message | None) -> None:
+    def _answered(
+        self, connection: Connection, batches: dict[int, _Batch], epochs: dict[int, int], reply: Message | None
+    ) -> None:
         if connection in self._in_flight:
             self._in_flight[connection] -= 1
         if isinstance(reply, Answers):
@@ -124,6 +131,7 @@ class Writes:
             if slot in stored:
                 self._acknowledge(batch)
             else:
+                self._refused[slot] = (connection, epochs[slot])
                 self._put_back(slot, batch)
         if self._pending:
             self.flush_soon()
@@ -150,11 +158,12 @@ class Writes:
         self._retry_later()
 
     def _retry_later(self) -> None:
-        """Normally a new table or link comes first and flushes; this is for when none does."""
+        """What was refused waits for another leader, leader epoch or link, or, where none comes, for this."""
         if not self._retrying:
             self._retrying = True
             self._clock.call_later(RETRY_SECONDS, self._retry)
 
     def _retry(self) -> None:
         self._retrying = False
+        self._refused.clear()
         self.flush_soon()

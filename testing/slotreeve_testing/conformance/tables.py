@@ -66,7 +66,7 @@ def replayed(table: SlotTable, moves: Sequence[Move]) -> list[tuple[str | None, 
             state[move.slot] = (move.target, followers - {str(move.target)})
             continue
         assert move.kind in ("follower", "drop"), f"{move.kind} is no kind of move"
-        assert move.source is None or move.source in followers, f"{move} takes the place of somebody who does not follow"
+        assert move.source is None or move.source in followers, f"{move} takes the place of one who does not follow"
         followers.discard(str(move.source))
         if move.kind == "follower":
             followers.add(str(move.target))
