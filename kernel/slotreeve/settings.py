@@ -21,6 +21,8 @@ from slotreeve.offers import Options, Port
 
 ENVIRONMENT_PREFIX = "SLOTREEVE__"
 DEFAULT_ORIGIN = "default"
+WHOLE = "cluster.meta"
+"""A layer that names any meta server names all of them; every other table is merged key by key."""
 
 
 class _Section(BaseModel):
@@ -234,16 +236,22 @@ def load_configuration(file: Path | None, environment: Mapping[str, str], flags:
     Raises:
         ConfigError: the file cannot be read or parsed, or anything is unknown or does not validate.
     """
+    layers: list[list[tuple[str, object, str]]] = [
+        [] if file is None else [(key, value, str(file)) for key, value in _read_toml(file).items()],
+        [
+            (*_from_environment(variable, environment[variable]), f"environment {variable}")
+            for variable in sorted(environment)
+            if variable.startswith(ENVIRONMENT_PREFIX)
+        ],
+        [(key, value, f"flag for {key}") for key, value in flags.items()],
+    ]
     merged: dict[str, object] = {}
     origins: dict[str, str] = {}
-    if file is not None:
-        _merge(merged, origins, _read_toml(file), str(file))
-    for variable in sorted(environment):
-        if variable.startswith(ENVIRONMENT_PREFIX):
-            key, value = _from_environment(variable, environment[variable])
-            _merge(merged, origins, _nested(key, value), f"environment {variable}")
-    for key, value in flags.items():
-        _merge(merged, origins, _nested(key, value), f"flag for {key}")
+    for layer in layers:
+        if any(f"{key}.".startswith(WHOLE + ".") for key, _, _ in layer):
+            _forget(merged, WHOLE)
+        for key, value, origin in layer:
+            _merge(merged, origins, _nested(key, value), origin)
     try:
         settings = Settings.model_validate(merged)
     except ValidationError as error:
@@ -289,16 +297,23 @@ def _nested(key: str, value: object) -> dict[str, object]:
     return value
 
 
+def _forget(target: dict[str, object], key: str) -> None:
+    section, _, name = key.partition(".")
+    table = target.get(section)
+    if isinstance(table, dict):
+        table.pop(name, None)
+
+
 def _merge(
     target: dict[str, object], origins: dict[str, str], layer: Mapping[str, object], origin: str, at: str = ""
 ) -> None:
     for key, value in layer.items():
         path = f"{at}{key}"
-        below = target.get(key)
-        if isinstance(value, Mapping) and path != "cluster.meta":
+        if isinstance(value, Mapping):
+            below = target.get(key)
             if not isinstance(below, dict):
                 below = target[key] = {}
-            origins.setdefault(path, origin)
+            origins[path] = origin
             _merge(below, origins, value, origin, f"{path}.")
         else:
             target[key] = value

@@ -46,9 +46,7 @@ def steps(table: SlotTable, servers: Sequence[Server], replicas: int, **options:
 
 
 def last(table: SlotTable, tables: Iterator[SlotTable]) -> SlotTable:
-    for table in tables:
-        pass
-    return table
+    return [table, *tables][-1]
 
 
 def cost(table: SlotTable, servers: Sequence[Server], replicas: int) -> int:

@@ -168,6 +168,20 @@ def test_s89_with_one_follower_reachable_nothing_changes(play: Play) -> None:
     play(scenario)
 
 
+def test_a_frozen_leader_whose_connections_are_cut_is_not_taken_for_dead(play: Play) -> None:
+    async def scenario(ensemble: Ensemble) -> None:
+        await ensemble.start()
+        leader = await ensemble.agreed()
+        ensemble.freeze(leader)
+        for name in others(ensemble, leader):
+            ensemble.network.cut(leader, name)
+        await asyncio.sleep(0.3)
+        assert ensemble.leading() == [leader]
+        await ensemble.leader(among=others(ensemble, leader), within_seconds=0.4)
+
+    play(scenario)
+
+
 def test_followers_that_were_restarted_still_wait_for_the_lease_of_a_leader_they_cannot_see(play: Play) -> None:
     async def scenario(ensemble: Ensemble) -> None:
         await ensemble.start()

@@ -90,6 +90,14 @@ def test_a_later_layer_replaces_the_table_of_meta_servers_as_a_whole(tmp_path: P
     assert configuration.settings.cluster.meta == {"c": "127.0.0.1:3"}
 
 
+def test_meta_servers_may_be_named_one_by_one_within_a_layer(tmp_path: Path) -> None:
+    file = tmp_path / "cluster.toml"
+    file.write_text('[cluster.meta]\nold = "127.0.0.1:1"\n')
+    flags = {"cluster.meta.a": "127.0.0.1:2", "cluster.meta.b": "127.0.0.1:3"}
+    configuration = load_configuration(file, {}, flags)
+    assert configuration.settings.cluster.meta == {"a": "127.0.0.1:2", "b": "127.0.0.1:3"}
+
+
 def test_swapping_a_plugin_is_one_word_and_other_plugins_tables_may_stay(tmp_path: Path) -> None:
     file = tmp_path / "cluster.toml"
     file.write_text('[slot_function]\nuse = "md5"\n[slot_function.crc32c]\n')
