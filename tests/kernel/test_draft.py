@@ -31,8 +31,8 @@ def test_indexes_and_rankings_stay_true_through_any_changes(
     led = {s.name: {slot.id for slot in after.slots if slot.leader == s.name} for s in servers}
     followed = {s.name: {slot.id for slot in after.slots if s.name in slot.followers} for s in servers}
     for name in draft.servers:
-        assert draft.led(name) == led[name]
-        assert draft.followed(name) == followed[name]
+        assert draft.led_by(name) == led[name]
+        assert draft.followed_by(name) == followed[name]
     check_order(draft.least_leaders(), lambda n: (len(led[n]), len(followed[n]), n), draft.servers)
     check_order(draft.most_leaders(), lambda n: (-len(led[n]), -len(followed[n]), n), draft.servers)
     check_order(draft.least_followers(), lambda n: (len(followed[n]), len(led[n]), n), draft.servers)
@@ -76,7 +76,18 @@ def test_epochs_are_as_in_the_input() -> None:
     draft = Draft(TABLE, AB)
     draft.lead(0, "b", "why not")
     assert draft.table().epoch == 4
-    assert draft.table().slots[0] == Slot(0, "b", 2, ())
+    assert draft.table().slots[0] == Slot(0, "b", 2, ("a",))
+
+
+def test_a_demoted_leader_takes_the_place_of_the_follower_that_took_its_own_unless_told_otherwise() -> None:
+    draft = Draft(SlotTable(1, (Slot(0, "a", 1, ("b",)), Slot(1, "a", 1, ("b",)), Slot(2, "a", 1, ()))), AB)
+    draft.lead(0, "b", "promoted")
+    draft.lead(1, "b", "promoted", demoted_follows=False)
+    draft.lead(2, "b", "moved")
+    assert [(slot.leader, slot.followers) for slot in draft.table().slots] == [("b", ("a",)), ("b", ()), ("b", ())]
+    assert [(move.slot, move.kind) for move in draft.moves] == [
+        (0, "leader"), (0, "follower"), (1, "leader"), (2, "leader"),
+    ]  # fmt: skip
 
 
 def test_a_draft_without_changes_is_no_plan() -> None:

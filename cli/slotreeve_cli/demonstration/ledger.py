@@ -74,7 +74,7 @@ class Watch:
         self.latencies_ms: list[float] = []
         self.vanished: list[tuple[str, str]] = []
         self.callbacks = 0
-        self.measuring = False
+        self._measured_from_ns: int | None = None
         self._steady: dict[str, set[str]] = {}
         self._newest: dict[str, int] = {}
 
@@ -86,6 +86,10 @@ class Watch:
         """Nothing is held any more."""
         self._steady.clear()
 
+    def measure(self, from_ns: int | None) -> None:
+        """Measure how late changes published after ``from_ns`` are seen; None: measure no more."""
+        self._measured_from_ns = from_ns
+
     def changed(self, subscription: Subscription, now_ns: int) -> None:
         """A callback came."""
         self.callbacks += 1
@@ -94,11 +98,11 @@ class Watch:
         if steady:
             seen = {instance.register_id for instance in instances}
             self.vanished += [(subscription.data_info_id, register_id) for register_id in steady - seen]
-        if not self.measuring:
+        if self._measured_from_ns is None:
             return
         for instance in instances:
             sent_ns = int(instance.data[0].partition(b" ")[0])
             key = f"{id(subscription)} {instance.register_id}"
-            if sent_ns > self._newest.get(key, 0):
+            if sent_ns > self._newest.get(key, self._measured_from_ns):
                 self._newest[key] = sent_ns
                 self.latencies_ms.append((now_ns - sent_ns) / 1e6)

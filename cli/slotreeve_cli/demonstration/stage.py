@@ -99,6 +99,7 @@ class Stage:
             await self._compare("after the kills")
             await self._look_up()
             await self._unpublish_some()
+            self._tell("done", 1, 1)
         self.outcome.callbacks = self._watch.callbacks
         self.outcome.latencies_ms = self._watch.latencies_ms
         self.outcome.vanished = self._watch.vanished
@@ -142,7 +143,7 @@ class Stage:
     # --- kills ---------------------------------------------------------------------------------------------------
 
     async def _survive_kills(self) -> None:
-        self._watch.measuring = True
+        self._watch.measure(time.monotonic_ns())
         publishing = asyncio.create_task(self._keep_publishing())
         try:
             await asyncio.sleep(AFTER_KILL_SECONDS)
@@ -162,7 +163,7 @@ class Stage:
         finally:
             publishing.cancel()
             result = (await asyncio.gather(publishing, return_exceptions=True))[0]
-            self._watch.measuring = False
+            self._watch.measure(None)
         if isinstance(result, Exception):
             raise result
 

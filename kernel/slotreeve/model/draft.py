@@ -87,11 +87,19 @@ class Draft:
         """Who follows the slot, in the order they were added. Not a copy: changes with the draft."""
         return self._followers[slot]
 
-    def led(self, server: str) -> Set[int]:
+    def leads(self, server: str) -> int:
+        """How many slots the server leads."""
+        return len(self._led[server])
+
+    def follows(self, server: str) -> int:
+        """How many slots the server follows."""
+        return len(self._followed[server])
+
+    def led_by(self, server: str) -> Set[int]:
         """The slots that the server leads. Not a copy."""
         return self._led[server]
 
-    def followed(self, server: str) -> Set[int]:
+    def followed_by(self, server: str) -> Set[int]:
         """The slots that the server follows. Not a copy."""
         return self._followed[server]
 
@@ -117,17 +125,18 @@ class Draft:
 
     # --- changing ------------------------------------------------------------------------------------------------
 
-    def lead(self, slot: int, server: str, reason: str) -> None:
-        """``server`` becomes leader; if it followed the slot it no longer does. The leader before it, if any, holds the
-        slot no more: call :meth:`follow` to keep it as a follower.
+    def lead(self, slot: int, server: str, reason: str, demoted_follows: bool = True) -> None:
+        """``server`` becomes leader. If it followed the slot, the leader before it takes its place as follower, so that
+        nothing is copied and no copy is lost; unless not ``demoted_follows``. If it did not, the leader before it
+        holds the slot no more.
 
         Raises:
             ModelError: the server leads the slot already, or is not live.
         """
-        before = self._leaders[slot]
+        before, followed = self._leaders[slot], slot in self._followed.get(server, ())
         if before == server or server not in self._led:
             raise ModelError(f"{server} cannot become leader of slot {slot}: it is not live, or leads it already")
-        if slot in self._followed[server]:
+        if followed:
             self._remove_follower(slot, server)
         if before is not None:
             self._led[before].remove(slot)
@@ -136,6 +145,8 @@ class Draft:
         self._led[server].add(slot)
         self._count(server, 1, 0)
         self._record(slot, "leader", before or self._departed.pop(slot, None), server, reason)
+        if followed and before is not None and demoted_follows:
+            self.follow(slot, before, f"it led the slot until {server} took over")
 
     def follow(self, slot: int, server: str, reason: str, instead_of: str | None = None) -> None:
         """``server`` becomes follower, in the place of ``instead_of`` if that is given.

@@ -50,8 +50,8 @@ def _assign_leader(draft: Draft, slot: int, high: int) -> bool:
     why = f"{departed} left" if departed else "nobody led it"
     followers = draft.followers(slot)
     if followers:
-        best = min(followers, key=lambda name: (len(draft.led(name)), len(draft.followed(name)), name))
-        if len(draft.led(best)) < high:
+        best = min(followers, key=lambda name: (draft.leads(name), draft.follows(name), name))
+        if draft.leads(best) < high:
             draft.lead(slot, best, f"{why}; {best} followed it")
             return True
     least = next(draft.least_leaders())

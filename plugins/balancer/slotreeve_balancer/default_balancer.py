@@ -95,7 +95,7 @@ class _Step:
                     helpless.add(server)
                     continue
                 heir, slot = found
-                count = len(self._draft.led(server))
+                count = self._draft.leads(server)
                 self._promote(slot, heir, f"{server} leads {count}, above the high-water mark {self._high_leaders}")
                 moved += 1
             if moved == before:
@@ -105,7 +105,7 @@ class _Step:
     def _heir(self, server: str, full: set[str]) -> tuple[str, int] | None:
         """Of the followers of the server's slots the one that leads least, and the first slot it can take."""
         slots: dict[str, int] = {}
-        for slot in sorted(self._draft.led(server)):
+        for slot in sorted(self._draft.led_by(server)):
             for follower in self._draft.followers(slot):
                 if follower not in full:
                     slots.setdefault(follower, slot)
@@ -122,7 +122,7 @@ class _Step:
                 if slot is None:
                     helpless.add(server)
                     continue
-                count = len(self._draft.led(server))
+                count = self._draft.leads(server)
                 self._promote(slot, server, f"{server} leads {count}, below the low-water mark {self._low_leaders}")
                 moved += 1
             if moved == before:
@@ -132,7 +132,7 @@ class _Step:
     def _bequest(self, server: str, poor: set[str]) -> int | None:
         """Of the slots that the server follows the first whose leader leads most."""
         slots: dict[str, int] = {}
-        for slot in sorted(self._draft.followed(server)):
+        for slot in sorted(self._draft.followed_by(server)):
             leader = self._draft.leader(slot)
             if leader is not None and leader not in poor:
                 slots.setdefault(leader, slot)
@@ -142,10 +142,7 @@ class _Step:
         return slots[richest]
 
     def _promote(self, slot: int, heir: str, reason: str) -> None:
-        demoted = self._draft.leader(slot)
-        self._draft.lead(slot, heir, reason)
-        if self._demoted_follows and demoted is not None:
-            self._draft.follow(slot, demoted, f"it led the slot until {heir} took over")
+        self._draft.lead(slot, heir, reason, self._demoted_follows)
 
     def _leaders_only(self) -> bool:
         moved = 0
@@ -156,9 +153,9 @@ class _Step:
             target = next((name for name in self._draft.least_leaders() if name not in full), None)
             if not high or target is None:
                 break
-            count = len(self._draft.led(high[0]))
+            count = self._draft.leads(high[0])
             reason = f"{high[0]} leads {count}, above the high-water mark {self._high_leaders}"
-            self._draft.lead(min(self._draft.led(high[0])), target, reason)
+            self._draft.lead(min(self._draft.led_by(high[0])), target, reason)
             moved += 1
         return moved > 0
 
@@ -188,7 +185,7 @@ class _Step:
     def _migration(self, server: str, targets: list[str], received: set[str]) -> tuple[int, str, str] | None:
         """A slot that the server leads, who is to stop following it, and who is to follow it."""
         followed: defaultdict[str, list[int]] = defaultdict(list)
-        for slot in sorted(self._draft.led(server)):
+        for slot in sorted(self._draft.led_by(server)):
             for follower in self._draft.followers(slot):
                 if follower not in received:
                     followed[follower].append(slot)
@@ -207,16 +204,16 @@ class _Step:
             if found is None:
                 break
             slot, source, target = found
-            count = len(self._draft.followed(source))
+            count = self._draft.follows(source)
             self._draft.follow(slot, target, f"{source} follows {count}, above the high-water mark {mark}", source)
             moved += 1
         return moved > 0
 
     def _give(self, source: str) -> tuple[int, str, str] | None:
         """The first slot that ``source`` follows and another may take, and the least loaded that may."""
-        for slot in sorted(self._draft.followed(source)):
+        for slot in sorted(self._draft.followed_by(source)):
             for target in self._draft.least_followers():
-                if len(self._draft.followed(target)) >= self._high_followers:
+                if self._draft.follows(target) >= self._high_followers:
                     break
                 if not self._draft.holds(target, slot):
                     return slot, source, target
@@ -229,7 +226,7 @@ class _Step:
             if found is None:
                 break
             slot, source, target = found
-            count = len(self._draft.followed(target))
+            count = self._draft.follows(target)
             self._draft.follow(slot, target, f"{target} follows {count}, below the low-water mark {mark}", source)
             moved += 1
         return moved > 0
@@ -237,10 +234,10 @@ class _Step:
     def _take(self, target: str) -> tuple[int, str, str] | None:
         """The most loaded follower that can give ``target`` a slot, and the first it can give."""
         for source in self._draft.most_followers():
-            followed = self._draft.followed(source)
+            followed = self._draft.followed_by(source)
             if len(followed) <= self._low_followers:
                 break
-            takeable = followed - self._draft.followed(target) - self._draft.led(target)
+            takeable = followed - self._draft.followed_by(target) - self._draft.led_by(target)
             if takeable:
                 return min(takeable), source, target
         return None
@@ -248,19 +245,19 @@ class _Step:
     # --- who has too many, who too few -----------------------------------------------------------------------------
 
     def _load(self, name: str) -> tuple[int, int, str]:
-        return len(self._draft.led(name)), len(self._draft.followed(name)), name
+        return self._draft.leads(name), self._draft.follows(name), name
 
     def _followers_most_first(self, name: str) -> tuple[int, int, str]:
-        return -len(self._draft.followed(name)), -len(self._draft.led(name)), name
+        return -self._draft.follows(name), -self._draft.leads(name), name
 
     def _leading_more_than(self, count: int) -> list[str]:
-        return list(takewhile(lambda name: len(self._draft.led(name)) > count, self._draft.most_leaders()))
+        return list(takewhile(lambda name: self._draft.leads(name) > count, self._draft.most_leaders()))
 
     def _leading_less_than(self, count: int) -> list[str]:
-        return list(takewhile(lambda name: len(self._draft.led(name)) < count, self._draft.least_leaders()))
+        return list(takewhile(lambda name: self._draft.leads(name) < count, self._draft.least_leaders()))
 
     def _following_more_than(self, count: int) -> Iterator[str]:
-        return takewhile(lambda name: len(self._draft.followed(name)) > count, self._draft.most_followers())
+        return takewhile(lambda name: self._draft.follows(name) > count, self._draft.most_followers())
 
     def _following_less_than(self, count: int) -> Iterator[str]:
-        return takewhile(lambda name: len(self._draft.followed(name)) < count, self._draft.least_followers())
+        return takewhile(lambda name: self._draft.follows(name) < count, self._draft.least_followers())

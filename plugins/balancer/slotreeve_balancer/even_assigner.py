@@ -33,17 +33,17 @@ def _assign_leaders(draft: Draft, wanted: Mapping[str, int]) -> None:
     # Slots with the least choice first; those that nobody follows can go to anybody, so they come last.
     followed = sorted((s for s in leaderless if draft.followers(s)), key=lambda slot: len(draft.followers(slot)))
     for slot in followed:
-        heir = min(draft.followers(slot), key=lambda name: (len(draft.led(name)) - wanted[name], name))
+        heir = min(draft.followers(slot), key=lambda name: (draft.leads(name) - wanted[name], name))
         draft.lead(slot, heir, f"{draft.departed_leader(slot) or 'its leader'} left; {heir} followed it")
-    queue = _Queue({name: wanted[name] - len(draft.led(name)) for name in draft.servers})
+    queue = _Queue({name: wanted[name] - draft.leads(name) for name in draft.servers})
     for slot in leaderless:
         if draft.leader(slot) is None and (taker := queue.take([])) is not None:
-            reason = f"nobody held it; {taker} is to lead {wanted[taker]}, led {len(draft.led(taker))}"
+            reason = f"nobody held it; {taker} is to lead {wanted[taker]}, led {draft.leads(taker)}"
             draft.lead(slot, taker, reason)
 
 
 def _assign_followers(draft: Draft, needed: int, zones: Zones, wanted: Mapping[str, int]) -> None:
-    queue = _Queue({name: wanted[name] - len(draft.followed(name)) for name in draft.servers})
+    queue = _Queue({name: wanted[name] - draft.follows(name) for name in draft.servers})
     for slot in draft.slots:
         while len(draft.followers(slot)) < needed:
             holders = [draft.leader(slot), *draft.followers(slot)]
@@ -51,7 +51,7 @@ def _assign_followers(draft: Draft, needed: int, zones: Zones, wanted: Mapping[s
             if target is None:
                 break
             reason = f"a copy was lacking; {target} is to follow {wanted[target]}, followed"
-            draft.follow(slot, target, f"{reason} {len(draft.followed(target))}")
+            draft.follow(slot, target, f"{reason} {draft.follows(target)}")
 
 
 class _Queue:

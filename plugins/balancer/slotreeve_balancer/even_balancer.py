@@ -40,7 +40,7 @@ class EvenBalancer:
         copies = min(limits.replicas, len(servers))
         zones = Zones(servers, copies)
         targets = Targets.of(draft, servers, copies, zones)
-        even = self._is_even(targets.leaders, {name: len(draft.led(name)) for name in draft.servers})
+        even = self._is_even(targets.leaders, {name: draft.leads(name) for name in draft.servers})
         even = even and self._is_even(targets.followers, targets.to_follow)
         leader_moves = LeaderMoves(draft, zones, targets.leaders, self._options.moves_per_server)
         follower_moves = FollowerMoves(draft, zones, targets, leader_moves)

@@ -93,7 +93,7 @@ class FollowerMoves:
 
     def _copy_to_promote(self, leader: str, target: str) -> tuple[int, str] | None:
         """Of the leader's slots one that ``target`` can follow in the place of a server that has one to give."""
-        for slot in sorted(self._draft.led(leader)):
+        for slot in sorted(self._draft.led_by(leader)):
             for source in self._draft.followers(slot):
                 if self._surplus(source) > 0 and self._can_take(target, slot, source):
                     return slot, source
@@ -119,7 +119,7 @@ class FollowerMoves:
             heappush(heap, entry)
 
     def _first_slot(self, source: str, target: str) -> int | None:
-        return next((s for s in sorted(self._draft.followed(source)) if self._can_take(target, s, source)), None)
+        return next((s for s in sorted(self._draft.followed_by(source)) if self._can_take(target, s, source)), None)
 
     def give_over_a_third(self) -> None:
         """What cannot go straight to the needy goes by way of third servers, which give away other slots."""
@@ -160,7 +160,7 @@ class FollowerMoves:
             near, slot = reached[far]
             source, target = (near, far) if into else (far, near)
             # The same slot may stand twice in a chain; then the earlier move has made the later one needless or wrong.
-            if slot in self._draft.followed(source) and self._can_take(target, slot, source):
+            if slot in self._draft.followed_by(source) and self._can_take(target, slot, source):
                 self._move(slot, source, target, why)
             far = near
 

@@ -21,7 +21,7 @@ class LeaderMoves:
     def __init__(self, draft: Draft, zones: Zones, quotas: Quotas, limit: int) -> None:
         self._draft, self._zones, self._quotas = draft, zones, quotas
         self.limit = limit
-        self.surplus = {name: len(draft.led(name)) - quotas.wanted[name] for name in draft.servers}
+        self.surplus = {name: draft.leads(name) - quotas.wanted[name] for name in draft.servers}
         self._received: Counter[str] = Counter()
         self._fresh: set[int] = set()
 
@@ -39,7 +39,7 @@ class LeaderMoves:
                 continue
             heirs = {
                 slot: [name for name in self._draft.followers(slot) if self._may_receive(name)]
-                for slot in self._draft.led(source)
+                for slot in self._draft.led_by(source)
                 if slot not in self._fresh
             }
             for slot in sorted(heirs, key=lambda slot: (len(heirs[slot]), slot)):
@@ -55,7 +55,7 @@ class LeaderMoves:
     def _hand_without_followers(self) -> None:
         """With one copy of each slot a leader can only move to where the slot must be copied first."""
         for source in self._draft.servers:
-            for slot in sorted(self._draft.led(source)):
+            for slot in sorted(self._draft.led_by(source)):
                 target = min(self._draft.servers, key=lambda name: (self.surplus[name], name))
                 if self.surplus[source] <= 0 or not self._may_receive(target):
                     break
@@ -76,7 +76,7 @@ class LeaderMoves:
         queue = deque([source])
         while queue:
             name = queue.popleft()
-            for slot in sorted(self._draft.led(name)):
+            for slot in sorted(self._draft.led_by(name)):
                 for heir in sorted(self._draft.followers(slot)):
                     if heir in reached or slot in self._fresh:
                         continue
@@ -99,7 +99,7 @@ class LeaderMoves:
         """Servers that lack leaders begin to follow slots of those with a surplus, to be promoted at the next step."""
         needy = [name for name in self._draft.servers if self._may_receive(name)]
         for source in self._draft.servers:
-            for slot in sorted(self._draft.led(source)):
+            for slot in sorted(self._draft.led_by(source)):
                 if self.surplus[source] <= 0 or not needy:
                     break
                 target = needy[0]
@@ -112,7 +112,7 @@ class LeaderMoves:
         """The follower whose place ``target`` can take."""
         if self._draft.holds(target, slot):
             return None
-        for follower in sorted(self._draft.followers(slot), key=lambda name: -len(self._draft.followed(name))):
+        for follower in sorted(self._draft.followers(slot), key=lambda name: -self._draft.follows(name)):
             others = [self._draft.leader(slot), *(n for n in self._draft.followers(slot) if n != follower)]
             if self._zones.has_room(target, others):
                 return follower
@@ -122,7 +122,6 @@ class LeaderMoves:
         demoted = self._draft.leader(slot)
         assert demoted is not None
         self._draft.lead(slot, heir, why)
-        self._draft.follow(slot, demoted, f"it led the slot until {heir} took over")
         self._count(demoted, heir)
 
     def _count(self, source: str, target: str) -> None:
@@ -131,4 +130,4 @@ class LeaderMoves:
         self._received[target] += 1
 
     def _why(self, source: str) -> str:
-        return f"{source} leads {len(self._draft.led(source))}, is to lead {self._quotas.wanted[source]}"
+        return f"{source} leads {self._draft.leads(source)}, is to lead {self._quotas.wanted[source]}"

@@ -57,8 +57,8 @@ class Targets:
         """The targets that ask for the fewest moves from the draft as it is. Slots without a leader, and gaps among
         the followers, count as slots to be given away."""
         slots, names = len(draft.slots), draft.servers
-        led = {name: len(draft.led(name)) for name in names}
-        held = {name: led[name] + len(draft.followed(name)) for name in names}
+        led = {name: draft.leads(name) for name in names}
+        held = {name: led[name] + draft.follows(name) for name in names}
         by_lead = leader_shares(slots, servers)
         # A larger part is best given to whoever can be promoted to it, then to whoever holds much already.
         rank = {name: (-int(_promotable(draft, name, by_lead)), -held[name]) for name in names}
@@ -72,10 +72,10 @@ class Targets:
 
 def _promotable(draft: Draft, name: str, shares: Mapping[str, Fraction]) -> bool:
     """Whether the server follows a slot of one that leads too many, without leading its own share."""
-    if len(draft.led(name)) >= shares[name]:
+    if draft.leads(name) >= shares[name]:
         return False
-    leaders = (draft.leader(slot) for slot in draft.followed(name))
-    return any(leader is not None and len(draft.led(leader)) >= shares[leader] + 1 for leader in leaders)
+    leaders = (draft.leader(slot) for slot in draft.followed_by(name))
+    return any(leader is not None and draft.leads(leader) >= shares[leader] + 1 for leader in leaders)
 
 
 def leader_shares(slots: int, servers: Sequence[Server]) -> dict[str, Fraction]:
