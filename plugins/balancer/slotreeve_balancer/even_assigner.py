@@ -7,10 +7,11 @@ proof of the theorem of Gale and Ryser), so that nothing is left for the balance
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from heapq import heapify, heappop, heappush
+from functools import partial
 
 from slotreeve import Draft, Limits, Plan, Server, SlotTable
 
+from slotreeve_balancer.lacks import Lacks
 from slotreeve_balancer.shares import Targets
 from slotreeve_balancer.zones import Zones
 
@@ -35,43 +36,25 @@ def _assign_leaders(draft: Draft, wanted: Mapping[str, int]) -> None:
     for slot in followed:
         heir = min(draft.followers(slot), key=lambda name: (draft.leads(name) - wanted[name], name))
         draft.lead(slot, heir, f"{draft.departed_leader(slot) or 'its leader'} left; {heir} followed it")
-    queue = _Queue({name: wanted[name] - draft.leads(name) for name in draft.servers})
+    lacks = Lacks((name, wanted[name] - draft.leads(name)) for name in draft.servers)
     for slot in leaderless:
-        if draft.leader(slot) is None and (taker := queue.take([])) is not None:
-            reason = f"nobody held it; {taker} is to lead {wanted[taker]}, led {draft.leads(taker)}"
-            draft.lead(slot, taker, reason)
+        if draft.leader(slot) is None and (taker := lacks.take(lambda name: True)) is not None:
+            draft.lead(slot, taker, f"nobody held it; {taker} is to lead {wanted[taker]}, led {draft.leads(taker)}")
+            lacks.put_back(taker, wanted[taker] - draft.leads(taker))
 
 
 def _assign_followers(draft: Draft, needed: int, zones: Zones, wanted: Mapping[str, int]) -> None:
-    queue = _Queue({name: wanted[name] - draft.follows(name) for name in draft.servers})
+    lacks = Lacks((name, wanted[name] - draft.follows(name)) for name in draft.servers)
     for slot in draft.slots:
         while len(draft.followers(slot)) < needed:
             holders = [draft.leader(slot), *draft.followers(slot)]
-            target = queue.take(holders, zones) or queue.take(holders)
+            target = lacks.take(partial(_fits, holders, zones)) or lacks.take(partial(_fits, holders, None))
             if target is None:
                 break
-            reason = f"a copy was lacking; {target} is to follow {wanted[target]}, followed"
-            draft.follow(slot, target, f"{reason} {draft.follows(target)}")
+            reason = f"a copy was lacking; {target} is to follow {wanted[target]}, followed {draft.follows(target)}"
+            draft.follow(slot, target, reason)
+            lacks.put_back(target, wanted[target] - draft.follows(target))
 
 
-class _Queue:
-    """Servers by how many slots they lack, most first, then by name."""
-
-    def __init__(self, lacks: Mapping[str, int]) -> None:
-        self._heap = [(-lack, name) for name, lack in lacks.items()]
-        heapify(self._heap)
-
-    def take(self, holders: Sequence[str | None], zones: Zones | None = None) -> str | None:
-        """The first that is not among the holders and whose zone has room beside them; it lacks one less now."""
-        skipped: list[tuple[int, str]] = []
-        taken = None
-        while self._heap and taken is None:
-            lack, name = heappop(self._heap)
-            if name in holders or (zones is not None and not zones.has_room(name, holders)):
-                skipped.append((lack, name))
-            else:
-                taken = name
-                skipped.append((lack + 1, name))
-        for entry in skipped:
-            heappush(self._heap, entry)
-        return taken
+def _fits(holders: Sequence[str | None], zones: Zones | None, name: str) -> bool:
+    return name not in holders and (zones is None or zones.has_room(name, holders))

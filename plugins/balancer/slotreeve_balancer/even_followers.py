@@ -8,6 +8,7 @@ from heapq import heapify, heappop, heappush
 from slotreeve import Draft
 
 from slotreeve_balancer.even_leaders import LeaderMoves
+from slotreeve_balancer.lacks import Lacks
 from slotreeve_balancer.shares import Targets
 from slotreeve_balancer.zones import Zones
 
@@ -45,18 +46,21 @@ class FollowerMoves:
         """Move followers whose zone holds too many copies of their slot."""
         if self._zones.trivial:
             return
+        lacks = Lacks((name, -self._surplus(name)) for name in self._draft.servers)
         for slot in self._draft.slots:
             for source in sorted(self._draft.followers(slot), key=lambda name: (-self._surplus(name), name)):
                 others = [self._draft.leader(slot), *(n for n in self._draft.followers(slot) if n != source)]
                 if not self._zones.has_room(source, others):
-                    self._separate(slot, source)
+                    self._separate(slot, source, lacks)
 
-    def _separate(self, slot: int, source: str) -> None:
-        able = [n for n in self._draft.servers if self._may_receive(n) and self._can_take(n, slot, source)]
-        if able:
-            target = min(able, key=lambda name: (self._surplus(name), name))
-            zone = self._zones.zone_of(source)
-            self._move(slot, source, target, f"zone {zone} holds more than {self._zones.limit} of its copies")
+    def _separate(self, slot: int, source: str, lacks: Lacks) -> None:
+        target = lacks.take(lambda name: self._can_take(name, slot, source))
+        if target is None:
+            return
+        zone = self._zones.zone_of(source)
+        self._move(slot, source, target, f"zone {zone} holds more than {self._zones.limit} of its copies")
+        if self._may_receive(target):
+            lacks.put_back(target, -self._surplus(target))
 
     # --- shares --------------------------------------------------------------------------------------------------
 

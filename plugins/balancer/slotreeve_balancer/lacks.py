@@ -1,0 +1,32 @@
+"""Servers in the order of how many slots they lack."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from heapq import heapify, heappop, heappush
+
+
+class Lacks:
+    """Servers by how many slots they lack, most first, then by name. A negative lack is a surplus."""
+
+    def __init__(self, lacks: Iterable[tuple[str, int]]) -> None:
+        self._heap = [(-lack, name) for name, lack in lacks]
+        heapify(self._heap)
+
+    def take(self, fits: Callable[[str], bool]) -> str | None:
+        """Take out the first server that fits."""
+        unfit: list[tuple[int, str]] = []
+        taken = None
+        while self._heap and taken is None:
+            entry = heappop(self._heap)
+            if fits(entry[1]):
+                taken = entry[1]
+            else:
+                unfit.append(entry)
+        for entry in unfit:
+            heappush(self._heap, entry)
+        return taken
+
+    def put_back(self, name: str, lack: int) -> None:
+        """Let the server take part again."""
+        heappush(self._heap, (-lack, name))
