@@ -25,7 +25,10 @@ initial (null, or rows [slot, leader, [followers]]). Each line out: result, move
 
 FileArgument = Annotated[str, typer.Argument(metavar="FILE|-", help="Scenarios, one JSON object a line; - reads them.")]
 PluginOption = Annotated[str, typer.Option("--plugin", "-p", help="Name of the assigner or balancer.")]
-AssignerOption = Annotated[str, typer.Option("--assigner", help="Assigner for what is unassigned at first.")]
+AssignerOption = Annotated[
+    str | None,
+    typer.Option("--assigner", help="For what is unassigned at first; else the plugin's namesake, or default."),
+]
 PluginSetOption = Annotated[list[str], typer.Option("--set", help="One of the plugin's own settings, key=value.")]
 
 
@@ -61,14 +64,14 @@ def balance(file: FileArgument, plugin: PluginOption = "default", settings: Plug
 def converge(
     file: FileArgument,
     plugin: PluginOption = "default",
-    assigner: AssignerOption = "default",
+    assigner: AssignerOption = None,
     settings: PluginSetOption = [],  # noqa: B006
 ) -> None:
     """Balance until nothing is left to do, after an assignment if anything is unassigned."""
     from slotreeve_cli import scenarios
     from slotreeve_cli.printing import print_json
 
-    balancers, assigners = _balancer(plugin, dotted(settings)), _assigner(assigner, {})
+    balancers, assigners = _balancer(plugin, dotted(settings)), _assigner(assigner or _namesake(plugin), {})
     for scenario in _scenarios(file):
         print_json(scenarios.converge(scenario, assigners.built_for(scenario), balancers.built_for(scenario)))
 
@@ -116,6 +119,14 @@ def _assigner(name: str, settings: Mapping[str, object]) -> _Plugin[Assigner]:
     from slotreeve.ports import Assigner
 
     return _Plugin(Port.ASSIGNER, Assigner, name, settings)  # type: ignore[type-abstract]
+
+
+def _namesake(balancer: str) -> str:
+    """The assigner of the balancer's name if there is one, else ``default``."""
+    from slotreeve.catalogue import Catalogue
+    from slotreeve.offers import Port
+
+    return balancer if balancer in Catalogue.load().names(Port.ASSIGNER) else "default"
 
 
 def _balancer(name: str, settings: Mapping[str, object]) -> _Plugin[Balancer]:

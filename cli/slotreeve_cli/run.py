@@ -75,7 +75,11 @@ async def _run_server(configuration: Configuration, role: Role, until_eof: bool)
     try:
         await server.start()
         typer.echo(f"{role} {environment.node.name} listens at {server.address} (process {os.getpid()})")
-        await stopping.wait()
+        asked = asyncio.ensure_future(stopping.wait())
+        await asyncio.wait([asked, server.given_up], return_when=asyncio.FIRST_COMPLETED)
+        asked.cancel()
+        if server.given_up.done():
+            raise server.given_up.result()
     finally:
         await server.stop()
         await environment.transport.close()

@@ -54,12 +54,13 @@ class Client:
         self._connection: Connection | None = None
         self._failed_address = ""
         self._failures: dict[str, str] = {}
+        self._refusal: Refused | None = None
         self._scheduled = False
         self._wake = asyncio.Event()
         self._flushed = asyncio.Event()
         self._listeners: list[Callable[[ClientState], None]] = []
         self.state = ClientState.CONNECTING
-        self._connected = asyncio.Event()
+        self._changed = asyncio.Event()
         self._task = asyncio.get_running_loop().create_task(self._stay_connected(), name="slotreeve client")
         self._task.add_done_callback(self._ended)
 
@@ -128,11 +129,16 @@ class Client:
         """Wait until there is a connection.
 
         Raises:
+            Refused: every session server refuses this client; it keeps trying nevertheless.
             ClientClosed.
         """
-        await self._connected.wait()
-        if self._core.closed:
-            raise ClientClosed("the client was closed")
+        while self._connection is None:
+            if self._core.closed:
+                raise ClientClosed("the client was closed")
+            if self._refusal is not None:
+                raise self._refusal
+            self._changed.clear()
+            await self._changed.wait()
 
     def on_state(self, listener: Callable[[ClientState], None]) -> None:
         """Call ``listener`` on the event loop at every change of ``state``."""
@@ -158,7 +164,7 @@ class Client:
             self._say_goodbye(self._connection)
         await self._transport.close()
         self._set_state(ClientState.CLOSED)
-        self._connected.set()
+        self._changed.set()
         self._flushed.set()
 
     @staticmethod
@@ -185,9 +191,10 @@ class Client:
         """The transport: a session server accepted us."""
         self._connection = connection
         self._failures.clear()
+        self._refusal = None
         self._core.connected(connection.peer.process_id)
         self._set_state(ClientState.CONNECTED)
-        self._connected.set()
+        self._changed.set()
 
     def received(self, connection: Connection, message: Message, request_id: int | None) -> None:
         """The transport: a message."""
@@ -202,7 +209,6 @@ class Client:
             log.info("connection to %s lost: %s", connection.address, reason)
             self._connection, self._failed_address = None, connection.address
             self._core.disconnected()
-            self._connected.clear()
             self._wake.set()
             if not self._core.closed:
                 self._set_state(ClientState.CONNECTING)
@@ -222,6 +228,7 @@ class Client:
                 connection = await self._try(address)
                 if connection is not None:
                     return connection
+            self._changed.set()
             await self._clock.sleep(pause * self._rng.uniform(0.5, 1.0))
             pause = min(2 * pause, self._options.longest_pause_seconds)
 
@@ -239,9 +246,11 @@ class Client:
             return await self._transport.connect(address, hello, self, self._options.connect_seconds)
         except Refused as error:
             self._failures[address] = str(error)
+            self._refusal = error
             log.error("%s refuses this client: %s", address, error)
         except TransportError as error:
             self._failures[address] = str(error)
+            self._refusal = None
             log.info("%s cannot be reached: %s", address, error)
         return None
 
@@ -323,7 +332,7 @@ class Client:
             log.critical("the client's connection loop died", exc_info=task.exception())
             self._core.close()
             self._set_state(ClientState.CLOSED)
-            self._connected.set()
+            self._changed.set()
             self._flushed.set()
 
 

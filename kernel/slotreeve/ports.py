@@ -346,6 +346,7 @@ class Context:
         transport: for elections that talk over the network.
         open_storage: opens (and locks) a directory given by an option; raises StorageError.
         observe_only: the election must not stand as a candidate.
+        listen: where this node's election listens; empty: its own address among ``members``.
     """
 
     cluster: str
@@ -357,3 +358,4 @@ class Context:
     transport: Transport | None = None
     open_storage: Callable[[str], Storage] | None = None
     observe_only: bool = False
+    listen: str = ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TypeVar
 
 from slotreeve.catalogue import Catalogue
@@ -119,9 +119,12 @@ class Launcher:
         transport: Transport | None = None,
         open_storage: Callable[[str], Storage] | None = None,
     ) -> Context:
-        cluster = self._configuration.settings.cluster
-        members = election_addresses(cluster.meta)
-        return Context(cluster.name, cluster.slots, self._clock, self._rng, node, members, transport, open_storage)
+        cluster, bind = self._configuration.settings.cluster, self._configuration.settings.node.bind
+        members = {name: _election_address(address, f"cluster.meta.{name}") for name, address in cluster.meta.items()}
+        listen = _election_address(bind, "node.bind") if bind else ""
+        return Context(
+            cluster.name, cluster.slots, self._clock, self._rng, node, members, transport, open_storage, listen=listen
+        )
 
     def _build(self, port: Port, protocol: type[P], context: Context) -> P:
         use = self._configuration.choice(port).use
@@ -131,19 +134,12 @@ class Launcher:
         return built
 
 
-def election_addresses(meta: Mapping[str, str]) -> dict[str, str]:
-    """Where each meta server's election listens.
-
-    Raises:
-        ConfigError: an address is not ``host:port``.
-    """
-    addresses = {}
-    for name, address in meta.items():
-        host, _, port = address.rpartition(":")
-        if not host or not port.isdigit():
-            raise ConfigError(f"cluster.meta.{name}: {address!r} is not host:port")
-        addresses[name] = f"{host}:{int(port) + ELECTION_PORT_OFFSET}"
-    return addresses
+def _election_address(address: str, key: str) -> str:
+    """Where the election of the meta server at ``address`` listens; ``key`` is the setting, for the message."""
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdigit():
+        raise ConfigError(f"{key}: {address!r} is not host:port")
+    return f"{host}:{int(port) + ELECTION_PORT_OFFSET}"
 
 
 def _is_loopback(address: str) -> bool:

@@ -23,12 +23,13 @@ GOLDEN = Path(__file__).parent / "golden" / "frames.json"
 RECORD = Publisher("r-1", "orders@@shop", 3, 2, "session-1", "zone-a", (b"10.0.0.1:80", b""))
 TOMBSTONE = RECORD.tombstone()
 NODE = Node("data-1", Role.DATA, "10.0.0.9:7720", "process-9", "zone-b", 0.5)
+FACTS = SlotFacts(256, 2, "crc32c")
 TABLE = SlotTable(9, (Slot(0, "data-1", 8, ("data-2",)), Slot(1, None, 9, ())))
 WRITE = m.SlotWrite(7, 8, [RECORD], [TOMBSTONE], [("orders@@shop", "r-0")])
 CHANGE = m.Change("orders@@shop", 4, 5, 0xFFFF_FFFF_FFFF_FFFF, [RECORD], ["r-0"])
 
 SAMPLES: list[m.Message] = [
-    m.Hello("prod", "data-1", Role.DATA, "process-9", "10.0.0.9:7720", 1, 2, SlotFacts(256, 2, "crc32c")),
+    m.Hello("prod", "data-1", Role.DATA, "process-9", "10.0.0.9:7720", 1, 2, FACTS),
     m.Goodbye("enough"),
     m.Failed("SR205", "the queue is full"),
     m.Done(),
@@ -56,9 +57,9 @@ SAMPLES: list[m.Message] = [
     m.Follow([m.SlotDigests(7, 8, {"orders@@shop": 99})]),
     m.Compared([m.SlotDifference(7, m.Access.ACCEPT, 8, False, {"orders@@shop": [RECORD]})]),
     m.Replicate([WRITE]),
-    m.View(3, 12, TABLE, [NODE], []),
+    m.View(3, 12, TABLE, [NODE], [], FACTS),
     m.Heartbeat(NODE, 12, 9, [0, 1]),
-    m.Beat(3, 5.0, m.View(3, 12, TABLE, [NODE], [])),
+    m.Beat(3, 5.0, m.View(3, 12, TABLE, [NODE], [], FACTS)),
     m.LeaderIs(3, "meta-1", None),
     m.Leave(NODE, "upgrade"),
     m.GetView(),

@@ -1,7 +1,7 @@
 """Every message there is.
 
 Imperatives (``Publish``) ask for something; past events (``Changed``) tell that something happened. All are tagged
-arrays: a field may be added at the end with a default, never removed or reordered (``tests/kernel/golden/frames.json``).
+arrays: a field may be added at the end with a default, never removed or reordered (``golden/frames.json``).
 Who sends what to whom is said in each docstring; ``?`` marks a request that wants the named reply.
 """
 
@@ -325,7 +325,7 @@ class View(msgspec.Struct, array_like=True, frozen=True, tag=60):
     """Meta leader to all: the committed state of the cluster. Receivers apply only a higher ``revision``.
 
     ``term`` is the term it was committed under; ``table.epoch`` rises more slowly than ``revision``, which counts
-    every committed change of table or membership.
+    every committed change of table or membership. ``facts`` are those of the whole cluster, for ever.
     """
 
     term: int
@@ -333,6 +333,7 @@ class View(msgspec.Struct, array_like=True, frozen=True, tag=60):
     table: SlotTable
     data: list[Node]
     sessions: list[Node]
+    facts: SlotFacts | None = None
 
 
 class Heartbeat(msgspec.Struct, array_like=True, frozen=True, tag=61):

@@ -45,7 +45,9 @@ def _assign_leaders(draft: Draft, wanted: Mapping[str, int]) -> None:
 
 def _assign_followers(draft: Draft, needed: int, zones: Zones, wanted: Mapping[str, int]) -> None:
     lacks = Lacks((name, wanted[name] - draft.follows(name)) for name in draft.servers)
-    for slot in draft.slots:
+    # From the last slot back: leaders are given out from the first on, and in the same order the last slots would find
+    # nobody lacking but their own leaders.
+    for slot in reversed(draft.slots):
         while len(draft.followers(slot)) < needed:
             holders = [draft.leader(slot), *draft.followers(slot)]
             target = lacks.take(partial(_fits, holders, zones)) or lacks.take(partial(_fits, holders, None))

@@ -34,19 +34,22 @@ class Addresses:
 
     Attributes:
         sid: this node's server id; None if it is no member.
+        listen: where this node listens, if it is a member.
         by_sid: election address of every member.
         by_name: server id by node name.
     """
 
     sid: int | None
+    listen: str
     by_sid: Mapping[int, str]
     by_name: Mapping[str, int]
 
     @classmethod
-    def of(cls, node: str, members: Mapping[str, str]) -> Addresses:
-        """The server id of a member is the rank of its name."""
+    def of(cls, node: str, members: Mapping[str, str], listen: str = "") -> Addresses:
+        """The server id of a member is the rank of its name; it listens at its address unless told otherwise."""
         by_name = {name: rank for rank, name in enumerate(sorted(members))}
-        return cls(by_name.get(node), {by_name[name]: address for name, address in members.items()}, by_name)
+        listen = listen or members.get(node, "")
+        return cls(by_name.get(node), listen, {by_name[name]: address for name, address in members.items()}, by_name)
 
     def dialled(self) -> list[int]:
         """The members that this node connects to; the others connect to it."""
@@ -97,8 +100,7 @@ class Connections:
     async def open(self) -> None:
         """Listen (a member does) and begin to dial. Raises AddressInUse."""
         if self._addresses.sid is not None:
-            address = self._addresses.by_sid[self._addresses.sid]
-            self._listener = await self._transport.listen(address, self._hello, self)
+            self._listener = await self._transport.listen(self._addresses.listen, self._hello, self)
         loop = asyncio.get_running_loop()
         for sid in self._addresses.dialled():
             self._dialling.append(loop.create_task(self._keep_dialling(sid), name=f"election dials server {sid}"))

@@ -65,7 +65,7 @@ class FleElection:
             ElectionError: the context names no transport, no members, or no place among them for this node.
         """
         self._transport = _checked_transport(context)
-        self._addresses = Addresses.of(context.node, context.members)
+        self._addresses = Addresses.of(context.node, context.members, context.listen)
         self._observer = context.observe_only or self._addresses.sid is None
         self._names = sorted(context.members)
         self._clock: Clock = context.clock

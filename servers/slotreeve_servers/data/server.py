@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 
+from slotreeve.errors import SlotreeveError
 from slotreeve.model.nodes import Role
 from slotreeve.ports import Connection, Listener
 from slotreeve.wire.messages import (
@@ -69,6 +71,11 @@ class DataServer:
         )
         leaders = Dispatcher({Replicate: self._on_replicate}, self._leader_opened, self._leader_closed)
         self._leaders = Links(environment.transport, self._clock, self._supervisor, environment.hello, leaders)
+
+    @property
+    def given_up(self) -> asyncio.Future[SlotreeveError]:
+        """Done once this server cannot go on, with the error for its operator."""
+        return self._supervisor.given_up
 
     @property
     def view(self) -> View:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 
-from slotreeve.errors import ElectionError, SlotreeveError
+from slotreeve.errors import ConfigError, ElectionError, SlotreeveError
 from slotreeve.invariants import check_successor, stamp
 from slotreeve.model.nodes import Node, Role
 from slotreeve.model.slots import Move, SlotTable
@@ -64,6 +65,11 @@ class MetaServer:
         return self._listener.address if self._listener is not None else self._environment.bind
 
     @property
+    def given_up(self) -> asyncio.Future[SlotreeveError]:
+        """Done once this server cannot go on, with the error for its operator."""
+        return self._supervisor.given_up
+
+    @property
     def rejected_plans(self) -> int:
         """How many results of assigner and balancer were invalid, since start."""
         return self._arranger.rejected
@@ -78,6 +84,8 @@ class MetaServer:
             self._environment.bind, self._environment.hello(), self._dispatcher
         )
         await self._election.start(self._leadership_changed)
+        self._election.state.watch(lambda key, value: self._check_facts())
+        self._check_facts()
         self._supervisor.start("arrange", self._arrange)
 
     async def stop(self) -> None:
@@ -91,9 +99,23 @@ class MetaServer:
         """Who leads, as this node knows it."""
         return self._election.leadership()
 
+    def _check_facts(self) -> None:
+        """A cluster keeps its slot facts for ever: other numbers would send records to other slots."""
+        kept, mine = self._committed.read().facts, self._environment.facts
+        if kept is not None and kept != mine:
+            self._supervisor.give_up(
+                ConfigError(
+                    f"this cluster was made with {kept.slots} slots, {kept.replicas} replicas and slot function "
+                    f"{kept.function!r}; the configuration of {self._environment.node.name} says {mine.slots}, "
+                    f"{mine.replicas} and {mine.function!r} ([cluster] slots, replicas; [slot_function] use)"
+                )
+            )
+
     # --- leadership ----------------------------------------------------------------------------------------------
 
     def _may_act(self) -> bool:
+        if self._supervisor.given_up.done():
+            return False
         leadership = self._election.leadership()
         return leadership.leading and self._clock.now() < leadership.valid_until
 
@@ -212,7 +234,7 @@ class MetaServer:
             return False
         table = before if plan is None else stamp(before, plan.table, before.epoch + 1)
         check_successor(before, table)
-        view = View(self._election.leadership().term, old.revision + 1, table, data, sessions)
+        view = View(self._election.leadership().term, old.revision + 1, table, data, sessions, self._environment.facts)
         try:
             await self._committed.commit(view)
         except ElectionError as error:

@@ -22,14 +22,21 @@ LONGEST_RETRY_SECONDS = 1.0
 class Links:
     """One connection to each of a changing set of peers; lost ones are made again, quickly at first.
 
-    ``inner`` hears of every connection as it would from the transport. All calls on the event loop.
+    ``inner`` hears of every connection as it would from the transport; ``refused`` of every refusal. All calls on the
+    event loop.
     """
 
     def __init__(
-        self, transport: Transport, clock: Clock, supervisor: Supervisor, hello: Callable[[], Hello], inner: Handler
+        self,
+        transport: Transport,
+        clock: Clock,
+        supervisor: Supervisor,
+        hello: Callable[[], Hello],
+        inner: Handler,
+        refused: Callable[[Refused], None] = lambda _error: None,
     ) -> None:
         self._transport, self._clock, self._supervisor = transport, clock, supervisor
-        self._hello, self._inner = hello, inner
+        self._hello, self._inner, self._refused = hello, inner, refused
         self._addresses: dict[str, str] = {}
         self._wakes: dict[str, Wake] = {}
         self.connected: dict[str, Connection] = {}
@@ -54,8 +61,11 @@ class Links:
                     address, self._hello(), _Link(self, name, wake), CONNECT_TIMEOUT_SECONDS
                 )
             except TransportError as error:
-                level = logging.ERROR if isinstance(error, Refused) else logging.DEBUG
-                log.log(level, "no link to %s at %s: %s", name, address, error)
+                if isinstance(error, Refused):
+                    log.error("%s at %s refuses this server: %s", name, address, error)
+                    self._refused(error)
+                else:
+                    log.debug("no link to %s at %s: %s", name, address, error)
                 await wake.wait(pause)
                 pause = min(2 * pause, LONGEST_RETRY_SECONDS)
                 continue

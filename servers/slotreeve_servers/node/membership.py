@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from slotreeve.errors import SlotreeveError
+from slotreeve.errors import Refused, SlotreeveError
 from slotreeve.model.slots import SlotTable
 from slotreeve.ports import Connection
 from slotreeve.wire.messages import Beat, Heartbeat, LeaderIs, Leave, Message, View
@@ -34,7 +34,7 @@ class Membership:
         changed: Callable[[View, View], None],
         unsettled: Callable[[], list[int]],
     ) -> None:
-        self._environment = environment
+        self._environment, self._supervisor = environment, supervisor
         self._changed, self._unsettled = changed, unsettled
         self._wake = Wake(environment.clock)
         self._leader: str | None = None
@@ -42,7 +42,9 @@ class Membership:
         self.view = NO_VIEW
         self.last_beat = -float("inf")
         handler = Dispatcher({View: self._on_view, LeaderIs: self._on_leader_is}, self._opened, self._closed)
-        self._links = Links(environment.transport, environment.clock, supervisor, environment.hello, handler)
+        self._links = Links(
+            environment.transport, environment.clock, supervisor, environment.hello, handler, self._refused
+        )
         self._links.aim(environment.settings.cluster.meta)
         supervisor.start("heartbeat", self._beat)
 
@@ -63,6 +65,12 @@ class Membership:
     def _opened(self, connection: Connection) -> None:
         # A server that knows no leader asks whomever it reaches first: the answer is a Beat or names the leader.
         self._wake.set()
+
+    def _refused(self, error: Refused) -> None:
+        # One that was never a member is configured wrongly, and its operator looks at it now; a member goes on with
+        # what it has while somebody mends the meta servers.
+        if self.view is NO_VIEW:
+            self._supervisor.give_up(error)
 
     def _closed(self, connection: Connection, reason: str) -> None:
         if connection.peer.node == self._leader:

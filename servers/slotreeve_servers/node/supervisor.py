@@ -7,6 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from slotreeve.clock import Clock
+from slotreeve.errors import SlotreeveError
 
 log = logging.getLogger("slotreeve.supervisor")
 
@@ -18,12 +19,22 @@ class Supervisor:
     """Runs loops as tasks; one that fails is logged, counted and started again, with growing pauses.
 
     A loop that returns has ended on purpose. All calls on the event loop.
+
+    Attributes:
+        failures: how often each loop failed.
+        given_up: done once the server cannot go on at all; holds the error for its operator.
     """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._tasks: set[asyncio.Task[None]] = set()
         self.failures: dict[str, int] = {}
+        self.given_up: asyncio.Future[SlotreeveError] = asyncio.get_running_loop().create_future()
+
+    def give_up(self, error: SlotreeveError) -> None:
+        """The whole server must end, with ``error`` for its operator; the first one counts."""
+        if not self.given_up.done():
+            self.given_up.set_result(error)
 
     def start(self, name: str, loop: Callable[[], Awaitable[None]]) -> None:
         """Run ``loop()`` until it returns or :meth:`stop`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections import deque
 
@@ -85,6 +86,11 @@ class SessionServer:
             self._opened,
             self._closed,
         )
+
+    @property
+    def given_up(self) -> asyncio.Future[SlotreeveError]:
+        """Done once this server cannot go on, with the error for its operator."""
+        return self._supervisor.given_up
 
     @property
     def view(self) -> View:
