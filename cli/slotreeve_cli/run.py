@@ -75,9 +75,8 @@ async def _run_server(configuration: Configuration, role: Role, until_eof: bool)
     try:
         await server.start()
         typer.echo(f"{role} {environment.node.name} listens at {server.address} (process {os.getpid()})")
-        asked = asyncio.ensure_future(stopping.wait())
-        await asyncio.wait([asked, server.given_up], return_when=asyncio.FIRST_COMPLETED)
-        asked.cancel()
+        server.given_up.add_done_callback(lambda _: stopping.set())
+        await stopping.wait()
         if server.given_up.done():
             raise server.given_up.result()
     finally:
@@ -105,5 +104,8 @@ def stop_requested(until_eof: bool) -> asyncio.Event:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, signalled)
     if until_eof:
-        loop.add_reader(0, readable)
+        try:
+            loop.add_reader(0, readable)
+        except PermissionError:
+            stopping.set()  # a plain file or /dev/null: nothing that could be waited for, its end is there already
     return stopping

@@ -261,6 +261,11 @@ class DevServer:
         self._process.stdout.close()
 
 
+def free_address() -> str:
+    """An address on loopback that can be bound now, as can the two ports above."""
+    return f"127.0.0.1:{_free_ports(1, random.Random())[0]}"
+
+
 def _free_offset(rng: random.Random) -> int:
     while True:
         offset = rng.randrange(PORTS.start - min(ROLE_PORTS.values()), PORTS.stop - max(ROLE_PORTS.values()) - 3)

@@ -36,11 +36,16 @@ def _assign_leaders(draft: Draft, wanted: Mapping[str, int]) -> None:
     for slot in followed:
         heir = min(draft.followers(slot), key=lambda name: (draft.leads(name) - wanted[name], name))
         draft.lead(slot, heir, f"{draft.departed_leader(slot) or 'its leader'} left; {heir} followed it")
-    lacks = Lacks((name, wanted[name] - draft.leads(name)) for name in draft.servers)
+
+    # In proportion, so that the slots of a heavy server do not lie together: it could then follow none of them.
+    def lack(name: str) -> float:
+        return 1 - draft.leads(name) / wanted[name] if wanted[name] else -float(draft.leads(name))
+
+    lacks = Lacks((name, lack(name)) for name in draft.servers)
     for slot in leaderless:
         if draft.leader(slot) is None and (taker := lacks.take(lambda name: True)) is not None:
             draft.lead(slot, taker, f"nobody held it; {taker} is to lead {wanted[taker]}, led {draft.leads(taker)}")
-            lacks.put_back(taker, wanted[taker] - draft.leads(taker))
+            lacks.put_back(taker, lack(taker))
 
 
 def _assign_followers(draft: Draft, needed: int, zones: Zones, wanted: Mapping[str, int]) -> None:

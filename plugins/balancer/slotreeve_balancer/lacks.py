@@ -9,13 +9,13 @@ from heapq import heapify, heappop, heappush
 class Lacks:
     """Servers by how many slots they lack, most first, then by name. A negative lack is a surplus."""
 
-    def __init__(self, lacks: Iterable[tuple[str, int]]) -> None:
+    def __init__(self, lacks: Iterable[tuple[str, float]]) -> None:
         self._heap = [(-lack, name) for name, lack in lacks]
         heapify(self._heap)
 
     def take(self, fits: Callable[[str], bool]) -> str | None:
         """Take out the first server that fits."""
-        unfit: list[tuple[int, str]] = []
+        unfit: list[tuple[float, str]] = []
         taken = None
         while self._heap and taken is None:
             entry = heappop(self._heap)
@@ -27,6 +27,6 @@ class Lacks:
             heappush(self._heap, entry)
         return taken
 
-    def put_back(self, name: str, lack: int) -> None:
+    def put_back(self, name: str, lack: float) -> None:
         """Let the server take part again."""
         heappush(self._heap, (-lack, name))
