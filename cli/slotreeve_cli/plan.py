@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 P = TypeVar("P")
 
 EPILOG = """Each line of FILE is a JSON object: slots, replicas, servers (names, or objects with name, zone, weight),
-initial (null, or rows [slot, leader, [followers]]). Each line out: result, moves, steps, spread."""
+initial (null, or rows \\[slot, leader, \\[followers]]). Each line out: result, moves, steps, spread."""
 
 FileArgument = Annotated[str, typer.Argument(metavar="FILE|-", help="Scenarios, one JSON object a line; - reads them.")]
 PluginOption = Annotated[str, typer.Option("--plugin", "-p", help="Name of the assigner or balancer.")]
@@ -35,9 +35,9 @@ PluginSetOption = Annotated[list[str], typer.Option("--set", help="One of the pl
 def add_to(app: typer.Typer) -> None:
     """Add the commands."""
     group = typer.Typer(help="Dry runs of assigners and balancers: what would move, and why.", no_args_is_help=True)
-    group.command("assign", epilog=EPILOG)(assign)
-    group.command("balance", epilog=EPILOG)(balance)
-    group.command("converge", epilog=EPILOG)(converge)
+    group.command("assign", epilog=f"Example: slotreeve plan assign --plugin even tables.jsonl. {EPILOG}")(assign)
+    group.command("balance", epilog=f"Example: slotreeve plan balance --plugin even tables.jsonl. {EPILOG}")(balance)
+    group.command("converge", epilog=f"Example: slotreeve plan converge --plugin even tables.jsonl. {EPILOG}")(converge)
     app.add_typer(group, name="plan")
 
 

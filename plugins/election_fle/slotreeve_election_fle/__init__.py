@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pydantic import Field, model_validator
+from pydantic import Field, NonNegativeInt, model_validator
 from slotreeve import Context, Offer, Options, hookimpl
 from slotreeve.ports import Election
 
@@ -31,6 +31,17 @@ class FleOptions(Options):
         default=1_000, ge=1, le=1_000_000, description="Committed writes after which a snapshot replaces the log."
     )
 
+    weights: dict[str, NonNegativeInt] = Field(
+        default_factory=dict,
+        description="Weight of meta servers by name, where it is not 1. One of weight 0 votes without being counted, "
+        "holds the state, and never leads. The same on all nodes.",
+    )
+    groups: dict[str, list[str]] = Field(
+        default_factory=dict,
+        description="Names of the meta servers in each group; a quorum is more than half of the weight in more than "
+        "half of the groups. Every server in exactly one; none: a single group. The same on all nodes.",
+    )
+
     @model_validator(mode="after")
     def _lease_outlasts_pings(self) -> FleOptions:
         if self.lease_ms < 3 * self.ping_interval_ms:
@@ -42,12 +53,19 @@ class FleOptions(Options):
 
 
 def build(options: FleOptions, context: Context) -> Election:
-    """The election of one node."""
+    """The election of one node.
+
+    Raises:
+        ConfigError: weights or groups do not fit the meta servers.
+        ElectionError: the context names no transport, no members, or no place among them for this node.
+    """
     from slotreeve_election_fle.election import FleElection
+    from slotreeve_election_fle.quorum import Weighing
     from slotreeve_election_fle.timing import Timing
 
     timing = Timing(options.ping_interval_ms / 1000, options.lease_ms / 1000)
-    return FleElection(context, options.data_dir, timing, options.snapshot_every_writes)
+    weighing = Weighing(options.weights, options.groups)
+    return FleElection(context, options.data_dir, timing, options.snapshot_every_writes, weighing)
 
 
 @hookimpl

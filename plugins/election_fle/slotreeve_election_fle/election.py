@@ -36,7 +36,7 @@ from slotreeve_election_fle.introduction import Identity
 from slotreeve_election_fle.ledger import Ledger
 from slotreeve_election_fle.member import Member
 from slotreeve_election_fle.messages import StoodDown
-from slotreeve_election_fle.quorum import Quorum
+from slotreeve_election_fle.quorum import Weighing
 from slotreeve_election_fle.state import ReplicatedState
 from slotreeve_election_fle.timing import Timing
 from slotreeve_election_fle.vote import NOBODY
@@ -58,14 +58,19 @@ class FleElection:
         failures: how often that has happened.
     """
 
-    def __init__(self, context: Context, data_dir: str, timing: Timing, snapshot_every: int) -> None:
+    def __init__(
+        self, context: Context, data_dir: str, timing: Timing, snapshot_every: int, weighing: Weighing
+    ) -> None:
         """Nothing is opened before :meth:`start`.
 
         Raises:
+            ConfigError: the weighing does not fit the members.
             ElectionError: the context names no transport, no members, or no place among them for this node.
         """
         self._transport = _checked_transport(context)
         self._addresses = Addresses.of(context.node, context.members, context.listen)
+        self._weighing = weighing
+        self._quorum = weighing.quorum(self._addresses.by_name)
         self._observer = context.observe_only or self._addresses.sid is None
         self._names = sorted(context.members)
         self._clock: Clock = context.clock
@@ -148,11 +153,10 @@ class FleElection:
 
     def _read_disk(self, storage: Storage) -> Member:
         ledger = Ledger(storage, self._snapshot_every, self._data_dir)
-        identity = Identity(storage, self._names, self._rng, self._data_dir)
+        identity = Identity(storage, self._names, self._rng, self._data_dir, str(self._weighing))
         self._state.load(ledger.table)
         sid = NOBODY if self._addresses.sid is None else self._addresses.sid
-        quorum = Quorum(self._addresses.by_sid)
-        return Member(sid, self._observer, quorum, ledger, identity, self._timing, self._rng)
+        return Member(sid, self._observer, self._quorum, ledger, identity, self._timing, self._rng)
 
     # --- stepping ----------------------------------------------------------------------------------------------------
 

@@ -32,6 +32,7 @@ class _Identity(msgspec.Struct, array_like=True, frozen=True):
     may_vote: bool
     admitted_term: int
     peers: dict[int, _Peer]
+    weighing: str = ""
 
 
 class Identity:
@@ -41,18 +42,20 @@ class Identity:
         may_vote: False after a peer has remembered this server with another directory, until admitted again.
     """
 
-    def __init__(self, storage: Storage, members: Sequence[str], rng: random.Random, where: str = "") -> None:
+    def __init__(
+        self, storage: Storage, members: Sequence[str], rng: random.Random, where: str = "", weighing: str = ""
+    ) -> None:
         """Read the file, or make a new identity where there is none; ``where``: the directory, for messages.
 
         Raises:
-            StorageError: damaged, not writable, or of a cluster with other members; says what to do.
+            StorageError: damaged, not writable, or of a cluster with other members, weights or groups; says what to do.
         """
         self._storage = storage
         self._heard_epochs: dict[int, int] = {}
         path = f"{where}/{IDENTITY}" if where else IDENTITY
         content = storage.read(IDENTITY)
         if content is None:
-            self._write(_Identity(f"{rng.getrandbits(64):016x}", list(members), True, 0, {}))
+            self._write(_Identity(f"{rng.getrandbits(64):016x}", list(members), True, 0, {}, weighing))
             return
         try:
             self._held = msgspec.msgpack.decode(unseal(content, path, _REMEDY), type=_Identity)
@@ -64,6 +67,12 @@ class Identity:
                 f"names {', '.join(members)}; to change the members stop all of them, remove this file from every "
                 "data directory, and start them with the same new list"
             )
+        if self._held.weighing != weighing:
+            raise StorageError(
+                f"{path}: this directory belongs to a cluster weighed {_named(self._held.weighing)}, but [election.fle] "
+                f"weights and groups say {_named(weighing)}; to change them proceed as for other members, and keep more "
+                "than half of the weight of the old and of the new quorums together"
+            )
 
     @property
     def may_vote(self) -> bool:
@@ -73,7 +82,7 @@ class Identity:
     def introduce(self, accepted_epoch: int, observer: bool) -> Introduce:
         """What a peer is told first."""
         held = self._held
-        return Introduce(FORMAT, held.members, held.directory, accepted_epoch, held.admitted_term, observer)
+        return Introduce(FORMAT, held.members, held.directory, accepted_epoch, held.admitted_term, observer, held.weighing)
 
     def misfit(self, peer: Introduce) -> str | None:
         """Why the peer cannot be talked to at all; None if it can."""
@@ -82,6 +91,9 @@ class Identity:
         if peer.members != self._held.members:
             ours, theirs = ", ".join(self._held.members), ", ".join(peer.members)
             return f"the meta servers are {ours} here and {theirs} there ([cluster.meta])"
+        if peer.weighing != self._held.weighing:
+            ours, theirs = _named(self._held.weighing), _named(peer.weighing)
+            return f"the meta servers are weighed {ours} here and {theirs} there ([election.fle] weights, groups)"
         return None
 
     def trusts(self, sid: int, peer: Introduce) -> bool:
@@ -110,3 +122,7 @@ class Identity:
     def _write(self, identity: _Identity) -> None:
         self._storage.replace(IDENTITY, frame(msgspec.msgpack.encode(identity)))
         self._held = identity
+
+
+def _named(weighing: str) -> str:
+    return weighing or "equally"

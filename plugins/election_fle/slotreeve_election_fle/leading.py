@@ -312,9 +312,6 @@ class Leading:
         yield LeadershipChanged(self._sid, self.epoch, True, "elected")
         for learner in self._at_stage(Stage.ACTIVE):
             yield from self._admit(learner)
-        for learner in self._at_stage(Stage.ACTIVE):
-            if learner.wants_admission:
-                yield Send(learner.sid, Admitted(learner.attempt, self.epoch))
 
     # --- established -------------------------------------------------------------------------------------------------
 

@@ -143,8 +143,8 @@ class Looking:
     def _hear(self, sid: int, vote: Vote, now: float) -> list[LookingEffect]:
         if sid not in self._quorum.voters:
             return [Ignored(sid, f"server {sid} is not a voter")]
-        if vote.leader != NOBODY and vote.leader not in self._quorum.voters:
-            return [Ignored(sid, f"its candidate {vote.leader} is not a voter")]
+        if vote.leader != NOBODY and vote.leader not in self._quorum.candidates:
+            return [Ignored(sid, f"its candidate {vote.leader} is not a voter, or weighs nothing")]
         self._unreachable.discard(sid)
         match vote.state:
             case State.LOOKING:
@@ -216,10 +216,10 @@ class Looking:
         return [Decided(self.proposal)]
 
     def _outstanding(self) -> set[int]:
-        """Voters that could outrank the proposal for all this server knows: not heard in this round, not known to
-        be unreachable."""
+        """Candidates that could outrank the proposal for all this server knows: not heard in this round, not known
+        to be unreachable."""
         known = self._votes.keys() | self._unreachable | {self._sid}
-        return set(self._quorum.voters - known)
+        return set(self._quorum.candidates - known)
 
     def _joinable(self, votes: dict[int, Vote], vote: Vote) -> bool:
         """A quorum follows ``vote.leader``, and it still leads (spec "checkLeader").

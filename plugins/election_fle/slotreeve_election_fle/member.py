@@ -270,7 +270,8 @@ class Member:
         return not self._observer and self._identity.may_vote
 
     def _own_vote(self, now: float) -> Vote:
-        candidate = self._sid if self._votes and now >= self._abstains_until else NOBODY
+        stands = self._votes and self._sid in self._quorum.candidates and now >= self._abstains_until
+        candidate = self._sid if stands else NOBODY
         return Vote(candidate, self._ledger.last_zxid, self._ledger.current_epoch, self._round)
 
     def _look(self, now: float, silent_peer: int | None = None) -> Iterator[Effect]:

@@ -31,6 +31,7 @@ class Introduce(msgspec.Struct, array_like=True, frozen=True, tag=1):
         accepted_epoch: the highest epoch the sender has accepted.
         admitted_term: the term under which an established leader admitted this directory again; 0 if none had to.
         observer: the sender takes no part in elections.
+        weighing: weights and groups of the members, in one line; must be the same everywhere (8.1 S3).
     """
 
     format: int
@@ -39,6 +40,7 @@ class Introduce(msgspec.Struct, array_like=True, frozen=True, tag=1):
     accepted_epoch: int
     admitted_term: int
     observer: bool
+    weighing: str = ""
 
 
 class Distrust(msgspec.Struct, array_like=True, frozen=True, tag=2):

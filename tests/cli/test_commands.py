@@ -1,0 +1,105 @@
+"""Commands that need no cluster, and what the help says."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import typer
+from slotreeve.errors import ConfigError, PluginError
+from slotreeve_cli.main import app
+from typer.testing import CliRunner
+
+runner = CliRunner()
+
+
+def run(*arguments: str) -> str:
+    result = runner.invoke(app, list(arguments), catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def commands() -> list[tuple[str, ...]]:
+    found: list[tuple[str, ...]] = []
+
+    def walk(command: object, path: tuple[str, ...]) -> None:
+        below = getattr(command, "commands", None)
+        if below:
+            for name, child in below.items():
+                walk(child, (*path, name))
+        else:
+            found.append(path)
+
+    walk(typer.main.get_command(app), ())
+    return found
+
+
+@pytest.mark.parametrize("path", commands(), ids=" ".join)
+def test_every_command_explains_itself_with_an_example(path: tuple[str, ...]) -> None:
+    text = " ".join(run(*path, "--help").split())
+    assert "Example" in text
+    assert f"slotreeve {' '.join(path)}" in text.replace("│", "").replace("  ", " ")
+
+
+def test_the_version_is_printed() -> None:
+    assert run("--version").startswith("slotreeve 0.")
+
+
+def test_config_show_tells_each_value_and_where_it_came_from(tmp_path: Path) -> None:
+    file = tmp_path / "cluster.toml"
+    file.write_text('[cluster]\nslots = 64\n[slot_function]\nuse = "md5"\n')
+    rows = json.loads(run("config", "show", "-c", str(file), "--set", "meta.lease_seconds=9", "-o", "json"))
+    by_key = {row["key"]: row for row in rows}
+    assert by_key["cluster.slots"] == {"key": "cluster.slots", "value": 64, "from": str(file)}
+    assert by_key["meta.lease_seconds"]["value"] == 9
+    assert by_key["meta.lease_seconds"]["from"] == "flag for meta.lease_seconds"
+    assert by_key["cluster.replicas"]["from"] == "default"
+    assert by_key["slot_function.use"]["value"] == "md5"
+    assert by_key["election.fle.ping_interval_ms"]["from"] == "default"
+
+
+def test_config_check_names_the_chosen_plugins(tmp_path: Path) -> None:
+    file = tmp_path / "cluster.toml"
+    file.write_text('[balancer]\nuse = "even"\n')
+    assert "balancer even" in run("config", "check", "--config", str(file))
+
+
+def test_config_check_fails_on_a_plugins_own_option(tmp_path: Path) -> None:
+    file = tmp_path / "cluster.toml"
+    file.write_text("[election.fle]\nlease_msec = 3\n")
+    with pytest.raises(PluginError, match="did you mean 'lease_ms'"):
+        runner.invoke(app, ["config", "check", "-c", str(file)], catch_exceptions=False)
+
+
+def test_a_setting_without_a_value_is_wrong_usage() -> None:
+    result = runner.invoke(app, ["config", "check", "--set", "meta.lease_seconds"])
+    assert result.exit_code == 2
+
+
+def test_a_missing_configuration_file_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="cannot be read"):
+        runner.invoke(app, ["config", "check", "-c", str(tmp_path / "none.toml")], catch_exceptions=False)
+
+
+def test_plugins_list_names_every_offer_of_every_port() -> None:
+    listed = json.loads(run("plugins", "list", "-o", "json"))
+    assert {("election", "fle"), ("balancer", "even"), ("transport", "zmq"), ("slot_function", "crc32c")} <= {
+        (row["port"], row["name"]) for row in listed["offers"]
+    }
+    assert listed["broken"] == []
+
+
+def test_plugins_check_is_content_with_the_built_ins() -> None:
+    assert "good" in run("plugins", "check")
+
+
+def test_plugins_check_names_a_plugin_that_nobody_offers() -> None:
+    with pytest.raises(PluginError, match="no plugin offers evven"):
+        runner.invoke(app, ["plugins", "check", "evven"], catch_exceptions=False)
+
+
+def test_slot_of_answers_what_the_issue_says() -> None:
+    assert json.loads(
+        run("slot-of", "com.alipay.test.Service", "--function", "crc32c", "--slots", "256", "-o", "json")
+    ).keys() == {"slot"}
