@@ -33,6 +33,8 @@ from slotreeve_client.subscription import Instance, Subscription
 log = logging.getLogger("slotreeve.client")
 
 FIRST_PAUSE_SECONDS = 0.02
+RECEIPT_SECONDS = 0.05
+"""Pushes are acknowledged together, when there is time: the session server lets many be on their way."""
 
 
 class Client:
@@ -56,6 +58,7 @@ class Client:
         self._failures: dict[str, str] = {}
         self._refusal: Refused | None = None
         self._scheduled = False
+        self._receipts_scheduled = False
         self._wake = asyncio.Event()
         self._flushed = asyncio.Event()
         self._listeners: list[Callable[[ClientState], None]] = []
@@ -202,6 +205,9 @@ class Client:
             self._core.received(message)
             if not self._core.unacknowledged:
                 self._flushed.set()
+            if self._core.owes_receipts and not self._receipts_scheduled:
+                self._receipts_scheduled = True
+                self._clock.call_later(RECEIPT_SECONDS, self._flush_receipts)
 
     def closed(self, connection: Connection, reason: str) -> None:
         """The transport: the connection ended."""
@@ -279,6 +285,10 @@ class Client:
         if not self._scheduled:
             self._scheduled = True
             self._clock.call_soon(self._flush)
+
+    def _flush_receipts(self) -> None:
+        self._receipts_scheduled = False
+        self._flush()
 
     def _flush(self) -> None:
         self._scheduled = False

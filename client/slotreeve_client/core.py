@@ -13,6 +13,7 @@ from itertools import islice
 
 from slotreeve.errors import Backpressure, ClientClosed, RegistrationError
 from slotreeve.model.data_info import DataInfo
+from slotreeve.model.datum import NO_VERSION
 from slotreeve.model.publisher import Publisher
 from slotreeve.wire.messages import (
     Message,
@@ -20,6 +21,7 @@ from slotreeve.wire.messages import (
     Published,
     Push,
     Pushed,
+    Receipt,
     Rejected,
     Scope,
     Sessions,
@@ -35,6 +37,8 @@ from slotreeve_client.subscription import Subscription, Watched
 log = logging.getLogger("slotreeve.client")
 
 WANTS_PER_MESSAGE = 1_000
+WEIGHT_PER_MESSAGE = 2_000
+RECEIPTS_PER_MESSAGE = 256
 KNOWN_IDS = 100_000
 
 
@@ -61,6 +65,7 @@ class ClientCore:
         self._in_flight: dict[int, tuple[Publication, int]] = {}
         self._watched: dict[tuple[str, Scope], Watched] = {}
         self._messages: list[Message] = []
+        self._receipts: dict[tuple[str, Scope], Receipt] = {}
         self._next_registration = 0
         self._next_sequence = 0
         self._session: str | None = None
@@ -148,6 +153,7 @@ class ClientCore:
             if publication.data is not None or not publication.is_acknowledged
         }
         self._messages = []
+        self._receipts.clear()
         wants = [Want(w.data_info_id, w.scope, w.version, w.digest) for w in self._watched.values()]
         for start in range(0, len(wants), WANTS_PER_MESSAGE):
             self._messages.append(Subscribe(wants[start : start + WANTS_PER_MESSAGE]))
@@ -199,10 +205,18 @@ class ClientCore:
         if watched is None:
             return  # unsubscribed meanwhile
         newer = watched.apply(push)
-        self._send(Pushed(push.data_info_id, push.scope, watched.version))
+        key = (push.data_info_id, push.scope)
+        self._receipts[key] = Receipt(*key, push.version, watched.version)
+        if watched.version == NO_VERSION or len(self._receipts) >= RECEIPTS_PER_MESSAGE:
+            self._wake()
         if newer:
             for subscription in list(watched.subscriptions):
                 subscription.update()
+
+    @property
+    def owes_receipts(self) -> bool:
+        """There are pushes to be acknowledged, at leisure: with whatever goes out next."""
+        return bool(self._receipts)
 
     def _send(self, message: Message) -> None:
         self._messages.append(message)
@@ -213,6 +227,9 @@ class ClientCore:
         if self._session is None:
             return []
         messages, self._messages = self._messages, []
+        if self._receipts:
+            messages.append(Pushed(list(self._receipts.values())))
+            self._receipts = {}
         while self._outbox and len(self._in_flight) < self._options.window:
             messages.append(self._batch(self._session))
         return messages
@@ -221,11 +238,16 @@ class ClientCore:
         outbox, in_flight, incarnation = self._outbox, self._in_flight, self.incarnation
         first = sequence = self._next_sequence
         records = []
+        weight = 0
         for register_id in islice(outbox, self._options.batch):
             p = outbox[register_id]
             in_flight[sequence] = (p, p.version)
-            records.append(Publisher(register_id, p.data_info_id, p.version, incarnation, session, p.zone, p.data))
+            record = Publisher(register_id, p.data_info_id, p.version, incarnation, session, p.zone, p.data)
+            records.append(record)
             sequence += 1
+            weight += record.weight
+            if weight >= WEIGHT_PER_MESSAGE:
+                break
         if len(records) == len(outbox):
             outbox.clear()
         else:

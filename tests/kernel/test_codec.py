@@ -41,7 +41,7 @@ SAMPLES: list[m.Message] = [
     m.Subscribe([m.Want("orders@@shop", m.Scope.ZONE, 5, 99), m.Want("users@@shop", m.Scope.DATA_CENTER)]),
     m.Unsubscribe("orders@@shop", m.Scope.ZONE),
     m.Push("orders@@shop", m.Scope.DATA_CENTER, 4, 5, 99, [RECORD], ["r-0"]),
-    m.Pushed("orders@@shop", m.Scope.DATA_CENTER, 5),
+    m.Pushed([m.Receipt("orders@@shop", m.Scope.DATA_CENTER, 5, 5)]),
     m.Get("orders@@shop"),
     m.Datum("orders@@shop", 5, [RECORD]),
     m.ListServices("orders"),

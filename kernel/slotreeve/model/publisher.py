@@ -39,6 +39,11 @@ class Publisher(msgspec.Struct, array_like=True, frozen=True, gc=False):
         """Strictly greater in (version, incarnation): the only way to replace a record (I10)."""
         return self.version > other.version if self.version != other.version else self.incarnation > other.incarnation
 
+    @property
+    def weight(self) -> int:
+        """What the record adds to a message: 1, and 1 more for each 2 KiB published. Messages are cut by weight."""
+        return 1 + (sum(map(len, self.data)) >> 11) if self.data is not None else 1
+
     def tombstone(self) -> Publisher:
         """The trace that this registration ended, at its own place in the order."""
         return Publisher(

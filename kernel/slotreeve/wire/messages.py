@@ -128,12 +128,21 @@ class Push(msgspec.Struct, array_like=True, frozen=True, tag=25):
     removed: list[str]
 
 
-class Pushed(msgspec.Struct, array_like=True, frozen=True, tag=26):
-    """Client to session: I have this version (0: I could not apply the delta, send everything)."""
+class Receipt(msgspec.Struct, array_like=True, frozen=True):
+    """The push to ``received`` of one service has come; I have ``version`` now (0: I could not apply it, send
+    everything)."""
 
     data_info_id: str
     scope: Scope
+    received: int
     version: int
+
+
+class Pushed(msgspec.Struct, array_like=True, frozen=True, tag=26):
+    """Client to session: these pushes, and all before them, have come. May be late and merged: receipts only bound
+    what is on its way."""
+
+    receipts: list[Receipt]
 
 
 class Get(msgspec.Struct, array_like=True, frozen=True, tag=27):

@@ -16,6 +16,7 @@ from slotreeve.wire.messages import (
     DeclareInterest,
     Known,
     Message,
+    Receipt,
     Scope,
     SlotInterest,
     Want,
@@ -99,12 +100,12 @@ class Interests:
             self._unwanted[data_info_id] = interest.slot
             self._flush_soon()
 
-    def acknowledged(self, client: Client, data_info_id: str, scope: Scope, version: int) -> None:
-        """``client`` has this version."""
-        interest = self.services.get(data_info_id)
-        group = interest.groups.get(scope) if interest is not None else None
+    def acknowledged(self, client: Client, receipt: Receipt) -> None:
+        """``client`` has told a receipt."""
+        interest = self.services.get(receipt.data_info_id)
+        group = interest.groups.get(receipt.scope) if interest is not None else None
         if group is not None:
-            group.acknowledged(client, version)
+            group.acknowledged(client, receipt)
 
     # --- change events -------------------------------------------------------------------------------------------
 

@@ -1,13 +1,16 @@
 """Pushing one service to its subscribers (original: ``ChangeProcessor``, ``PushTaskBuffer``, ``PushProcessor``).
 
 The first change of a quiet service leaves when the turn of the event loop ends. After a push further changes
-coalesce for a window that grows with what the push cost, up to a ceiling; only the newest state is kept. One push is
-in flight per subscriber; who lags gets one merged delta, or everything. Each frame is encoded once and shared.
+coalesce for a window that grows with what the push cost, up to a ceiling; only the newest state is kept. Departure
+from the original, which has one push in flight: a connection keeps order and loses nothing while it lives, so each
+push goes on from the last one sent, and receipts only bound how many are on their way. Who lags gets one merged delta,
+or everything. Each frame is encoded once and shared.
 """
 
 from __future__ import annotations
 
 import logging
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Mapping
 
@@ -17,7 +20,7 @@ from slotreeve.model.datum import NO_VERSION, content_digest, with_change
 from slotreeve.model.publisher import Publisher
 from slotreeve.settings import SessionSettings
 from slotreeve.wire.codec import encode_message
-from slotreeve.wire.messages import Push, Scope
+from slotreeve.wire.messages import Push, Receipt, Scope
 
 from slotreeve_servers.session.clients import Client
 from slotreeve_servers.session.datum import DatumView
@@ -25,19 +28,27 @@ from slotreeve_servers.session.datum import DatumView
 log = logging.getLogger("slotreeve.push")
 
 HISTORY = 16
+IN_FLIGHT = 64
 COST_FACTOR = 5.0
 """The window is this many times what the last push cost: a service takes at most a sixth of one processor."""
 
 
 class Subscriber:
-    """One client's subscription: the version it acknowledged, and whether a push is on its way."""
+    """One client's subscription.
 
-    __slots__ = ("client", "in_flight", "version")
+    Attributes:
+        version: of the last push sent to it.
+        in_flight: versions of the pushes it has not told the receipt of, in order.
+        whole: version of the last push that was everything.
+    """
 
-    def __init__(self, client: Client, version: int) -> None:
+    __slots__ = ("client", "in_flight", "version", "whole")
+
+    def __init__(self, client: Client) -> None:
         self.client = client
-        self.version = version
-        self.in_flight = False
+        self.version = NO_VERSION
+        self.in_flight: list[int] = []
+        self.whole = NO_VERSION
 
 
 class PushGroup:
@@ -58,7 +69,7 @@ class PushGroup:
         self._digest = content_digest(self._records()) if scope is Scope.ZONE else 0
         self._pending: dict[str, Publisher | None] = {}
         self._history: deque[tuple[int, dict[str, Publisher | None]]] = deque(maxlen=HISTORY)
-        self._frames: dict[int, bytes] = {}
+        self._frames: dict[int, tuple[bytes, int]] = {}
         self._window = rules.push_window_seconds
         self._last_push = -float("inf")
         self._scheduled = False
@@ -73,12 +84,12 @@ class PushGroup:
 
     def subscribe(self, client: Client, known_version: int, known_digest: int) -> None:
         """Push to ``client`` from now on; at once where there is something to push."""
-        subscriber = self.subscribers[client] = Subscriber(client, NO_VERSION)
+        subscriber = self.subscribers[client] = Subscriber(client)
         if self._view.version == NO_VERSION:
             self._unanswered = True
             return
         if known_version != NO_VERSION and known_digest == self._present_digest():
-            self._deliver(subscriber, self._encode(known_version, {}))
+            self._deliver(subscriber, self._encode(known_version, {}), self._view.version)
         else:
             self._push(subscriber)
 
@@ -115,20 +126,22 @@ class PushGroup:
         self._version = self._view.version
         self._frames.clear()
         for subscriber in list(self.subscribers.values()):
-            if not subscriber.in_flight:
+            if len(subscriber.in_flight) < IN_FLIGHT:
                 self._push(subscriber)
         self._last_push = self._clock.now()
         cost = COST_FACTOR * (self._last_push - began)
         self._window = min(self._rules.push_ceiling_seconds, max(self._rules.push_window_seconds, cost))
 
-    def acknowledged(self, client: Client, version: int) -> None:
-        """``client`` has ``version`` (0: it could not apply what it got and needs everything)."""
+    def acknowledged(self, client: Client, receipt: Receipt) -> None:
+        """``client`` has told a receipt."""
         subscriber = self.subscribers.get(client)
         if subscriber is None:
             return
-        subscriber.in_flight = False
-        subscriber.version = version
-        if version < self._version:
+        in_flight = subscriber.in_flight
+        del in_flight[: bisect_right(in_flight, receipt.received)]
+        if receipt.version == NO_VERSION and receipt.received >= subscriber.whole:
+            subscriber.version = NO_VERSION
+        if subscriber.version < self._version:
             self._push(subscriber)
 
     def _push(self, subscriber: Subscriber) -> None:
@@ -137,13 +150,16 @@ class PushGroup:
         if subscriber.version >= self._view.version:
             return
         start = NO_VERSION if subscriber.version == NO_VERSION else self._oldest_step(subscriber.version)
-        frame = self._frames.get(start)
-        if frame is None:
+        encoded = self._frames.get(start)
+        if encoded is None or encoded[1] <= subscriber.version:
             steps = self._merged(start) if start != NO_VERSION else None
-            frame = self._frames[start] = self._encode(start, steps)
-        self._deliver(subscriber, frame)
+            encoded = self._frames[start] = (self._encode(start, steps), self._view.version)
+        frame, version = encoded
+        if start == NO_VERSION:
+            subscriber.whole = version
+        self._deliver(subscriber, frame, version)
 
-    def _deliver(self, subscriber: Subscriber, frame: bytes) -> None:
+    def _deliver(self, subscriber: Subscriber, frame: bytes, version: int) -> None:
         try:
             subscriber.client.connection.send_encoded(frame)
         except ConnectionLost:
@@ -152,7 +168,8 @@ class PushGroup:
             log.warning("subscriber %s does not keep up: %s", subscriber.client.connection.peer.node, error)
             subscriber.client.connection.close("it does not read its pushes; it may come back and ask anew")
             return
-        subscriber.in_flight = True
+        subscriber.version = version
+        subscriber.in_flight.append(version)
         self.pushes += 1
 
     def _oldest_step(self, version: int) -> int:

@@ -232,7 +232,8 @@ class SessionServer:
     def _on_pushed(self, connection: Connection, message: Pushed, request_id: int | None) -> None:
         if (client := self.clients.get(connection)) is not None:
             client.last_seen = self._clock.now()
-            self.interests.acknowledged(client, message.data_info_id, message.scope, message.version)
+            for receipt in message.receipts:
+                self.interests.acknowledged(client, receipt)
 
     def _on_ping(self, connection: Connection, message: Ping, request_id: int | None) -> None:
         if (client := self.clients.get(connection)) is not None:
