@@ -78,6 +78,8 @@ async def subscribe_many(cluster: str, count: int, addresses: list[str]) -> None
     seen: dict[int, int] = {}
 
     def changed(subscription: Subscription) -> None:
+        if not subscription.instances:
+            return  # before the publisher is there, and when it has gone
         change = int(subscription.instances[0].data[0])
         seen[change] = seen.get(change, 0) + 1
         if seen[change] == count:
