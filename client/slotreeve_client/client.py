@@ -74,7 +74,7 @@ class Client:
         and are sent as soon as there is a connection, many in one message when there are many.
 
         Raises:
-            ModelError: there can be no service of that name.
+            ModelError: there can be no service of that name, or the data are too much.
             ClientClosed.
         """
         return self._core.publish(service, data, zone)

@@ -62,7 +62,8 @@ class ClientCore:
         self._ids: dict[str, str] = {}
         self._publications: dict[str, Publication] = {}
         self._outbox: dict[str, Publication] = {}
-        self._in_flight: dict[int, tuple[Publication, int]] = {}
+        self._in_flight: dict[int, tuple[Publication, int, int]] = {}
+        self._weight = 0
         self._watched: dict[tuple[str, Scope], Watched] = {}
         self._messages: list[Message] = []
         self._receipts: dict[tuple[str, Scope], Receipt] = {}
@@ -147,6 +148,7 @@ class ClientCore:
         self.incarnation += 1
         self._session = session_process_id
         self._in_flight.clear()
+        self._weight = 0
         self._outbox = {
             key: publication
             for key, publication in self._publications.items()
@@ -182,7 +184,8 @@ class ClientCore:
             entry = in_flight.pop(sequence, None)
             if entry is None:
                 continue  # of an earlier connection
-            publication, version = entry
+            publication, version, weight = entry
+            self._weight -= weight
             publication.settle(version)
             if publication.data is None and version == publication.version:
                 self._publications.pop(publication.register_id, None)
@@ -193,7 +196,8 @@ class ClientCore:
         entry = self._in_flight.pop(message.sequence, None)
         if entry is None:
             return
-        publication, _ = entry
+        publication, _, weight = entry
+        self._weight -= weight
         if message.code == Backpressure.code:
             self._outbox[publication.register_id] = publication
             return  # goes out with the next acknowledgements or ping
@@ -230,7 +234,7 @@ class ClientCore:
         if self._receipts:
             messages.append(Pushed(list(self._receipts.values())))
             self._receipts = {}
-        while self._outbox and len(self._in_flight) < self._options.window:
+        while self._outbox and self._weight < self._options.window:
             messages.append(self._batch(self._session))
         return messages
 
@@ -241,9 +245,9 @@ class ClientCore:
         weight = 0
         for register_id in islice(outbox, self._options.batch):
             p = outbox[register_id]
-            in_flight[sequence] = (p, p.version)
             record = Publisher(register_id, p.data_info_id, p.version, incarnation, session, p.zone, p.data)
             records.append(record)
+            in_flight[sequence] = (p, p.version, record.weight)
             sequence += 1
             weight += record.weight
             if weight >= WEIGHT_PER_MESSAGE:
@@ -254,6 +258,7 @@ class ClientCore:
             for record in records:
                 del outbox[record.register_id]
         self._next_sequence = sequence
+        self._weight += weight
         return Publish(first, records)
 
     def close(self) -> None:

@@ -20,5 +20,9 @@ class ClientOptions(BaseModel):
     )
     longest_pause_seconds: float = Field(default=1.0, gt=0, description="Ceiling of the pause between attempts.")
     request_seconds: float = Field(default=5.0, gt=0, description="Time-out of get and list.")
-    window: int = Field(default=8_192, ge=1, description="Records sent and not yet acknowledged, at most.")
+    window: int = Field(
+        default=8_192,
+        ge=1,
+        description="Records sent and not yet acknowledged, at most; one of more than 2 KiB counts for several.",
+    )
     batch: int = Field(default=512, ge=1, le=10_000, description="Records in one message, at most.")

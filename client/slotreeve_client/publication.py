@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from slotreeve.errors import ClientClosed, RegistrationError, SlotreeveError
+from slotreeve.errors import ClientClosed, ModelError, RegistrationError, SlotreeveError
+from slotreeve.model.publisher import MAX_PAYLOAD_BYTES
 
 
 class Publication:
@@ -51,6 +52,7 @@ class Publication:
         """Replace what is published. Rapid calls may be merged: the last one always arrives.
 
         Raises:
+            ModelError: it is too much.
             RegistrationError: it was unpublished or refused.
             ClientClosed: the client was closed.
         """
@@ -118,5 +120,13 @@ class Publication:
 
 
 def boxes(data: tuple[bytes | str, ...]) -> tuple[bytes, ...]:
-    """What is published, as bytes (text in UTF-8)."""
-    return tuple([box.encode() if isinstance(box, str) else bytes(box) for box in data])
+    """What is published, as bytes (text in UTF-8).
+
+    Raises:
+        ModelError: it is more than :data:`slotreeve.model.publisher.MAX_PAYLOAD_BYTES`.
+    """
+    encoded = tuple([box.encode() if isinstance(box, str) else bytes(box) for box in data])
+    size = sum(map(len, encoded))
+    if size > MAX_PAYLOAD_BYTES:
+        raise ModelError(f"{size} bytes are too many for one registration; {MAX_PAYLOAD_BYTES} is the limit")
+    return encoded

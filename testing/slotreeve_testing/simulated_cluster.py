@@ -122,10 +122,11 @@ class SimulatedCluster:
         self._addresses: dict[str, str] = {}
         for role, count in ((Role.META, meta), (Role.DATA, data), (Role.SESSION, session)):
             for number in range(count):
-                self._address(f"{role}-{number + 1}")
+                self.address(f"{role}-{number + 1}")
         self._settings = {"cluster.slots": 16, "cluster.meta": self._of_role(Role.META), **(settings or {})}
 
-    def _address(self, name: str) -> str:
+    def address(self, name: str) -> str:
+        """Where a server listens, or will."""
         return self._addresses.setdefault(name, f"127.0.0.1:{next(self._ports)}")
 
     def _of_role(self, role: Role) -> dict[str, str]:
@@ -143,7 +144,7 @@ class SimulatedCluster:
         flags = {
             **self._settings,
             "node.name": name,
-            "node.advertise": self._address(name),
+            "node.advertise": self.address(name),
             "election.fle.data_dir": name,
             **{key.replace("__", "."): value for key, value in settings.items()},
         }

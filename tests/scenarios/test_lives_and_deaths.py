@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine, Iterable
 from functools import wraps
 
 import pytest
+from slotreeve.errors import ModelError
 from slotreeve_client import Client, ClientState, Publication, Scope, Subscription
 from slotreeve_testing.simulated_cluster import SimulatedCluster
 from slotreeve_testing.virtual_time import run
@@ -382,3 +383,29 @@ async def test_many_random_deaths_and_changes_end_in_exactly_what_is_published(r
         counts = await consumer.list()
         live = [p.data_info_id for p in publications if p.data is not None]
         assert dict(counts) == {service: live.count(service) for service in set(live)}
+
+
+@simulated
+async def test_many_large_payloads_go_through_in_messages_of_a_bounded_size(rng: random.Random) -> None:
+    async with SimulatedCluster(rng, settings={"cluster.slots": 1}) as cluster:
+        provider, consumer = cluster.client(), cluster.client()
+        publications = [provider.publish(f"large-{number}", bytes([number]) * 1_000_000) for number in range(60)]
+        await provider.flush()
+        assert (await consumer.get("large-7"))[0].data == (b"\7" * 1_000_000,)
+        cluster.kill("data-1")
+        cluster.kill(next(name for name in ("session-1", "session-2") if provider.server == cluster.address(name)))
+        await cluster.start("data-1")
+        await cluster.ready(60)
+        await provider.flush()
+        for number, publication in enumerate(publications):
+            assert (await consumer.get(publication.data_info_id))[0].data == (bytes([number]) * 1_000_000,)
+
+
+@simulated
+async def test_more_than_a_registration_may_publish_is_refused_at_once(rng: random.Random) -> None:
+    async with SimulatedCluster(rng) as cluster:
+        provider = cluster.client()
+        with pytest.raises(ModelError, match="1048577 bytes are too many"):
+            provider.publish("s", b"x" * (2**20 + 1))
+        publication = provider.publish("s", b"x" * 2**20)
+        await publication.acknowledged()

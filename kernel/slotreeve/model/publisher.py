@@ -9,6 +9,10 @@ from __future__ import annotations
 import msgspec
 
 
+MAX_PAYLOAD_BYTES = 1 << 20
+"""What one registration may publish at most, all boxes together: a registry is told where something is, not what."""
+
+
 class Publisher(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """One provider's registration of one service, or its tombstone.
 

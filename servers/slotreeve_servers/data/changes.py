@@ -18,7 +18,7 @@ from slotreeve_servers.data.slots import HeldSlot, Tracked
 
 log = logging.getLogger("slotreeve.changes")
 
-RECORDS_PER_MESSAGE = 2_000
+WEIGHT_PER_MESSAGE = 2_000
 
 
 class Changes:
@@ -94,13 +94,14 @@ class Changes:
 
 
 def _parts(changes: list[Change]) -> Iterable[list[Change]]:
-    """Cut into messages of a bounded number of records (one service is never cut)."""
+    """Cut into messages of a bounded weight (one service is never cut)."""
     part: list[Change] = []
-    count = 0
+    weight = 0
     for change in changes:
-        if part and count + len(change.changed) > RECORDS_PER_MESSAGE:
+        more = 1 + sum(record.weight for record in change.changed)
+        if part and weight + more > WEIGHT_PER_MESSAGE:
             yield part
-            part, count = [], 0
+            part, weight = [], 0
         part.append(change)
-        count += len(change.changed) + 1
+        weight += more
     yield part

@@ -23,7 +23,7 @@ from slotreeve_servers.data.slots import HeldSlot
 
 log = logging.getLogger("slotreeve.replication")
 
-RECORDS_PER_ANSWER = 2_000
+WEIGHT_PER_ANSWER = 2_000
 SLOTS_PER_REQUEST = 64
 RETRY_SECONDS = 0.1
 TIMEOUT_SECONDS = 2.0
@@ -62,7 +62,7 @@ class Streams:
             if slot is None or access not in (Access.ACCEPT, Access.MIGRATING):
                 differences.append(SlotDifference(asked.slot, access, epoch, False, {}))
                 continue
-            records, complete = slot.store.difference(asked.digests, RECORDS_PER_ANSWER)
+            records, complete = slot.store.difference(asked.digests, WEIGHT_PER_ANSWER)
             if complete:
                 slot.streams.add(connection)
             differences.append(SlotDifference(asked.slot, access, epoch, complete, records))

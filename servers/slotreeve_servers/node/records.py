@@ -123,16 +123,16 @@ class SlotStore:
 
     def difference(self, theirs: Mapping[str, int], limit: int) -> tuple[dict[str, list[Publisher]], bool]:
         """Full record lists of the services whose digest differs from ``theirs`` (empty: none left), and whether
-        that is all; it stops at the first service after ``limit`` records."""
+        that is all; it stops at the first service after a weight of ``limit``."""
         different: dict[str, list[Publisher]] = {}
-        count = 0
+        weight = 0
         for data_info_id, service in self.services.items():
             if theirs.get(data_info_id) == sync_digest(service.values()):
                 continue
-            if count >= limit:
+            if weight >= limit:
                 return different, False
             different[data_info_id] = list(service.values())
-            count += len(service)
+            weight += sum(record.weight for record in service.values())
         for data_info_id in theirs.keys() - self.services.keys():
             different[data_info_id] = []
         return different, True

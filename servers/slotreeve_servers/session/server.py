@@ -8,7 +8,7 @@ from collections import deque
 
 from slotreeve.errors import Backpressure, ModelError, SlotreeveError, TransportError
 from slotreeve.model.data_info import DataInfo
-from slotreeve.model.publisher import Publisher
+from slotreeve.model.publisher import MAX_PAYLOAD_BYTES, Publisher
 from slotreeve.ports import Connection, Listener
 from slotreeve.wire.messages import (
     Access,
@@ -44,7 +44,8 @@ from slotreeve_servers.session.writes import Writes
 
 log = logging.getLogger("slotreeve.session")
 
-RECORDS_PER_ANSWER = 2_000
+WEIGHT_PER_ANSWER = 2_000
+HEAVIEST = 1 + MAX_PAYLOAD_BYTES // 2_048
 DROPS_PER_TURN = 500
 TOMBSTONE_SECONDS = 180.0
 KNOWN_SLOTS = 200_000
@@ -175,6 +176,7 @@ class SessionServer:
             if (
                 slot is None
                 or record.session != self._process_id
+                or record.weight > HEAVIEST
                 or self.writes.waiting >= self._rules.max_pending_writes
             ):
                 refusal = self._refusal(record)
@@ -193,6 +195,8 @@ class SessionServer:
         """Why a record is not taken, looked at where it is not plainly good; None: it is good after all."""
         if self.writes.waiting >= self._rules.max_pending_writes:
             return Backpressure(f"{self.writes.waiting} records are on their way to the data servers; send later")
+        if record.weight > HEAVIEST:
+            return ModelError(f"the record publishes more than {MAX_PAYLOAD_BYTES} bytes")
         if record.session != self._process_id:
             return ModelError(f"the record names session process {record.session!r}; this is {self._process_id!r}")
         try:
@@ -294,11 +298,11 @@ class SessionServer:
         if request_id is None:
             return
         differences = []
-        left = RECORDS_PER_ANSWER
+        left = WEIGHT_PER_ANSWER
         for asked in message.slots:
             store = self._stores.get(asked.slot, _NOTHING)
             records, complete = store.difference(asked.digests, left) if left > 0 else ({}, False)
-            left -= sum(map(len, records.values()))
+            left -= sum(record.weight for service in records.values() for record in service)
             differences.append(SlotDifference(asked.slot, Access.ACCEPT, asked.leader_epoch, complete, records))
         connection.reply(request_id, Compared(differences))
 

@@ -22,7 +22,7 @@ from slotreeve_servers.session.routes import Routes
 log = logging.getLogger("slotreeve.writes")
 
 IN_FLIGHT = 2
-RECORDS_PER_MESSAGE = 4_000
+WEIGHT_PER_MESSAGE = 4_000
 RETRY_SECONDS = 0.05
 
 
@@ -34,12 +34,30 @@ class _Batch:
     gone: list[Publisher] = field(default_factory=list)
     clients: list[Client] = field(default_factory=list)
     sequences: list[int] = field(default_factory=list)
+    weight: int = 0
+
+    def split(self) -> _Batch:
+        """Cut off and return the records that go out first, up to a bounded weight."""
+        first = _Batch()
+        count = 0
+        while first.weight < WEIGHT_PER_MESSAGE:
+            first.weight += self.records[count].weight
+            count += 1
+        first.records, first.clients, first.sequences = (
+            self.records[:count],
+            self.clients[:count],
+            self.sequences[:count],
+        )
+        del self.records[:count], self.clients[:count], self.sequences[:count]
+        self.weight -= first.weight
+        return first
 
     def extend(self, other: _Batch) -> None:
         self.records += other.records
         self.gone += other.gone
         self.clients += other.clients
         self.sequences += other.sequences
+        self.weight += other.weight
 
 
 class Writes:
@@ -64,6 +82,7 @@ class Writes:
         batch.records.append(record)
         batch.clients.append(client)
         batch.sequences.append(sequence)
+        batch.weight += record.weight
         self.waiting += 1
         if not self._scheduled:
             self.flush_soon()
@@ -89,7 +108,7 @@ class Writes:
         self._scheduled = False
         parts: dict[Connection, dict[int, _Batch]] = {}
         epochs: dict[int, int] = {}
-        sizes: dict[Connection, int] = {}
+        weights: dict[Connection, int] = {}
         for slot, batch in self._pending.items():
             leader = self._routes.leader_of(slot)
             if leader is None:
@@ -97,10 +116,11 @@ class Writes:
             if self._refused.get(slot) == leader:
                 continue
             connection, epochs[slot] = leader
-            size = sizes.get(connection, 0)
-            if self._in_flight.get(connection, 0) < IN_FLIGHT and size < RECORDS_PER_MESSAGE:
-                parts.setdefault(connection, {})[slot] = batch
-                sizes[connection] = size + len(batch.records) + len(batch.gone)
+            weight = weights.get(connection, 0)
+            if self._in_flight.get(connection, 0) < IN_FLIGHT and weight < WEIGHT_PER_MESSAGE:
+                part = batch if batch.weight <= WEIGHT_PER_MESSAGE else batch.split()
+                parts.setdefault(connection, {})[slot] = part
+                weights[connection] = weight + part.weight + len(part.gone)
         for connection, batches in parts.items():
             self._send(connection, batches, epochs)
 
@@ -112,11 +132,15 @@ class Writes:
             )
         except TransportError as error:
             log.warning("writes to %s not sent: %s", connection.peer.node, error)
+            for slot, batch in batches.items():
+                if self._pending[slot] is not batch:
+                    self._put_back(slot, batch)
             self._retry_later()
             return
         self._in_flight[connection] = self._in_flight.get(connection, 0) + 1
-        for slot in batches:
-            del self._pending[slot]
+        for slot, batch in batches.items():
+            if self._pending[slot] is batch:
+                del self._pending[slot]
 
     def _answered(
         self, connection: Connection, batches: dict[int, _Batch], epochs: dict[int, int], reply: Message | None
