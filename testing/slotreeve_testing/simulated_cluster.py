@@ -116,7 +116,7 @@ class SimulatedCluster:
         self._disks: dict[str, MemoryStorage] = {}
         self.clients: dict[str, Client] = {}
         self._dead: list[object] = []
-        self._catalogue = Catalogue.load()
+        self.catalogue = Catalogue.load()
         self._client_numbers = itertools.count(1)
         self._ports = itertools.count(FIRST_PORT, 4)
         self._addresses: dict[str, str] = {}
@@ -149,7 +149,7 @@ class SimulatedCluster:
             **{key.replace("__", "."): value for key, value in settings.items()},
         }
         clock = self._clocks[name] = ProcessClock(wall_skew_ms)
-        launcher = Launcher(load_configuration(None, {}, flags), self._catalogue, clock, self.rng)
+        launcher = Launcher(load_configuration(None, {}, flags), self.catalogue, clock, self.rng)
         environment = launcher.environment(role, MemoryTransport(clock, name, self.network))
         server = self.servers[name] = launcher.server(environment, self._open_disk)
         await server.start()
