@@ -67,6 +67,17 @@ async def published(cluster: SimulatedCluster, client: Client) -> list[Publicati
     return publications
 
 
+async def watched(cluster: SimulatedCluster, *sessions: str) -> tuple[Client, Client, list[Publication], View]:
+    """A provider (a process called so) of all services and a consumer that sees them; each at its own session server
+    where ``sessions`` names two."""
+    provider = cluster.client(*sessions[:1], name="provider")
+    consumer = cluster.client(*sessions[1:])
+    publications = await published(cluster, provider)
+    view = View(consumer, SERVICES)
+    await view.ready()
+    return provider, consumer, publications, view
+
+
 def expected(publications: Iterable[Publication]) -> dict[str, list[str]]:
     seen: dict[str, list[str]] = {service: [] for service in SERVICES}
     for publication in publications:
@@ -127,10 +138,7 @@ async def test_scope_zone_shows_only_the_providers_in_the_session_servers_zone(r
 @simulated
 async def test_a_killed_data_server_is_replaced_within_two_seconds_and_nobody_sees_less(rng: random.Random) -> None:
     async with SimulatedCluster(rng) as cluster:
-        provider, consumer = cluster.client(), cluster.client()
-        publications = await published(cluster, provider)
-        view = View(consumer, SERVICES)
-        await view.ready()
+        _provider, consumer, publications, view = await watched(cluster)
         cluster.kill("data-2")
         loop = asyncio.get_running_loop()
         began = loop.time()
@@ -146,10 +154,7 @@ async def test_a_killed_data_server_is_replaced_within_two_seconds_and_nobody_se
 @simulated
 async def test_a_killed_session_servers_clients_go_on_elsewhere_and_nobody_sees_less(rng: random.Random) -> None:
     async with SimulatedCluster(rng) as cluster:
-        provider, consumer = cluster.client("session-1"), cluster.client("session-2")
-        publications = await published(cluster, provider)
-        view = View(consumer, SERVICES)
-        await view.ready()
+        _provider, _consumer, publications, view = await watched(cluster, "session-1", "session-2")
         cluster.kill("session-1")
         await asyncio.sleep(0.001)
         publications[0].republish("while there is no connection")
@@ -163,10 +168,7 @@ async def test_a_killed_session_servers_clients_go_on_elsewhere_and_nobody_sees_
 @simulated
 async def test_a_session_server_that_dies_with_its_clients_takes_their_providers_along(rng: random.Random) -> None:
     async with SimulatedCluster(rng) as cluster:
-        provider, consumer = cluster.client("session-1", name="provider"), cluster.client("session-2")
-        await published(cluster, provider)
-        view = View(consumer, SERVICES)
-        await view.ready()
+        _provider, _consumer, _, view = await watched(cluster, "session-1", "session-2")
         cluster.kill("provider")
         cluster.kill("session-1")
         await cluster.until(lambda: not any(view.data().values()), "all providers are gone", 6)
@@ -187,10 +189,7 @@ async def test_a_killed_clients_providers_are_gone_within_half_a_second(rng: ran
 @simulated
 async def test_a_frozen_client_is_dropped_when_its_lease_ends_and_returns_when_it_thaws(rng: random.Random) -> None:
     async with SimulatedCluster(rng) as cluster:
-        provider, consumer = cluster.client(name="provider"), cluster.client()
-        publications = await published(cluster, provider)
-        view = View(consumer, SERVICES)
-        await view.ready()
+        _provider, _consumer, publications, view = await watched(cluster)
         cluster.freeze("provider")
         took = await cluster.until(lambda: not any(view.data().values()), "all are gone")
         assert 5 < took < 14
@@ -201,10 +200,7 @@ async def test_a_frozen_client_is_dropped_when_its_lease_ends_and_returns_when_i
 @simulated
 async def test_a_client_whose_connection_is_cut_comes_back_before_anybody_notices(rng: random.Random) -> None:
     async with SimulatedCluster(rng) as cluster:
-        provider, consumer = cluster.client("session-1", name="provider"), cluster.client("session-2")
-        publications = await published(cluster, provider)
-        view = View(consumer, SERVICES)
-        await view.ready()
+        provider, _consumer, publications, view = await watched(cluster, "session-1", "session-2")
         for number in range(5):
             assert cluster.network.cut("provider", "session-1") + cluster.network.cut("provider", "session-2") == 1
             await cluster.until(lambda: provider.state is ClientState.CONNECTED, "it is connected again", 0.5)
@@ -217,10 +213,7 @@ async def test_a_client_whose_connection_is_cut_comes_back_before_anybody_notice
 @simulated
 async def test_a_goodbye_removes_providers_at_once(rng: random.Random) -> None:
     async with SimulatedCluster(rng) as cluster:
-        provider, consumer = cluster.client(), cluster.client()
-        await published(cluster, provider)
-        view = View(consumer, SERVICES)
-        await view.ready()
+        provider, _consumer, _, view = await watched(cluster)
         await provider.close()
         assert await cluster.until(lambda: not any(view.data().values()), "all are gone") < 0.1
 
@@ -228,10 +221,7 @@ async def test_a_goodbye_removes_providers_at_once(rng: random.Random) -> None:
 @simulated
 async def test_another_meta_leader_goes_on_with_the_same_table(rng: random.Random) -> None:
     async with SimulatedCluster(rng) as cluster:
-        provider, consumer = cluster.client(), cluster.client()
-        publications = await published(cluster, provider)
-        view = View(consumer, SERVICES)
-        await view.ready()
+        _provider, _consumer, publications, view = await watched(cluster)
         before, former = cluster.views()[0], cluster.leader
         assert former is not None
         cluster.kill(former)
@@ -252,10 +242,7 @@ async def test_another_meta_leader_goes_on_with_the_same_table(rng: random.Rando
 @simulated
 async def test_a_new_data_server_gets_its_share_and_nobody_sees_less(rng: random.Random) -> None:
     async with SimulatedCluster(rng) as cluster:
-        provider, consumer = cluster.client(), cluster.client()
-        publications = await published(cluster, provider)
-        view = View(consumer, SERVICES)
-        await view.ready()
+        _provider, _consumer, publications, view = await watched(cluster)
         await cluster.start("data-4")
         await cluster.until(
             lambda: any(row.leader == "data-4" for row in cluster.views()[0].table.slots), "data-4 leads slots", 60
@@ -270,10 +257,7 @@ async def test_a_new_data_server_gets_its_share_and_nobody_sees_less(rng: random
 @simulated
 async def test_a_restarted_data_server_is_filled_anew(rng: random.Random) -> None:
     async with SimulatedCluster(rng) as cluster:
-        provider, consumer = cluster.client(), cluster.client()
-        publications = await published(cluster, provider)
-        view = View(consumer, SERVICES)
-        await view.ready()
+        _provider, consumer, publications, view = await watched(cluster)
         cluster.kill("data-1")
         await cluster.start("data-1")
         await cluster.ready()
@@ -285,10 +269,7 @@ async def test_a_restarted_data_server_is_filled_anew(rng: random.Random) -> Non
 @simulated
 async def test_when_every_data_server_died_the_sessions_bring_everything_back(rng: random.Random) -> None:
     async with SimulatedCluster(rng) as cluster:
-        provider, consumer = cluster.client(), cluster.client()
-        publications = await published(cluster, provider)
-        view = View(consumer, SERVICES)
-        await view.ready()
+        _provider, consumer, publications, view = await watched(cluster)
         names = ["data-1", "data-2", "data-3"]
         for name in names:
             cluster.kill(name)
@@ -305,10 +286,7 @@ async def test_when_every_data_server_died_the_sessions_bring_everything_back(rn
 @simulated
 async def test_a_cluster_whose_meta_servers_all_restarted_goes_on_from_their_disks(rng: random.Random) -> None:
     async with SimulatedCluster(rng) as cluster:
-        provider, consumer = cluster.client(), cluster.client()
-        publications = await published(cluster, provider)
-        view = View(consumer, SERVICES)
-        await view.ready()
+        _provider, _consumer, publications, view = await watched(cluster)
         before = cluster.views()[0]
         metas = ["meta-1", "meta-2", "meta-3"]
         for name in metas:
@@ -343,10 +321,7 @@ async def test_an_orderly_stop_of_a_data_server_is_known_at_once(rng: random.Ran
 async def test_a_server_whose_wall_clock_is_wrong_changes_nothing(rng: random.Random) -> None:
     """Facts of the original: a replay through a session server with a slower clock loses."""
     async with SimulatedCluster(rng) as cluster:
-        provider, consumer = cluster.client("session-1"), cluster.client("session-2")
-        publications = await published(cluster, provider)
-        view = View(consumer, SERVICES)
-        await view.ready()
+        provider, consumer, publications, view = await watched(cluster, "session-1", "session-2")
         cluster.kill("session-1")
         await cluster.start("session-1", wall_skew_ms=-3_600_000)
         cluster.kill("session-2")
