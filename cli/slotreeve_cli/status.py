@@ -17,7 +17,7 @@ from slotreeve_cli.options import (
 )
 
 if TYPE_CHECKING:
-    from slotreeve.wire.messages import LeaderIs, View
+    from slotreeve.wire.meta_messages import LeaderIs, View
 
 
 def add_to(app: typer.Typer) -> None:

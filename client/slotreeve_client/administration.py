@@ -8,7 +8,8 @@ from collections.abc import Iterable, Set
 from slotreeve.errors import ClientError, Refused, RequestTimeout, TransportError, Unreachable
 from slotreeve.model.nodes import Role
 from slotreeve.ports import Connection, Transport
-from slotreeve.wire.messages import Failed, GetLeader, GetView, Hello, LeaderIs, Message, View
+from slotreeve.wire.messages import Failed, Hello, Message
+from slotreeve.wire.meta_messages import GetLeader, GetView, LeaderIs, View
 
 POLL_SECONDS = 0.02
 

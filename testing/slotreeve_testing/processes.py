@@ -18,7 +18,7 @@ from slotreeve.errors import ClientError, RequestTimeout
 from slotreeve.model.nodes import Role
 from slotreeve.offers import Port
 from slotreeve.ports import Context, SlotFunction, Transport
-from slotreeve.wire.messages import View
+from slotreeve.wire.meta_messages import View
 from slotreeve_client.administration import complete_view
 from slotreeve_servers.launch import ROLE_PORTS
 

@@ -29,7 +29,7 @@ from slotreeve.errors import RequestTimeout
 from slotreeve.model.nodes import Role
 from slotreeve.settings import load_configuration
 from slotreeve.storage import MemoryStorage
-from slotreeve.wire.messages import View
+from slotreeve.wire.meta_messages import View
 from slotreeve_client import Client, ClientOptions
 from slotreeve_servers.data.server import DataServer
 from slotreeve_servers.launch import Launcher, Server

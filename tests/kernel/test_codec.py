@@ -15,6 +15,8 @@ from slotreeve.model.nodes import Node, Role
 from slotreeve.model.publisher import Publisher
 from slotreeve.model.slots import Slot, SlotFacts, SlotTable
 from slotreeve.wire import messages as m
+from slotreeve.wire import meta_messages as meta
+from slotreeve.wire import slot_messages as slot
 from slotreeve.wire.codec import Kind, decode_frame, encode_frame, encode_message
 
 GOLDEN = Path(__file__).parent / "golden" / "frames.json"
@@ -25,8 +27,8 @@ TOMBSTONE = RECORD.tombstone()
 NODE = Node("data-1", Role.DATA, "10.0.0.9:7720", "process-9", "zone-b", 0.5)
 FACTS = SlotFacts(256, 2, "crc32c")
 TABLE = SlotTable(9, (Slot(0, "data-1", 8, ("data-2",)), Slot(1, None, 9, ())))
-WRITE = m.SlotWrite(7, 8, [RECORD], [TOMBSTONE], [("orders@@shop", "r-0")])
-CHANGE = m.Change("orders@@shop", 4, 5, 0xFFFF_FFFF_FFFF_FFFF, [RECORD], ["r-0"])
+WRITE = slot.SlotWrite(7, 8, [RECORD], [TOMBSTONE], [("orders@@shop", "r-0")])
+CHANGE = slot.Change("orders@@shop", 4, 5, 0xFFFF_FFFF_FFFF_FFFF, [RECORD], ["r-0"])
 
 SAMPLES: list[m.Message] = [
     m.Hello("prod", "data-1", Role.DATA, "process-9", "10.0.0.9:7720", 1, 2, FACTS),
@@ -48,22 +50,22 @@ SAMPLES: list[m.Message] = [
     m.Services({"orders@@shop": 3}),
     m.Sessions(["10.0.0.3:7730"]),
     m.Withdraw(),
-    m.Write([WRITE]),
-    m.Answers([m.SlotAnswer(7, m.Access.MOVED, 9)]),
-    m.DeclareInterest([m.SlotInterest(7, 8, [m.Known("orders@@shop", 5, 99)], ["users@@shop"])]),
-    m.Changed([CHANGE]),
-    m.Fetch(7, 8, "orders@@shop"),
-    m.Compare([m.SlotDigests(7, 8, {"orders@@shop": 1 << 63})]),
-    m.Follow([m.SlotDigests(7, 8, {"orders@@shop": 99})]),
-    m.Compared([m.SlotDifference(7, m.Access.ACCEPT, 8, False, {"orders@@shop": [RECORD]})]),
-    m.Replicate([WRITE]),
-    m.View(3, 12, TABLE, [NODE], [], FACTS),
-    m.Heartbeat(NODE, 12, 9, [0, 1]),
-    m.Beat(3, 5.0, m.View(3, 12, TABLE, [NODE], [], FACTS)),
-    m.LeaderIs(3, "meta-1", None),
-    m.Leave(NODE, "upgrade"),
-    m.GetView(),
-    m.GetLeader(),
+    slot.Write([WRITE]),
+    slot.Answers([slot.SlotAnswer(7, slot.Access.MOVED, 9)]),
+    slot.DeclareInterest([slot.SlotInterest(7, 8, [slot.Known("orders@@shop", 5, 99)], ["users@@shop"])]),
+    slot.Changed([CHANGE]),
+    slot.Fetch(7, 8, "orders@@shop"),
+    slot.Compare([slot.SlotDigests(7, 8, {"orders@@shop": 1 << 63})]),
+    slot.Follow([slot.SlotDigests(7, 8, {"orders@@shop": 99})]),
+    slot.Compared([slot.SlotDifference(7, slot.Access.ACCEPT, 8, False, {"orders@@shop": [RECORD]})]),
+    slot.Replicate([WRITE]),
+    meta.View(3, 12, TABLE, [NODE], [], FACTS),
+    meta.Heartbeat(NODE, 12, 9, [0, 1]),
+    meta.Beat(3, 5.0, meta.View(3, 12, TABLE, [NODE], [], FACTS)),
+    meta.LeaderIs(3, "meta-1", None),
+    meta.Leave(NODE, "upgrade"),
+    meta.GetView(),
+    meta.GetLeader(),
 ]
 
 # --- golden frames ---------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from slotreeve.errors import RequestTimeout, TransportError
 from slotreeve.model.data_info import DataInfo
 from slotreeve.model.nodes import Role
 from slotreeve.ports import Transport
-from slotreeve.wire.messages import LeaderIs, View
+from slotreeve.wire.meta_messages import LeaderIs, View
 from slotreeve_client import Client, ClientState, Instance, Publication, Subscription
 from slotreeve_client.administration import cluster_leader, cluster_view
 from slotreeve_testing.processes import LocalCluster

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import msgspec
 
-
 MAX_PAYLOAD_BYTES = 1 << 20
 """What one registration may publish at most, all boxes together: a registry is told where something is, not what."""
 

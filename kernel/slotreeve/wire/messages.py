@@ -11,9 +11,21 @@ from enum import IntEnum
 
 import msgspec
 
-from slotreeve.model.nodes import Node, Role
+from slotreeve.model.nodes import Role
 from slotreeve.model.publisher import Publisher
-from slotreeve.model.slots import SlotFacts, SlotTable
+from slotreeve.model.slots import SlotFacts
+from slotreeve.wire.meta_messages import Beat, GetLeader, GetView, Heartbeat, LeaderIs, Leave, View
+from slotreeve.wire.slot_messages import (
+    Answers,
+    Changed,
+    Compare,
+    Compared,
+    DeclareInterest,
+    Fetch,
+    Follow,
+    Replicate,
+    Write,
+)
 
 # --- any process to any process ----------------------------------------------------------------------------------
 
@@ -180,213 +192,6 @@ class Sessions(msgspec.Struct, array_like=True, frozen=True, tag=31):
 class Withdraw(msgspec.Struct, array_like=True, frozen=True, tag=32):
     """Client to session: I stop on purpose; everything I published ends now, without the linger of a lost
     connection."""
-
-
-# --- session <-> data, data <-> data -----------------------------------------------------------------------------
-
-
-class Access(IntEnum):
-    """A data server's answer for one slot (original: ``SlotAccess``)."""
-
-    ACCEPT = 0
-    MIGRATING = 1
-    """I lead it but am still comparing: writes are taken, reads are not."""
-    MOVED = 2
-    """I do not lead it."""
-    MISMATCH = 3
-    """I lead it, under another leader epoch than the one you named."""
-
-
-class SlotAnswer(msgspec.Struct, array_like=True, frozen=True):
-    """What became of the part of a request that concerns one slot."""
-
-    slot: int
-    access: Access
-    leader_epoch: int
-
-
-class SlotWrite(msgspec.Struct, array_like=True, frozen=True):
-    """What to store in one slot, in this order.
-
-    ``records``: records and tombstones, each replacing only an older one. ``gone``: tombstones of publishers whose
-    client left; each removes its record only if that is no newer and still belongs to the same session process.
-    ``purged`` (leader to follower only): (data info id, register id) of records to remove without a trace.
-    """
-
-    slot: int
-    leader_epoch: int
-    records: list[Publisher]
-    gone: list[Publisher]
-    purged: list[tuple[str, str]]
-
-
-class Write(msgspec.Struct, array_like=True, frozen=True, tag=40):
-    """Session to data leader, ? Answers: store these."""
-
-    batches: list[SlotWrite]
-
-
-class Answers(msgspec.Struct, array_like=True, frozen=True, tag=41):
-    """Reply: one answer for each slot named in the request, in its order."""
-
-    answers: list[SlotAnswer]
-
-
-class Known(msgspec.Struct, array_like=True, frozen=True):
-    """What a session server already has of one service (version 0: nothing)."""
-
-    data_info_id: str
-    version: int
-    digest: int
-
-
-class SlotInterest(msgspec.Struct, array_like=True, frozen=True):
-    """Changed interest of a session server in the services of one slot."""
-
-    slot: int
-    leader_epoch: int
-    wanted: list[Known]
-    unwanted: list[str]
-
-
-class DeclareInterest(msgspec.Struct, array_like=True, frozen=True, tag=42):
-    """Session to data leader, ? Answers: send me ``Changed`` for these services from now on (at once where what I
-    know is not the present state; after the comparison where the slot is migrating)."""
-
-    interests: list[SlotInterest]
-
-
-class Change(msgspec.Struct, array_like=True, frozen=True):
-    """One service's step from one version to another; ``from_version`` 0: ``changed`` is all there is."""
-
-    data_info_id: str
-    from_version: int
-    version: int
-    digest: int
-    changed: list[Publisher]
-    removed: list[str]
-
-
-class Changed(msgspec.Struct, array_like=True, frozen=True, tag=43):
-    """Data leader to interested sessions: these services changed."""
-
-    changes: list[Change]
-
-
-class Fetch(msgspec.Struct, array_like=True, frozen=True, tag=44):
-    """Session to data leader, ? Datum or Answers (why not): read one service."""
-
-    slot: int
-    leader_epoch: int
-    data_info_id: str
-
-
-class SlotDigests(msgspec.Struct, array_like=True, frozen=True):
-    """Sync digest (:func:`slotreeve.model.datum.sync_digest`) of the live records by data info id that the sender
-    holds (of the receiver's own, where the receiver is a session)."""
-
-    slot: int
-    leader_epoch: int
-    digests: dict[str, int]
-
-
-class Compare(msgspec.Struct, array_like=True, frozen=True, tag=45):
-    """Data leader to session, ? Compared: where do your own records differ from what I hold of you?"""
-
-    slots: list[SlotDigests]
-
-
-class Follow(msgspec.Struct, array_like=True, frozen=True, tag=46):
-    """Data follower to leader, ? Compared: where do I differ; from the complete answer on, stream me the slot."""
-
-    slots: list[SlotDigests]
-
-
-class SlotDifference(msgspec.Struct, array_like=True, frozen=True):
-    """Answer for one slot: the full set of live records of each service that differs (an empty list: none left).
-
-    ``complete`` False: there was more than fits; compare again after applying this.
-    """
-
-    slot: int
-    access: Access
-    leader_epoch: int
-    complete: bool
-    records: dict[str, list[Publisher]]
-
-
-class Compared(msgspec.Struct, array_like=True, frozen=True, tag=47):
-    """Reply to Compare and Follow."""
-
-    differences: list[SlotDifference]
-
-
-class Replicate(msgspec.Struct, array_like=True, frozen=True, tag=48):
-    """Data leader to follower: the stream that Follow asked for."""
-
-    batches: list[SlotWrite]
-
-
-# --- meta <-> everybody ------------------------------------------------------------------------------------------
-
-
-class View(msgspec.Struct, array_like=True, frozen=True, tag=60):
-    """Meta leader to all: the committed state of the cluster. Receivers apply only a higher ``revision``.
-
-    ``term`` is the term it was committed under; ``table.epoch`` rises more slowly than ``revision``, which counts
-    every committed change of table or membership. ``facts`` are those of the whole cluster, for ever.
-    """
-
-    term: int
-    revision: int
-    table: SlotTable
-    data: list[Node]
-    sessions: list[Node]
-    facts: SlotFacts | None = None
-
-
-class Heartbeat(msgspec.Struct, array_like=True, frozen=True, tag=61):
-    """Data or session to meta leader, ? Beat or LeaderIs: I live.
-
-    ``unsettled`` (data only): slots of table ``table_epoch`` that I should lead or follow but do not yet hold
-    completely.
-    """
-
-    node: Node
-    revision: int
-    table_epoch: int
-    unsettled: list[int]
-
-
-class Beat(msgspec.Struct, array_like=True, frozen=True, tag=62):
-    """Reply: your lease is renewed for ``lease_seconds``; ``view`` where you lag behind."""
-
-    term: int
-    lease_seconds: float
-    view: View | None
-
-
-class LeaderIs(msgspec.Struct, array_like=True, frozen=True, tag=63):
-    """Meta to all connected, and reply of a meta that does not lead: who does (None: nobody known)."""
-
-    term: int
-    leader: str | None
-    address: str | None
-
-
-class Leave(msgspec.Struct, array_like=True, frozen=True, tag=64):
-    """Data or session to meta leader, ? Done or LeaderIs: I stop on purpose."""
-
-    node: Node
-    reason: str
-
-
-class GetView(msgspec.Struct, array_like=True, frozen=True, tag=65):
-    """Anybody to meta, ? View: the committed state as you know it."""
-
-
-class GetLeader(msgspec.Struct, array_like=True, frozen=True, tag=66):
-    """Anybody to meta, ? LeaderIs."""
 
 
 Message = (

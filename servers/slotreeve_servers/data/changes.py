@@ -12,7 +12,7 @@ from slotreeve.clock import Clock
 from slotreeve.errors import ConnectionLost, TransportError
 from slotreeve.ports import Connection
 from slotreeve.wire.codec import encode_message
-from slotreeve.wire.messages import Change, Changed, Known
+from slotreeve.wire.slot_messages import Change, Changed, Known
 
 from slotreeve_servers.data.slots import HeldSlot, Tracked
 

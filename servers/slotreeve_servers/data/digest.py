@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterable
 from slotreeve.clock import Clock
 from slotreeve.errors import TransportError
 from slotreeve.ports import Connection
-from slotreeve.wire.messages import Access, Compare, Compared, Message, SlotDifference, SlotDigests, SlotWrite
+from slotreeve.wire.messages import Message
+from slotreeve.wire.slot_messages import Access, Compare, Compared, SlotDifference, SlotDigests, SlotWrite
 
 from slotreeve_servers.data.slots import HeldSlot
 

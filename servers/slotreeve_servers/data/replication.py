@@ -8,16 +8,8 @@ from collections.abc import Callable, Iterable
 from slotreeve.clock import Clock
 from slotreeve.errors import ConnectionLost, TransportError
 from slotreeve.ports import Connection
-from slotreeve.wire.messages import (
-    Access,
-    Compared,
-    Follow,
-    Message,
-    Replicate,
-    SlotDifference,
-    SlotDigests,
-    SlotWrite,
-)
+from slotreeve.wire.messages import Message
+from slotreeve.wire.slot_messages import Access, Compared, Follow, Replicate, SlotDifference, SlotDigests, SlotWrite
 
 from slotreeve_servers.data.slots import HeldSlot
 

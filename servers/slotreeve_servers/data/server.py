@@ -8,21 +8,19 @@ import logging
 from slotreeve.errors import SlotreeveError
 from slotreeve.model.nodes import Role
 from slotreeve.ports import Connection, Listener
-from slotreeve.wire.messages import (
+from slotreeve.wire.messages import Datum, ListServices, Services
+from slotreeve.wire.meta_messages import View
+from slotreeve.wire.slot_messages import (
     Access,
     Answers,
-    Datum,
     DeclareInterest,
     Fetch,
     Follow,
     Known,
-    ListServices,
     Replicate,
-    Services,
     SlotAnswer,
     SlotInterest,
     SlotWrite,
-    View,
     Write,
 )
 

@@ -10,16 +10,8 @@ from slotreeve.invariants import check_successor, stamp
 from slotreeve.model.nodes import Node, Role
 from slotreeve.model.slots import Move, SlotTable
 from slotreeve.ports import Assigner, Balancer, Connection, Election, Leadership, Listener
-from slotreeve.wire.messages import (
-    Beat,
-    Done,
-    GetLeader,
-    GetView,
-    Heartbeat,
-    LeaderIs,
-    Leave,
-    View,
-)
+from slotreeve.wire.messages import Done
+from slotreeve.wire.meta_messages import Beat, GetLeader, GetView, Heartbeat, LeaderIs, Leave, View
 
 from slotreeve_servers.meta.arranger import Arranger, without_replaced
 from slotreeve_servers.meta.leases import Leases, Renewal

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from slotreeve.errors import Refused, SlotreeveError
 from slotreeve.model.slots import SlotTable
 from slotreeve.ports import Connection
-from slotreeve.wire.messages import Beat, Heartbeat, LeaderIs, Leave, Message, View
+from slotreeve.wire.messages import Message
+from slotreeve.wire.meta_messages import Beat, Heartbeat, LeaderIs, Leave, View
 
 from slotreeve_servers.node.dispatch import Dispatcher
 from slotreeve_servers.node.environment import Environment

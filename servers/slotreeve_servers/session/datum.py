@@ -6,7 +6,7 @@ from enum import Enum
 
 from slotreeve.model.datum import NO_VERSION, with_change
 from slotreeve.model.publisher import Publisher
-from slotreeve.wire.messages import Change
+from slotreeve.wire.slot_messages import Change
 
 
 class Verdict(Enum):

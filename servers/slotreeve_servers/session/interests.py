@@ -9,18 +9,8 @@ from slotreeve.clock import Clock
 from slotreeve.errors import TransportError
 from slotreeve.ports import Connection
 from slotreeve.settings import SessionSettings
-from slotreeve.wire.messages import (
-    Access,
-    Answers,
-    Change,
-    DeclareInterest,
-    Known,
-    Message,
-    Receipt,
-    Scope,
-    SlotInterest,
-    Want,
-)
+from slotreeve.wire.messages import Message, Receipt, Scope, Want
+from slotreeve.wire.slot_messages import Access, Answers, Change, DeclareInterest, Known, SlotInterest
 
 from slotreeve_servers.session.clients import Client
 from slotreeve_servers.session.datum import DatumView, Verdict

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from slotreeve.clock import Clock
 from slotreeve.errors import Backpressure, RequestTimeout, TransportError
 from slotreeve.ports import Connection
-from slotreeve.wire.messages import Datum, Failed, Fetch, ListServices, Message, Services
+from slotreeve.wire.messages import Datum, Failed, ListServices, Message, Services
+from slotreeve.wire.slot_messages import Fetch
 
 from slotreeve_servers.session.routes import Routes
 

@@ -11,10 +11,6 @@ from slotreeve.model.data_info import DataInfo
 from slotreeve.model.publisher import MAX_PAYLOAD_BYTES, Publisher
 from slotreeve.ports import Connection, Listener
 from slotreeve.wire.messages import (
-    Access,
-    Changed,
-    Compare,
-    Compared,
     Done,
     Get,
     ListServices,
@@ -23,12 +19,12 @@ from slotreeve.wire.messages import (
     Pushed,
     Rejected,
     Sessions,
-    SlotDifference,
     Subscribe,
     Unsubscribe,
-    View,
     Withdraw,
 )
+from slotreeve.wire.meta_messages import View
+from slotreeve.wire.slot_messages import Access, Changed, Compare, Compared, SlotDifference
 
 from slotreeve_servers.node.dispatch import Dispatcher
 from slotreeve_servers.node.environment import Environment

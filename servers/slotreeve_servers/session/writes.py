@@ -14,7 +14,8 @@ from slotreeve.clock import Clock
 from slotreeve.errors import TransportError
 from slotreeve.model.publisher import Publisher
 from slotreeve.ports import Connection
-from slotreeve.wire.messages import Access, Answers, Message, SlotWrite, Write
+from slotreeve.wire.messages import Message
+from slotreeve.wire.slot_messages import Access, Answers, SlotWrite, Write
 
 from slotreeve_servers.session.clients import Client
 from slotreeve_servers.session.routes import Routes
