@@ -16,6 +16,7 @@ from slotreeve_cli import (
     lookups,
     plan,
     plugins,
+    provide,
     publish,
     run,
     slot_of,
@@ -35,7 +36,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for module in (
-    dev, cluster, run, publish, subscribe, lookups, status, slot_of, plan, config, plugins, demo, bench,
+    dev, cluster, run, publish, subscribe, lookups, status, slot_of, plan, provide, config, plugins, demo, bench,
 ):  # fmt: skip
     module.add_to(app)
 

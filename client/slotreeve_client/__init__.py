@@ -14,6 +14,7 @@
 from slotreeve.wire.messages import Scope
 
 from slotreeve_client.client import Client, connect
+from slotreeve_client.configuration import ConfigWatch
 from slotreeve_client.core import ClientState
 from slotreeve_client.options import ClientOptions
 from slotreeve_client.publication import Publication
@@ -25,6 +26,7 @@ __all__ = [
     "Client",
     "ClientOptions",
     "ClientState",
+    "ConfigWatch",
     "Instance",
     "Publication",
     "Scope",

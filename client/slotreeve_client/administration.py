@@ -9,9 +9,10 @@ from slotreeve.errors import ClientError, Refused, RequestTimeout, TransportErro
 from slotreeve.model.nodes import Role
 from slotreeve.ports import Connection, Transport
 from slotreeve.wire.messages import Failed, Hello, Message
-from slotreeve.wire.meta_messages import GetLeader, GetView, LeaderIs, View
+from slotreeve.wire.meta_messages import ConfigEntry, Configs, GetConfigs, GetLeader, GetView, LeaderIs, PutConfig, View
 
 POLL_SECONDS = 0.02
+LEADER_ATTEMPTS = 100
 
 
 class _Quiet:
@@ -83,6 +84,52 @@ async def cluster_leader(transport: Transport, cluster: str, addresses: Iterable
     if not isinstance(reply, LeaderIs):
         raise ClientError(f"a meta server answered GetLeader with a {type(reply).__name__}")
     return reply
+
+
+async def put_config(
+    transport: Transport,
+    cluster: str,
+    addresses: Iterable[str],
+    key: str,
+    value: bytes | None,
+    expected_version: int | None = None,
+) -> ConfigEntry:
+    """Write one key of the provided configuration (None: delete it) through the meta leader; returns what is stored.
+
+    Raises:
+        Refused, Unreachable: as :func:`ask_meta`.
+        ClientError: it was not stored, or that is not known; the message says why.
+    """
+    reply = await _ask_leader(transport, cluster, addresses, PutConfig(key, value, expected_version))
+    return reply.entries[0]
+
+
+async def get_configs(
+    transport: Transport, cluster: str, addresses: Iterable[str], prefix: str = ""
+) -> list[ConfigEntry]:
+    """The provided configuration as the meta leader knows it, by key; deleted keys are left out.
+
+    Raises:
+        Refused, Unreachable, ClientError: as :func:`ask_meta`.
+    """
+    reply = await _ask_leader(transport, cluster, addresses, GetConfigs(prefix))
+    return [entry for entry in reply.entries if entry.value is not None]
+
+
+async def _ask_leader(
+    transport: Transport, cluster: str, addresses: Iterable[str], message: PutConfig | GetConfigs
+) -> Configs:
+    known = list(addresses)
+    reply: Message = await cluster_leader(transport, cluster, known)
+    for _ in range(LEADER_ATTEMPTS):
+        if isinstance(reply, LeaderIs) and reply.address is not None:
+            reply = await ask_meta(transport, cluster, [reply.address], message)
+        else:
+            await asyncio.sleep(POLL_SECONDS)
+            reply = await cluster_leader(transport, cluster, known)
+        if isinstance(reply, Configs):
+            return reply
+    raise Unreachable(f"no meta server among {', '.join(known)} leads")
 
 
 async def complete_view(

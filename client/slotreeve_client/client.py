@@ -25,6 +25,7 @@ from slotreeve.ports import Connection, Context, Transport
 from slotreeve.wire.hello import OLDEST_PROTOCOL_VERSION, PROTOCOL_VERSION
 from slotreeve.wire.messages import Datum, Failed, Get, Hello, ListServices, Message, Ping, Scope, Services, Withdraw
 
+from slotreeve_client.configuration import ConfigWatch
 from slotreeve_client.core import ClientCore, ClientState
 from slotreeve_client.options import ClientOptions
 from slotreeve_client.publication import Publication
@@ -93,6 +94,15 @@ class Client:
             ClientClosed.
         """
         return self._core.subscribe(service, on_change, scope)
+
+    def watch_config(self, key: str, on_change: Callable[[ConfigWatch], None] | None = None) -> ConfigWatch:
+        """Watch a key of the provided configuration (``slotreeve provide``): ``on_change`` is called on the event loop
+        with the watch, at first with what is there, then at every change (newest only).
+
+        Raises:
+            ClientClosed.
+        """
+        return self._core.watch_config(key, on_change)
 
     async def get(self, service: str) -> tuple[Instance, ...]:
         """The providers of ``service`` now, as its slot's leader knows them.

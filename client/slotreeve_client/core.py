@@ -29,7 +29,9 @@ from slotreeve.wire.messages import (
     Unsubscribe,
     Want,
 )
+from slotreeve.wire.meta_messages import Configs, UnwatchConfig, WatchConfigs
 
+from slotreeve_client.configuration import ConfigWatch
 from slotreeve_client.options import ClientOptions
 from slotreeve_client.publication import Publication, boxes
 from slotreeve_client.subscription import Subscription, Watched
@@ -66,6 +68,7 @@ class ClientCore:
         self._weight = 0
         self._watched: dict[tuple[str, Scope], Watched] = {}
         self._messages: list[Message] = []
+        self._configs: dict[str, list[ConfigWatch]] = {}
         self._receipts: dict[tuple[str, Scope], Receipt] = {}
         self._next_registration = 0
         self._next_sequence = 0
@@ -123,6 +126,25 @@ class ClientCore:
             if self._session is not None:
                 self._send(Unsubscribe(*key))
 
+    def watch_config(self, key: str, on_change: Callable[[ConfigWatch], None] | None) -> ConfigWatch:
+        """Watch a key of the provided configuration. Raises ClientClosed."""
+        self._check_open()
+        watch = ConfigWatch(key, on_change, self._unwatch_config)
+        watches = self._configs.setdefault(key, [])
+        watches.append(watch)
+        if self._session is not None:
+            self._send(WatchConfigs({key: 0}))
+        return watch
+
+    def _unwatch_config(self, watch: ConfigWatch) -> None:
+        watches = self._configs.get(watch.key, [])
+        if watch in watches:
+            watches.remove(watch)
+            if not watches:
+                del self._configs[watch.key]
+                if self._session is not None:
+                    self._send(UnwatchConfig(watch.key))
+
     def data_info_id(self, service: str) -> str:
         """The whole data info id of what a user may write short. Raises ModelError."""
         known = self._ids.get(service)
@@ -159,6 +181,8 @@ class ClientCore:
         wants = [Want(w.data_info_id, w.scope, w.version, w.digest) for w in self._watched.values()]
         for start in range(0, len(wants), WANTS_PER_MESSAGE):
             self._messages.append(Subscribe(wants[start : start + WANTS_PER_MESSAGE]))
+        if self._configs:
+            self._messages.append(WatchConfigs({key: min(w.version for w in ws) for key, ws in self._configs.items()}))
         self._wake()
 
     def disconnected(self) -> None:
@@ -173,6 +197,10 @@ class ClientCore:
             self._published(message.sequences)
         elif isinstance(message, Rejected):
             self._rejected(message)
+        elif isinstance(message, Configs):
+            for entry in message.entries:
+                for watch in list(self._configs.get(entry.key, ())):
+                    watch.apply(entry)
         elif isinstance(message, Sessions):
             self.sessions = message.addresses
         else:
@@ -267,6 +295,9 @@ class ClientCore:
         error = ClientClosed("the client was closed")
         for publication in self._publications.values():
             publication.end(error)
+        for watches in self._configs.values():
+            for watch in watches:
+                watch.close()
         for watched in self._watched.values():
             for subscription in watched.subscriptions:
                 subscription.close()

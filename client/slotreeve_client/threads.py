@@ -13,6 +13,7 @@ from slotreeve.errors import ClientClosed, RequestTimeout
 from slotreeve.wire.messages import Scope
 
 from slotreeve_client.client import Client, connect
+from slotreeve_client.configuration import ConfigWatch
 from slotreeve_client.core import ClientState
 from slotreeve_client.options import ClientOptions
 from slotreeve_client.publication import Publication
@@ -60,6 +61,26 @@ class BlockingSubscription:
         self._owner.call(self._subscription.unsubscribe)
 
 
+class BlockingConfigWatch:
+    """A watched configuration key for threads; see :class:`slotreeve_client.ConfigWatch`."""
+
+    def __init__(self, owner: BlockingClient, watch: ConfigWatch) -> None:
+        self._owner, self._watch = owner, watch
+
+    @property
+    def value(self) -> bytes | None:
+        """The newest known value; None while there is none."""
+        return self._owner.call(lambda: self._watch.value)
+
+    def ready(self, timeout_seconds: float) -> None:
+        """Wait until it is known what is there. Raises RequestTimeout, ClientClosed."""
+        self._owner.wait(self._watch.ready(), timeout_seconds)
+
+    def unwatch(self) -> None:
+        """End it; idempotent."""
+        self._owner.call(self._watch.unwatch)
+
+
 class BlockingClient:
     """The client for threads: an event loop of its own in a daemon thread; any thread may call.
 
@@ -99,6 +120,15 @@ class BlockingClient:
                 on_change(subscription.instances)
 
         return BlockingSubscription(self, self.call(lambda: self._client.subscribe(service, changed, scope)))
+
+    def watch_config(self, key: str, on_change: Callable[[bytes | None], None] | None = None) -> BlockingConfigWatch:
+        """Watch a key of the provided configuration; ``on_change`` gets each new value. Raises ClientClosed."""
+
+        def changed(watch: ConfigWatch) -> None:
+            if on_change is not None:
+                on_change(watch.value)
+
+        return BlockingConfigWatch(self, self.call(lambda: self._client.watch_config(key, changed)))
 
     def get(self, service: str, timeout_seconds: float = 5.0) -> tuple[Instance, ...]:
         """The providers now. Raises ModelError, ClientClosed, RequestTimeout."""

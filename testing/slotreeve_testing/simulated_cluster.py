@@ -184,12 +184,17 @@ class SimulatedCluster:
     def client(self, *sessions: str, name: str = "", **options: object) -> Client:
         """A client process of its own, of these session servers (default: all). It can be killed like a server."""
         name = name or f"client-{next(self._client_numbers)}"
-        clock = self._clocks[name] = ProcessClock()
+        clock = self.process_clock(name)
         chosen = ClientOptions.model_validate(options)
         addresses = [self._addresses[session] for session in sessions or self._of_role(Role.SESSION)]
         client = Client(addresses, chosen, MemoryTransport(clock, name, self.network), clock, self.rng)
         self.clients[name] = client
         return client
+
+    def process_clock(self, name: str) -> ProcessClock:
+        """The clock of a new process ``name``, for something else than servers and clients."""
+        clock = self._clocks[name] = ProcessClock()
+        return clock
 
     async def __aenter__(self) -> SimulatedCluster:
         """Start every server and wait until all is served."""

@@ -66,6 +66,11 @@ SAMPLES: list[m.Message] = [
     meta.Leave(NODE, "upgrade"),
     meta.GetView(),
     meta.GetLeader(),
+    meta.PutConfig("limits", b"100", 3),
+    meta.GetConfigs("lim"),
+    meta.Configs([meta.ConfigEntry("limits", b"100", 4), meta.ConfigEntry("old", None, 2)]),
+    meta.WatchConfigs({"limits": 4}),
+    meta.UnwatchConfig("limits"),
 ]
 
 # --- golden frames ---------------------------------------------------------------------------------------------------

@@ -14,7 +14,20 @@ import msgspec
 from slotreeve.model.nodes import Role
 from slotreeve.model.publisher import Publisher
 from slotreeve.model.slots import SlotFacts
-from slotreeve.wire.meta_messages import Beat, GetLeader, GetView, Heartbeat, LeaderIs, Leave, View
+from slotreeve.wire.meta_messages import (
+    Beat,
+    Configs,
+    GetConfigs,
+    GetLeader,
+    GetView,
+    Heartbeat,
+    LeaderIs,
+    Leave,
+    PutConfig,
+    UnwatchConfig,
+    View,
+    WatchConfigs,
+)
 from slotreeve.wire.slot_messages import (
     Answers,
     Changed,
@@ -198,6 +211,6 @@ Message = (
     Hello | Goodbye | Failed | Done | Ping | Opaque | Publish | Published | Rejected | Subscribe | Unsubscribe
     | Push | Pushed | Get | Datum | ListServices | Services | Sessions | Withdraw | Write | Answers | DeclareInterest
     | Changed | Fetch | Compare | Follow | Compared | Replicate | View | Heartbeat | Beat | LeaderIs | Leave
-    | GetView | GetLeader
+    | GetView | GetLeader | PutConfig | GetConfigs | Configs | WatchConfigs | UnwatchConfig
 )  # fmt: skip
 """Everything that may travel; a received frame decodes to exactly one of these."""

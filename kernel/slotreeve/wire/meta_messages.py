@@ -40,11 +40,13 @@ class Heartbeat(msgspec.Struct, array_like=True, frozen=True, tag=61):
 
 
 class Beat(msgspec.Struct, array_like=True, frozen=True, tag=62):
-    """Reply: your lease is renewed for ``lease_seconds``; ``view`` where you lag behind."""
+    """Reply: your lease is renewed for ``lease_seconds``; ``view`` where you lag behind; ``configs`` is the digest of
+    the provided configuration."""
 
     term: int
     lease_seconds: float
     view: View | None
+    configs: int = 0
 
 
 class LeaderIs(msgspec.Struct, array_like=True, frozen=True, tag=63):
@@ -68,3 +70,45 @@ class GetView(msgspec.Struct, array_like=True, frozen=True, tag=65):
 
 class GetLeader(msgspec.Struct, array_like=True, frozen=True, tag=66):
     """Anybody to meta, ? LeaderIs."""
+
+
+class ConfigEntry(msgspec.Struct, array_like=True, frozen=True):
+    """One provided configuration. ``value`` None: there is none (any more); ``version`` goes on after a deletion, and
+    is 0 where there never was one."""
+
+    key: str
+    value: bytes | None
+    version: int
+
+
+class PutConfig(msgspec.Struct, array_like=True, frozen=True, tag=70):
+    """Anybody to meta, ? Configs (the one written), Failed or LeaderIs: store this. ``expected_version`` 0: there must
+    be none yet; None: whatever is there."""
+
+    key: str
+    value: bytes | None
+    expected_version: int | None
+
+
+class GetConfigs(msgspec.Struct, array_like=True, frozen=True, tag=71):
+    """Anybody to meta, ? Configs or LeaderIs: every provided configuration whose key starts so."""
+
+    prefix: str
+
+
+class Configs(msgspec.Struct, array_like=True, frozen=True, tag=72):
+    """Reply; and meta leader to sessions, session to watching clients: these are the newest."""
+
+    entries: list[ConfigEntry]
+
+
+class WatchConfigs(msgspec.Struct, array_like=True, frozen=True, tag=73):
+    """Client to session: tell me these keys' newest from now on; with the version I know (0: none)."""
+
+    wants: dict[str, int]
+
+
+class UnwatchConfig(msgspec.Struct, array_like=True, frozen=True, tag=74):
+    """Client to session: no longer tell me this key's."""
+
+    key: str

@@ -10,10 +10,23 @@ from slotreeve.invariants import check_successor, stamp
 from slotreeve.model.nodes import Node, Role
 from slotreeve.model.slots import Move, SlotTable
 from slotreeve.ports import Assigner, Balancer, Connection, Election, Leadership, Listener
-from slotreeve.wire.messages import Done
-from slotreeve.wire.meta_messages import Beat, GetLeader, GetView, Heartbeat, LeaderIs, Leave, View
+from slotreeve.wire.messages import Done, Failed
+from slotreeve.wire.meta_messages import (
+    Beat,
+    ConfigEntry,
+    Configs,
+    GetConfigs,
+    GetLeader,
+    GetView,
+    Heartbeat,
+    LeaderIs,
+    Leave,
+    PutConfig,
+    View,
+)
 
 from slotreeve_servers.meta.arranger import Arranger, without_replaced
+from slotreeve_servers.meta.configuration import ProvidedConfig
 from slotreeve_servers.meta.leases import Leases, Renewal
 from slotreeve_servers.meta.table import CommittedView
 from slotreeve_servers.node.dispatch import Dispatcher
@@ -33,6 +46,7 @@ class MetaServer:
         self._arranger = Arranger(settings.cluster.slots, settings.cluster.replicas, assigner, balancer)
         self._leases = Leases(settings.meta)
         self._committed = CommittedView(election.state)
+        self._configs = ProvidedConfig(election.state, self._config_changed)
         self._supervisor = Supervisor(environment.clock)
         self._wake = Wake(environment.clock)
         self._connections: set[Connection] = set()
@@ -46,6 +60,8 @@ class MetaServer:
                 Leave: self._on_leave,
                 GetView: self._on_get_view,
                 GetLeader: self._on_get_leader,
+                PutConfig: self._on_put_config,
+                GetConfigs: self._on_get_configs,
             },
             self._connections.add,
             self._closed,
@@ -78,6 +94,7 @@ class MetaServer:
         await self._election.start(self._leadership_changed)
         self._election.state.watch(lambda key, value: self._check_facts())
         self._check_facts()
+        self._configs.start()
         self._supervisor.start("arrange", self._arrange)
 
     async def stop(self) -> None:
@@ -163,7 +180,7 @@ class MetaServer:
         view = self._committed.read()
         newer = view if view.revision > beat.revision else None
         lease = self._environment.settings.meta.lease_seconds
-        connection.reply(request_id, Beat(self._election.leadership().term, lease, newer))
+        connection.reply(request_id, Beat(self._election.leadership().term, lease, newer, self._configs.digest))
 
     def _on_leave(self, connection: Connection, message: Leave, request_id: int | None) -> None:
         if request_id is None:
@@ -184,9 +201,38 @@ class MetaServer:
         if request_id is not None:
             connection.reply(request_id, self._leader_is())
 
-    def _tell_all(self, message: View | LeaderIs) -> None:
+    # --- provided configuration ----------------------------------------------------------------------------------
+
+    def _on_put_config(self, connection: Connection, message: PutConfig, request_id: int | None) -> None:
+        if request_id is None:
+            return
+        if not self._may_act():
+            connection.reply(request_id, self._leader_is())
+            return
+        self._supervisor.start(f"put {message.key}", lambda: self._put_config(connection, message, request_id))
+
+    async def _put_config(self, connection: Connection, message: PutConfig, request_id: int) -> None:
+        try:
+            entry = await self._configs.put(message, self._election.leadership().term)
+        except SlotreeveError as error:
+            connection.reply(request_id, Failed(error.code, str(error)))
+        else:
+            connection.reply(request_id, Configs([entry]))
+
+    def _on_get_configs(self, connection: Connection, message: GetConfigs, request_id: int | None) -> None:
+        if request_id is not None:
+            known = Configs(self._configs.entries(message.prefix)) if self._may_act() else self._leader_is()
+            connection.reply(request_id, known)
+
+    def _config_changed(self, entry: ConfigEntry) -> None:
+        if self._may_act():
+            self._tell_all(Configs([entry]), (Role.SESSION,))
+
+    def _tell_all(
+        self, message: View | LeaderIs | Configs, roles: tuple[Role, ...] = (Role.DATA, Role.SESSION)
+    ) -> None:
         for connection in list(self._connections):
-            if connection.peer.role in (Role.DATA, Role.SESSION):
+            if connection.peer.role in roles:
                 try:
                     connection.send(message)
                 except SlotreeveError as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from slotreeve.errors import Refused, SlotreeveError
 from slotreeve.model.slots import SlotTable
@@ -11,7 +11,7 @@ from slotreeve.ports import Connection
 from slotreeve.wire.messages import Message
 from slotreeve.wire.meta_messages import Beat, Heartbeat, LeaderIs, Leave, View
 
-from slotreeve_servers.node.dispatch import Dispatcher
+from slotreeve_servers.node.dispatch import Dispatcher, Method
 from slotreeve_servers.node.environment import Environment
 from slotreeve_servers.node.links import Links
 from slotreeve_servers.node.supervisor import Supervisor, Wake
@@ -25,7 +25,8 @@ class Membership:
     """Keeps a connection to every meta server, beats to the one that leads, and applies newer views only.
 
     ``changed`` is called with (old view, new view) on the event loop. ``unsettled`` tells which slots this server
-    does not yet hold completely (always empty on a session server).
+    does not yet hold completely (always empty on a session server). ``beaten`` hears of the leader's answers to
+    heartbeats, ``methods`` take what else meta servers send.
     """
 
     def __init__(
@@ -34,15 +35,18 @@ class Membership:
         supervisor: Supervisor,
         changed: Callable[[View, View], None],
         unsettled: Callable[[], list[int]],
+        beaten: Callable[[Connection, Beat], None] = lambda _connection, _beat: None,
+        methods: Mapping[type, Method] | None = None,
     ) -> None:
         self._environment, self._supervisor = environment, supervisor
-        self._changed, self._unsettled = changed, unsettled
+        self._changed, self._unsettled, self._beaten = changed, unsettled, beaten
         self._wake = Wake(environment.clock)
         self._leader: str | None = None
         self._term = 0
         self.view = NO_VIEW
         self.last_beat = -float("inf")
-        handler = Dispatcher({View: self._on_view, LeaderIs: self._on_leader_is}, self._opened, self._closed)
+        own: dict[type, Method] = {View: self._on_view, LeaderIs: self._on_leader_is}
+        handler = Dispatcher({**own, **(methods or {})}, self._opened, self._closed)
         self._links = Links(
             environment.transport, environment.clock, supervisor, environment.hello, handler, self._refused
         )
@@ -118,6 +122,7 @@ class Membership:
                 self.last_beat = sent
                 if reply.view is not None:
                     self._apply(reply.view)
+                self._beaten(connection, reply)
             elif isinstance(reply, LeaderIs):
                 self._on_leader_is(connection, reply, None)
             elif error is not None and connection.peer.node == self._leader:

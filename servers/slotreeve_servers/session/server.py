@@ -14,6 +14,7 @@ from slotreeve.wire.messages import (
     Done,
     Get,
     ListServices,
+    Message,
     Ping,
     Publish,
     Pushed,
@@ -23,7 +24,7 @@ from slotreeve.wire.messages import (
     Unsubscribe,
     Withdraw,
 )
-from slotreeve.wire.meta_messages import View
+from slotreeve.wire.meta_messages import Beat, Configs, GetConfigs, UnwatchConfig, View, WatchConfigs
 from slotreeve.wire.slot_messages import Access, Changed, Compare, Compared, SlotDifference
 
 from slotreeve_servers.node.dispatch import Dispatcher
@@ -33,6 +34,7 @@ from slotreeve_servers.node.membership import NO_VIEW, Membership
 from slotreeve_servers.node.records import SlotStore
 from slotreeve_servers.node.supervisor import Supervisor
 from slotreeve_servers.session.clients import Client
+from slotreeve_servers.session.configuration import ConfigMirror
 from slotreeve_servers.session.interests import Interests
 from slotreeve_servers.session.reads import Reads
 from slotreeve_servers.session.routes import Routes
@@ -45,6 +47,7 @@ HEAVIEST = 1 + MAX_PAYLOAD_BYTES // 2_048
 DROPS_PER_TURN = 500
 TOMBSTONE_SECONDS = 180.0
 KNOWN_SLOTS = 200_000
+CONFIG_TIMEOUT_SECONDS = 2.0
 
 
 class SessionServer:
@@ -62,6 +65,7 @@ class SessionServer:
         self.writes = Writes(self._routes, self._clock, self._rules.write_timeout_seconds)
         self.interests = Interests(self._routes, self._clock, self._rules, environment.node.zone)
         self._reads = Reads(self._routes, self._clock)
+        self._configs = ConfigMirror()
         self._stores: dict[int, SlotStore] = {}
         self._known_slots: dict[str, int] = {}
         self.clients: dict[Connection, Client] = {}
@@ -79,6 +83,8 @@ class SessionServer:
                 Get: self._on_get,
                 ListServices: self._on_list,
                 Ping: self._on_ping,
+                WatchConfigs: self._on_watch,
+                UnwatchConfig: self._on_unwatch,
             },
             self._opened,
             self._closed,
@@ -108,7 +114,9 @@ class SessionServer:
         self._listener = await self._environment.transport.listen(
             self._environment.bind, self._environment.hello(), self._dispatcher
         )
-        self._membership = Membership(self._environment, self._supervisor, self._view_changed, list)
+        self._membership = Membership(
+            self._environment, self._supervisor, self._view_changed, list, self._beaten, {Configs: self._on_configs}
+        )
         self._supervisor.start("client leases", self._sweep)
 
     async def stop(self) -> None:
@@ -129,6 +137,7 @@ class SessionServer:
         client = self.clients.pop(connection, None)
         if client is None:
             return
+        self._configs.unwatch(client, client.configs)
         for data_info_id in list(client.wants):
             self.interests.unsubscribe(client, data_info_id)
         if client.records:
@@ -250,6 +259,30 @@ class SessionServer:
         if request_id is not None:
             leaders = list(self._links.connected.values())
             self._reads.list_services(message.prefix, leaders, lambda reply: connection.reply(request_id, reply))
+
+    # --- provided configuration ----------------------------------------------------------------------------------
+
+    def _on_watch(self, connection: Connection, message: WatchConfigs, request_id: int | None) -> None:
+        if (client := self.clients.get(connection)) is not None:
+            self._configs.watch(client, message.wants)
+
+    def _on_unwatch(self, connection: Connection, message: UnwatchConfig, request_id: int | None) -> None:
+        if (client := self.clients.get(connection)) is not None:
+            self._configs.unwatch(client, (message.key,))
+
+    def _on_configs(self, connection: Connection, message: Configs, request_id: int | None) -> None:
+        self._configs.apply(message.entries)
+
+    def _beaten(self, connection: Connection, beat: Beat) -> None:
+        """Each heartbeat's answer tells whether a change of the configuration was missed."""
+        if self._configs.agrees(beat.configs):
+            return
+
+        def answered(reply: Message | None, error: Exception | None) -> None:
+            if isinstance(reply, Configs):
+                self._configs.load(reply.entries)
+
+        connection.request(GetConfigs(""), answered, CONFIG_TIMEOUT_SECONDS)
 
     async def _sweep(self) -> None:
         """End the connections of frozen clients; forget old tombstones."""

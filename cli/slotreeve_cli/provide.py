@@ -1,0 +1,167 @@
+"""``slotreeve provide put|get|watch``: small values that operators write and clients watch."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from slotreeve_cli.options import (
+    DEFAULT_META,
+    DEFAULT_SESSION,
+    NOT_FOUND,
+    ClusterOption,
+    MetaOption,
+    Output,
+    OutputOption,
+    SessionOption,
+    run_async,
+)
+
+if TYPE_CHECKING:
+    from slotreeve.wire.meta_messages import ConfigEntry
+    from slotreeve_client import ConfigWatch
+
+KeyArgument = Annotated[str, typer.Argument(help="The key.")]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the commands."""
+    group = typer.Typer(help="Provided configuration, kept by the meta servers, pushed to clients that watch it.")
+    group.command(
+        "put",
+        epilog="Examples: slotreeve provide put limits.rate 100  |  slotreeve provide put limits.rate 200 "
+        "--expected-version 1  |  slotreeve provide put routes --file routes.json  |  "
+        "slotreeve provide put limits.rate --delete",
+    )(put)
+    group.command("get", epilog="Examples: slotreeve provide get limits.rate  |  slotreeve provide get -o json")(get)
+    group.command("watch", epilog="Example: slotreeve provide watch limits.rate routes -o json")(watch)
+    app.add_typer(group, name="provide", no_args_is_help=True)
+
+
+def put(
+    key: KeyArgument,
+    value: Annotated[str | None, typer.Argument(help="The value, as text; - reads standard input.")] = None,
+    file: Annotated[Path | None, typer.Option("--file", help="Take the value from this file.")] = None,
+    delete: Annotated[bool, typer.Option("--delete", help="Delete the key.")] = False,
+    expected_version: Annotated[
+        int | None, typer.Option(min=0, help="Only if this is the stored version; 0: only if there never was one.")
+    ] = None,
+    meta: MetaOption = [DEFAULT_META],  # noqa: B006 - typer copies it
+    cluster: ClusterOption = "slotreeve",
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Write KEY through the meta leader; done once it survives the loss of any minority of the meta servers."""
+    from slotreeve.errors import ConfigError
+
+    if (value is not None) + (file is not None) + delete != 1:
+        raise typer.BadParameter("give exactly one of VALUE, --file and --delete")
+    if value == "-":
+        data: bytes | None = sys.stdin.buffer.read()
+    elif value is not None:
+        data = value.encode()
+    elif file is not None:
+        try:
+            data = file.read_bytes()
+        except OSError as error:
+            raise ConfigError(f"{file}: cannot be read: {error.strerror}") from None
+    else:
+        data = None
+    _print([run_async(_put(meta, cluster, key, data, expected_version))], output)
+
+
+async def _put(
+    addresses: list[str], cluster: str, key: str, value: bytes | None, expected_version: int | None
+) -> ConfigEntry:
+    from slotreeve_client.administration import put_config
+
+    from slotreeve_cli.connect import open_transport
+
+    transport = open_transport()
+    try:
+        return await put_config(transport, cluster, addresses, key, value, expected_version)
+    finally:
+        await transport.close()
+
+
+def get(
+    key: Annotated[str, typer.Argument(help="The key; none: all of them.")] = "",
+    meta: MetaOption = [DEFAULT_META],  # noqa: B006 - typer copies it
+    cluster: ClusterOption = "slotreeve",
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """KEY's value and version, or all keys. Exit code 3 where there is none."""
+    entries = run_async(_get(meta, cluster, key))
+    _print(entries, output)
+    if key and not entries:
+        raise typer.Exit(NOT_FOUND)
+
+
+async def _get(addresses: list[str], cluster: str, key: str) -> list[ConfigEntry]:
+    from slotreeve_client.administration import get_configs
+
+    from slotreeve_cli.connect import open_transport
+
+    transport = open_transport()
+    try:
+        entries = await get_configs(transport, cluster, addresses, key)
+    finally:
+        await transport.close()
+    return [entry for entry in entries if not key or entry.key == key]
+
+
+def watch(
+    keys: Annotated[list[str], typer.Argument(metavar="KEY...", help="The keys.")],
+    session: SessionOption = [DEFAULT_SESSION],  # noqa: B006 - typer copies it
+    cluster: ClusterOption = "slotreeve",
+    updates: Annotated[int | None, typer.Option(min=1, help="End after so many updates.")] = None,
+    seconds: Annotated[float | None, typer.Option("--for", min=0, help="End after so many seconds.")] = None,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Print each KEY's value, now and at every change, until Ctrl-C."""
+    run_async(_watch(session, cluster, keys, updates, seconds, output))
+
+
+async def _watch(
+    sessions: list[str], cluster: str, keys: list[str], updates: int | None, seconds: float | None, output: Output
+) -> None:
+    from slotreeve.wire.meta_messages import ConfigEntry
+
+    from slotreeve_cli.connect import open_client
+    from slotreeve_cli.publish import wait_for
+    from slotreeve_cli.run import stop_requested
+
+    stopping = stop_requested(until_eof=False)
+    left = updates
+
+    def changed(watched: ConfigWatch) -> None:
+        nonlocal left
+        if left == 0:
+            return
+        _print([ConfigEntry(watched.key, watched.value, watched.version)], output)
+        if left is not None:
+            left -= 1
+            if left == 0:
+                stopping.set()
+
+    async with open_client(sessions, cluster) as client:
+        for key in keys:
+            client.watch_config(key, changed)
+        await wait_for(stopping, seconds)
+
+
+def _print(entries: list[ConfigEntry], output: Output) -> None:
+    from slotreeve_cli.printing import print_rows
+
+    rows: list[dict[str, object]] = [
+        {
+            "key": entry.key,
+            "version": entry.version,
+            "value": None if entry.value is None else entry.value.decode("utf-8", "backslashreplace"),
+        }
+        for entry in entries
+    ]
+    print_rows(rows, output, empty="no such configuration")
+    sys.stdout.flush()

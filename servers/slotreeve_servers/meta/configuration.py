@@ -1,0 +1,65 @@
+"""Provided configuration: small values that operators write and clients watch, kept in the fenced meta state
+(original: ``ProvideDataService``)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from slotreeve.errors import ModelError
+from slotreeve.model.provided import config_digest
+from slotreeve.ports import MetaState, Versioned
+from slotreeve.wire.meta_messages import ConfigEntry, PutConfig
+
+PREFIX = "config/"
+MAX_KEY_LENGTH = 512
+MAX_VALUE_BYTES = 256 * 1024
+_GONE, _THERE = b"\x00", b"\x01"
+
+
+class ProvidedConfig:
+    """All entries as this node knows them. ``changed`` is called with each newly committed one."""
+
+    def __init__(self, state: MetaState, changed: Callable[[ConfigEntry], None]) -> None:
+        self._state, self._changed = state, changed
+
+    def start(self) -> None:
+        """Follow the meta state, once the election has started."""
+        self._state.watch(self._committed)
+
+    def entries(self, prefix: str = "") -> list[ConfigEntry]:
+        """Every entry whose key starts with ``prefix``, those that were deleted included, by key."""
+        found = []
+        for name in self._state.keys():  # noqa: SIM118 - not a mapping
+            stored = self._state.read(name) if name.startswith(PREFIX + prefix) else None
+            if stored is not None:
+                found.append(_entry(name, stored))
+        return found
+
+    @property
+    def digest(self) -> int:
+        """Of all keys with their versions: equal where nothing was missed."""
+        return config_digest({entry.key: entry.version for entry in self.entries()})
+
+    async def put(self, message: PutConfig, term: int) -> ConfigEntry:
+        """Write one entry; returns it once it is durable.
+
+        Raises:
+            ModelError: the key is blank or too long, or the value too large.
+            NotLeader, StaleTerm, VersionConflict: as the meta state's write.
+        """
+        if not message.key or message.key.isspace() or len(message.key) > MAX_KEY_LENGTH:
+            raise ModelError(f"a configuration key has 1 to {MAX_KEY_LENGTH} characters, not {message.key[:40]!r}")
+        if message.value is not None and len(message.value) > MAX_VALUE_BYTES:
+            raise ModelError(f"{message.key}: {len(message.value)} bytes are too many; {MAX_VALUE_BYTES} is the limit")
+        stored = _GONE if message.value is None else _THERE + message.value
+        version = await self._state.write(PREFIX + message.key, stored, message.expected_version, term)
+        return ConfigEntry(message.key, message.value, version)
+
+    def _committed(self, name: str, stored: Versioned) -> None:
+        if name.startswith(PREFIX):
+            self._changed(_entry(name, stored))
+
+
+def _entry(name: str, stored: Versioned) -> ConfigEntry:
+    value = stored.value[1:] if stored.value[:1] == _THERE else None
+    return ConfigEntry(name.removeprefix(PREFIX), value, stored.version)
