@@ -51,6 +51,7 @@ async def _run(configuration: Configuration, until_eof: bool) -> None:
     from slotreeve.clock import LoopClock
     from slotreeve.model.nodes import Role
     from slotreeve.storage import DirectoryStorage
+    from slotreeve.wire.meta_messages import Stopping
     from slotreeve_client.administration import complete_view
     from slotreeve_servers.launch import Launcher
 
@@ -87,7 +88,7 @@ async def _run(configuration: Configuration, until_eof: bool) -> None:
         await stopping.wait()
     finally:
         for server in reversed(servers):
-            await server.stop()
+            await server.stop(Stopping.NO)
         await asyncio.gather(*(transport.close() for transport in transports))
 
 

@@ -33,7 +33,8 @@ def add_to(app: typer.Typer) -> None:
         group = typer.Typer(help=f"The {role} server: {does}.", no_args_is_help=True)
         group.command(
             "run",
-            help=f"Run one {role} server until SIGTERM or SIGINT; a second signal ends it at once.",
+            help=f"Run one {role} server until SIGTERM or SIGINT (SIGHUP: it will be back); it leaves in order, "
+            "a second signal ends it at once.",
             epilog=f"Examples: slotreeve {role} run -c cluster.toml --name {role}-1  |  "
             f"slotreeve {role} run --set node.zone=east",
         )(_command(role))
@@ -62,6 +63,7 @@ async def _run_server(configuration: Configuration, role: Role, until_eof: bool)
     from slotreeve.catalogue import Catalogue
     from slotreeve.clock import LoopClock
     from slotreeve.storage import DirectoryStorage
+    from slotreeve.wire.meta_messages import Stopping
     from slotreeve_servers.launch import Launcher
 
     from slotreeve_cli.logs import configure_logging
@@ -72,6 +74,14 @@ async def _run_server(configuration: Configuration, role: Role, until_eof: bool)
     configure_logging(configuration.settings.log, environment.node.name)
     server = launcher.server(environment, DirectoryStorage.open)
     stopping = stop_requested(until_eof)
+    how = Stopping.FOR_GOOD
+
+    def restart_requested() -> None:
+        nonlocal how
+        how = Stopping.FOR_A_RESTART
+        stopping.set()
+
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, restart_requested)
     try:
         await server.start()
         typer.echo(f"{role} {environment.node.name} listens at {server.address} (process {os.getpid()})")
@@ -80,7 +90,7 @@ async def _run_server(configuration: Configuration, role: Role, until_eof: bool)
         if server.given_up.done():
             raise server.given_up.result()
     finally:
-        await server.stop()
+        await server.stop(Stopping.NO if server.given_up.done() else how)
         await environment.transport.close()
 
 

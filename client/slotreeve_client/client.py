@@ -6,7 +6,7 @@ import asyncio
 import logging
 import random
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import TracebackType
 
 from slotreeve.catalogue import build_plugin
@@ -23,7 +23,19 @@ from slotreeve.model.nodes import Role
 from slotreeve.offers import Port
 from slotreeve.ports import Connection, Context, Transport
 from slotreeve.wire.hello import OLDEST_PROTOCOL_VERSION, PROTOCOL_VERSION
-from slotreeve.wire.messages import Datum, Failed, Get, Hello, ListServices, Message, Ping, Scope, Services, Withdraw
+from slotreeve.wire.messages import (
+    Datum,
+    Failed,
+    Get,
+    Hello,
+    ListServices,
+    Message,
+    Move,
+    Ping,
+    Scope,
+    Services,
+    Withdraw,
+)
 
 from slotreeve_client.configuration import ConfigWatch
 from slotreeve_client.core import ClientCore, ClientState
@@ -60,6 +72,7 @@ class Client:
         self._refusal: Refused | None = None
         self._scheduled = False
         self._receipts_scheduled = False
+        self._moving = False
         self._wake = asyncio.Event()
         self._flushed = asyncio.Event()
         self._listeners: list[Callable[[ClientState], None]] = []
@@ -202,7 +215,9 @@ class Client:
 
     def opened(self, connection: Connection) -> None:
         """The transport: a session server accepted us."""
-        self._connection = connection
+        before, self._connection = self._connection, connection
+        if before is not None:
+            before.close("moved")
         self._failures.clear()
         self._refusal = None
         self._core.connected(connection.peer.process_id)
@@ -212,12 +227,23 @@ class Client:
     def received(self, connection: Connection, message: Message, request_id: int | None) -> None:
         """The transport: a message."""
         if connection is self._connection:
+            if isinstance(message, Move):
+                self._move_away(connection, message.addresses)
+                return
             self._core.received(message)
             if not self._core.unacknowledged:
                 self._flushed.set()
             if self._core.owes_receipts and not self._receipts_scheduled:
                 self._receipts_scheduled = True
                 self._clock.call_later(RECEIPT_SECONDS, self._flush_receipts)
+
+    def _move_away(self, connection: Connection, addresses: Sequence[str]) -> None:
+        """The server stops: it serves on until there is another."""
+        log.info("%s stops; moving to one of %s", connection.address, ", ".join(addresses))
+        self._core.sessions = [*addresses]
+        self._failed_address = connection.address
+        self._moving = True
+        self._wake.set()
 
     def closed(self, connection: Connection, reason: str) -> None:
         """The transport: the connection ended."""
@@ -272,12 +298,13 @@ class Client:
 
     async def _watch(self, connection: Connection) -> None:
         """Ping until the connection ends; a server that does not answer is left for another."""
-        while not connection.closed:
+        self._moving = False
+        while not connection.closed and not self._moving:
             timer = self._clock.call_later(self._options.ping_seconds, self._wake.set)
             await self._wake.wait()
             timer.cancel()
             self._wake.clear()
-            if not connection.closed:
+            if not connection.closed and not self._moving:
                 self._ping(connection)
 
     def _ping(self, connection: Connection) -> None:

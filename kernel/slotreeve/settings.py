@@ -76,6 +76,14 @@ class MetaSettings(_Section):
     first_assign_seconds: float = Field(
         default=0.3, ge=0, description="The very first assignment waits this long for more data servers to join."
     )
+    protect_below: int = Field(
+        default=0,
+        ge=0,
+        description="Protection mode: while fewer data servers than this live, the slot table stays as it is.",
+    )
+    restart_seconds: float = Field(
+        default=30.0, gt=0, description="A server that stops for a restart keeps its places as follower for so long."
+    )
     arrange_seconds: float = Field(
         default=1.0, gt=0, description="The slot table is looked at when nodes change, and this often."
     )
@@ -99,6 +107,9 @@ class DataSettings(_Section):
     repair_seconds: float = Field(
         default=6.0, gt=0, description="Interval of the digest comparison with each session server."
     )
+    drain_seconds: float = Field(
+        default=30.0, ge=0, description="A server that stops has this long to hand over its slots; then it leaves."
+    )
     tombstone_seconds: float = Field(
         default=180.0, gt=0, description="How long the trace of an ended registration is kept."
     )
@@ -108,6 +119,9 @@ class SessionSettings(_Section):
     """A session server's rules."""
 
     client_lease_seconds: float = Field(default=10.0, gt=0, description="A client silent for this long has left.")
+    drain_seconds: float = Field(
+        default=10.0, ge=0, description="Clients of a server that stops have this long to move; then it leaves."
+    )
     linger_seconds: float = Field(
         default=0.3, ge=0, description="A client whose connection closed has this long to come back."
     )

@@ -34,6 +34,7 @@ class ServerProcess:
         self.role, self.name, self.address, self.log = role, name, address, log
         self._command = command
         self._process: subprocess.Popen[bytes] | None = None
+        self._asked = False
 
     @property
     def pid(self) -> int:
@@ -54,6 +55,7 @@ class ServerProcess:
 
     def start(self) -> None:
         """Start it; returns before it listens. It ends by itself when this process does."""
+        self._asked = False
         with self.log.open("ab") as output:
             self._process = subprocess.Popen(
                 self._command, stdin=subprocess.PIPE, stdout=output, stderr=output, start_new_session=True
@@ -72,22 +74,27 @@ class ServerProcess:
         """SIGCONT."""
         self._signal(signal.SIGCONT)
 
-    def stop(self) -> None:
-        """SIGTERM, wait for the orderly end; SIGKILL after five seconds."""
-        if self.is_running:
-            self._signal(signal.SIGCONT)
-            self._signal(signal.SIGTERM)
-        self._wait()
+    def signal_stop(self, number: signal.Signals = signal.SIGTERM) -> None:
+        """Ask for the orderly end, and return before it; SIGHUP for one that will be back."""
+        self._signal(signal.SIGCONT)
+        self._signal(number)
+        self._asked = True
+
+    def stop(self, number: signal.Signals = signal.SIGTERM, seconds: float = STOP_SECONDS) -> None:
+        """Ask for the orderly end, unless that was done, and wait for it; SIGKILL after ``seconds``."""
+        if self.is_running and not self._asked:
+            self.signal_stop(number)
+        self._wait(seconds)
 
     def _signal(self, number: signal.Signals) -> None:
         if self._process is not None and self._process.poll() is None:
             self._process.send_signal(number)
 
-    def _wait(self) -> None:
+    def _wait(self, seconds: float = STOP_SECONDS) -> None:
         if self._process is None:
             return
         try:
-            self._process.wait(STOP_SECONDS)
+            self._process.wait(seconds)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
@@ -201,12 +208,13 @@ class LocalCluster:
             complete.cancel()
 
     def stop(self) -> None:
-        """End every process: sessions first, meta last."""
-        for server in reversed(list(self.servers.values())):
-            server._signal(signal.SIGCONT)
-            server._signal(signal.SIGTERM)
-        for server in reversed(list(self.servers.values())):
-            server.stop()
+        """End every process: sessions and data servers first, while there is a leader that lets them go."""
+        members = [server for server in self.servers.values() if server.role is not Role.META]
+        for servers in (members, self.of(Role.META)):
+            for server in servers:
+                server.signal_stop()
+            for server in servers:
+                server.stop()
 
     def __enter__(self) -> LocalCluster:
         """Start."""

@@ -29,7 +29,7 @@ from slotreeve.errors import RequestTimeout
 from slotreeve.model.nodes import Role
 from slotreeve.settings import load_configuration
 from slotreeve.storage import MemoryStorage
-from slotreeve.wire.meta_messages import View
+from slotreeve.wire.meta_messages import Stopping, View
 from slotreeve_client import Client, ClientOptions
 from slotreeve_servers.data.server import DataServer
 from slotreeve_servers.launch import Launcher, Server
@@ -38,18 +38,24 @@ from slotreeve_servers.session.server import SessionServer
 from slotreeve_transport_memory.network import MemoryNetwork
 from slotreeve_transport_memory.transport import MemoryTransport
 
-from slotreeve_testing.virtual_time import VirtualClock
+from slotreeve_testing.virtual_time import START_SECONDS, VirtualClock
 
 POLL_SECONDS = 0.005
 FIRST_PORT = 7700
+SHORTEST_WAIT_SECONDS = 1e-9
+"""Below that a drifting clock's rounding could keep the loop's time standing still."""
 
 
 class ProcessClock(VirtualClock):
     """The clock of one simulated process: once it is killed nothing it scheduled happens any more, and while it is
-    frozen all of that waits, in order."""
+    frozen all of that waits, in order.
 
-    def __init__(self, wall_skew_ms: int = 0) -> None:
+    ``drift`` makes it run fast: by 0.01, 101 of its seconds pass in 100.
+    """
+
+    def __init__(self, wall_skew_ms: int = 0, drift: float = 0.0) -> None:
         super().__init__(wall_skew_ms=wall_skew_ms)
+        self._rate = 1.0 + drift
         self._dead = False
         self._frozen = False
         self._held: list[Callable[[], None]] = []
@@ -70,9 +76,14 @@ class ProcessClock(VirtualClock):
         for action in held:
             super().call_soon(action)
 
+    def now(self) -> float:
+        """Seconds of this process."""
+        return START_SECONDS + (super().now() - START_SECONDS) * self._rate
+
     def call_later(self, seconds: float, action: Callable[[], None]) -> Timer:
         """As the loop's, unless dead or frozen by then."""
-        return super().call_later(seconds, lambda: self._act(action))
+        wait = max(SHORTEST_WAIT_SECONDS, seconds / self._rate) if seconds > 0 else seconds
+        return super().call_later(wait, lambda: self._act(action))
 
     def call_soon(self, action: Callable[[], None]) -> None:
         """As the loop's, unless dead or frozen by then."""
@@ -99,6 +110,9 @@ class SimulatedCluster:
 
     Use as an asynchronous context manager on a virtual event loop: entering waits until every slot is held and served,
     leaving stops what still runs. ``settings`` are dotted keys, as for ``--set``.
+
+    Attributes:
+        drifts: how fast the clock of a process runs, by its name (:class:`ProcessClock`), from its next start on.
     """
 
     def __init__(
@@ -115,6 +129,7 @@ class SimulatedCluster:
         self._clocks: dict[str, ProcessClock] = {}
         self._disks: dict[str, MemoryStorage] = {}
         self.clients: dict[str, Client] = {}
+        self.drifts: dict[str, float] = {}
         self._dead: list[object] = []
         self.catalogue = Catalogue.load()
         self._client_numbers = itertools.count(1)
@@ -148,8 +163,8 @@ class SimulatedCluster:
             "election.fle.data_dir": name,
             **{key.replace("__", "."): value for key, value in settings.items()},
         }
-        clock = self._clocks[name] = ProcessClock(wall_skew_ms)
-        launcher = Launcher(load_configuration(None, {}, flags), self.catalogue, clock, self.rng)
+        clock = self.process_clock(name, wall_skew_ms)
+        launcher = Launcher(load_configuration(None, {}, flags), self.catalogue, clock, self.chance(name))
         environment = launcher.environment(role, MemoryTransport(clock, name, self.network))
         server = self.servers[name] = launcher.server(environment, self._open_disk)
         await server.start()
@@ -167,6 +182,14 @@ class SimulatedCluster:
         if name in self._disks:
             self._disks[name].crash()
 
+    def wipe(self, name: str) -> None:
+        """A killed server's disk is gone: its next life starts with an empty one."""
+        self._disks.pop(name, None)
+
+    def disk(self, name: str) -> MemoryStorage | None:
+        """A meta server's disk; None where it has none yet."""
+        return self._disks.get(name)
+
     def freeze(self, name: str) -> None:
         """SIGSTOP: nothing of it moves, its connections stay."""
         self._clocks[name].freeze()
@@ -177,9 +200,13 @@ class SimulatedCluster:
         self.network.thaw(name)
         self._clocks[name].thaw()
 
-    async def stop(self, name: str) -> None:
-        """SIGTERM: an orderly end."""
-        await self.servers.pop(name).stop()
+    async def stop(self, name: str, how: Stopping = Stopping.FOR_GOOD) -> None:
+        """SIGTERM: an orderly end (``how`` FOR_A_RESTART: SIGHUP)."""
+        await self.servers[name].stop(how)
+        del self.servers[name]
+        self.network.kill(name)
+        if name in self._disks:
+            self._disks[name].crash()
 
     def client(self, *sessions: str, name: str = "", **options: object) -> Client:
         """A client process of its own, of these session servers (default: all). It can be killed like a server."""
@@ -187,14 +214,18 @@ class SimulatedCluster:
         clock = self.process_clock(name)
         chosen = ClientOptions.model_validate(options)
         addresses = [self._addresses[session] for session in sessions or self._of_role(Role.SESSION)]
-        client = Client(addresses, chosen, MemoryTransport(clock, name, self.network), clock, self.rng)
+        client = Client(addresses, chosen, MemoryTransport(clock, name, self.network), clock, self.chance(name))
         self.clients[name] = client
         return client
 
-    def process_clock(self, name: str) -> ProcessClock:
-        """The clock of a new process ``name``, for something else than servers and clients."""
-        clock = self._clocks[name] = ProcessClock()
+    def process_clock(self, name: str, wall_skew_ms: int = 0) -> ProcessClock:
+        """The clock of a new process ``name``: a server, a client, or something else."""
+        clock = self._clocks[name] = ProcessClock(wall_skew_ms, self.drifts.get(name, 0.0))
         return clock
+
+    def chance(self, name: str) -> random.Random:
+        """What a new process ``name`` draws its chance from: all from the cluster's."""
+        return self.rng
 
     async def __aenter__(self) -> SimulatedCluster:
         """Start every server and wait until all is served."""
@@ -215,7 +246,7 @@ class SimulatedCluster:
                 self.thaw(name)
         await asyncio.gather(*(client.close() for client in self.clients.values()))
         for name in sorted(self.servers, reverse=True):
-            await self.stop(name)
+            await self.stop(name, Stopping.NO)
 
     # --- looking -------------------------------------------------------------------------------------------------
 

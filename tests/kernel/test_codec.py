@@ -67,6 +67,7 @@ SAMPLES: list[m.Message] = [
     meta.GetView(),
     meta.GetLeader(),
     meta.PutConfig("limits", b"100", 3),
+    m.Move(["10.0.0.2:7730"]),
     meta.GetConfigs("lim"),
     meta.Configs([meta.ConfigEntry("limits", b"100", 4), meta.ConfigEntry("old", None, 2)]),
     meta.WatchConfigs({"limits": 4}),

@@ -202,6 +202,12 @@ class Sessions(msgspec.Struct, array_like=True, frozen=True, tag=31):
     addresses: list[str]
 
 
+class Move(msgspec.Struct, array_like=True, frozen=True, tag=33):
+    """Session to client: I stop; connect to one of these, then leave me."""
+
+    addresses: list[str]
+
+
 class Withdraw(msgspec.Struct, array_like=True, frozen=True, tag=32):
     """Client to session: I stop on purpose; everything I published ends now, without the linger of a lost
     connection."""
@@ -209,7 +215,7 @@ class Withdraw(msgspec.Struct, array_like=True, frozen=True, tag=32):
 
 Message = (
     Hello | Goodbye | Failed | Done | Ping | Opaque | Publish | Published | Rejected | Subscribe | Unsubscribe
-    | Push | Pushed | Get | Datum | ListServices | Services | Sessions | Withdraw | Write | Answers | DeclareInterest
+    | Push | Pushed | Get | Datum | ListServices | Services | Sessions | Move | Withdraw | Write | Answers | DeclareInterest
     | Changed | Fetch | Compare | Follow | Compared | Replicate | View | Heartbeat | Beat | LeaderIs | Leave
     | GetView | GetLeader | PutConfig | GetConfigs | Configs | WatchConfigs | UnwatchConfig
 )  # fmt: skip

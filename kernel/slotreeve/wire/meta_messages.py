@@ -5,6 +5,8 @@ Rules for all messages: :mod:`slotreeve.wire.messages`.
 
 from __future__ import annotations
 
+from enum import IntEnum
+
 import msgspec
 
 from slotreeve.model.nodes import Node
@@ -26,6 +28,16 @@ class View(msgspec.Struct, array_like=True, frozen=True, tag=60):
     facts: SlotFacts | None = None
 
 
+class Stopping(IntEnum):
+    """Whether a server is on its way out."""
+
+    NO = 0
+    FOR_GOOD = 1
+    """It wants to hold nothing any more."""
+    FOR_A_RESTART = 2
+    """It wants to lead nothing any more, and to keep its places as follower until it is back."""
+
+
 class Heartbeat(msgspec.Struct, array_like=True, frozen=True, tag=61):
     """Data or session to meta leader, ? Beat or LeaderIs: I live.
 
@@ -37,16 +49,18 @@ class Heartbeat(msgspec.Struct, array_like=True, frozen=True, tag=61):
     revision: int
     table_epoch: int
     unsettled: list[int]
+    stopping: Stopping = Stopping.NO
 
 
 class Beat(msgspec.Struct, array_like=True, frozen=True, tag=62):
     """Reply: your lease is renewed for ``lease_seconds``; ``view`` where you lag behind; ``configs`` is the digest of
-    the provided configuration."""
+    the provided configuration; ``may_leave`` where a stopping server holds nothing that it should hand over."""
 
     term: int
     lease_seconds: float
     view: View | None
     configs: int = 0
+    may_leave: bool = False
 
 
 class LeaderIs(msgspec.Struct, array_like=True, frozen=True, tag=63):
@@ -58,10 +72,12 @@ class LeaderIs(msgspec.Struct, array_like=True, frozen=True, tag=63):
 
 
 class Leave(msgspec.Struct, array_like=True, frozen=True, tag=64):
-    """Data or session to meta leader, ? Done or LeaderIs: I stop on purpose."""
+    """Data or session to meta leader, ? Done or LeaderIs: I stop on purpose; keep my places for ``back_in_seconds``
+    (0: I do not come back)."""
 
     node: Node
     reason: str
+    back_in_seconds: float = 0.0
 
 
 class GetView(msgspec.Struct, array_like=True, frozen=True, tag=65):

@@ -9,7 +9,7 @@ from slotreeve.errors import SlotreeveError
 from slotreeve.model.nodes import Role
 from slotreeve.ports import Connection, Listener
 from slotreeve.wire.messages import Datum, ListServices, Services
-from slotreeve.wire.meta_messages import View
+from slotreeve.wire.meta_messages import Stopping, View
 from slotreeve.wire.slot_messages import (
     Access,
     Answers,
@@ -98,10 +98,18 @@ class DataServer:
         self._supervisor.start("repair", self._repair)
         self._supervisor.start("orphans", self._purge_orphans)
 
-    async def stop(self) -> None:
-        """Leave the cluster and close every connection."""
+    async def stop(self, how: Stopping = Stopping.FOR_GOOD) -> None:
+        """Hand over the slots (``how`` NO: do not), leave the cluster, close every connection.
+
+        For good: until it holds nothing; for a restart: until it leads nothing, keeping its places as follower. Either
+        way not longer than ``data.drain_seconds``.
+        """
         if self._membership is not None:
-            await self._membership.leave("stopped")
+            if how is not Stopping.NO:
+                await self._membership.may_leave(how, self._rules.drain_seconds)
+            restarts = how is Stopping.FOR_A_RESTART
+            back = self._environment.settings.meta.restart_seconds if restarts else 0.0
+            await self._membership.leave("stopped for a restart" if restarts else "stopped", back)
         await self._supervisor.stop()
         if self._listener is not None:
             await self._listener.close()

@@ -1,17 +1,19 @@
 """What the slot table should become (original: ``ScheduledSlotArranger``). Pure, but for logging.
 
-If a slot lacks a leader or follower, or is held by a server that left: the assigner. Else, once every slot is
-reported in sync: one step of the balancer. A plugin that raises or returns an invalid table is logged and counted,
-and the table stays (I5).
+Servers on their way out hand what they lead to followers in sync. Then, if a slot lacks a leader or follower, or is
+held by a server that left: the assigner. Else, once every slot is reported in sync: one step of the balancer. A plugin
+that raises or returns an invalid table is logged and counted, and the table stays (I5).
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from slotreeve.errors import InvalidTable
 from slotreeve.invariants import check_table
+from slotreeve.model.draft import Draft
 from slotreeve.model.nodes import Node, Server
 from slotreeve.model.slots import Limits, Slot, SlotTable
 from slotreeve.ports import Assigner, Balancer, Plan
@@ -19,28 +21,81 @@ from slotreeve.ports import Assigner, Balancer, Plan
 log = logging.getLogger("slotreeve.arranger")
 
 
+@dataclass(frozen=True)
+class Leaving:
+    """Names of the data servers on their way out (or banned), and of those that only restart."""
+
+    for_good: frozenset[str] = frozenset()
+    for_a_restart: frozenset[str] = frozenset()
+
+
+NOBODY_LEAVES = Leaving()
+
+
 class Arranger:
     """Asks the plugins and checks what they say."""
 
-    def __init__(self, slots: int, replicas: int, assigner: Assigner, balancer: Balancer) -> None:
-        self._slots, self._limits = slots, Limits(replicas)
+    def __init__(
+        self, slots: int, replicas: int, assigner: Assigner, balancer: Balancer, protect_below: int = 0
+    ) -> None:
+        self._slots, self._limits, self._protect_below = slots, Limits(replicas), protect_below
         self._assigner, self._balancer = assigner, balancer
         self.rejected = 0
 
-    def next_plan(self, table: SlotTable, servers: Sequence[Server], stable: bool) -> Plan | None:
+    def next_plan(
+        self,
+        table: SlotTable,
+        servers: Sequence[Server],
+        settled: Callable[[str, int], bool],
+        leaving: Leaving = NOBODY_LEAVES,
+    ) -> Plan | None:
         """The next change of ``table`` for the servers that live now, or None.
 
-        ``stable``: every slot of ``table`` is reported in sync, so that a leader may move without a gap. Without
-        any server the table stays as it is: there is nobody to give the slots to.
+        ``settled(server, slot)``: the server reports the slot in sync under this table. Without any server, or with
+        so few that they are protected, the table stays as it is.
         """
-        if not servers:
+        if not servers or self.is_protected(servers):
             return None
         table = table if table.slots else SlotTable.unassigned(self._slots)
-        if not is_complete(table, servers, self._limits.replicas):
-            return self._checked("assigner", self._assigner.assign, table, servers)
-        if stable:
-            return self._checked("balancer", self._balancer.balance, table, servers)
+        staying = [server for server in servers if server.name not in leaving.for_good]
+        if not staying:  # there is nobody to take over
+            staying, leaving = list(servers), NOBODY_LEAVES
+        handed_over = self._hand_over(table, servers, settled, leaving)
+        if handed_over is not None:
+            return handed_over
+        if any(self._waits(slot, settled, leaving) for slot in table.slots):
+            return None
+        if not is_complete(table, staying, self._limits.replicas):
+            return self._checked("assigner", self._assigner.assign, table, staying)
+        stable = all(settled(name, slot.id) for slot in table.slots for name in (slot.leader or "", *slot.followers))
+        if stable and not leaving.for_a_restart:
+            return self._checked("balancer", self._balancer.balance, table, staying)
         return None
+
+    def is_protected(self, servers: Sequence[Server]) -> bool:
+        """Protection mode: so many data servers are gone at once that the network is more likely at fault."""
+        return len(servers) < self._protect_below
+
+    def _hand_over(
+        self, table: SlotTable, servers: Sequence[Server], settled: Callable[[str, int], bool], leaving: Leaving
+    ) -> Plan | None:
+        """Leaders that leave give way to followers in sync, and follow on meanwhile: no copy is lost or made."""
+        going = leaving.for_good | leaving.for_a_restart
+        if not going or not is_complete(table, servers, self._limits.replicas):
+            return None
+        draft = Draft(table, servers)
+        for slot in table.slots:
+            if slot.leader in going:
+                heir = next((n for n in slot.followers if n not in going and settled(n, slot.id)), None)
+                if heir is not None:
+                    draft.lead(slot.id, heir, f"{slot.leader} stops")
+        return draft.plan() if draft.moves else None
+
+    @staticmethod
+    def _waits(slot: Slot, settled: Callable[[str, int], bool], leaving: Leaving) -> bool:
+        """A leader that leaves has a follower that stays and will be in sync soon."""
+        going = leaving.for_good | leaving.for_a_restart
+        return slot.leader in going and any(n not in going and not settled(n, slot.id) for n in slot.followers)
 
     def _checked(
         self,
@@ -63,20 +118,15 @@ class Arranger:
 
 
 def without_replaced(table: SlotTable, before: Sequence[Node], now: Sequence[Node]) -> SlotTable:
-    """``table`` without the places of servers that live under a name whose committed process was another one (or
-    none): the new process holds nothing, so what it is given it gets under a new leader epoch (I4, I11). Returns
-    ``table`` itself where there are none."""
+    """``table`` without the leaders that live under a name whose committed process was another one (or none): the new
+    process holds nothing, so what it is to lead it gets under a new leader epoch (I4, I11). As a follower it keeps its
+    places and is filled anew. Returns ``table`` itself where there are none."""
     known = {node.name: node.process_id for node in before}
     replaced = {node.name for node in now if known.get(node.name) != node.process_id}
-    if not any(slot.leader in replaced or not replaced.isdisjoint(slot.followers) for slot in table.slots):
+    if not any(slot.leader in replaced for slot in table.slots):
         return table
     slots = [
-        Slot(
-            slot.id,
-            None if slot.leader in replaced else slot.leader,
-            slot.leader_epoch,
-            tuple(name for name in slot.followers if name not in replaced),
-        )
+        Slot(slot.id, None if slot.leader in replaced else slot.leader, slot.leader_epoch, slot.followers)
         for slot in table.slots
     ]
     return SlotTable(table.epoch, tuple(slots))

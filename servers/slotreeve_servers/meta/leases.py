@@ -59,16 +59,20 @@ class Leases:
         """Its connection closed: it has a short time to come back. A late notice about an earlier process of the
         same name is ignored."""
         node = self._nodes.get(name)
-        if node is not None and node.process_id == process_id:
+        if node is not None and node.process_id == process_id and name not in self._reasons:
             self._deadlines[name] = min(self._deadlines[name], now + self._lost)
             self._reasons[name] = "connection lost"
 
-    def leave(self, node: Node) -> bool:
-        """It said goodbye; True if it was known in this incarnation."""
+    def leave(self, node: Node, until: float | None = None) -> bool:
+        """It said goodbye, perhaps only ``until`` then; True if it was known in this incarnation."""
         known = self._nodes.get(node.name)
         if known is None or known.process_id != node.process_id:
             return False
-        self._drop(node.name)
+        if until is None:
+            self._drop(node.name)
+        else:
+            self._deadlines[node.name] = until
+            self._reasons[node.name] = "did not come back from a restart"
         return True
 
     def expire(self, now: float) -> list[tuple[Node, str]]:

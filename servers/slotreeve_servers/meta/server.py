@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 
 from slotreeve.errors import ConfigError, ElectionError, SlotreeveError
 from slotreeve.invariants import check_successor, stamp
-from slotreeve.model.nodes import Node, Role
+from slotreeve.model.nodes import Role
 from slotreeve.model.slots import Move, SlotTable
 from slotreeve.ports import Assigner, Balancer, Connection, Election, Leadership, Listener
 from slotreeve.wire.messages import Done, Failed
@@ -22,10 +23,11 @@ from slotreeve.wire.meta_messages import (
     LeaderIs,
     Leave,
     PutConfig,
+    Stopping,
     View,
 )
 
-from slotreeve_servers.meta.arranger import Arranger, without_replaced
+from slotreeve_servers.meta.arranger import Arranger, Leaving, without_replaced
 from slotreeve_servers.meta.configuration import ProvidedConfig
 from slotreeve_servers.meta.leases import Leases, Renewal
 from slotreeve_servers.meta.table import CommittedView
@@ -43,14 +45,16 @@ class MetaServer:
         settings = environment.settings
         self._environment, self._election = environment, election
         self._clock = environment.clock
-        self._arranger = Arranger(settings.cluster.slots, settings.cluster.replicas, assigner, balancer)
+        self._arranger = Arranger(
+            settings.cluster.slots, settings.cluster.replicas, assigner, balancer, settings.meta.protect_below
+        )
         self._leases = Leases(settings.meta)
         self._committed = CommittedView(election.state)
         self._configs = ProvidedConfig(election.state, self._config_changed)
         self._supervisor = Supervisor(environment.clock)
         self._wake = Wake(environment.clock)
         self._connections: set[Connection] = set()
-        self._settled: dict[str, tuple[int, list[int]]] = {}
+        self._beats: dict[str, Heartbeat] = {}
         self._adopted_term = 0
         self._first_assign: float | None = None
         self._listener: Listener | None = None
@@ -97,7 +101,7 @@ class MetaServer:
         self._configs.start()
         self._supervisor.start("arrange", self._arrange)
 
-    async def stop(self) -> None:
+    async def stop(self, how: Stopping = Stopping.FOR_GOOD) -> None:
         """Resign, stop taking part, close every connection."""
         await self._supervisor.stop()
         await self._election.stop()
@@ -148,7 +152,7 @@ class MetaServer:
         view = self._committed.read()
         connected = {connection.peer.process_id for connection in self._connections}
         self._leases.adopt([*view.data, *view.sessions], connected, self._clock.now())
-        self._settled.clear()
+        self._beats.clear()
 
     def _leader_is(self) -> LeaderIs:
         leadership = self._election.leadership()
@@ -170,17 +174,39 @@ class MetaServer:
             connection.reply(request_id, self._leader_is())
             return
         renewal = self._leases.renew(beat.node, self._clock.now())
-        if beat.node.role is Role.DATA:
-            before = self._settled.get(beat.node.name)
-            self._settled[beat.node.name] = now = (beat.table_epoch, beat.unsettled)
-            if before != now:
-                self._wake.set()
-        if renewal is not Renewal.NOTHING:
+        before = self._beats.get(beat.node.name)
+        self._beats[beat.node.name] = beat
+        if renewal is not Renewal.NOTHING or before is None or _news(before, beat):
             self._wake.set()
         view = self._committed.read()
-        newer = view if view.revision > beat.revision else None
-        lease = self._environment.settings.meta.lease_seconds
-        connection.reply(request_id, Beat(self._election.leadership().term, lease, newer, self._configs.digest))
+        connection.reply(
+            request_id,
+            Beat(
+                self._election.leadership().term,
+                self._environment.settings.meta.lease_seconds,
+                view if view.revision > beat.revision else None,
+                self._configs.digest,
+                beat.stopping is not Stopping.NO and self._may_leave(beat, view),
+            ),
+        )
+
+    def _may_leave(self, beat: Heartbeat, view: View) -> bool:
+        """A stopping server has handed over everything, or there is nobody to hand it to."""
+        name = beat.node.name
+        if beat.node.role is not Role.DATA:
+            return True
+        if not any(node.name not in self._leaving().for_good for node in view.data):
+            return True
+        leads = any(slot.leader == name for slot in view.table.slots)
+        follows = any(name in slot.followers for slot in view.table.slots)
+        return not leads and (beat.stopping is Stopping.FOR_A_RESTART or not follows)
+
+    def _leaving(self) -> Leaving:
+        """Who is on its way out, by its own word or the operator's."""
+        stopping = {name: beat.stopping for name, beat in self._beats.items()}
+        for_good = {name for name, stops in stopping.items() if stops is Stopping.FOR_GOOD}
+        for_a_restart = {name for name, stops in stopping.items() if stops is Stopping.FOR_A_RESTART}
+        return Leaving(frozenset(for_good | self._configs.intent.banned), frozenset(for_a_restart))
 
     def _on_leave(self, connection: Connection, message: Leave, request_id: int | None) -> None:
         if request_id is None:
@@ -188,8 +214,11 @@ class MetaServer:
         if not self._may_act():
             connection.reply(request_id, self._leader_is())
             return
-        if self._leases.leave(message.node):
+        back = message.back_in_seconds
+        if self._leases.leave(message.node, self._clock.now() + back if back > 0 else None):
             log.info("%s leaves: %s", message.node.name, message.reason)
+            if back <= 0:
+                self._beats.pop(message.node.name, None)
             self._wake.set()
         connection.reply(request_id, Done())
 
@@ -256,7 +285,7 @@ class MetaServer:
         """Commit and publish one change of membership or table; False when there was none to make."""
         for node, reason in self._leases.expire(self._clock.now()):
             log.warning("%s %s has left: %s", node.role, node.name, reason)
-            self._settled.pop(node.name, None)
+            self._beats.pop(node.name, None)
             self._environment.catalogue.notify("slotreeve_node_left", node=node, reason=reason)
         old = self._committed.read()
         data = [node for node in self._leases.nodes if node.role is Role.DATA]
@@ -265,7 +294,7 @@ class MetaServer:
         plan = None
         if before.slots or self._waited_for_company(bool(data)):
             servers = [node.as_server() for node in data]
-            plan = self._arranger.next_plan(before, servers, self._is_stable(old.table, data))
+            plan = self._arranger.next_plan(before, servers, self._settled(old.table), self._leaving())
         unchanged = data == old.data and sessions == old.sessions
         if plan is None and (unchanged or before is not old.table):
             # A new process may not become a member before its predecessor's slots have another leader epoch.
@@ -293,8 +322,10 @@ class MetaServer:
             self._clock.call_later(wait, self._wake.set)
         return now >= self._first_assign
 
-    def _is_stable(self, table: SlotTable, data: list[Node]) -> bool:
-        return all(self._settled.get(node.name) == (table.epoch, []) for node in data)
+    def _settled(self, table: SlotTable) -> Callable[[str, int], bool]:
+        """Tells whether a server last reported that it holds a slot completely, under ``table``."""
+        unsettled = {name: set(b.unsettled) for name, b in self._beats.items() if b.table_epoch == table.epoch}
+        return lambda server, slot: server in unsettled and slot not in unsettled[server]
 
     def _report(self, old: View, view: View, moves: tuple[Move, ...]) -> None:
         for node in [*view.data, *view.sessions]:
@@ -310,3 +341,8 @@ class MetaServer:
             self._environment.catalogue.notify(
                 "slotreeve_table_published", table=view.table, moves=moves, reason="; ".join(reasons)
             )
+
+
+def _news(before: Heartbeat, beat: Heartbeat) -> bool:
+    """Whether a heartbeat says anything that the arranger waits for."""
+    return (before.table_epoch, before.unsettled, before.stopping) != (beat.table_epoch, beat.unsettled, beat.stopping)

@@ -9,7 +9,7 @@ from slotreeve.errors import Refused, SlotreeveError
 from slotreeve.model.slots import SlotTable
 from slotreeve.ports import Connection
 from slotreeve.wire.messages import Message
-from slotreeve.wire.meta_messages import Beat, Heartbeat, LeaderIs, Leave, View
+from slotreeve.wire.meta_messages import Beat, Heartbeat, LeaderIs, Leave, Stopping, View
 
 from slotreeve_servers.node.dispatch import Dispatcher, Method
 from slotreeve_servers.node.environment import Environment
@@ -17,6 +17,8 @@ from slotreeve_servers.node.links import Links
 from slotreeve_servers.node.supervisor import Supervisor, Wake
 
 log = logging.getLogger("slotreeve.membership")
+
+STOP_POLL_SECONDS = 0.02
 
 NO_VIEW = View(0, 0, SlotTable(), [], [])
 
@@ -43,6 +45,8 @@ class Membership:
         self._wake = Wake(environment.clock)
         self._leader: str | None = None
         self._term = 0
+        self._stopping = Stopping.NO
+        self._may_leave = False
         self.view = NO_VIEW
         self.last_beat = -float("inf")
         own: dict[type, Method] = {View: self._on_view, LeaderIs: self._on_leader_is}
@@ -57,13 +61,24 @@ class Membership:
         """Send a heartbeat now: something in it changed that the leader waits for."""
         self._wake.set()
 
-    async def leave(self, reason: str) -> None:
+    async def may_leave(self, stopping: Stopping, seconds: float) -> None:
+        """Announce that this server stops, and wait until the leader says that it may: at most ``seconds``, and not
+        where no leader answers."""
+        clock, interval = self._environment.clock, self._environment.settings.meta.heartbeat_seconds
+        self._stopping = stopping
+        deadline = clock.now() + seconds
+        unheard = clock.now() + 2 * interval
+        self.beat_soon()
+        while not self._may_leave and clock.now() < min(deadline, max(unheard, self.last_beat + 3 * interval)):
+            await clock.sleep(STOP_POLL_SECONDS)
+
+    async def leave(self, reason: str, back_in_seconds: float = 0.0) -> None:
         """Tell the leader that this server stops on purpose; a leader that cannot be told will notice by itself."""
         connection = self._links.connected.get(self._leader or "")
         if connection is None:
             return
         try:
-            await connection.ask(Leave(self._environment.node, reason), 1.0)
+            await connection.ask(Leave(self._environment.node, reason, back_in_seconds), 1.0)
         except SlotreeveError as error:
             log.warning("could not tell the meta leader that this server leaves: %s", error)
 
@@ -119,6 +134,7 @@ class Membership:
         def answered(reply: Message | None, error: Exception | None) -> None:
             if isinstance(reply, Beat):
                 self._follow(reply.term, connection.peer.node)
+                self._may_leave = reply.may_leave
                 self.last_beat = sent
                 if reply.view is not None:
                     self._apply(reply.view)
@@ -130,7 +146,7 @@ class Membership:
                 self._leader = None
 
         view = self.view
-        beat = Heartbeat(self._environment.node, view.revision, view.table.epoch, self._unsettled())
+        beat = Heartbeat(self._environment.node, view.revision, view.table.epoch, self._unsettled(), self._stopping)
         try:
             connection.request(beat, answered, timeout_seconds=2 * interval)
         except SlotreeveError as error:

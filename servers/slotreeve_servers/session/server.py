@@ -15,6 +15,7 @@ from slotreeve.wire.messages import (
     Get,
     ListServices,
     Message,
+    Move,
     Ping,
     Publish,
     Pushed,
@@ -24,7 +25,7 @@ from slotreeve.wire.messages import (
     Unsubscribe,
     Withdraw,
 )
-from slotreeve.wire.meta_messages import Beat, Configs, GetConfigs, UnwatchConfig, View, WatchConfigs
+from slotreeve.wire.meta_messages import Beat, Configs, GetConfigs, Stopping, UnwatchConfig, View, WatchConfigs
 from slotreeve.wire.slot_messages import Access, Changed, Compare, Compared, SlotDifference
 
 from slotreeve_servers.node.dispatch import Dispatcher
@@ -71,6 +72,7 @@ class SessionServer:
         self.clients: dict[Connection, Client] = {}
         self._leaving: deque[Publisher] = deque()
         self._sessions = Sessions([])
+        self._closed_to_clients = ""
         self._listener: Listener | None = None
         self._membership: Membership | None = None
         self._dispatcher = Dispatcher(
@@ -119,17 +121,41 @@ class SessionServer:
         )
         self._supervisor.start("client leases", self._sweep)
 
-    async def stop(self) -> None:
-        """Leave the cluster and close every connection."""
+    async def stop(self, how: Stopping = Stopping.FOR_GOOD) -> None:
+        """Tell the clients to move (``how`` NO: do not), leave the cluster, close every connection.
+
+        Clients go on here until they have another server; they have ``session.drain_seconds`` for that.
+        """
         if self._membership is not None:
+            if how is not Stopping.NO and len(self.view.sessions) > 1:
+                await self._move_clients_away()
             await self._membership.leave("stopped")
         await self._supervisor.stop()
         if self._listener is not None:
             await self._listener.close()
 
+    async def _move_clients_away(self) -> None:
+        self._closed_to_clients = "this session server stops"
+        others = [node.address for node in self.view.sessions if node.process_id != self._process_id]
+        deadline = self._clock.now() + self._rules.drain_seconds
+        for client in list(self.clients.values()):
+            self._tell_to_move(client, others)
+        while self.clients and self._clock.now() < deadline:
+            await self._clock.sleep(0.02)
+
+    @staticmethod
+    def _tell_to_move(client: Client, others: list[str]) -> None:
+        try:
+            client.connection.send(Move(others))
+        except TransportError as error:
+            log.info("%s not told to move, it will see the closed connection: %s", client.connection.peer.node, error)
+
     # --- clients -------------------------------------------------------------------------------------------------
 
     def _opened(self, connection: Connection) -> None:
+        if self._closed_to_clients:
+            connection.close(self._closed_to_clients)
+            return
         self.clients[connection] = Client(connection, self._clock.now())
         connection.send(self._sessions)
 

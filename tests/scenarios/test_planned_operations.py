@@ -1,0 +1,186 @@
+"""Planned operations cause no gap (I12): stops, restarts and the operator's standing orders."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import random
+
+import pytest
+from slotreeve.wire.meta_messages import Stopping
+from slotreeve_client import Client, Publication, Subscription
+from slotreeve_testing.simulated_cluster import SimulatedCluster
+from slotreeve_testing.virtual_time import run
+
+SERVICES = [f"com.example.Service{number}" for number in range(60)]
+
+
+class Load:
+    """A provider that republishes all the time, and consumers that note whenever they see fewer than there are."""
+
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        self.providers = [cluster.client(name=f"provider-{number}") for number in range(3)]
+        self.consumers = [cluster.client(name=f"consumer-{number}") for number in range(2)]
+        self.publications: list[Publication] = []
+        self.gaps: list[str] = []
+        self.slowest_seconds = 0.0
+        self._watching = False
+        self._subscriptions: list[Subscription] = []
+
+    async def begin(self) -> None:
+        turns = itertools.cycle(self.providers)
+        self.publications = [next(turns).publish(service, "0") for service in SERVICES]
+        await asyncio.gather(*(provider.flush() for provider in self.providers))
+        for consumer, service in itertools.product(self.consumers, SERVICES):
+            self._subscriptions.append(consumer.subscribe(service, self._changed))
+        await asyncio.gather(*(subscription.ready() for subscription in self._subscriptions))
+        self._watching = True
+        self._publishing = asyncio.create_task(self._publish())
+
+    def _changed(self, subscription: Subscription) -> None:
+        if self._watching and not subscription.instances:
+            self.gaps.append(subscription.data_info_id)
+
+    async def _publish(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in itertools.count(1):
+            publication = self.publications[number % len(self.publications)]
+            publication.republish(str(number))
+            began = loop.time()
+            await publication.acknowledged()
+            self.slowest_seconds = max(self.slowest_seconds, loop.time() - began)
+            await asyncio.sleep(0.002)
+
+    async def end(self) -> None:
+        self._publishing.cancel()
+        await asyncio.gather(*(provider.flush() for provider in self.providers))
+        await asyncio.sleep(1)
+
+    def is_seen(self) -> bool:
+        newest = {p.data_info_id: p.data for p in self.publications}
+        return all([instance.data for instance in s.instances] == [newest[s.data_info_id]] for s in self._subscriptions)
+
+
+def is_connected_to(client: Client, cluster: SimulatedCluster, name: str) -> bool:
+    return client.server == cluster.address(name)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("how", [Stopping.FOR_GOOD, Stopping.FOR_A_RESTART], ids=["for_good", "for_a_restart"])
+def test_a_rolling_restart_of_every_server_under_load_is_seen_by_nobody(how: Stopping, seed: int) -> None:
+    async def scenario(rng: random.Random) -> None:
+        async with SimulatedCluster(rng) as cluster:
+            load = Load(cluster)
+            await load.begin()
+            for name in sorted(cluster.servers):
+                await cluster.stop(name, how)
+                await cluster.start(name)
+                await cluster.ready(60)
+            await load.end()
+            assert load.gaps == []
+            assert load.is_seen()
+            assert load.slowest_seconds < 1
+
+    run(scenario, seed)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_data_server_leaves_only_when_it_holds_nothing(seed: int) -> None:
+    async def scenario(rng: random.Random) -> None:
+        async with SimulatedCluster(rng) as cluster:
+            load = Load(cluster)
+            await load.begin()
+            stopping = asyncio.create_task(cluster.stop("data-2"))
+            view = cluster.session("session-1")
+            await cluster.until(lambda: "data-2" not in {n.name for n in view.view.data}, "it has left")
+            await stopping
+            assert load.gaps == []
+            rows = view.view.table.slots
+            assert all(row.leader != "data-2" and "data-2" not in row.followers for row in rows)
+            await load.end()
+            assert load.is_seen()
+
+    run(scenario, seed)
+
+
+def test_a_data_server_that_stops_for_a_restart_keeps_its_places_and_leads_nothing() -> None:
+    async def scenario(rng: random.Random) -> None:
+        async with SimulatedCluster(rng) as cluster:
+            load = Load(cluster)
+            await load.begin()
+            before = cluster.views()[0].table.slots
+            held = {row.id for row in before if row.leader == "data-2" or "data-2" in row.followers}
+            await cluster.stop("data-2", Stopping.FOR_A_RESTART)
+            rows = cluster.views()[0].table.slots
+            assert all(row.leader != "data-2" for row in rows)
+            assert {row.id for row in rows if "data-2" in row.followers} == held
+            await cluster.start("data-2")
+            await cluster.ready()
+            await load.end()
+            assert load.gaps == []
+            assert load.is_seen()
+
+    run(scenario, seed=1)
+
+
+def test_one_that_does_not_come_back_from_its_restart_is_replaced() -> None:
+    async def scenario(rng: random.Random) -> None:
+        async with SimulatedCluster(rng) as cluster:
+            await cluster.stop("data-2", Stopping.FOR_A_RESTART)
+            assert 25 < await cluster.ready(60) < 40
+
+    run(scenario, seed=1)
+
+
+def test_the_last_data_server_may_leave_at_once() -> None:
+    async def scenario(rng: random.Random) -> None:
+        async with SimulatedCluster(rng, meta=1, data=1, session=1) as cluster:
+            loop = asyncio.get_running_loop()
+            began = loop.time()
+            await cluster.stop("data-1")
+            assert loop.time() - began < 1
+
+    run(scenario, seed=1)
+
+
+def test_a_server_that_hears_no_leader_does_not_wait_for_its_leave() -> None:
+    async def scenario(rng: random.Random) -> None:
+        async with SimulatedCluster(rng) as cluster:
+            for number in (1, 2, 3):
+                cluster.kill(f"meta-{number}")
+            loop = asyncio.get_running_loop()
+            began = loop.time()
+            await cluster.stop("data-1")
+            await cluster.stop("session-1")
+            assert loop.time() - began < 5
+
+    run(scenario, seed=1)
+
+
+def test_clients_move_before_their_session_server_stops() -> None:
+    async def scenario(rng: random.Random) -> None:
+        async with SimulatedCluster(rng) as cluster:
+            load = Load(cluster)
+            await load.begin()
+            await cluster.stop("session-1")
+            clients = [*load.providers, *load.consumers]
+            assert all(is_connected_to(client, cluster, "session-2") for client in clients)
+            await load.end()
+            assert load.gaps == []
+            assert load.slowest_seconds < 0.2
+
+    run(scenario, seed=1)
+
+
+def test_with_too_few_data_servers_the_table_is_protected() -> None:
+    async def scenario(rng: random.Random) -> None:
+        async with SimulatedCluster(rng, settings={"meta.protect_below": 2}) as cluster:
+            before = cluster.views()[0].table
+            cluster.kill("data-1")
+            cluster.kill("data-2")
+            await asyncio.sleep(5)
+            assert cluster.views()[0].table == before
+            await cluster.start("data-1")
+            await cluster.ready()
+
+    run(scenario, seed=1)
