@@ -8,11 +8,13 @@ from typing import Annotated
 import typer
 
 from slotreeve_cli import (
+    admin,
     bench,
     cluster,
     config,
     demo,
     dev,
+    election,
     lookups,
     plan,
     plugins,
@@ -36,7 +38,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for module in (
-    dev, cluster, run, publish, subscribe, lookups, status, slot_of, plan, provide, config, plugins, demo, bench,
+    dev, cluster, run, publish, subscribe, lookups, status, slot_of, plan, election, provide, admin, config, plugins,
+    demo, bench,
 ):  # fmt: skip
     module.add_to(app)
 

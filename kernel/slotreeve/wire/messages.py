@@ -18,12 +18,15 @@ from slotreeve.wire.meta_messages import (
     Beat,
     Configs,
     GetConfigs,
+    GetHistory,
     GetLeader,
     GetView,
     Heartbeat,
+    History,
     LeaderIs,
     Leave,
     PutConfig,
+    Resign,
     UnwatchConfig,
     View,
     WatchConfigs,
@@ -218,5 +221,6 @@ Message = (
     | Push | Pushed | Get | Datum | ListServices | Services | Sessions | Move | Withdraw | Write | Answers | DeclareInterest
     | Changed | Fetch | Compare | Follow | Compared | Replicate | View | Heartbeat | Beat | LeaderIs | Leave
     | GetView | GetLeader | PutConfig | GetConfigs | Configs | WatchConfigs | UnwatchConfig
+    | GetHistory | History | Resign
 )  # fmt: skip
 """Everything that may travel; a received frame decodes to exactly one of these."""

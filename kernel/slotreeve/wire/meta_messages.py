@@ -128,3 +128,32 @@ class UnwatchConfig(msgspec.Struct, array_like=True, frozen=True, tag=74):
     """Client to session: no longer tell me this key's."""
 
     key: str
+
+
+class LeaderChange(msgspec.Struct, array_like=True, frozen=True):
+    """One change of leadership as one meta server saw it.
+
+    ``at_ms``: by that server's wall clock, for people. ``leader`` None: from then on nobody was known to lead.
+    ``least_margin_seconds``: where that server led itself, the least that was ever left of its lease; else None.
+    """
+
+    at_ms: int
+    leader: str | None
+    term: int
+    cause: str
+    least_margin_seconds: float | None = None
+
+
+class GetHistory(msgspec.Struct, array_like=True, frozen=True, tag=80):
+    """Anybody to meta, ? History."""
+
+
+class History(msgspec.Struct, array_like=True, frozen=True, tag=81):
+    """Reply: the newest changes of leadership that meta server ``node`` has seen since its start, oldest first."""
+
+    node: str
+    changes: list[LeaderChange]
+
+
+class Resign(msgspec.Struct, array_like=True, frozen=True, tag=82):
+    """Anybody to meta leader, ? Done (once it leads no more) or LeaderIs: let another meta server lead."""

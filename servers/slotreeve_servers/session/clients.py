@@ -15,16 +15,18 @@ class Client:
         records: the live records it published over this connection, by register id.
         wants: the services it subscribes to, as keys of the interests.
         configs: the configuration keys it watches.
+        is_off: nobody shall see what it publishes (the operator's order).
         last_seen: when it was last heard of.
     """
 
-    __slots__ = ("_acknowledged", "configs", "connection", "last_seen", "records", "wants")
+    __slots__ = ("_acknowledged", "configs", "connection", "is_off", "last_seen", "records", "wants")
 
     def __init__(self, connection: Connection, now: float) -> None:
         self.connection = connection
         self.records: dict[str, Publisher] = {}
         self.wants: set[str] = set()
         self.configs: set[str] = set()
+        self.is_off = False
         self.last_seen = now
         self._acknowledged: list[int] = []
 

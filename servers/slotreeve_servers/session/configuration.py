@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from slotreeve.errors import TransportError
 from slotreeve.model.provided import config_digest
@@ -15,10 +15,13 @@ log = logging.getLogger("slotreeve.configuration")
 
 
 class ConfigMirror:
-    """Every entry at its newest known version. A watcher is told each key in order of versions; some may be skipped,
-    the newest never is."""
+    """Every entry at its newest known version; ``changed`` hears of each newer one.
 
-    def __init__(self) -> None:
+    A watcher is told each key in order of versions; some may be skipped, the newest never is.
+    """
+
+    def __init__(self, changed: Callable[[ConfigEntry], None]) -> None:
+        self._changed = changed
         self._entries: dict[str, ConfigEntry] = {}
         self._watchers: dict[str, set[Client]] = {}
         self._is_loaded = False
@@ -41,6 +44,7 @@ class ConfigMirror:
         for entry in entries:
             if entry.version > self._newest(entry.key).version:
                 self._entries[entry.key] = entry
+                self._changed(entry)
                 self._tell(self._watchers.get(entry.key, ()), entry)
 
     def watch(self, client: Client, wants: Mapping[str, int]) -> None:

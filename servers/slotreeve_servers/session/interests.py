@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from slotreeve.clock import Clock
 from slotreeve.errors import TransportError
@@ -41,8 +41,11 @@ class Interests:
     ``gaps`` counts change events that could not be applied; 0 in a quiet cluster.
     """
 
-    def __init__(self, routes: Routes, clock: Clock, rules: SessionSettings, zone: str) -> None:
+    def __init__(
+        self, routes: Routes, clock: Clock, rules: SessionSettings, zone: str, may_push: Callable[[Client], bool]
+    ) -> None:
         self._routes, self._clock, self._rules, self._zone = routes, clock, rules, zone
+        self._may_push = may_push
         self.services: dict[str, Interest] = {}
         self._by_slot: dict[int, dict[str, Interest]] = {}
         self._undeclared: dict[str, int] = {}
@@ -65,7 +68,7 @@ class Interests:
         group = interest.groups.get(want.scope)
         if group is None:
             group = interest.groups[want.scope] = PushGroup(
-                data_info_id, want.scope, self._zone, interest.view, self._clock, self._rules
+                data_info_id, want.scope, self._zone, interest.view, self._clock, self._rules, self._may_push
             )
         group.subscribe(client, want.version, want.digest)
         client.wants.add(data_info_id)
@@ -96,6 +99,12 @@ class Interests:
         group = interest.groups.get(receipt.scope) if interest is not None else None
         if group is not None:
             group.acknowledged(client, receipt)
+
+    def resume_pushing(self) -> None:
+        """Pushing was stopped for some clients, and may go on."""
+        for interest in self.services.values():
+            for group in interest.groups.values():
+                group.resume()
 
     # --- change events -------------------------------------------------------------------------------------------
 

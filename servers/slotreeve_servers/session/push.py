@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from slotreeve.clock import Clock
 from slotreeve.errors import ConnectionLost, TransportError
@@ -59,10 +59,17 @@ class PushGroup:
     """
 
     def __init__(
-        self, data_info_id: str, scope: Scope, zone: str, view: DatumView, clock: Clock, rules: SessionSettings
+        self,
+        data_info_id: str,
+        scope: Scope,
+        zone: str,
+        view: DatumView,
+        clock: Clock,
+        rules: SessionSettings,
+        may_push: Callable[[Client], bool],
     ) -> None:
         self._data_info_id, self._scope, self._zone, self._view = data_info_id, scope, zone, view
-        self._clock, self._rules = clock, rules
+        self._clock, self._rules, self._may_push = clock, rules, may_push
         self.subscribers: dict[Client, Subscriber] = {}
         self.pushes = 0
         self._version = view.version
@@ -88,7 +95,7 @@ class PushGroup:
         if self._view.version == NO_VERSION:
             self._unanswered = True
             return
-        if known_version != NO_VERSION and known_digest == self._present_digest():
+        if known_version != NO_VERSION and known_digest == self._present_digest() and self._may_push(client):
             self._deliver(subscriber, self._encode(known_version, {}), self._view.version)
         else:
             self._push(subscriber)
@@ -144,10 +151,16 @@ class PushGroup:
         if subscriber.version < self._version:
             self._push(subscriber)
 
+    def resume(self) -> None:
+        """Pushing was stopped for some, and may go on."""
+        for subscriber in list(self.subscribers.values()):
+            if self._view.version != NO_VERSION and len(subscriber.in_flight) < IN_FLIGHT:
+                self._push(subscriber)
+
     def _push(self, subscriber: Subscriber) -> None:
         """Bring one subscriber forward: to the present state, or to that of the frame already encoded since the last
         fire. In the second case a fire is scheduled that brings it the rest."""
-        if subscriber.version >= self._view.version:
+        if subscriber.version >= self._view.version or not self._may_push(subscriber.client):
             return
         start = NO_VERSION if subscriber.version == NO_VERSION else self._oldest_step(subscriber.version)
         encoded = self._frames.get(start)

@@ -18,6 +18,7 @@ from slotreeve.wire.messages import (
     Move,
     Ping,
     Publish,
+    Published,
     Pushed,
     Rejected,
     Sessions,
@@ -25,7 +26,16 @@ from slotreeve.wire.messages import (
     Unsubscribe,
     Withdraw,
 )
-from slotreeve.wire.meta_messages import Beat, Configs, GetConfigs, Stopping, UnwatchConfig, View, WatchConfigs
+from slotreeve.wire.meta_messages import (
+    Beat,
+    ConfigEntry,
+    Configs,
+    GetConfigs,
+    Stopping,
+    UnwatchConfig,
+    View,
+    WatchConfigs,
+)
 from slotreeve.wire.slot_messages import Access, Changed, Compare, Compared, SlotDifference
 
 from slotreeve_servers.node.dispatch import Dispatcher
@@ -37,6 +47,7 @@ from slotreeve_servers.node.supervisor import Supervisor
 from slotreeve_servers.session.clients import Client
 from slotreeve_servers.session.configuration import ConfigMirror
 from slotreeve_servers.session.interests import Interests
+from slotreeve_servers.session.orders import Orders
 from slotreeve_servers.session.reads import Reads
 from slotreeve_servers.session.routes import Routes
 from slotreeve_servers.session.writes import Writes
@@ -63,10 +74,11 @@ class SessionServer:
         data = Dispatcher({Changed: self._on_changed, Compare: self._on_compare}, self._data_opened, self._data_closed)
         self._links = Links(environment.transport, self._clock, self._supervisor, environment.hello, data)
         self._routes = Routes(self._links)
+        self._orders = Orders(environment.node.name)
         self.writes = Writes(self._routes, self._clock, self._rules.write_timeout_seconds)
-        self.interests = Interests(self._routes, self._clock, self._rules, environment.node.zone)
+        self.interests = Interests(self._routes, self._clock, self._rules, environment.node.zone, self._orders.may_push)
         self._reads = Reads(self._routes, self._clock)
-        self._configs = ConfigMirror()
+        self._configs = ConfigMirror(self._config_changed)
         self._stores: dict[int, SlotStore] = {}
         self._known_slots: dict[str, int] = {}
         self.clients: dict[Connection, Client] = {}
@@ -156,7 +168,8 @@ class SessionServer:
         if self._closed_to_clients:
             connection.close(self._closed_to_clients)
             return
-        self.clients[connection] = Client(connection, self._clock.now())
+        client = self.clients[connection] = Client(connection, self._clock.now())
+        client.is_off = self._orders.is_off(client)
         connection.send(self._sessions)
 
     def _closed(self, connection: Connection, reason: str) -> None:
@@ -197,6 +210,9 @@ class SessionServer:
     def _on_publish(self, connection: Connection, message: Publish, request_id: int | None) -> None:
         client = self.clients.get(connection)
         if client is None:
+            return
+        if client.is_off:
+            connection.send(Published([message.sequence + i for i in range(len(message.records))]))
             return
         now = client.last_seen = self._clock.now()
         submit, slots, stores = self.writes.submit, self._known_slots, self._stores
@@ -298,6 +314,24 @@ class SessionServer:
 
     def _on_configs(self, connection: Connection, message: Configs, request_id: int | None) -> None:
         self._configs.apply(message.entries)
+
+    def _config_changed(self, entry: ConfigEntry) -> None:
+        if not self._orders.take(entry):
+            return
+        log.warning("new orders of the operator: %s", self._orders.intent)
+        self._closed_to_clients = "this session server is banned" if self._orders.is_banned else ""
+        if self._orders.is_banned:
+            others = [node.address for node in self.view.sessions if node.process_id != self._process_id]
+            for client in list(self.clients.values()):
+                self._tell_to_move(client, others)
+        for client in list(self.clients.values()):
+            is_off = self._orders.is_off(client)
+            if is_off and not client.is_off:
+                self._left(client)
+            elif client.is_off and not is_off:
+                client.connection.close("it may publish again; it replays over its next connection")
+            client.is_off = is_off
+        self.interests.resume_pushing()
 
     def _beaten(self, connection: Connection, beat: Beat) -> None:
         """Each heartbeat's answer tells whether a change of the configuration was missed."""

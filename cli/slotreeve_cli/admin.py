@@ -1,0 +1,149 @@
+"""``slotreeve admin``: the operator's standing orders, which outrank heartbeats and survive restarts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from slotreeve_cli.options import DEFAULT_META, ClusterOption, MetaOption, Output, OutputOption, run_async
+
+if TYPE_CHECKING:
+    from slotreeve.model.intent import Intent
+
+ATTEMPTS = 10
+
+NodeArgument = Annotated[list[str], typer.Argument(metavar="NODE...", help="Names of data or session servers.")]
+ClientArgument = Annotated[list[str], typer.Argument(metavar="CLIENT...", help="Client ids or IP addresses.")]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the commands."""
+    group = typer.Typer(help="Standing orders: banned servers, stopped pushes, clients that nobody shall see.")
+    for name, command, example in (
+        ("show", show, "show -o json"),
+        ("ban", ban, "ban data-2 session-1"),
+        ("unban", unban, "unban data-2"),
+        ("stop-push", stop_push, "stop-push --except 10.0.0.7"),
+        ("start-push", start_push, "start-push"),
+        ("client-off", client_off, "client-off 10.0.0.9"),
+        ("client-on", client_on, "client-on 10.0.0.9"),
+    ):
+        group.command(name, epilog=f"Example: slotreeve admin {example}")(command)
+    app.add_typer(group, name="admin", no_args_is_help=True)
+
+
+def show(
+    meta: MetaOption = [DEFAULT_META],  # noqa: B006 - typer copies it
+    cluster: ClusterOption = "slotreeve",
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """The orders in force."""
+    _order(meta, cluster, output, None)
+
+
+def ban(
+    nodes: NodeArgument,
+    meta: MetaOption = [DEFAULT_META],  # noqa: B006 - typer copies it
+    cluster: ClusterOption = "slotreeve",
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """NODE shall hold nothing: a data server hands over its slots, a session server's clients move."""
+    _order(meta, cluster, output, lambda intent: _changed(intent, banned=intent.banned | set(nodes)))
+
+
+def unban(
+    nodes: NodeArgument,
+    meta: MetaOption = [DEFAULT_META],  # noqa: B006 - typer copies it
+    cluster: ClusterOption = "slotreeve",
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """NODE may hold slots or clients again."""
+    _order(meta, cluster, output, lambda intent: _changed(intent, banned=intent.banned - set(nodes)))
+
+
+def stop_push(
+    except_for: Annotated[list[str], typer.Option("--except", help="Client id or IP address; repeatable.")] = [],  # noqa: B006
+    meta: MetaOption = [DEFAULT_META],  # noqa: B006 - typer copies it
+    cluster: ClusterOption = "slotreeve",
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Push nothing to anybody, but to the clients excepted; publishing and lookups go on."""
+    _order(meta, cluster, output, lambda intent: _changed(intent, push_stopped=True, push_to=frozenset(except_for)))
+
+
+def start_push(
+    meta: MetaOption = [DEFAULT_META],  # noqa: B006 - typer copies it
+    cluster: ClusterOption = "slotreeve",
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Push again; every subscriber is brought to the present state."""
+    _order(meta, cluster, output, lambda intent: _changed(intent, push_stopped=False, push_to=frozenset()))
+
+
+def client_off(
+    clients: ClientArgument,
+    meta: MetaOption = [DEFAULT_META],  # noqa: B006 - typer copies it
+    cluster: ClusterOption = "slotreeve",
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Nobody shall see what CLIENT publishes; it still sees others."""
+    _order(meta, cluster, output, lambda intent: _changed(intent, clients_off=intent.clients_off | set(clients)))
+
+
+def client_on(
+    clients: ClientArgument,
+    meta: MetaOption = [DEFAULT_META],  # noqa: B006 - typer copies it
+    cluster: ClusterOption = "slotreeve",
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """CLIENT's providers are seen again: it is made to reconnect and replay."""
+    _order(meta, cluster, output, lambda intent: _changed(intent, clients_off=intent.clients_off - set(clients)))
+
+
+def _changed(intent: Intent, **changes: object) -> Intent:
+    from msgspec.structs import replace
+
+    return replace(intent, **changes)
+
+
+def _order(addresses: list[str], cluster: str, output: Output, change: Callable[[Intent], Intent] | None) -> None:
+    from slotreeve_cli.printing import print_rows
+
+    intent = run_async(_carry_out(addresses, cluster, change))
+    row: dict[str, object] = {
+        "banned": sorted(intent.banned),
+        "push": "stopped" if intent.push_stopped else "on",
+        "push_to": sorted(intent.push_to),
+        "clients_off": sorted(intent.clients_off),
+    }
+    print_rows([row], output)
+
+
+async def _carry_out(addresses: list[str], cluster: str, change: Callable[[Intent], Intent] | None) -> Intent:
+    """Read, change, and write if nobody else wrote meanwhile; again if somebody did."""
+    from slotreeve.errors import ClientError
+    from slotreeve.model.intent import INTENT_KEY, Intent
+    from slotreeve_client.administration import get_configs, put_config
+
+    from slotreeve_cli.connect import open_transport
+
+    transport = open_transport()
+    try:
+        for _ in range(ATTEMPTS):
+            entries = {entry.key: entry for entry in await get_configs(transport, cluster, addresses, INTENT_KEY)}
+            stored = entries.get(INTENT_KEY)
+            intent = Intent.decode(stored.value if stored is not None else None)
+            if change is None or change(intent) == intent:
+                return intent
+            version = stored.version if stored is not None else 0
+            try:
+                await put_config(transport, cluster, addresses, INTENT_KEY, change(intent).encode(), version)
+            except ClientError as error:
+                conflict = error
+                continue
+            return change(intent)
+        raise conflict
+    finally:
+        await transport.close()

@@ -1,0 +1,162 @@
+"""``slotreeve election``: who led when, who leads now, and asking the leader to step down."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from slotreeve_cli.options import DEFAULT_META, ClusterOption, MetaOption, Output, OutputOption, run_async
+
+if TYPE_CHECKING:
+    from slotreeve.wire.meta_messages import History, LeaderIs
+
+WATCH_SECONDS = 0.1
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the group."""
+    group = typer.Typer(no_args_is_help=True, help="The election of the meta leader.")
+    group.command("history", epilog="Example: slotreeve election history -o json")(history)
+    group.command("watch", epilog="Example: slotreeve election watch --count 3")(watch)
+    group.command("resign", epilog="Example: slotreeve election resign")(resign)
+    app.add_typer(group, name="election")
+
+
+def history(
+    meta: MetaOption = [DEFAULT_META],  # noqa: B006 - typer copies it
+    cluster: ClusterOption = "slotreeve",
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Changes of leadership as each of these meta servers saw them since its start.
+
+    "least_margin_seconds" is the least that was ever left of the lease, where the server itself led.
+    """
+    from datetime import UTC, datetime
+
+    from slotreeve_cli.printing import print_rows
+
+    rows: list[dict[str, object]] = [
+        {
+            "at": datetime.fromtimestamp(change.at_ms / 1000, UTC).isoformat(timespec="milliseconds"),
+            "seen_by": told.node,
+            "leader": change.leader,
+            "term": change.term,
+            "cause": change.cause,
+            "least_margin_seconds": change.least_margin_seconds,
+        }
+        for told in run_async(_histories(meta, cluster))
+        for change in told.changes
+    ]
+    print_rows(sorted(rows, key=lambda row: str(row["at"])), output, empty="no leader was seen yet")
+
+
+def watch(
+    meta: MetaOption = [DEFAULT_META],  # noqa: B006 - typer copies it
+    cluster: ClusterOption = "slotreeve",
+    output: OutputOption = Output.TABLE,
+    count: Annotated[int, typer.Option(min=0, help="End after so many lines; 0: never.")] = 0,
+) -> None:
+    """One line for the present leader, and one for each change, until interrupted."""
+    run_async(_watch(meta, cluster, output, count))
+
+
+def resign(
+    meta: MetaOption = [DEFAULT_META],  # noqa: B006 - typer copies it
+    cluster: ClusterOption = "slotreeve",
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Ask the meta leader to let another one lead; writes under way are finished first."""
+    from slotreeve_cli.printing import print_rows
+
+    old = run_async(_resign(meta, cluster))
+    print_rows([{"resigned": old.leader, "term": old.term}], output)
+
+
+async def _histories(addresses: list[str], cluster: str) -> list[History]:
+    from slotreeve.errors import ClientError, Unreachable
+    from slotreeve.wire.meta_messages import GetHistory, History
+    from slotreeve_client.administration import ask_meta
+
+    from slotreeve_cli.connect import open_transport
+
+    transport = open_transport()
+    found, failures = [], []
+    try:
+        for address in addresses:
+            try:
+                reply = await ask_meta(transport, cluster, [address], GetHistory())
+            except Unreachable as error:
+                failures.append(str(error))
+                continue
+            if not isinstance(reply, History):
+                raise ClientError(f"{address} answered GetHistory with a {type(reply).__name__}")
+            found.append(reply)
+    finally:
+        await transport.close()
+    if not found:
+        raise Unreachable("; ".join(failures))
+    for failure in failures:
+        typer.echo(f"slotreeve: left out: {failure}", err=True)
+    return found
+
+
+async def _watch(addresses: list[str], cluster: str, output: Output, count: int) -> None:
+    from slotreeve.errors import TransportError
+    from slotreeve.wire.meta_messages import LeaderIs
+    from slotreeve_client.administration import cluster_leader
+
+    from slotreeve_cli.connect import open_transport
+
+    transport = open_transport()
+    shown: LeaderIs | None = None
+    lines = 0
+    try:
+        while not count or lines < count:
+            try:
+                known = await cluster_leader(transport, cluster, addresses)
+            except TransportError:
+                if shown is None:
+                    raise  # nobody answers at all: that is no change, but a wrong address
+                known = LeaderIs(shown.term, None, None)
+            if known != shown:
+                shown = known
+                lines += 1
+                _print_leader(known, output)
+            await asyncio.sleep(WATCH_SECONDS)
+    finally:
+        await transport.close()
+
+
+def _print_leader(known: LeaderIs, output: Output) -> None:
+    from datetime import UTC, datetime
+
+    from slotreeve_cli.printing import print_json
+
+    at = datetime.now(UTC).isoformat(timespec="milliseconds")
+    if output is Output.JSON:
+        print_json({"at": at, "leader": known.leader, "address": known.address, "term": known.term})
+    else:
+        typer.echo(f"{at}  term {known.term}  {known.leader or 'no leader known'}")
+
+
+async def _resign(addresses: list[str], cluster: str) -> LeaderIs:
+    from slotreeve.errors import ClientError, Unreachable
+    from slotreeve.wire.messages import Done
+    from slotreeve.wire.meta_messages import Resign
+    from slotreeve_client.administration import ask_meta, cluster_leader
+
+    from slotreeve_cli.connect import open_transport
+
+    transport = open_transport()
+    try:
+        leader = await cluster_leader(transport, cluster, addresses)
+        if leader.address is None:
+            raise Unreachable("no meta server leads now, so none can resign")
+        reply = await ask_meta(transport, cluster, [leader.address], Resign())
+    finally:
+        await transport.close()
+    if not isinstance(reply, Done):
+        raise ClientError(f"{leader.leader} does not lead any more; the leader has changed meanwhile")
+    return leader
