@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 
-from slotreeve.errors import Backpressure, ModelError, SlotreeveError, TransportError
-from slotreeve.model.data_info import DataInfo
-from slotreeve.model.publisher import MAX_PAYLOAD_BYTES, Publisher
+from slotreeve.errors import SlotreeveError, TransportError
 from slotreeve.ports import Connection, Listener
 from slotreeve.wire.messages import (
     Done,
@@ -18,9 +15,7 @@ from slotreeve.wire.messages import (
     Move,
     Ping,
     Publish,
-    Published,
     Pushed,
-    Rejected,
     Sessions,
     Subscribe,
     Unsubscribe,
@@ -36,29 +31,24 @@ from slotreeve.wire.meta_messages import (
     View,
     WatchConfigs,
 )
-from slotreeve.wire.slot_messages import Access, Changed, Compare, Compared, SlotDifference
+from slotreeve.wire.slot_messages import Changed, Compare, Compared
 
 from slotreeve_servers.node.dispatch import Dispatcher
 from slotreeve_servers.node.environment import Environment
 from slotreeve_servers.node.links import Links
 from slotreeve_servers.node.membership import NO_VIEW, Membership
-from slotreeve_servers.node.records import SlotStore
 from slotreeve_servers.node.supervisor import Supervisor
 from slotreeve_servers.session.clients import Client
 from slotreeve_servers.session.configuration import ConfigMirror
 from slotreeve_servers.session.interests import Interests
 from slotreeve_servers.session.orders import Orders
 from slotreeve_servers.session.reads import Reads
+from slotreeve_servers.session.registrations import Registrations
 from slotreeve_servers.session.routes import Routes
 from slotreeve_servers.session.writes import Writes
 
 log = logging.getLogger("slotreeve.session")
 
-WEIGHT_PER_ANSWER = 2_000
-HEAVIEST = 1 + MAX_PAYLOAD_BYTES // 2_048
-DROPS_PER_TURN = 500
-TOMBSTONE_SECONDS = 180.0
-KNOWN_SLOTS = 200_000
 CONFIG_TIMEOUT_SECONDS = 2.0
 
 
@@ -69,20 +59,23 @@ class SessionServer:
         self._environment = environment
         self._clock, self._rules = environment.clock, environment.settings.session
         self._process_id = environment.node.process_id
-        self._slot_of = environment.slot_function.slot_of
         self._supervisor = Supervisor(environment.clock)
         data = Dispatcher({Changed: self._on_changed, Compare: self._on_compare}, self._data_opened, self._data_closed)
         self._links = Links(environment.transport, self._clock, self._supervisor, environment.hello, data)
         self._routes = Routes(self._links)
         self._orders = Orders(environment.node.name)
         self.writes = Writes(self._routes, self._clock, self._rules.write_timeout_seconds)
+        self._registrations = Registrations(
+            self._process_id,
+            environment.slot_function.slot_of,
+            self.writes,
+            self._clock,
+            self._rules.max_pending_writes,
+        )
         self.interests = Interests(self._routes, self._clock, self._rules, environment.node.zone, self._orders.may_push)
         self._reads = Reads(self._routes, self._clock)
         self._configs = ConfigMirror(self._config_changed)
-        self._stores: dict[int, SlotStore] = {}
-        self._known_slots: dict[str, int] = {}
         self.clients: dict[Connection, Client] = {}
-        self._leaving: deque[Publisher] = deque()
         self._sessions = Sessions([])
         self._closed_to_clients = ""
         self._listener: Listener | None = None
@@ -180,93 +173,16 @@ class SessionServer:
         for data_info_id in list(client.wants):
             self.interests.unsubscribe(client, data_info_id)
         if client.records:
-            self._clock.call_later(self._rules.linger_seconds, lambda: self._left(client))
+            self._clock.call_later(self._rules.linger_seconds, lambda: self._registrations.left(client))
 
     def _on_withdraw(self, connection: Connection, message: Withdraw, request_id: int | None) -> None:
         if (client := self.clients.get(connection)) is not None:
-            self._left(client)
-
-    def _left(self, client: Client) -> None:
-        """The client withdrew, or did not come back here in time. Removes a part a turn: a client may have a hundred
-        thousand publishers, and others must not wait for them."""
-        if not self._leaving:
-            self._clock.call_soon(self._drop_some)
-        self._leaving.extend(client.records.values())
-        client.records = {}
-
-    def _drop_some(self) -> None:
-        for _ in range(min(DROPS_PER_TURN, len(self._leaving))):
-            record = self._leaving.popleft()
-            slot = self._slot_of(record.data_info_id)
-            store = self._stores[slot]
-            # A record that was replayed over a newer connection is newer by its incarnation: it stays.
-            held = store.find(record)
-            if held is not None and not held.newer_than(record):
-                store.purge(record.data_info_id, record.register_id)
-                self.writes.submit_gone(slot, record.tombstone())
-        if self._leaving:
-            self._clock.call_soon(self._drop_some)
+            self._registrations.left(client)
 
     def _on_publish(self, connection: Connection, message: Publish, request_id: int | None) -> None:
-        client = self.clients.get(connection)
-        if client is None:
-            return
-        if client.is_off:
-            connection.send(Published([message.sequence + i for i in range(len(message.records))]))
-            return
-        now = client.last_seen = self._clock.now()
-        submit, slots, stores = self.writes.submit, self._known_slots, self._stores
-        sequence = message.sequence - 1
-        for record in message.records:
-            sequence += 1
-            slot = slots.get(record.data_info_id)
-            if (
-                slot is None
-                or record.session != self._process_id
-                or record.weight > HEAVIEST
-                or self.writes.waiting >= self._rules.max_pending_writes
-            ):
-                refusal = self._refusal(record)
-                if refusal is not None:
-                    connection.send(Rejected(sequence, refusal.code, str(refusal)))
-                    continue
-                slot = slots[record.data_info_id]
-            if stores[slot].put(record, now):
-                if record.data is None:
-                    client.records.pop(record.register_id, None)
-                else:
-                    client.records[record.register_id] = record
-            submit(slot, record, client, sequence)
-
-    def _refusal(self, record: Publisher) -> SlotreeveError | None:
-        """Why a record is not taken, looked at where it is not plainly good; None: it is good after all."""
-        if self.writes.waiting >= self._rules.max_pending_writes:
-            return Backpressure(f"{self.writes.waiting} records are on their way to the data servers; send later")
-        if record.weight > HEAVIEST:
-            return ModelError(f"the record publishes more than {MAX_PAYLOAD_BYTES} bytes")
-        if record.session != self._process_id:
-            return ModelError(f"the record names session process {record.session!r}; this is {self._process_id!r}")
-        try:
-            self._slot(record.data_info_id)
-        except ModelError as error:
-            return error
-        return None
-
-    def _slot(self, data_info_id: str) -> int:
-        """The slot of a service, remembered.
-
-        Raises:
-            ModelError: this cannot be a data info id.
-        """
-        slot = self._known_slots.get(data_info_id)
-        if slot is None:
-            if DataInfo.parse(data_info_id).id != data_info_id:
-                raise ModelError(f"{data_info_id!r} lacks its instance and group; send the whole data info id")
-            if len(self._known_slots) >= KNOWN_SLOTS:
-                self._known_slots.clear()
-            slot = self._known_slots[data_info_id] = self._slot_of(data_info_id)
-            self._stores.setdefault(slot, SlotStore())
-        return slot
+        if (client := self.clients.get(connection)) is not None:
+            client.last_seen = self._clock.now()
+            self._registrations.publish(client, message)
 
     def _on_subscribe(self, connection: Connection, message: Subscribe, request_id: int | None) -> None:
         client = self.clients.get(connection)
@@ -274,7 +190,7 @@ class SessionServer:
             return
         client.last_seen = self._clock.now()
         for want in message.wants:
-            self.interests.subscribe(client, want, self._slot(want.data_info_id))
+            self.interests.subscribe(client, want, self._registrations.slot(want.data_info_id))
 
     def _on_unsubscribe(self, connection: Connection, message: Unsubscribe, request_id: int | None) -> None:
         if (client := self.clients.get(connection)) is not None:
@@ -294,7 +210,7 @@ class SessionServer:
 
     def _on_get(self, connection: Connection, message: Get, request_id: int | None) -> None:
         if request_id is not None:
-            slot = self._slot(message.data_info_id)
+            slot = self._registrations.slot(message.data_info_id)
             self._reads.get(slot, message.data_info_id, lambda reply: connection.reply(request_id, reply))
 
     def _on_list(self, connection: Connection, message: ListServices, request_id: int | None) -> None:
@@ -327,7 +243,7 @@ class SessionServer:
         for client in list(self.clients.values()):
             is_off = self._orders.is_off(client)
             if is_off and not client.is_off:
-                self._left(client)
+                self._registrations.left(client)
             elif client.is_off and not is_off:
                 client.connection.close("it may publish again; it replays over its next connection")
             client.is_off = is_off
@@ -353,8 +269,7 @@ class SessionServer:
             for client in list(self.clients.values()):
                 if now - client.last_seen > lease:
                     client.connection.close(f"nothing heard for {lease} s")
-            for store in self._stores.values():
-                store.compact(now - TOMBSTONE_SECONDS)
+            self._registrations.compact()
 
     # --- the cluster ---------------------------------------------------------------------------------------------
 
@@ -383,17 +298,6 @@ class SessionServer:
             self.interests.changed(change)
 
     def _on_compare(self, connection: Connection, message: Compare, request_id: int | None) -> None:
-        """The truth about this server's own records, slot by slot, up to a bounded number of records."""
         if request_id is None:
             return
-        differences = []
-        left = WEIGHT_PER_ANSWER
-        for asked in message.slots:
-            store = self._stores.get(asked.slot, _NOTHING)
-            records, complete = store.difference(asked.digests, left) if left > 0 else ({}, False)
-            left -= sum(record.weight for service in records.values() for record in service)
-            differences.append(SlotDifference(asked.slot, Access.ACCEPT, asked.leader_epoch, complete, records))
-        connection.reply(request_id, Compared(differences))
-
-
-_NOTHING = SlotStore()
+        connection.reply(request_id, Compared(self._registrations.differences(message.slots)))

@@ -1,0 +1,136 @@
+"""What the clients of one session server published: the truth about it, and its way to the slot leaders."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+
+from slotreeve.clock import Clock
+from slotreeve.errors import Backpressure, ModelError, SlotreeveError
+from slotreeve.model.data_info import DataInfo
+from slotreeve.model.publisher import MAX_PAYLOAD_BYTES, Publisher
+from slotreeve.wire.messages import Publish, Published, Rejected
+from slotreeve.wire.slot_messages import Access, SlotDifference, SlotDigests
+
+from slotreeve_servers.node.records import SlotStore
+from slotreeve_servers.session.clients import Client
+from slotreeve_servers.session.writes import Writes
+
+WEIGHT_PER_ANSWER = 2_000
+HEAVIEST = 1 + MAX_PAYLOAD_BYTES // 2_048
+DROPS_PER_TURN = 500
+TOMBSTONE_SECONDS = 180.0
+KNOWN_SLOTS = 200_000
+
+
+class Registrations:
+    """All records of this session process's clients, by slot; each change goes on to the slot's leader."""
+
+    def __init__(
+        self, process_id: str, slot_of: Callable[[str], int], writes: Writes, clock: Clock, max_pending_writes: int
+    ) -> None:
+        self._process_id, self._slot_of, self._writes, self._clock = process_id, slot_of, writes, clock
+        self._max_pending_writes = max_pending_writes
+        self._stores: dict[int, SlotStore] = {}
+        self._known_slots: dict[str, int] = {}
+        self._leaving: deque[Publisher] = deque()
+
+    def publish(self, client: Client, message: Publish) -> None:
+        """Take a client's records; each is answered, once its slot's leader has it or with why it is not taken."""
+        if client.is_off:
+            client.connection.send(Published([message.sequence + i for i in range(len(message.records))]))
+            return
+        now = self._clock.now()
+        submit, slots, stores = self._writes.submit, self._known_slots, self._stores
+        sequence = message.sequence - 1
+        for record in message.records:
+            sequence += 1
+            slot = slots.get(record.data_info_id)
+            if (
+                slot is None
+                or record.session != self._process_id
+                or record.weight > HEAVIEST
+                or self._writes.waiting >= self._max_pending_writes
+            ):
+                refusal = self._refusal(record)
+                if refusal is not None:
+                    client.connection.send(Rejected(sequence, refusal.code, str(refusal)))
+                    continue
+                slot = slots[record.data_info_id]
+            if stores[slot].put(record, now):
+                if record.data is None:
+                    client.records.pop(record.register_id, None)
+                else:
+                    client.records[record.register_id] = record
+            submit(slot, record, client, sequence)
+
+    def _refusal(self, record: Publisher) -> SlotreeveError | None:
+        """Why a record is not taken, looked at where it is not plainly good; None: it is good after all."""
+        if self._writes.waiting >= self._max_pending_writes:
+            return Backpressure(f"{self._writes.waiting} records are on their way to the data servers; send later")
+        if record.weight > HEAVIEST:
+            return ModelError(f"the record publishes more than {MAX_PAYLOAD_BYTES} bytes")
+        if record.session != self._process_id:
+            return ModelError(f"the record names session process {record.session!r}; this is {self._process_id!r}")
+        try:
+            self.slot(record.data_info_id)
+        except ModelError as error:
+            return error
+        return None
+
+    def slot(self, data_info_id: str) -> int:
+        """The slot of a service, remembered.
+
+        Raises:
+            ModelError: this cannot be a data info id.
+        """
+        slot = self._known_slots.get(data_info_id)
+        if slot is None:
+            if DataInfo.parse(data_info_id).id != data_info_id:
+                raise ModelError(f"{data_info_id!r} lacks its instance and group; send the whole data info id")
+            if len(self._known_slots) >= KNOWN_SLOTS:
+                self._known_slots.clear()
+            slot = self._known_slots[data_info_id] = self._slot_of(data_info_id)
+            self._stores.setdefault(slot, SlotStore())
+        return slot
+
+    def left(self, client: Client) -> None:
+        """The client withdrew, or did not come back in time. Removes a part a turn: a client may have a hundred
+        thousand publishers, and others must not wait for them."""
+        if not self._leaving:
+            self._clock.call_soon(self._drop_some)
+        self._leaving.extend(client.records.values())
+        client.records = {}
+
+    def _drop_some(self) -> None:
+        for _ in range(min(DROPS_PER_TURN, len(self._leaving))):
+            record = self._leaving.popleft()
+            slot = self._slot_of(record.data_info_id)
+            store = self._stores[slot]
+            # A record that was replayed over a newer connection is newer by its incarnation: it stays.
+            held = store.find(record)
+            if held is not None and not held.newer_than(record):
+                store.purge(record.data_info_id, record.register_id)
+                self._writes.submit_gone(slot, record.tombstone())
+        if self._leaving:
+            self._clock.call_soon(self._drop_some)
+
+    def differences(self, asked: Iterable[SlotDigests]) -> list[SlotDifference]:
+        """The truth for a slot leader that compares, slot by slot, up to a bounded weight."""
+        found = []
+        left = WEIGHT_PER_ANSWER
+        for request in asked:
+            store = self._stores.get(request.slot, _NOTHING)
+            records, complete = store.difference(request.digests, left) if left > 0 else ({}, False)
+            left -= sum(record.weight for service in records.values() for record in service)
+            found.append(SlotDifference(request.slot, Access.ACCEPT, request.leader_epoch, complete, records))
+        return found
+
+    def compact(self) -> None:
+        """Forget old tombstones."""
+        before = self._clock.now() - TOMBSTONE_SECONDS
+        for store in self._stores.values():
+            store.compact(before)
+
+
+_NOTHING = SlotStore()
