@@ -25,6 +25,7 @@ class What(StrEnum):
     FANOUT = "fanout"
     LOOKUPS = "lookups"
     FAILOVER = "failover"
+    RESTART = "restart"
 
 
 def add_to(app: typer.Typer) -> None:
@@ -51,7 +52,8 @@ def bench(
     settings: SetOption = [],  # noqa: B006 - typer copies it
 ) -> None:
     """Start a cluster of processes and measure it: publish -> callback latency at a fixed rate, publishes a second
-    and memory a publisher, one change to many subscribers, lookups, fail-over. Each gets a fresh cluster."""
+    and memory a publisher, one change to many subscribers, lookups, fail-over,
+    a rolling restart under load. Each gets a fresh cluster."""
     import tempfile
 
     from slotreeve_testing.processes import LocalCluster
@@ -60,6 +62,7 @@ def bench(
     from slotreeve_cli.measure.fanout import measure_fanout
     from slotreeve_cli.measure.latency import measure_latency
     from slotreeve_cli.measure.lookups import measure_lookups
+    from slotreeve_cli.measure.restart import measure_rolling_restart
     from slotreeve_cli.measure.throughput import measure_throughput
     from slotreeve_cli.printing import print_json
 
@@ -69,6 +72,7 @@ def bench(
         What.FANOUT: lambda cluster: measure_fanout(cluster, subscribers),
         What.LOOKUPS: measure_lookups,
         What.FAILOVER: lambda cluster: measure_failover(cluster, kills),
+        What.RESTART: measure_rolling_restart,
     }
     results: dict[str, object] = {
         "machine": {"processors": os.cpu_count(), "python": platform.python_version(), "system": platform.platform()},

@@ -10,6 +10,8 @@ import typer
 from slotreeve_cli.options import DEFAULT_META, ClusterOption, MetaOption, Output, OutputOption, run_async
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from slotreeve.wire.meta_messages import History, LeaderIs
 
 WATCH_SECONDS = 0.1
@@ -31,7 +33,7 @@ def history(
 ) -> None:
     """Changes of leadership as each of these meta servers saw them since its start.
 
-    "least_margin_seconds" is the least that was ever left of the lease, where the server itself led.
+    "least_margin_ms" is the least that was ever left of the lease, where the server itself led.
     """
     from datetime import UTC, datetime
 
@@ -39,12 +41,14 @@ def history(
 
     rows: list[dict[str, object]] = [
         {
-            "at": datetime.fromtimestamp(change.at_ms / 1000, UTC).isoformat(timespec="milliseconds"),
+            "at": _iso(datetime.fromtimestamp(change.at_ms / 1000, UTC)),
             "seen_by": told.node,
             "leader": change.leader,
             "term": change.term,
             "cause": change.cause,
-            "least_margin_seconds": change.least_margin_seconds,
+            "least_margin_ms": None
+            if change.least_margin_seconds is None
+            else round(1000 * change.least_margin_seconds),
         }
         for told in run_async(_histories(meta, cluster))
         for change in told.changes
@@ -134,11 +138,15 @@ def _print_leader(known: LeaderIs, output: Output) -> None:
 
     from slotreeve_cli.printing import print_json
 
-    at = datetime.now(UTC).isoformat(timespec="milliseconds")
+    at = _iso(datetime.now(UTC))
     if output is Output.JSON:
         print_json({"at": at, "leader": known.leader, "address": known.address, "term": known.term})
     else:
         typer.echo(f"{at}  term {known.term}  {known.leader or 'no leader known'}")
+
+
+def _iso(at: datetime) -> str:
+    return at.strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
 
 
 async def _resign(addresses: list[str], cluster: str) -> LeaderIs:
