@@ -26,6 +26,7 @@ class What(StrEnum):
     LOOKUPS = "lookups"
     FAILOVER = "failover"
     RESTART = "restart"
+    DEPARTURE = "departure"
 
 
 def add_to(app: typer.Typer) -> None:
@@ -44,7 +45,9 @@ def bench(
     session: Annotated[int, typer.Option(min=1, help="Number of session servers.")] = 2,
     rate: Annotated[float, typer.Option(min=1, help="latency: changes a second.")] = 100.0,
     seconds: Annotated[float, typer.Option(min=1, help="latency: how long.")] = 20.0,
-    publishers: Annotated[int, typer.Option(min=1_000, help="throughput: how many registrations.")] = 100_000,
+    publishers: Annotated[
+        int, typer.Option(min=1_000, help="throughput, departure: how many registrations.")
+    ] = 100_000,
     payload: Annotated[int, typer.Option(min=1, help="throughput: bytes published by each.")] = 200,
     subscribers: Annotated[int, typer.Option(min=4, help="fanout: connections, spread over four processes.")] = 1_000,
     kills: Annotated[int, typer.Option(min=1, help="failover: how often each kind of process is killed.")] = 10,
@@ -58,6 +61,7 @@ def bench(
 
     from slotreeve_testing.processes import LocalCluster
 
+    from slotreeve_cli.measure.departure import measure_departure
     from slotreeve_cli.measure.failover import measure_failover
     from slotreeve_cli.measure.fanout import measure_fanout
     from slotreeve_cli.measure.latency import measure_latency
@@ -73,6 +77,7 @@ def bench(
         What.LOOKUPS: measure_lookups,
         What.FAILOVER: lambda cluster: measure_failover(cluster, kills),
         What.RESTART: measure_rolling_restart,
+        What.DEPARTURE: lambda cluster: measure_departure(cluster, publishers),
     }
     results: dict[str, object] = {
         "machine": {"processors": os.cpu_count(), "python": platform.python_version(), "system": platform.platform()},

@@ -46,9 +46,7 @@ def history(
             "leader": change.leader,
             "term": change.term,
             "cause": change.cause,
-            "least_margin_ms": None
-            if change.least_margin_seconds is None
-            else round(1000 * change.least_margin_seconds),
+            "least_margin_ms": _milliseconds(change.least_margin_seconds),
         }
         for told in run_async(_histories(meta, cluster))
         for change in told.changes
@@ -143,6 +141,10 @@ def _print_leader(known: LeaderIs, output: Output) -> None:
         print_json({"at": at, "leader": known.leader, "address": known.address, "term": known.term})
     else:
         typer.echo(f"{at}  term {known.term}  {known.leader or 'no leader known'}")
+
+
+def _milliseconds(seconds: float | None) -> int | None:
+    return None if seconds is None else round(1000 * seconds)
 
 
 def _iso(at: datetime) -> str:

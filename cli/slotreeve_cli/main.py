@@ -15,6 +15,7 @@ from slotreeve_cli import (
     demo,
     dev,
     election,
+    explain,
     lookups,
     plan,
     plugins,
@@ -38,8 +39,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for module in (
-    dev, cluster, run, publish, subscribe, lookups, status, slot_of, plan, election, provide, admin, config, plugins,
-    demo, bench,
+    dev, cluster, run, publish, subscribe, lookups, status, slot_of, plan, election, provide, admin, explain, config,
+    plugins, demo, bench,
 ):  # fmt: skip
     module.add_to(app)
 

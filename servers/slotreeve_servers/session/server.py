@@ -7,6 +7,7 @@ import logging
 
 from slotreeve.errors import SlotreeveError, TransportError
 from slotreeve.ports import Connection, Listener
+from slotreeve.settings import SessionSettings
 from slotreeve.wire.messages import (
     Done,
     Get,
@@ -50,6 +51,7 @@ from slotreeve_servers.session.writes import Writes
 log = logging.getLogger("slotreeve.session")
 
 CONFIG_TIMEOUT_SECONDS = 2.0
+COMPACT_SECONDS = 10.0
 
 
 class SessionServer:
@@ -261,15 +263,20 @@ class SessionServer:
         connection.request(GetConfigs(""), answered, CONFIG_TIMEOUT_SECONDS)
 
     async def _sweep(self) -> None:
-        """End the connections of frozen clients; forget old tombstones."""
+        """End what frozen clients have here; forget old tombstones."""
         lease = self._rules.client_lease_seconds
+        compacted = self._clock.now()
         while True:
-            await self._clock.sleep(min(1.0, lease / 4))
+            await self._clock.sleep(sweep_seconds(self._rules))
             now = self._clock.now()
             for client in list(self.clients.values()):
                 if now - client.last_seen > lease:
+                    # No linger: it has had all of its lease to be heard.
+                    self._registrations.left(client)
                     client.connection.close(f"nothing heard for {lease} s")
-            self._registrations.compact()
+            if now - compacted > COMPACT_SECONDS:
+                compacted = now
+                self._registrations.compact()
 
     # --- the cluster ---------------------------------------------------------------------------------------------
 
@@ -301,3 +308,8 @@ class SessionServer:
         if request_id is None:
             return
         connection.reply(request_id, Compared(self._registrations.differences(message.slots)))
+
+
+def sweep_seconds(rules: SessionSettings) -> float:
+    """How often frozen clients are looked for."""
+    return min(0.25, rules.client_lease_seconds / 8)

@@ -23,7 +23,7 @@ from slotreeve_servers.session.routes import Routes
 log = logging.getLogger("slotreeve.writes")
 
 IN_FLIGHT = 2
-WEIGHT_PER_MESSAGE = 4_000
+WEIGHT_PER_MESSAGE = 1_000
 RETRY_SECONDS = 0.05
 
 

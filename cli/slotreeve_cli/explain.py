@@ -1,0 +1,96 @@
+"""``slotreeve explain staleness``: how long the dead stay visible, and why, with the configuration at hand."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from slotreeve_cli.options import ConfigOption, Output, OutputOption, SetOption, dotted, read_configuration, run_async
+
+if TYPE_CHECKING:
+    from slotreeve.settings import Settings
+
+PUSH_ALLOWANCE_SECONDS = 0.2
+"""For everything that is not waiting: noticing a closed connection, messages, comparing digests, callbacks."""
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the commands."""
+    group = typer.Typer(help="Bounds that follow from the configuration.", no_args_is_help=True)
+    group.callback()(lambda: None)
+    group.command(
+        "staleness",
+        epilog="Examples: slotreeve explain staleness -c cluster.toml  |  "
+        "slotreeve explain staleness --measure -o json",
+    )(staleness)
+    app.add_typer(group, name="explain")
+
+
+def staleness(
+    config: ConfigOption = None,
+    measure: Annotated[
+        bool, typer.Option("--measure", help="Also start a cluster with these settings and kill one of each.")
+    ] = False,
+    output: OutputOption = Output.TABLE,
+    settings: SetOption = [],  # noqa: B006 - typer copies it
+) -> None:
+    """For each kind of death: the longest time until nobody sees the dead any more (or works on), what it is made of,
+    and, with --measure, what it took here."""
+    from slotreeve_cli.printing import print_rows
+
+    configuration = read_configuration(config, settings)
+    measured = _measure(dotted(settings)) if measure else {}
+    rows: list[dict[str, object]] = []
+    for what, seconds, made_of in bounds(configuration.settings):
+        row: dict[str, object] = {"what": what, "at most, s": round(seconds, 2), "made of": made_of}
+        if measure:
+            row["measured, s"] = measured.get(what)
+        rows.append(row)
+    print_rows(rows, output)
+
+
+def bounds(settings: Settings) -> list[tuple[str, float, str]]:
+    """(what happens, seconds, which settings add up to that)."""
+    from slotreeve_servers.session.server import sweep_seconds
+
+    session, data, meta = settings.session, settings.data, settings.meta
+    push = PUSH_ALLOWANCE_SECONDS
+    return [
+        ("client closed", push, "its message"),
+        ("client killed", session.linger_seconds + push, "session.linger_seconds"),
+        ("client frozen", session.client_lease_seconds + sweep_seconds(session) + push, "session.client_lease_seconds"),
+        ("session server killed, with its clients", meta.lost_connection_seconds + data.session_grace_seconds + 0.25
+         + push, "meta.lost_connection_seconds, data.session_grace_seconds"),
+        ("session server frozen, with its clients", meta.lease_seconds + data.session_grace_seconds + 0.25 + push,
+         "meta.lease_seconds, data.session_grace_seconds"),
+        ("data server killed, until readable", meta.lost_connection_seconds + push, "meta.lost_connection_seconds"),
+        ("data server frozen, until readable", meta.lease_seconds + push, "meta.lease_seconds"),
+    ]  # fmt: skip
+
+
+def _measure(settings: dict[str, object]) -> dict[str, float]:
+    import tempfile
+    from pathlib import Path
+
+    from slotreeve_testing.processes import LocalCluster
+
+    from slotreeve_cli.connect import open_transport
+    from slotreeve_cli.measure.failover import measure_failover
+
+    async def measured() -> dict[str, dict[str, float]]:
+        transport = open_transport(cluster.transport)
+        try:
+            with cluster:
+                await cluster.ready(transport)
+                return await measure_failover(cluster, kills=1)  # type: ignore[return-value]
+        finally:
+            await transport.close()
+
+    with tempfile.TemporaryDirectory(prefix="slotreeve-explain-") as directory:
+        cluster = LocalCluster(Path(directory), settings=settings)
+        figures = run_async(measured())
+    return {
+        "client killed": round(figures["client_ms"]["max"] / 1000, 2),
+        "data server killed, until readable": round(figures["data_server_ms"]["max"] / 1000, 2),
+    }
