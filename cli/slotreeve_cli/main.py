@@ -10,6 +10,7 @@ import typer
 from slotreeve_cli import (
     admin,
     bench,
+    chaos,
     cluster,
     config,
     demo,
@@ -22,6 +23,7 @@ from slotreeve_cli import (
     provide,
     publish,
     run,
+    sim,
     slot_of,
     status,
     subscribe,
@@ -40,7 +42,7 @@ app = typer.Typer(
 )
 for module in (
     dev, cluster, run, publish, subscribe, lookups, status, slot_of, plan, election, provide, admin, explain, config,
-    plugins, demo, bench,
+    plugins, demo, bench, chaos, sim,
 ):  # fmt: skip
     module.add_to(app)
 

@@ -198,9 +198,7 @@ def _replay(scenario: str, seed: int, cut: Cut | None, more: list[str]) -> str:
     return " ".join(words)
 
 
-def _report(
-    result: Result, seconds: float, shrunk: Shrunk | None, cut: Cut, replay: str, output: Output
-) -> None:
+def _report(result: Result, seconds: float, shrunk: Shrunk | None, cut: Cut, replay: str, output: Output) -> None:
     from slotreeve_cli.printing import print_json
 
     shown = result if shrunk is None else shrunk.result

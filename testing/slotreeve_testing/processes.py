@@ -20,7 +20,7 @@ from slotreeve.offers import Port
 from slotreeve.ports import Context, SlotFunction, Transport
 from slotreeve.wire.meta_messages import View
 from slotreeve_client.administration import complete_view
-from slotreeve_servers.launch import ROLE_PORTS
+from slotreeve_servers.launch import ELECTION_PORT_OFFSET, ROLE_PORTS
 
 STOP_SECONDS = 5.0
 POLL_SECONDS = 0.1
@@ -112,6 +112,8 @@ class LocalCluster:
     """Meta, data and session processes of one cluster in ``directory`` (logs, meta state), on free ports.
 
     A context manager: leaving it ends every process by its own handle. ``settings`` are dotted keys for all of them.
+    ``behind_proxies``: each server advertises addresses at which it does not listen; ``proxied`` says which to forward
+    where, by server.
     """
 
     def __init__(
@@ -122,9 +124,11 @@ class LocalCluster:
         session: int = 2,
         settings: Mapping[str, object] | None = None,
         rng: random.Random | None = None,
+        behind_proxies: bool = False,
     ) -> None:
         self.directory = directory
         self.name = "local"
+        self.proxied: dict[str, list[tuple[str, str]]] = {}
         ports = _free_ports(meta + data + session, rng or random.Random())
         names = [(Role.META, f"meta-{i + 1}") for i in range(meta)]
         names += [(Role.DATA, f"data-{i + 1}") for i in range(data)]
@@ -132,6 +136,8 @@ class LocalCluster:
         addresses = {name: f"127.0.0.1:{port}" for (_, name), port in zip(names, ports, strict=True)}
         self.meta_addresses = {name: addresses[name] for role, name in names if role is Role.META}
         self._settings = {"cluster.name": self.name, "log.format": "json", **(settings or {})}
+        if behind_proxies:
+            self._put_behind_proxies(addresses, rng or random.Random())
         self.servers = {
             name: ServerProcess(
                 role, name, addresses[name], self._command(role, name, addresses[name]), directory / f"{name}.log"
@@ -139,8 +145,18 @@ class LocalCluster:
             for role, name in names
         }
 
+    def _put_behind_proxies(self, addresses: dict[str, str], rng: random.Random) -> None:
+        """Every server listens elsewhere than it advertises; whoever made the cluster forwards."""
+        ports = _free_ports(len(addresses), rng)
+        for (name, address), port in zip(addresses.items(), ports, strict=True):
+            near, far = int(address.rpartition(":")[2]), port
+            offsets = (0, ELECTION_PORT_OFFSET) if name in self.meta_addresses else (0,)
+            self.proxied[name] = [(f"127.0.0.1:{near + o}", f"127.0.0.1:{far + o}") for o in offsets]
+
     def _command(self, role: Role, name: str, address: str) -> list[str]:
         settings = dict(self._settings) | {"node.name": name, "node.advertise": address}
+        if name in self.proxied:
+            settings["node.bind"] = self.proxied[name][0][1]
         for meta, meta_address in self.meta_addresses.items():
             settings[f"cluster.meta.{meta}"] = meta_address
         if role is Role.META and settings.get("election.use", "fle") == "fle":

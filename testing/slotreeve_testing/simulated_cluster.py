@@ -144,6 +144,11 @@ class SimulatedCluster:
         """Where a server listens, or will."""
         return self._addresses.setdefault(name, f"127.0.0.1:{next(self._ports)}")
 
+    @property
+    def names(self) -> list[str]:
+        """Every server that was ever thought of, in the order in which they start."""
+        return list(self._addresses)
+
     def _of_role(self, role: Role) -> dict[str, str]:
         return {name: address for name, address in self._addresses.items() if name.startswith(f"{role}-")}
 
@@ -223,13 +228,17 @@ class SimulatedCluster:
         clock = self._clocks[name] = ProcessClock(wall_skew_ms, self.drifts.get(name, 0.0))
         return clock
 
+    def clock(self, name: str) -> ProcessClock:
+        """The clock of a process, in its present life."""
+        return self._clocks[name]
+
     def chance(self, name: str) -> random.Random:
         """What a new process ``name`` draws its chance from: all from the cluster's."""
         return self.rng
 
     async def __aenter__(self) -> SimulatedCluster:
         """Start every server and wait until all is served."""
-        for name in list(self._addresses):
+        for name in self.names:
             await self.start(name)
         await self.ready()
         return self
@@ -278,7 +287,9 @@ class SimulatedCluster:
         """The view of every running data and session server."""
         return [s.view for s in self.servers.values() if isinstance(s, DataServer | SessionServer)]
 
-    async def until(self, condition: Callable[[], object], what: str, seconds: float = 30.0) -> float:
+    async def until(
+        self, condition: Callable[[], object], what: str, seconds: float = 30.0, poll_seconds: float = POLL_SECONDS
+    ) -> float:
         """Wait until ``condition()`` is true; returns the virtual seconds that took.
 
         Raises:
@@ -289,7 +300,7 @@ class SimulatedCluster:
         while not condition():
             if loop.time() - began > seconds:
                 raise RequestTimeout(f"not within {seconds:g} virtual seconds: {what}")
-            await asyncio.sleep(POLL_SECONDS)
+            await asyncio.sleep(poll_seconds)
         return loop.time() - began
 
     def is_settled(self) -> bool:

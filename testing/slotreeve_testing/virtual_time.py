@@ -44,6 +44,7 @@ class _Timeline(selectors.BaseSelector):
     def __init__(self) -> None:
         self.now = START_SECONDS
         self.end = float("inf")
+        self.after_turn: Callable[[], None] = lambda: None
         self._keys: dict[int, selectors.SelectorKey] = {}
 
     def register(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
@@ -59,6 +60,7 @@ class _Timeline(selectors.BaseSelector):
         return self._keys
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        self.after_turn()
         if timeout is None:
             raise Deadlock("nothing is scheduled, so nothing can ever happen; waiting are:\n" + _who_waits())
         if timeout > 0:
@@ -84,6 +86,10 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def end_after(self, seconds: float) -> None:
         """Raise :class:`EndlessRun` once so many virtual seconds have passed from now."""
         self._timeline.end = self._timeline.now + seconds
+
+    def after_every_turn(self, look: Callable[[], None]) -> None:
+        """Call ``look`` between any two turns of this loop from now on; an error that it raises ends the run."""
+        self._timeline.after_turn = look
 
     def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> Any:  # type: ignore[override]
         """Refused: a thread's work takes real time.

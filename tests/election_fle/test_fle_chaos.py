@@ -12,7 +12,7 @@ import slotreeve_election_fle
 from slotreeve.errors import ElectionError
 from slotreeve.ports import Context, Election
 from slotreeve_election_fle import FleOptions
-from slotreeve_testing.conformance.ensemble import Ensemble
+from slotreeve_testing.conformance.ensemble import Ensemble, Skew
 
 STEPS = 25
 QUIET_SECONDS = 5.0
@@ -115,23 +115,38 @@ class Chaos:
                     await asyncio.wait_for(self._ensemble.election(name).resign(), 2.0)
 
 
+async def survive(ensemble: Ensemble, seed: int) -> None:
+    await ensemble.start()
+    chaos = Chaos(ensemble, random.Random(seed))
+    for _ in range(3):
+        await chaos.rage()
+        await chaos.settle()
+        ensemble.check()
+    assert ensemble.acknowledged
+
+
 @pytest.mark.parametrize("nodes", [3, 5])
 @pytest.mark.parametrize("seed", [*range(11), 223])  # 223: a leader frozen, then cut off, then replaced too early
 def test_no_invariant_breaks_under_random_faults_and_the_cluster_recovers(
     play: Callable[..., None], nodes: int, seed: int
 ) -> None:
-    async def scenario(ensemble: Ensemble) -> None:
-        await ensemble.start()
-        chaos = Chaos(ensemble, random.Random(seed))
-        for _ in range(3):
-            await chaos.rage()
-            await chaos.settle()
-            ensemble.check()
-        assert ensemble.acknowledged
+    options = FleOptions(data_dir="data", snapshot_every_writes=20)
+    play(lambda ensemble: survive(ensemble, seed), nodes=nodes, seed=seed, build=build(options))
 
-    play(
-        scenario,
-        nodes=nodes,
-        seed=seed,
-        build=build(FleOptions(data_dir="data", snapshot_every_writes=20)),
+
+@pytest.mark.parametrize("seed", range(4))
+def test_nor_with_weights_and_groups_on_clocks_that_drift(play: Callable[..., None], seed: int) -> None:
+    options = FleOptions(
+        data_dir="data",
+        snapshot_every_writes=20,
+        weights={"meta-1": 2, "meta-5": 0},
+        groups={"east": ["meta-1", "meta-2", "meta-5"], "west": ["meta-3"], "north": ["meta-4", "meta-6"]},
     )
+
+    async def scenario(ensemble: Ensemble) -> None:
+        rng = random.Random(seed)
+        for name in ensemble.names:
+            ensemble.skews[name] = Skew(rng.uniform(-900.0, 1e6), rng.uniform(0.992, 1.008), rng.randrange(10**9))
+        await survive(ensemble, seed)
+
+    play(scenario, nodes=6, seed=seed, build=build(options))

@@ -1,25 +1,15 @@
 from __future__ import annotations
 
-from collections.abc import Callable
-
-import pytest
-import slotreeve_election_fle
-from slotreeve.ports import Context, Election
-from slotreeve_election_fle import FleOptions
 from slotreeve_testing.conformance.election import ElectionContract
-from slotreeve_testing.conformance.ensemble import Network
+from slotreeve_testing.conformance.election_backend import ElectionBackend, InstalledBackend
 
 
-class TestFle(ElectionContract):
+class FleBackend(InstalledBackend):
+    name = "fle"
     fail_over_seconds = 0.7
     hand_over_seconds = 0.1
 
-    @pytest.fixture(autouse=True)
-    def _on_the_network(self, network: Callable[[], Network]) -> None:
-        self._network = network
 
-    def build(self, context: Context) -> Election:
-        return slotreeve_election_fle.build(FleOptions(data_dir="data"), context)
-
-    def network(self) -> Network:
-        return self._network()
+class TestFle(ElectionContract):
+    def make_backend(self) -> ElectionBackend:
+        return FleBackend()

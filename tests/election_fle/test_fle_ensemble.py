@@ -15,7 +15,7 @@ from slotreeve_election_fle.ledger import EPOCHS
 from slotreeve_testing.conformance.ensemble import Ensemble
 
 Play = Callable[..., None]
-LEASE = 0.5
+LEASE = 0.35
 
 
 def others(ensemble: Ensemble, name: str) -> list[str]:

@@ -107,6 +107,43 @@ def test_nobody_is_waited_for_who_cannot_be_reached() -> None:
     assert hear(machine, 1, vote(2)) == [Decided(vote(2))]
 
 
+def test_nobody_is_waited_for_who_weighs_nothing() -> None:
+    machine = Looking(2, Quorum([1, 2, 3], {3: 0}), vote(2), [], QUIET, random.Random(0), 0.0)
+    machine.begin(0.0)
+    assert hear(machine, 1, vote(2)) == [Decided(vote(2))]
+
+
+def test_s7_a_server_that_weighs_nothing_is_never_elected() -> None:
+    machine = Looking(1, Quorum([1, 2, 3], {3: 0}), vote(1), [], QUIET, random.Random(0), 0.0)
+    machine.begin(0.0)
+    (ignored,) = hear(machine, 2, vote(3, epoch=9))
+    assert isinstance(ignored, Ignored)
+    assert machine.proposal == vote(1)
+
+
+def test_s25_a_lost_reply_is_made_up_for_by_the_vote_of_who_follows_already() -> None:
+    machine = looking(vote(1), [0, 1, 2])
+    assert hear(machine, 0, vote(0)) == []
+    assert hear(machine, 0, vote(1, state=State.FOLLOWING)) == [Decided(vote(1, state=State.FOLLOWING))]
+
+
+def test_s38_a_leader_is_joined_though_its_followers_remember_other_rounds_and_zxids() -> None:
+    machine = looking(vote(2), [0, 1, 2])
+    assert hear(machine, 0, vote(1, round=101, epoch=1, zxid=100, state=State.FOLLOWING)) == []
+    leads = vote(1, round=1, epoch=1, state=State.LEADING)
+    assert hear(machine, 1, leads) == [Decided(leads)]
+
+
+def test_s68_the_longest_history_wins() -> None:
+    histories = {1: (4, make_zxid(4, 10)), 2: (4, make_zxid(4, 12)), 3: (3, make_zxid(3, 99))}
+    for own, (epoch, zxid) in histories.items():
+        machine = looking(vote(own, epoch=epoch, zxid=zxid), [1, 2, 3])
+        for sid, (other_epoch, other_zxid) in histories.items():
+            if sid != own:
+                hear(machine, sid, vote(sid, epoch=other_epoch, zxid=other_zxid))
+        assert machine.proposal.leader == 2
+
+
 def test_s33_a_zxid_of_minus_one_is_ignored_entirely() -> None:
     machine = looking(vote(1), [1, 2, 3])
     (ignored,) = hear(machine, 2, vote(2, round=9, zxid=-1))

@@ -61,7 +61,7 @@ async def led(ensemble: Ensemble) -> str:
     return await ensemble.agreed()
 
 
-def test_s40_to_s52_bytes_that_mean_nothing_disturb_nobody(play: Play) -> None:
+def test_s40_s41_s42_s47_bytes_that_mean_nothing_disturb_nobody(play: Play) -> None:
     async def scenario(ensemble: Ensemble) -> None:
         leader = await led(ensemble)
         _, connection = await connect(ensemble, leader)
@@ -106,6 +106,7 @@ def test_before_its_introduction_a_peer_is_not_listened_to(play: Play) -> None:
     [
         (Introduce(FORMAT, ["meta-1", "meta-9"], "d", 0, 0, True), "the meta servers are"),
         (Introduce(FORMAT + 1, MEMBERS, "d", 0, 0, True), "have format"),
+        (Introduce(FORMAT, MEMBERS, "d", 0, 0, True, "meta-1=2"), "weighed equally here and meta-1=2 there"),
     ],
 )
 def test_a_peer_with_another_configuration_is_refused_with_the_reason(play: Play, peer: Introduce, reason: str) -> None:
@@ -196,6 +197,13 @@ def test_a_directory_of_other_members_is_refused_and_says_how_to_change_them() -
     identity(storage)
     with pytest.raises(StorageError, match=r"var/meta-1/identity: .*meta-1, meta-2, meta-3.*names meta-1, meta-9"):
         Identity(storage, ["meta-1", "meta-9"], random.Random(0), "var/meta-1")
+
+
+def test_a_directory_of_other_weights_is_refused_and_says_how_to_change_them() -> None:
+    storage = MemoryStorage()
+    identity(storage)
+    with pytest.raises(StorageError, match=r"var/meta-1/identity: .*weighed equally.*say meta-1=2; to change them"):
+        Identity(storage, MEMBERS, random.Random(0), "var/meta-1", "meta-1=2")
 
 
 def test_one_changed_bit_of_the_identity_is_found() -> None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from slotreeve.storage import MemoryStorage
 from slotreeve_election_fle.effects import Effect, HangUp, LeadershipChanged, RoleOver, Send, WriteAsked, Written
 from slotreeve_election_fle.following import Following
+from slotreeve_election_fle.handshake import EpochProposal
 from slotreeve_election_fle.leading import Leading
 from slotreeve_election_fle.lease import Promise, renewed_at
 from slotreeve_election_fle.ledger import Ledger
@@ -82,6 +83,18 @@ def test_s76_a_normal_run() -> None:
 
 def test_s77_a_leader_behind_proposes_above_what_its_followers_accepted() -> None:
     assert sent(Nominated().report(1, accepted=20)) == [LeaderInfo(1, 21)]
+
+
+def test_s79_s80_neither_reports_nor_acknowledgements_suffice_without_the_candidates_own() -> None:
+    proposal = EpochProposal(3, QUORUM, 5)
+    assert proposal.proposal() is None
+    proposal.report(1, 0)
+    assert proposal.proposal() == 6
+    for sid in (1, 2):
+        proposal.acknowledge(sid)
+        assert not proposal.acknowledged
+    proposal.acknowledge(3)
+    assert proposal.acknowledged
 
 
 def test_s81_without_acknowledgements_the_leader_gives_up() -> None:

@@ -7,7 +7,8 @@ from itertools import combinations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from slotreeve_election_fle.quorum import Quorum
+from slotreeve.errors import ConfigError
+from slotreeve_election_fle.quorum import Quorum, Weighing
 from slotreeve_election_fle.vote import NOBODY, State, Vote, agree, epoch_of, make_zxid, outranks, supporters
 
 small = st.integers(0, 3)
@@ -91,12 +92,72 @@ def test_s14_strangers_are_not_counted() -> None:
     assert not quorum.contains(())
 
 
-@given(st.integers(1, 7))
-def test_any_two_majorities_share_a_voter(size: int) -> None:
-    quorum = Quorum(range(size))
-    sets = [set(c) for k in range(size + 1) for c in combinations(range(size), k) if quorum.contains(c)]
+def test_s16_a_quorum_is_half_the_weight_in_half_the_groups_that_weigh_anything() -> None:
+    nine = Quorum(range(9), dict.fromkeys(range(3, 9), 0), [{0, 1, 2}, {3, 4, 5}, {6, 7, 8}])
+    assert nine.contains({0, 1})
+    for too_few in ({0}, {3, 4, 5, 6, 7, 8}, set[int]()):
+        assert not nine.contains(too_few)
+    assert nine.candidates == {0, 1, 2}
+    three_zones = Quorum(range(9), {}, [{0, 1, 2}, {3, 4, 5}, {6, 7, 8}])
+    assert three_zones.contains({0, 1, 3, 4})  # four of nine, but two zones of three
+    assert not three_zones.contains({0, 1, 2, 3, 6})  # five of nine, but one zone
+
+
+def test_weights_are_counted_not_heads() -> None:
+    heavy = Quorum([1, 2, 3], {1: 3})
+    assert heavy.contains({1})
+    assert not heavy.contains({2, 3})
+
+
+@st.composite
+def quorums(draw: st.DrawFn) -> Quorum:
+    """Any weights, any partition, of up to six voters, at least one of which weighs something."""
+    voters = range(draw(st.integers(1, 6)))
+    weights = {sid: draw(st.integers(0, 3)) for sid in voters}
+    weights[draw(st.sampled_from(list(voters)))] = 1
+    places = [draw(st.integers(0, 2)) for _ in voters]
+    groups = [{sid for sid in voters if places[sid] == place} for place in sorted(set(places))]
+    return Quorum(voters, weights, draw(st.sampled_from([[], groups])))
+
+
+@given(quorums())
+def test_any_two_quorums_share_a_candidate_whatever_the_weights_and_groups(quorum: Quorum) -> None:
+    subsets = [set(c) for k in range(len(quorum.voters) + 1) for c in combinations(sorted(quorum.voters), k)]
+    sets = [one for one in subsets if quorum.contains(one)]
     assert sets
-    assert all(one & other for one in sets for other in sets)
+    assert all(one & other & quorum.candidates for one in sets for other in sets)
+
+
+@given(st.integers(1, 7), st.data())
+def test_without_weights_a_quorum_is_more_than_half(size: int, data: st.DataObject) -> None:
+    sids = data.draw(st.sets(st.integers(0, 9)))
+    assert Quorum(range(size)).contains(sids) is (2 * len(sids & set(range(size))) > size)
+
+
+BY_NAME = {"meta-1": 0, "meta-2": 1, "meta-3": 2}
+
+
+@pytest.mark.parametrize(
+    ("weights", "groups", "message"),
+    [
+        ({"meta-9": 2}, {}, r"election.fle.weights: 'meta-9' is no meta server; \[cluster.meta\] has meta-1, meta-2"),
+        ({}, {"east": ["meta-1", "x"]}, "election.fle.groups.east: 'x' is no meta server"),
+        ({}, {"east": ["meta-1"], "west": ["meta-2"]}, "election.fle.groups: meta-3 is in no group"),
+        ({}, {"east": list(BY_NAME), "west": ["meta-2"]}, "election.fle.groups: meta-2 is in 2 groups"),
+        (dict.fromkeys(BY_NAME, 0), {}, "election.fle.weights: no meta server weighs anything"),
+    ],
+)
+def test_weights_and_groups_that_do_not_fit_the_members_are_refused(
+    weights: dict[str, int], groups: dict[str, list[str]], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        Weighing(weights, groups).quorum(BY_NAME)
+
+
+def test_the_same_weighing_reads_the_same_however_it_is_written() -> None:
+    one = Weighing({"b": 2, "a": 1}, {"x": ["b", "a"], "y": ["c"]})
+    assert str(one) == str(Weighing({"b": 2}, {"left": ["c"], "right": ["a", "b"]})) == "b=2 (a b) (c)"
+    assert str(Weighing({"a": 1}, {"all": ["a", "b"]})) == ""
 
 
 @given(st.integers(0, 2**31 - 1), st.integers(0, 2**32 - 1))

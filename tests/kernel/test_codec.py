@@ -72,6 +72,9 @@ SAMPLES: list[m.Message] = [
     meta.Configs([meta.ConfigEntry("limits", b"100", 4), meta.ConfigEntry("old", None, 2)]),
     meta.WatchConfigs({"limits": 4}),
     meta.UnwatchConfig("limits"),
+    meta.GetHistory(),
+    meta.History("meta-1", [meta.LeaderChange(1_700_000_000_000, "meta-1", 3, "elected", 0.25)]),
+    meta.Resign(),
 ]
 
 # --- golden frames ---------------------------------------------------------------------------------------------------

@@ -218,9 +218,9 @@ class Withdraw(msgspec.Struct, array_like=True, frozen=True, tag=32):
 
 Message = (
     Hello | Goodbye | Failed | Done | Ping | Opaque | Publish | Published | Rejected | Subscribe | Unsubscribe
-    | Push | Pushed | Get | Datum | ListServices | Services | Sessions | Move | Withdraw | Write | Answers | DeclareInterest
-    | Changed | Fetch | Compare | Follow | Compared | Replicate | View | Heartbeat | Beat | LeaderIs | Leave
-    | GetView | GetLeader | PutConfig | GetConfigs | Configs | WatchConfigs | UnwatchConfig
+    | Push | Pushed | Get | Datum | ListServices | Services | Sessions | Move | Withdraw | Write | Answers
+    | DeclareInterest | Changed | Fetch | Compare | Follow | Compared | Replicate | View | Heartbeat | Beat
+    | LeaderIs | Leave | GetView | GetLeader | PutConfig | GetConfigs | Configs | WatchConfigs | UnwatchConfig
     | GetHistory | History | Resign
 )  # fmt: skip
 """Everything that may travel; a received frame decodes to exactly one of these."""

@@ -21,7 +21,7 @@ class FleOptions(Options):
         default=100, ge=5, le=60_000, description="Milliseconds between two pings of the leader to its followers."
     )
     lease_ms: int = Field(
-        default=500,
+        default=350,
         ge=20,
         le=600_000,
         description="Milliseconds that a leader may act after a ping that a quorum answered; also how long its "

@@ -69,9 +69,10 @@ class Identity:
             )
         if self._held.weighing != weighing:
             raise StorageError(
-                f"{path}: this directory belongs to a cluster weighed {_named(self._held.weighing)}, but [election.fle] "
-                f"weights and groups say {_named(weighing)}; to change them proceed as for other members, and keep more "
-                "than half of the weight of the old and of the new quorums together"
+                f"{path}: this directory belongs to a cluster weighed {_named(self._held.weighing)}, but "
+                f"[election.fle] weights and groups say {_named(weighing)}; to change them see that all members run "
+                "and have caught up, stop all of them, remove this file from every data directory, and start them "
+                "with the same new ones"
             )
 
     @property
@@ -82,7 +83,9 @@ class Identity:
     def introduce(self, accepted_epoch: int, observer: bool) -> Introduce:
         """What a peer is told first."""
         held = self._held
-        return Introduce(FORMAT, held.members, held.directory, accepted_epoch, held.admitted_term, observer, held.weighing)
+        return Introduce(
+            FORMAT, held.members, held.directory, accepted_epoch, held.admitted_term, observer, held.weighing
+        )
 
     def misfit(self, peer: Introduce) -> str | None:
         """Why the peer cannot be talked to at all; None if it can."""

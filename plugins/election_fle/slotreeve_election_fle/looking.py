@@ -171,10 +171,11 @@ class Looking:
         return effects + self._conclude(now)
 
     def _hear_established(self, sid: int, vote: Vote) -> list[LookingEffect]:
-        """Spec 5.5: somebody follows or leads already. No finalize wait."""
+        """Spec 5.5: somebody follows or leads already. No finalize wait. In its own round this server's own vote
+        counts as well."""
         if vote.round == self.round:
             self._votes[sid] = vote
-            if self._joinable(self._votes, vote):
+            if self._joinable({**self._votes, self._sid: self.proposal}, vote):
                 return [Decided(vote)]
         self._established[sid] = vote
         if self._joinable(self._established, vote):

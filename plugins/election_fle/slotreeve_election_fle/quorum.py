@@ -68,7 +68,9 @@ class Weighing:
         for name in sorted(by_name):
             if self.groups and grouped.count(name) != 1:
                 where = "no group" if name not in grouped else f"{grouped.count(name)} groups"
-                raise ConfigError(f"election.fle.groups: {name} is in {where}; every meta server must be in exactly one")
+                raise ConfigError(
+                    f"election.fle.groups: {name} is in {where}; every meta server must be in exactly one"
+                )
         weights = {by_name[name]: weight for name, weight in self.weights.items()}
         quorum = Quorum(by_name.values(), weights, [[by_name[n] for n in names] for names in self.groups.values()])
         if not quorum.candidates:
@@ -78,5 +80,7 @@ class Weighing:
     def __str__(self) -> str:
         """In one line, the same for all ways to configure the same; empty for a plain majority."""
         weights = [f"{name}={weight}" for name, weight in sorted(self.weights.items()) if weight != 1]
-        groups = sorted(f"({' '.join(sorted(names))})" for names in self.groups.values()) if len(self.groups) > 1 else []
+        groups = (
+            sorted(f"({' '.join(sorted(names))})" for names in self.groups.values()) if len(self.groups) > 1 else []
+        )
         return " ".join([*weights, *groups])

@@ -21,7 +21,7 @@ class Timing:
     """
 
     ping: float = 0.1
-    lease: float = 0.5
+    lease: float = 0.35
     patience: Patience = field(default_factory=Patience)
 
     @property

@@ -30,6 +30,7 @@ from slotreeve.wire.meta_messages import (
 from slotreeve_servers.meta.arranger import Arranger, Leaving, without_replaced
 from slotreeve_servers.meta.configuration import ProvidedConfig
 from slotreeve_servers.meta.leases import Leases, Renewal
+from slotreeve_servers.meta.recorder import Recorder
 from slotreeve_servers.meta.table import CommittedView
 from slotreeve_servers.node.dispatch import Dispatcher
 from slotreeve_servers.node.environment import Environment
@@ -51,6 +52,7 @@ class MetaServer:
         self._leases = Leases(settings.meta)
         self._committed = CommittedView(election.state)
         self._configs = ProvidedConfig(election.state, self._config_changed)
+        self._recorder = Recorder(environment.node.name, election, environment.clock, self._leader_is)
         self._supervisor = Supervisor(environment.clock)
         self._wake = Wake(environment.clock)
         self._connections: set[Connection] = set()
@@ -64,6 +66,7 @@ class MetaServer:
                 Leave: self._on_leave,
                 GetView: self._on_get_view,
                 GetLeader: self._on_get_leader,
+                **self._recorder.methods,
                 PutConfig: self._on_put_config,
                 GetConfigs: self._on_get_configs,
             },
@@ -105,6 +108,7 @@ class MetaServer:
         """Resign, stop taking part, close every connection."""
         await self._supervisor.stop()
         await self._election.stop()
+        self._recorder.close()
         if self._listener is not None:
             await self._listener.close()
 
@@ -133,6 +137,7 @@ class MetaServer:
         return leadership.leading and self._clock.now() < leadership.valid_until
 
     def _leadership_changed(self, leadership: Leadership) -> None:
+        self._recorder.record(leadership)
         log.info(
             "leader is %s in term %d (%s)", leadership.leader, leadership.term, leadership.cause,
             extra={"leader": leadership.leader, "term": leadership.term, "cause": leadership.cause},

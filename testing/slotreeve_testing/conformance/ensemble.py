@@ -21,6 +21,8 @@ from slotreeve.storage import MemoryStorage
 
 LEASE_SAMPLE_SECONDS = 0.004
 POLL_SECONDS = 0.002
+ROUNDING_SECONDS = 1e-9
+"""A timer of a skewed clock rings this much late: were it early by a rounding error, virtual time would stand still."""
 _life: ContextVar[Life | None] = ContextVar("life", default=None)
 
 Build = Callable[[Context], Election]
@@ -54,25 +56,40 @@ class Network(Protocol):
         """End every connection between two endpoints, at both ends at once; how many there were."""
 
 
+@dataclass(frozen=True)
+class Skew:
+    """How far one node's clock is from the common one.
+
+    Attributes:
+        offset_seconds: of its monotonic clock, which no other node can compare with its own.
+        rate: seconds it shows for each real one.
+        wall_ms: of its wall clock, on which no decision may rest.
+    """
+
+    offset_seconds: float = 0.0
+    rate: float = 1.0
+    wall_ms: int = 0
+
+
 class NodeClock:
     """One node's clock: the timers of a frozen node wait until it is thawed, those of a dead one never run."""
 
-    def __init__(self, base: Clock) -> None:
-        self._base = base
+    def __init__(self, base: Clock, skew: Skew) -> None:
+        self._base, self._skew = base, skew
         self._frozen = self._dead = False
         self._held: list[Callable[[], None]] = []
 
     def now(self) -> float:
-        """Seconds of the common monotonic clock; it goes on while the node is frozen, as after SIGSTOP."""
-        return self._base.now()
+        """Seconds of the node's monotonic clock; it goes on while the node is frozen, as after SIGSTOP."""
+        return self._skew.offset_seconds + self._skew.rate * self._base.now()
 
     def wall_ms(self) -> int:
-        """Of the common clock."""
-        return self._base.wall_ms()
+        """Of the node's wall clock."""
+        return self._base.wall_ms() + self._skew.wall_ms
 
     def call_later(self, seconds: float, action: Callable[[], None]) -> Timer:
         """See :class:`slotreeve.clock.Clock`."""
-        return self._base.call_later(seconds, lambda: self._run(action))
+        return self._base.call_later(seconds / self._skew.rate + ROUNDING_SECONDS, lambda: self._run(action))
 
     def call_soon(self, action: Callable[[], None]) -> None:
         """See :class:`slotreeve.clock.Clock`."""
@@ -132,14 +149,27 @@ class Ensemble:
         network: partitions and cuts are done here, by node name.
         storages: by node name; they outlive the nodes' lives.
         acknowledged: what :meth:`write` was told is stored: key -> version -> value.
+        skews: by node name; take effect with the node's next life.
+        samples: how often it has been looked whether two nodes hold leases at once.
     """
 
-    def __init__(self, build: Build, network: Network, names: Iterable[str], clock: Clock, rng: random.Random) -> None:
-        self._build, self._clock, self._rng = build, clock, rng
+    def __init__(
+        self,
+        build: Build,
+        network: Network,
+        names: Iterable[str],
+        clock: Clock,
+        rng: random.Random,
+        died: Callable[[str], None] = lambda _name: None,
+    ) -> None:
+        """``died`` is told the name of a killed node, to end what lives outside the event loop."""
+        self._build, self._clock, self._rng, self._died = build, clock, rng, died
         self.network = network
         self.names = sorted(names)
         self.storages = {name: MemoryStorage(name) for name in self.names}
         self.acknowledged: dict[str, dict[int, bytes]] = {}
+        self.skews: dict[str, Skew] = {}
+        self.samples = 0
         self._members = {name: f"{name}:7712" for name in self.names}
         self._lives: dict[str, Life] = {}
         self._count = 0
@@ -165,7 +195,7 @@ class Ensemble:
     async def start(self, *names: str, observe_only: bool = False) -> None:
         """Start these nodes (all where none is named), with what their storages hold."""
         for name in names or self.names:
-            clock = NodeClock(self._clock)
+            clock = NodeClock(self._clock, self.skews.get(name, Skew()))
             self.storages.setdefault(name, MemoryStorage(name))
             transport = self.network.transport(clock, name)
             rng = random.Random(self._rng.getrandbits(64))
@@ -189,6 +219,7 @@ class Ensemble:
         for task in life.tasks:
             task.cancel()
         self.storages[name].crash()
+        self._died(name)
 
     async def stop(self, name: str) -> None:
         """An orderly end."""
@@ -219,6 +250,10 @@ class Ensemble:
         """The node's election."""
         return self._lives[name].election
 
+    def now(self, name: str) -> float:
+        """What the node's own monotonic clock shows."""
+        return self._lives[name].clock.now()
+
     def reports(self, name: str) -> list[Leadership]:
         """Every leadership that the node has reported in this life."""
         return self._lives[name].reports
@@ -228,7 +263,7 @@ class Ensemble:
         found = []
         for name, life in sorted(self._lives.items()):
             leadership = life.election.leadership()
-            if leadership.leading and leadership.valid_until > self._clock.now():
+            if leadership.leading and leadership.valid_until > life.clock.now():
                 found.append(name)
         return found
 
@@ -242,6 +277,15 @@ class Ensemble:
                 return found[0]
             await self._clock.sleep(POLL_SECONDS)
         raise AssertionError(f"nobody of {sorted(wanted)} leads after {within_seconds:g} s: {self._views()}")
+
+    async def until_nobody_leads(self, within_seconds: float) -> float:
+        """Wait until no node holds a valid lease; how many seconds that took."""
+        began = self._clock.now()
+        while self.leading():
+            if self._clock.now() - began > within_seconds:
+                raise AssertionError(f"somebody still leads after {within_seconds:g} s: {self._views()}")
+            await self._clock.sleep(POLL_SECONDS)
+        return self._clock.now() - began
 
     async def agreed(self, *, among: Iterable[str] = (), within_seconds: float = 10.0) -> str:
         """Wait until every node (of ``among``, if given) knows the same leader and term; the leader."""
@@ -292,6 +336,7 @@ class Ensemble:
         self._check_leases()
 
     def _check_leases(self) -> None:
+        self.samples += 1
         if len(leaders := self.leading()) > 1:
             self._violations.append(f"I2: {' and '.join(leaders)} hold leases at once")
 

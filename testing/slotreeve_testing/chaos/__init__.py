@@ -1,0 +1,1 @@
+"""Faults on real processes, sockets and disks, with histories that a checker judges afterwards."""
