@@ -1,0 +1,39 @@
+"""Chaos on real processes, a fixed seed; the full run is ``slotreeve chaos run --minutes 30``."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.processes
+
+
+@pytest.mark.timeout(600)
+def test_two_minutes_of_faults_break_no_invariant(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [
+            sys.executable, "-m", "slotreeve_cli", "chaos", "run", "--minutes", "2", "--seed", "4",
+            "--directory", str(tmp_path / "chaos"), "-o", "json",
+        ],
+        capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    verdict = json.loads(done.stdout)
+    assert verdict["violations"] == []
+    assert (verdict["missing"], verdict["stale"]) == (0, 0)
+    assert sum(verdict["faults"].values()) > 15
+    assert verdict["callbacks"] > 1_000
+    assert (tmp_path / "chaos" / "report.html").read_text().startswith("<!doctype html>")
+
+
+def test_a_kind_of_fault_that_there_is_not_is_named_with_those_there_are(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "slotreeve_cli", "chaos", "run", "--only", "flood", "-d", str(tmp_path)],
+        capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert "no such fault: flood; there are kill meta" in done.stderr
