@@ -79,7 +79,7 @@ def resign(
 async def _histories(addresses: list[str], cluster: str) -> list[History]:
     from slotreeve.errors import ClientError, Unreachable
     from slotreeve.wire.meta_messages import GetHistory, History
-    from slotreeve_client.administration import ask_meta
+    from slotreeve_client.administration import ask_any
 
     from slotreeve_cli.connect import open_transport
 
@@ -88,7 +88,7 @@ async def _histories(addresses: list[str], cluster: str) -> list[History]:
     try:
         for address in addresses:
             try:
-                reply = await ask_meta(transport, cluster, [address], GetHistory())
+                reply = await ask_any(transport, cluster, [address], GetHistory())
             except Unreachable as error:
                 failures.append(str(error))
                 continue
@@ -155,7 +155,7 @@ async def _resign(addresses: list[str], cluster: str) -> LeaderIs:
     from slotreeve.errors import ClientError, Unreachable
     from slotreeve.wire.messages import Done
     from slotreeve.wire.meta_messages import Resign
-    from slotreeve_client.administration import ask_meta, cluster_leader
+    from slotreeve_client.administration import ask_any, cluster_leader
 
     from slotreeve_cli.connect import open_transport
 
@@ -164,7 +164,7 @@ async def _resign(addresses: list[str], cluster: str) -> LeaderIs:
         leader = await cluster_leader(transport, cluster, addresses)
         if leader.address is None:
             raise Unreachable("no meta server leads now, so none can resign")
-        reply = await ask_meta(transport, cluster, [leader.address], Resign())
+        reply = await ask_any(transport, cluster, [leader.address], Resign())
     finally:
         await transport.close()
     if not isinstance(reply, Done):

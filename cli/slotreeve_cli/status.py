@@ -1,4 +1,4 @@
-"""``slotreeve slots``, ``leader`` and ``members``: what the meta servers know."""
+"""``slotreeve slots``, ``leader``, ``members``, ``counters``: what the servers know of themselves."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ def add_to(app: typer.Typer) -> None:
     app.command("slots", epilog="Example: slotreeve slots -o json")(slots)
     app.command("leader", epilog="Example: slotreeve leader -o json")(leader)
     app.command("members", epilog="Example: slotreeve members")(members)
+    app.command("counters", epilog="Example: slotreeve counters -o json")(counters)
 
 
 def slots(
@@ -105,5 +106,35 @@ async def _leader(addresses: list[str], cluster: str) -> LeaderIs:
     transport = open_transport()
     try:
         return await cluster_leader(transport, cluster, addresses)
+    finally:
+        await transport.close()
+
+
+def counters(
+    meta: MetaOption = [DEFAULT_META],  # noqa: B006 - typer copies it
+    cluster: ClusterOption = "slotreeve",
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """What every server counted since its start and holds now; repairs, gaps and failures are 0 in a quiet cluster."""
+    from slotreeve_cli.printing import print_rows
+
+    rows: list[dict[str, object]] = []
+    for server, values in run_async(_counters(meta, cluster)).items():
+        rows += [{"server": server, "counter": name, "value": value} for name, value in values.items()]
+    print_rows(rows, output)
+
+
+async def _counters(addresses: list[str], cluster: str) -> dict[str, dict[str, int]]:
+    from slotreeve_client.administration import cluster_view
+    from slotreeve_client.administration import counters as ask_counters
+
+    from slotreeve_cli.connect import open_transport
+
+    transport = open_transport()
+    try:
+        view = await cluster_view(transport, cluster, addresses)
+        servers = [(address, address) for address in addresses]
+        servers += [(node.name, node.address) for node in [*view.data, *view.sessions]]
+        return {name: await ask_counters(transport, cluster, address) for name, address in servers}
     finally:
         await transport.close()

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Set
 from slotreeve.errors import ClientError, Refused, RequestTimeout, TransportError, Unreachable
 from slotreeve.model.nodes import Role
 from slotreeve.ports import Connection, Transport
-from slotreeve.wire.messages import Failed, Hello, Message
+from slotreeve.wire.messages import Counters, Failed, GetCounters, Hello, Message
 from slotreeve.wire.meta_messages import ConfigEntry, Configs, GetConfigs, GetLeader, GetView, LeaderIs, PutConfig, View
 
 POLL_SECONDS = 0.02
@@ -28,10 +28,10 @@ class _Quiet:
         """Whoever waits for a reply is told by the transport."""
 
 
-async def ask_meta(
+async def ask_any(
     transport: Transport, cluster: str, addresses: Iterable[str], message: Message, timeout_seconds: float = 2.0
 ) -> Message:
-    """The answer of the first meta server that gives one.
+    """The answer of the first of these servers that gives one.
 
     Raises:
         Refused: a server refused this tool (another cluster, say).
@@ -55,20 +55,20 @@ async def ask_meta(
         if isinstance(reply, Failed):
             raise ClientError(reply.reason)
         return reply
-    raise Unreachable("no meta server answers: " + "; ".join(failures))
+    raise Unreachable("nobody answers: " + "; ".join(failures))
 
 
 async def cluster_view(transport: Transport, cluster: str, addresses: Iterable[str]) -> View:
     """The committed slot table and members, as the meta leader knows them where it can be reached.
 
     Raises:
-        Refused, Unreachable, ClientError: as :func:`ask_meta`.
+        Refused, Unreachable, ClientError: as :func:`ask_any`.
     """
     known = list(addresses)
     leader = await cluster_leader(transport, cluster, known)
     if leader.address is not None:
         known.sort(key=lambda address: address != leader.address)
-    reply = await ask_meta(transport, cluster, known, GetView())
+    reply = await ask_any(transport, cluster, known, GetView())
     if not isinstance(reply, View):
         raise ClientError(f"a meta server answered GetView with a {type(reply).__name__}")
     return reply
@@ -78,12 +78,24 @@ async def cluster_leader(transport: Transport, cluster: str, addresses: Iterable
     """Who leads, as the first meta server that answers knows it.
 
     Raises:
-        Refused, Unreachable, ClientError: as :func:`ask_meta`.
+        Refused, Unreachable, ClientError: as :func:`ask_any`.
     """
-    reply = await ask_meta(transport, cluster, addresses, GetLeader())
+    reply = await ask_any(transport, cluster, addresses, GetLeader())
     if not isinstance(reply, LeaderIs):
         raise ClientError(f"a meta server answered GetLeader with a {type(reply).__name__}")
     return reply
+
+
+async def counters(transport: Transport, cluster: str, address: str) -> dict[str, int]:
+    """What the server at ``address`` (of any role) counted since its start, and what it holds.
+
+    Raises:
+        Refused, Unreachable, ClientError: as :func:`ask_any`.
+    """
+    reply = await ask_any(transport, cluster, [address], GetCounters())
+    if not isinstance(reply, Counters):
+        raise ClientError(f"{address} answered GetCounters with a {type(reply).__name__}")
+    return reply.values
 
 
 async def put_config(
@@ -97,7 +109,7 @@ async def put_config(
     """Write one key of the provided configuration (None: delete it) through the meta leader; returns what is stored.
 
     Raises:
-        Refused, Unreachable: as :func:`ask_meta`.
+        Refused, Unreachable: as :func:`ask_any`.
         ClientError: it was not stored, or that is not known; the message says why.
     """
     reply = await _ask_leader(transport, cluster, addresses, PutConfig(key, value, expected_version))
@@ -110,7 +122,7 @@ async def get_configs(
     """The provided configuration as the meta leader knows it, by key; deleted keys are left out.
 
     Raises:
-        Refused, Unreachable, ClientError: as :func:`ask_meta`.
+        Refused, Unreachable, ClientError: as :func:`ask_any`.
     """
     reply = await _ask_leader(transport, cluster, addresses, GetConfigs(prefix))
     return [entry for entry in reply.entries if entry.value is not None]
@@ -123,7 +135,7 @@ async def _ask_leader(
     reply: Message = await cluster_leader(transport, cluster, known)
     for _ in range(LEADER_ATTEMPTS):
         if isinstance(reply, LeaderIs) and reply.address is not None:
-            reply = await ask_meta(transport, cluster, [reply.address], message)
+            reply = await ask_any(transport, cluster, [reply.address], message)
         else:
             await asyncio.sleep(POLL_SECONDS)
             reply = await cluster_leader(transport, cluster, known)
@@ -144,7 +156,7 @@ async def complete_view(
     followers as there can be.
 
     Raises:
-        Refused, ClientError: as :func:`ask_meta`.
+        Refused, ClientError: as :func:`ask_any`.
         RequestTimeout: not within ``timeout_seconds``; the message says what is lacking.
     """
     known = list(addresses)

@@ -103,7 +103,8 @@ class Publication:
 
     def settle(self, version: int) -> None:
         """The client's core: ``version`` is stored."""
-        self.acknowledged_version = version
+        # Acknowledgements of two versions may overtake each other: a batch that was sent again comes last.
+        self.acknowledged_version = max(self.acknowledged_version, version)
         if self._waiters is not None and version == self.version:
             waiters, self._waiters = self._waiters, None
             for waiter in waiters:

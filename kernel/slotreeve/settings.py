@@ -131,6 +131,9 @@ class SessionSettings(_Section):
         description="After a push, further changes of that service coalesce for at least this long.",
     )
     push_ceiling_seconds: float = Field(default=1.0, gt=0, description="No change waits longer than this to be pushed.")
+    scan_seconds: float = Field(
+        default=10.0, gt=0, description="Interval at which the versions of all watched services are told to the leaders."
+    )
     write_timeout_seconds: float = Field(
         default=2.0, gt=0, description="Time-out of one batch of writes to a data server."
     )

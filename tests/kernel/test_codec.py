@@ -36,6 +36,8 @@ SAMPLES: list[m.Message] = [
     m.Failed("SR205", "the queue is full"),
     m.Done(),
     m.Ping(),
+    m.GetCounters(),
+    m.Counters({"clients": 3}),
     m.Opaque("votes", b"\x00\xff"),
     m.Publish(17, [RECORD, TOMBSTONE]),
     m.Published([17, 18]),

@@ -80,6 +80,16 @@ class Ping(msgspec.Struct, array_like=True, frozen=True, tag=5):
     """? Done. Are you there; renews the sender's lease."""
 
 
+class GetCounters(msgspec.Struct, array_like=True, frozen=True, tag=7):
+    """Anybody to any server, ? Counters."""
+
+
+class Counters(msgspec.Struct, array_like=True, frozen=True, tag=8):
+    """Reply: what the server counted since its start, and what it holds, by name."""
+
+    values: dict[str, int]
+
+
 class Opaque(msgspec.Struct, array_like=True, frozen=True, tag=6):
     """Between two copies of one plugin: bytes that only they understand."""
 
@@ -217,10 +227,10 @@ class Withdraw(msgspec.Struct, array_like=True, frozen=True, tag=32):
 
 
 Message = (
-    Hello | Goodbye | Failed | Done | Ping | Opaque | Publish | Published | Rejected | Subscribe | Unsubscribe
-    | Push | Pushed | Get | Datum | ListServices | Services | Sessions | Move | Withdraw | Write | Answers
-    | DeclareInterest | Changed | Fetch | Compare | Follow | Compared | Replicate | View | Heartbeat | Beat
-    | LeaderIs | Leave | GetView | GetLeader | PutConfig | GetConfigs | Configs | WatchConfigs | UnwatchConfig
-    | GetHistory | History | Resign
+    Hello | Goodbye | Failed | Done | Ping | Opaque | GetCounters | Counters | Publish | Published | Rejected
+    | Subscribe | Unsubscribe | Push | Pushed | Get | Datum | ListServices | Services | Sessions | Move
+    | Withdraw | Write | Answers | DeclareInterest | Changed | Fetch | Compare | Follow | Compared | Replicate
+    | View | Heartbeat | Beat | LeaderIs | Leave | GetView | GetLeader | PutConfig | GetConfigs | Configs
+    | WatchConfigs | UnwatchConfig | GetHistory | History | Resign
 )  # fmt: skip
 """Everything that may travel; a received frame decodes to exactly one of these."""

@@ -7,6 +7,7 @@ afterwards the same exchange, every ``repair_seconds``, repairs what should neve
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterable
 
 from slotreeve.clock import Clock
@@ -27,7 +28,8 @@ RETRY_SECONDS = 0.1
 class Comparison:
     """The comparisons with one connected session, one request in flight at a time.
 
-    ``store(slot, write)`` stores what differed; ``compared(slot, process_id)`` says that a slot is done.
+    ``store(slot, write)`` stores what differed; ``compared(slot, process_id)`` says that a slot is done. ``counters``:
+    services that differed, before the slot served (``takeover_differences``) and after (``session_repairs``).
     """
 
     def __init__(
@@ -38,12 +40,13 @@ class Comparison:
         held: Callable[[int], HeldSlot | None],
         store: Callable[[HeldSlot, SlotWrite], None],
         compared: Callable[[HeldSlot, str], None],
+        counters: Counter[str],
     ) -> None:
         self._connection, self._clock, self._timeout = connection, clock, timeout_seconds
         self._held, self._store, self._compared = held, store, compared
+        self._counters = counters
         self._queue: dict[int, None] = {}
         self._busy = False
-        self.differences = 0
 
     def add(self, slots: Iterable[int]) -> None:
         """Compare these slots, soon."""
@@ -105,7 +108,7 @@ class Comparison:
             for register_id, ours in slot.store.services.get(data_info_id, {}).items():
                 if ours.session == process and register_id not in kept:
                     purged.append((data_info_id, register_id))
-        self.differences += len(difference.records)
+        self._counters["session_repairs" if slot.serving else "takeover_differences"] += len(difference.records)
         self._store(slot, SlotWrite(slot.slot.id, slot.slot.leader_epoch, records, [], purged))
 
     def _retry(self, asked: list[SlotDigests]) -> None:

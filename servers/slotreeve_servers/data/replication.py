@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterable
 
 from slotreeve.clock import Clock
@@ -74,7 +75,11 @@ class Streams:
 
 
 class Following:
-    """The follower's side towards one leader: asks until every slot it follows there is in sync."""
+    """The follower's side towards one leader: asks until every slot it follows there is in sync.
+
+    ``counters``: services that differed, before the slot was in sync (``services_copied``) and after
+    (``follower_repairs``).
+    """
 
     def __init__(
         self,
@@ -82,12 +87,12 @@ class Following:
         clock: Clock,
         held: Callable[[int], HeldSlot | None],
         synced: Callable[[], None],
+        counters: Counter[str],
     ) -> None:
         self._connection, self._clock = connection, clock
-        self._held, self._synced = held, synced
+        self._held, self._synced, self._counters = held, synced, counters
         self._queue: dict[int, None] = {}
         self._busy = False
-        self.differences = 0
 
     def add(self, slots: Iterable[int]) -> None:
         """Ask to follow these slots."""
@@ -129,7 +134,7 @@ class Following:
                 continue
             for data_info_id, records in difference.records.items():
                 slot.store.replace(data_info_id, records)
-            self.differences += len(difference.records)
+            self._counters["follower_repairs" if slot.synced else "services_copied"] += len(difference.records)
             if difference.complete:
                 slot.synced = True
             elif difference.access in (Access.ACCEPT, Access.MIGRATING):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 
 from slotreeve.errors import SlotreeveError
 from slotreeve.model.nodes import Role
@@ -47,6 +48,7 @@ class DataServer:
         self._environment = environment
         self._clock, self._rules = environment.clock, environment.settings.data
         self._supervisor = Supervisor(environment.clock)
+        self._repairs: Counter[str] = Counter()
         self.slots = HeldSlots(environment.node.name)
         self.changes = Changes(environment.clock)
         self.streams = Streams(environment.clock)
@@ -66,6 +68,7 @@ class DataServer:
             },
             self._opened,
             self._closed,
+            self.counters,
         )
         leaders = Dispatcher({Replicate: self._on_replicate}, self._leader_opened, self._leader_closed)
         self._leaders = Links(environment.transport, self._clock, self._supervisor, environment.hello, leaders)
@@ -84,6 +87,24 @@ class DataServer:
     def address(self) -> str:
         """Where this server listens."""
         return self._listener.address if self._listener is not None else self._environment.bind
+
+    def counters(self) -> dict[str, int]:
+        """What this server did since its start, and what it holds. The repairs are 0 in a quiet cluster."""
+        unsettled = self.slots.unsettled()
+        led = list(self.slots.led())
+        return {
+            "slots_led": len(led),
+            "slots_followed": len(self.slots.held) - len(led),
+            "slots_unsettled": len(unsettled),
+            "registrations": sum(len(s) for slot in led for s in slot.store.services.values()),
+            "session_repairs": self._repairs["session_repairs"],
+            "follower_repairs": self._repairs["follower_repairs"],
+            "takeover_differences": self._repairs["takeover_differences"],
+            "services_copied": self._repairs["services_copied"],
+            "changes_sent": self.changes.sent,
+            "records_replicated": self.streams.records,
+            **self._environment.common_counters(self._supervisor),
+        }
 
     async def start(self) -> None:
         """Listen, then join the cluster.
@@ -165,7 +186,7 @@ class DataServer:
         if connection.peer.role is Role.SESSION:
             comparison = self._comparisons[connection] = Comparison(
                 connection, self._clock, self._rules.compare_timeout_seconds,
-                self.slots.held.get, self._store, self._compared,
+                self.slots.held.get, self._store, self._compared, self._repairs,
             )  # fmt: skip
             comparison.add(slot.slot.id for slot in self.slots.led())
 
@@ -255,7 +276,7 @@ class DataServer:
 
     def _leader_opened(self, connection: Connection) -> None:
         following = self._followings[connection] = Following(
-            connection, self._clock, self.slots.held.get, self._follower_synced
+            connection, self._clock, self.slots.held.get, self._follower_synced, self._repairs
         )
         following.add(number for number, slot in self.slots.held.items() if self._is_leader(connection, slot))
 

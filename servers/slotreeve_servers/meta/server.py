@@ -72,6 +72,7 @@ class MetaServer:
             },
             self._connections.add,
             self._closed,
+            self.counters,
         )
 
     @property
@@ -84,10 +85,20 @@ class MetaServer:
         """Done once this server cannot go on, with the error for its operator."""
         return self._supervisor.given_up
 
-    @property
-    def rejected_plans(self) -> int:
-        """How many results of assigner and balancer were invalid, since start."""
-        return self._arranger.rejected
+    def counters(self) -> dict[str, int]:
+        """What this server did since its start, and what it keeps."""
+        leadership, view = self._election.leadership(), self._committed.read()
+        return {
+            "leading": int(leadership.leading),
+            "term": leadership.term,
+            "revision": view.revision,
+            "table_epoch": view.table.epoch,
+            "data_servers": len(view.data),
+            "session_servers": len(view.sessions),
+            "protected": int(self._arranger.is_protected([node.as_server() for node in view.data])),
+            "rejected_plans": self._arranger.rejected,
+            **self._environment.common_counters(self._supervisor),
+        }
 
     async def start(self) -> None:
         """Listen, then join the election.

@@ -8,7 +8,7 @@ from typing import Any
 
 from slotreeve.errors import SlotreeveError
 from slotreeve.ports import Connection
-from slotreeve.wire.messages import Done, Failed, Message, Ping
+from slotreeve.wire.messages import Counters, Done, Failed, GetCounters, Message, Ping
 
 log = logging.getLogger("slotreeve.dispatch")
 
@@ -20,7 +20,7 @@ class Dispatcher:
     """A transport handler that looks up a method by the type of the message.
 
     A message that the role does not take is answered with Failed where it is a request, else logged and counted in
-    ``unexpected``: it disturbs nobody. ``Ping`` is answered for every role.
+    ``unexpected``: it disturbs nobody. ``Ping`` is answered for every role, and ``GetCounters`` with ``counters()``.
     """
 
     def __init__(
@@ -28,10 +28,12 @@ class Dispatcher:
         methods: Mapping[type, Method],
         opened: Callable[[Connection], None],
         closed: Callable[[Connection, str], None],
+        counters: Callable[[], dict[str, int]] = dict,
     ) -> None:
         self._methods = dict(methods)
         self.opened = opened
         self.closed = closed
+        self._counters = counters
         self.unexpected = 0
 
     def received(self, connection: Connection, message: Message, request_id: int | None) -> None:
@@ -51,6 +53,10 @@ class Dispatcher:
         if isinstance(message, Ping):
             if request_id is not None:
                 connection.reply(request_id, Done())
+            return
+        if isinstance(message, GetCounters):
+            if request_id is not None:
+                connection.reply(request_id, Counters(self._counters() | {"unexpected_messages": self.unexpected}))
             return
         self.unexpected += 1
         name = type(message).__name__

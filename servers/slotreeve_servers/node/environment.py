@@ -14,6 +14,8 @@ from slotreeve.settings import Settings
 from slotreeve.wire.hello import OLDEST_PROTOCOL_VERSION, PROTOCOL_VERSION
 from slotreeve.wire.messages import Hello
 
+from slotreeve_servers.node.supervisor import Supervisor
+
 
 @dataclass(frozen=True)
 class Environment:
@@ -34,6 +36,18 @@ class Environment:
     node: Node
     bind: str
     facts: SlotFacts
+
+    def common_counters(self, supervisor: Supervisor) -> dict[str, int]:
+        """What every server counts: below the level of messages, and of its own loops."""
+        wire = self.transport.counters
+        return {
+            "loop_failures": sum(supervisor.failures.values()),
+            "malformed_frames": wire.malformed_frames,
+            "oversize_frames": wire.oversize_frames,
+            "refused_hellos": wire.refused_hellos,
+            "backpressure": wire.backpressure,
+            "handler_errors": wire.handler_errors,
+        }
 
     def hello(self) -> Hello:
         """What this server tells a peer of itself."""

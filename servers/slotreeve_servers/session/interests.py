@@ -135,6 +135,11 @@ class Interests:
 
     # --- declaring -----------------------------------------------------------------------------------------------
 
+    @property
+    def slots(self) -> list[int]:
+        """The slots of all watched services."""
+        return sorted(self._by_slot)
+
     def declare_slots(self, slots: Iterable[int]) -> None:
         """These slots have another leader, or a new link to it: declare all interest in them anew."""
         for slot in slots:

@@ -52,6 +52,7 @@ log = logging.getLogger("slotreeve.session")
 
 CONFIG_TIMEOUT_SECONDS = 2.0
 COMPACT_SECONDS = 10.0
+SCAN_PAUSE_SECONDS = 0.005
 
 
 class SessionServer:
@@ -97,6 +98,7 @@ class SessionServer:
             },
             self._opened,
             self._closed,
+            self.counters,
         )
 
     @property
@@ -114,6 +116,17 @@ class SessionServer:
         """Where this server listens."""
         return self._listener.address if self._listener is not None else self._environment.bind
 
+    def counters(self) -> dict[str, int]:
+        """What this server did since its start, and what it holds. Gaps and retries are 0 in a quiet cluster."""
+        return {
+            "clients": len(self.clients),
+            "services_watched": len(self.interests.services),
+            "writes_waiting": self.writes.waiting,
+            "write_retries": self.writes.retries,
+            "change_gaps": self.interests.gaps,
+            **self._environment.common_counters(self._supervisor),
+        }
+
     async def start(self) -> None:
         """Listen, then join the cluster.
 
@@ -127,6 +140,7 @@ class SessionServer:
             self._environment, self._supervisor, self._view_changed, list, self._beaten, {Configs: self._on_configs}
         )
         self._supervisor.start("client leases", self._sweep)
+        self._supervisor.start("version scan", self._scan)
 
     async def stop(self, how: Stopping = Stopping.FOR_GOOD) -> None:
         """Tell the clients to move (``how`` NO: do not), leave the cluster, close every connection.
@@ -261,6 +275,15 @@ class SessionServer:
                 self._configs.load(reply.entries)
 
         connection.request(GetConfigs(""), answered, CONFIG_TIMEOUT_SECONDS)
+
+    async def _scan(self) -> None:
+        """Tell the slot leaders, slot by slot, what is known here of each watched service: they tell what is newer
+        (original: ``DefaultDataVersionScan``). Finds nothing unless something was lost."""
+        while True:
+            await self._clock.sleep(self._rules.scan_seconds)
+            for slot in self.interests.slots:
+                self.interests.declare_slots((slot,))
+                await self._clock.sleep(SCAN_PAUSE_SECONDS)
 
     async def _sweep(self) -> None:
         """End what frozen clients have here; forget old tombstones."""

@@ -16,7 +16,7 @@ from slotreeve.offers import Port
 from slotreeve.ports import Context, Transport
 from slotreeve.wire.meta_messages import GetLeader, LeaderIs
 from slotreeve_client import ClientOptions
-from slotreeve_client.administration import ask_meta, cluster_view
+from slotreeve_client.administration import ask_any, cluster_view
 
 from slotreeve_testing.chaos.faults import Faults
 from slotreeve_testing.chaos.history import Recorder
@@ -108,7 +108,7 @@ async def _watch(cluster: LocalCluster, transport: Transport, recorder: Recorder
     while True:
         for name, address in cluster.meta_addresses.items():
             try:
-                reply = await ask_meta(transport, cluster.name, [address], GetLeader(), 0.5)
+                reply = await ask_any(transport, cluster.name, [address], GetLeader(), 0.5)
             except (TransportError, ClientError):
                 continue
             if isinstance(reply, LeaderIs):
