@@ -132,7 +132,7 @@ class SessionSettings(_Section):
     )
     push_ceiling_seconds: float = Field(default=1.0, gt=0, description="No change waits longer than this to be pushed.")
     scan_seconds: float = Field(
-        default=10.0, gt=0, description="Interval at which the versions of all watched services are told to the leaders."
+        default=10.0, gt=0, description="Interval at which slot leaders are told the versions of all watched services."
     )
     write_timeout_seconds: float = Field(
         default=2.0, gt=0, description="Time-out of one batch of writes to a data server."
