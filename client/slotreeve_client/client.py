@@ -361,7 +361,8 @@ class Client:
                 try:
                     return await connection.ask(message, self._options.request_seconds)
                 except ConnectionLost:
-                    continue
+                    # It may be lost without our having been told yet: asking it again at once would never end.
+                    await self._clock.sleep(FIRST_PAUSE_SECONDS)
 
     def _set_state(self, state: ClientState) -> None:
         if state is self.state:

@@ -16,7 +16,7 @@ from slotreeve.offers import Port
 from slotreeve.ports import Context, Transport
 from slotreeve.wire.meta_messages import GetLeader, LeaderIs
 from slotreeve_client import ClientOptions
-from slotreeve_client.administration import ask_any, cluster_view
+from slotreeve_client.administration import ask_any, cluster_leader, cluster_view
 
 from slotreeve_testing.chaos.faults import Faults
 from slotreeve_testing.chaos.history import Recorder
@@ -96,11 +96,26 @@ async def run_chaos(
 
 
 async def _recovered(cluster: LocalCluster, transport: Transport) -> None:
-    """Until all are members again and every slot is held."""
+    """Until all are members again, every slot is held, and every meta server follows a leader: one that lost its disk has
+    no vote before that, and the next may lose its own."""
     for server in cluster.servers.values():
         if server.has_failed:
             raise ClientError(f"{server.name} ended by itself:\n{server.tail()}")
     await cluster.ready(transport, RECOVERY_SECONDS)
+    try:
+        async with asyncio.timeout(RECOVERY_SECONDS):
+            for name, address in cluster.meta_addresses.items():
+                while not await _follows(cluster, transport, address):
+                    await asyncio.sleep(POLL_SECONDS)
+    except TimeoutError:
+        raise RequestTimeout(f"{name} follows no leader {RECOVERY_SECONDS:g} s after the last fault") from None
+
+
+async def _follows(cluster: LocalCluster, transport: Transport, address: str) -> bool:
+    try:
+        return (await cluster_leader(transport, cluster.name, [address])).leader is not None
+    except TransportError:
+        return False
 
 
 async def _watch(cluster: LocalCluster, transport: Transport, recorder: Recorder) -> None:

@@ -69,6 +69,9 @@ class Workload:
 
     async def close(self) -> None:
         """Close every client."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
         await asyncio.gather(*(client.close() for client in (*self._writers, *self._subscribers)))
 
     def _publish(self, writer: Client, service: str) -> None:
