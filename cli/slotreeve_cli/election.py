@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from slotreeve_cli import election_ddl
 from slotreeve_cli.options import DEFAULT_META, ClusterOption, MetaOption, Output, OutputOption, run_async
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from slotreeve.wire.meta_messages import History, LeaderIs
+    from slotreeve.wire.meta_messages import History, LeaderIs, ShadowIs
 
 WATCH_SECONDS = 0.1
 
@@ -23,6 +24,8 @@ def add_to(app: typer.Typer) -> None:
     group.command("history", epilog="Example: slotreeve election history -o json")(history)
     group.command("watch", epilog="Example: slotreeve election watch --count 3")(watch)
     group.command("resign", epilog="Example: slotreeve election resign")(resign)
+    group.command("shadow", epilog="Example: slotreeve election shadow -o json")(shadow)
+    election_ddl.add_to(group)
     app.add_typer(group, name="election")
 
 
@@ -170,3 +173,50 @@ async def _resign(addresses: list[str], cluster: str) -> LeaderIs:
     if not isinstance(reply, Done):
         raise ClientError(f"{leader.leader} does not lead any more; the leader has changed meanwhile")
     return leader
+
+
+def shadow(
+    meta: MetaOption = [DEFAULT_META],  # noqa: B006 - typer copies it
+    cluster: ClusterOption = "slotreeve",
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """The shadow election (meta.shadow_election) against the one in use, as each meta server saw both. Exit code 1
+    where one of them takes no part or does not agree that there is a leader."""
+    from slotreeve_cli.printing import print_rows
+
+    reports = run_async(_shadow(meta, cluster))
+    rows: list[dict[str, object]] = [
+        {
+            "meta": address,
+            "agrees": report.agrees,
+            "leader": report.leader,
+            f"{report.name} leader": report.shadow_leader,
+            "changes": report.changes,
+            f"{report.name} changes": report.shadow_changes,
+            "leaderless, s": round(report.leaderless_seconds, 3),
+            f"{report.name} leaderless, s": round(report.shadow_leaderless_seconds, 3),
+            "failure": report.failure or None,
+        }
+        for address, report in reports.items()
+    ]
+    print_rows(rows, output)
+    if not all(report.agrees for report in reports.values()):
+        raise typer.Exit(1)
+
+
+async def _shadow(addresses: list[str], cluster: str) -> dict[str, ShadowIs]:
+    from slotreeve.wire.meta_messages import GetShadow, ShadowIs
+    from slotreeve_client.administration import ask_any
+
+    from slotreeve_cli.connect import open_transport
+
+    transport = open_transport()
+    reports = {}
+    try:
+        for address in addresses:
+            reply = await ask_any(transport, cluster, [address], GetShadow())
+            assert isinstance(reply, ShadowIs)
+            reports[address] = reply
+    finally:
+        await transport.close()
+    return reports

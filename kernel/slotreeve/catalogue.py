@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
@@ -217,9 +217,20 @@ def explain_validation(error: ValidationError, model: type[Any], where: Callable
             nearest = difflib.get_close_matches(str(problem["loc"][-1]), known, n=1)
             text += f"; did you mean {nearest[0]!r}?" if nearest else f"; known: {', '.join(known)}"
         else:
-            text = f"{problem['msg']} (got {problem['input']!r})"
+            given = problem["input"]
+            # A table, or a value that is to be kept secret, is not repeated: it may end up in a log.
+            shown = isinstance(given, str | int | float | bool) and not _is_secret(model, problem["loc"])
+            text = f"{problem['msg']} (got {given!r})" if shown else str(problem["msg"])
         parts.append(f"{where(path)}: {text}")
     return "; ".join(parts)
+
+
+def _is_secret(model: type[Any], path: Sequence[int | str]) -> bool:
+    for step in path[:-1]:
+        info = getattr(model, "model_fields", {}).get(str(step))
+        model = info.annotation if info is not None else object
+    info = getattr(model, "model_fields", {}).get(str(path[-1])) if path else None
+    return info is not None and "Secret" in str(info.annotation)
 
 
 def _fields_at(model: type[Any], path: Iterable[int | str]) -> list[str]:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
 
-from slotreeve.catalogue import Catalogue, explain_validation
+from slotreeve.catalogue import Catalogue, Listed, explain_validation
 from slotreeve.errors import ConfigError
 from slotreeve.offers import Options, Port
 
@@ -75,6 +75,10 @@ class MetaSettings(_Section):
     )
     first_assign_seconds: float = Field(
         default=0.3, ge=0, description="The very first assignment waits this long for more data servers to join."
+    )
+    shadow_election: str = Field(
+        default="",
+        description="A second election plugin that holds elections of its own and never acts, to rehearse a migration.",
     )
     protect_below: int = Field(
         default=0,
@@ -245,6 +249,23 @@ class Configuration:
                 entry, choice.table(choice.use), functools.partial(self._where_in, prefix)
             )
         return options
+
+    def check_shadow(self, catalogue: Catalogue) -> tuple[Listed, Options] | None:
+        """The shadow election's offer with its options; None where there is to be none.
+
+        Raises:
+            PluginError: unknown name or bad options.
+            ConfigError: it is the election in use: it would meet itself.
+        """
+        name = self.settings.meta.shadow_election
+        if not name:
+            return None
+        where = self.where("meta.shadow_election")
+        if name == self.settings.election.use:
+            raise ConfigError(f"{where}: {name!r} is the election in use; a shadow must be another one")
+        entry = catalogue.find(Port.ELECTION, name, where)
+        table = self.settings.election.table(name)
+        return entry, catalogue.options(entry, table, functools.partial(self._where_in, f"election.{name}"))
 
 
 def load_configuration(file: Path | None, environment: Mapping[str, str], flags: Mapping[str, object]) -> Configuration:

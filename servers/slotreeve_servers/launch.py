@@ -18,11 +18,13 @@ from slotreeve.settings import Configuration
 
 from slotreeve_servers.data.server import DataServer
 from slotreeve_servers.meta.server import MetaServer
+from slotreeve_servers.meta.shadow import Shadow
 from slotreeve_servers.node.environment import Environment
 from slotreeve_servers.session.server import SessionServer
 
 ROLE_PORTS = {Role.META: 7710, Role.DATA: 7720, Role.SESSION: 7730}
 ELECTION_PORT_OFFSET = 2
+SHADOW_PORT_OFFSET = 3
 """The election listens at the meta server's port plus this (plus 1 is for HTTP)."""
 
 Server = MetaServer | DataServer | SessionServer
@@ -42,6 +44,7 @@ class Launcher:
         self._configuration, self._catalogue = configuration, catalogue
         self._clock, self._rng = clock, rng
         self._options = configuration.check_plugins(catalogue)
+        self._shadow = configuration.check_shadow(catalogue)
 
     def node(self, role: Role) -> tuple[Node, str]:
         """Who a server of this role is by the configuration, and where it binds.
@@ -111,19 +114,42 @@ class Launcher:
             self._build(Port.ELECTION, Election, context),  # type: ignore[type-abstract]
             self._build(Port.ASSIGNER, Assigner, context),  # type: ignore[type-abstract]
             self._build(Port.BALANCER, Balancer, context),  # type: ignore[type-abstract]
+            self._build_shadow(node.name, environment.transport, open_storage),
         )
+
+    def _build_shadow(self, node: str, transport: Transport, open_storage: Callable[[str], Storage]) -> Shadow | None:
+        """The second election of a meta server: in a cluster of its own, so that it can meet nobody but shadows."""
+        if self._shadow is None:
+            return None
+        entry, options = self._shadow
+        context = self._context(node, transport, open_storage, "-shadow", SHADOW_PORT_OFFSET)
+        built = self._catalogue.build(entry, options, context)
+        assert isinstance(built, Election)
+        return Shadow(entry.offer.name, built, self._clock)
 
     def _context(
         self,
         node: str,
         transport: Transport | None = None,
         open_storage: Callable[[str], Storage] | None = None,
+        suffix: str = "",
+        offset: int = ELECTION_PORT_OFFSET,
     ) -> Context:
         cluster, bind = self._configuration.settings.cluster, self._configuration.settings.node.bind
-        members = {name: _election_address(address, f"cluster.meta.{name}") for name, address in cluster.meta.items()}
-        listen = _election_address(bind, "node.bind") if bind else ""
+        members = {
+            name: _election_address(address, offset, f"cluster.meta.{name}") for name, address in cluster.meta.items()
+        }
+        listen = _election_address(bind, offset, "node.bind") if bind else ""
         return Context(
-            cluster.name, cluster.slots, self._clock, self._rng, node, members, transport, open_storage, listen=listen
+            cluster.name + suffix,
+            cluster.slots,
+            self._clock,
+            self._rng,
+            node,
+            members,
+            transport,
+            open_storage,
+            listen=listen,
         )
 
     def _build(self, port: Port, protocol: type[P], context: Context) -> P:
@@ -134,12 +160,12 @@ class Launcher:
         return built
 
 
-def _election_address(address: str, key: str) -> str:
+def _election_address(address: str, offset: int, key: str) -> str:
     """Where the election of the meta server at ``address`` listens; ``key`` is the setting, for the message."""
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit():
         raise ConfigError(f"{key}: {address!r} is not host:port")
-    return f"{host}:{int(port) + ELECTION_PORT_OFFSET}"
+    return f"{host}:{int(port) + offset}"
 
 
 def _is_loopback(address: str) -> bool:

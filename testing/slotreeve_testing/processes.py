@@ -293,7 +293,7 @@ def free_address() -> str:
 def _free_offset(rng: random.Random) -> int:
     while True:
         offset = rng.randrange(PORTS.start - min(ROLE_PORTS.values()), PORTS.stop - max(ROLE_PORTS.values()) - 3)
-        if all(_is_free(port + offset + extra) for port in ROLE_PORTS.values() for extra in range(3)):
+        if all(_is_free(port + offset + extra) for port in ROLE_PORTS.values() for extra in range(4)):
             return offset
 
 
@@ -302,7 +302,7 @@ def _free_ports(count: int, rng: random.Random) -> list[int]:
     found: list[int] = []
     while len(found) < count:
         port = rng.randrange(PORTS.start, PORTS.stop, 4)
-        if port not in found and all(_is_free(port + extra) for extra in range(3)):
+        if port not in found and all(_is_free(port + extra) for extra in range(4)):
             found.append(port)
     return found
 

@@ -187,6 +187,21 @@ def test_unknown_options_name_the_nearest_key(install: Install) -> None:
         catalogue.options(entry, {"faktor": 3})
 
 
+def test_neither_a_secret_nor_a_whole_table_is_repeated_in_a_message(install: Install) -> None:
+    source = GOOD.replace("factor: int = 1", "factor: int = 1\n    password: SecretStr = Field(min_length=30)").replace(
+        "class Modulo", "from pydantic import Field, SecretStr\n\nclass Modulo"
+    )
+    catalogue = Catalogue.load([install("secretive", source)])
+    entry = catalogue.find(Port.SLOT_FUNCTION, "secretive")
+    with pytest.raises(PluginError) as caught:
+        catalogue.options(entry, {"password": "hunter2", "factor": "many"})
+    assert "hunter2" not in str(caught.value)
+    assert "'many'" in str(caught.value)
+    with pytest.raises(PluginError) as caught:
+        catalogue.options(entry, {"factor": {"inner": "hunter2"}})
+    assert "hunter2" not in str(caught.value)
+
+
 def test_observing_hooks_hear_and_one_that_raises_disturbs_nobody(install: Install) -> None:
     catalogue = Catalogue.load([install("observing", OBSERVING)])
     node = Node("data-1", Role.DATA, "127.0.0.1:1", "data-1@1")

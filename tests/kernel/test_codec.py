@@ -70,6 +70,8 @@ SAMPLES: list[m.Message] = [
     meta.GetLeader(),
     meta.PutConfig("limits", b"100", 3),
     m.Move(["10.0.0.2:7730"]),
+    meta.GetShadow(),
+    meta.ShadowIs("postgres", True, "", "meta-1", "meta-2", 1, 2, 0.5, 4.5),
     meta.GetConfigs("lim"),
     meta.Configs([meta.ConfigEntry("limits", b"100", 4), meta.ConfigEntry("old", None, 2)]),
     meta.WatchConfigs({"limits": 4}),

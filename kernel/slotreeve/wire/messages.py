@@ -20,6 +20,7 @@ from slotreeve.wire.meta_messages import (
     GetConfigs,
     GetHistory,
     GetLeader,
+    GetShadow,
     GetView,
     Heartbeat,
     History,
@@ -27,6 +28,7 @@ from slotreeve.wire.meta_messages import (
     Leave,
     PutConfig,
     Resign,
+    ShadowIs,
     UnwatchConfig,
     View,
     WatchConfigs,
@@ -231,6 +233,6 @@ Message = (
     | Subscribe | Unsubscribe | Push | Pushed | Get | Datum | ListServices | Services | Sessions | Move
     | Withdraw | Write | Answers | DeclareInterest | Changed | Fetch | Compare | Follow | Compared | Replicate
     | View | Heartbeat | Beat | LeaderIs | Leave | GetView | GetLeader | PutConfig | GetConfigs | Configs
-    | WatchConfigs | UnwatchConfig | GetHistory | History | Resign
+    | WatchConfigs | UnwatchConfig | GetHistory | History | Resign | GetShadow | ShadowIs
 )  # fmt: skip
 """Everything that may travel; a received frame decodes to exactly one of these."""

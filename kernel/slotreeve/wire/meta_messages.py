@@ -157,3 +157,25 @@ class History(msgspec.Struct, array_like=True, frozen=True, tag=81):
 
 class Resign(msgspec.Struct, array_like=True, frozen=True, tag=82):
     """Anybody to meta leader, ? Done (once it leads no more) or LeaderIs: let another meta server lead."""
+
+
+class GetShadow(msgspec.Struct, array_like=True, frozen=True, tag=83):
+    """Anybody to meta, ? ShadowIs, or Failed where no shadow election runs."""
+
+
+class ShadowIs(msgspec.Struct, array_like=True, frozen=True, tag=84):
+    """Reply: the shadow election ``name`` against the one in use, as one meta server saw both since its start.
+
+    ``agrees``: both name a leader now, or neither. ``failure``: why the shadow takes no part; empty where it does.
+    Times in seconds.
+    """
+
+    name: str
+    agrees: bool
+    failure: str
+    leader: str | None
+    shadow_leader: str | None
+    changes: int
+    shadow_changes: int
+    leaderless_seconds: float
+    shadow_leaderless_seconds: float

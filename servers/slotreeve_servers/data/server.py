@@ -8,6 +8,7 @@ from collections import Counter
 
 from slotreeve.errors import SlotreeveError
 from slotreeve.model.nodes import Role
+from slotreeve.model.slots import SlotTable
 from slotreeve.ports import Connection, Listener
 from slotreeve.wire.messages import Datum, ListServices, Services
 from slotreeve.wire.meta_messages import Stopping, View
@@ -58,6 +59,7 @@ class DataServer:
         self._interested: dict[Connection, dict[str, int]] = {}
         self._listener: Listener | None = None
         self._membership: Membership | None = None
+        self._is_member = False
         self._dispatcher = Dispatcher(
             {
                 Write: self._on_write,
@@ -140,7 +142,7 @@ class DataServer:
     def _view_changed(self, old: View, view: View) -> None:
         alive = {node.process_id for node in view.sessions}
         self._orphans.view_changed({node.process_id for node in old.sessions}, alive, self._clock.now())
-        led, followed = self.slots.apply(view.table, alive)
+        led, followed = self.slots.apply(self._table_of(view), alive)
         for slot in self.slots.led():
             slot.owed &= alive
             self._serve_if_complete(slot)
@@ -156,6 +158,15 @@ class DataServer:
                 "table %d: %d slots newly led, %d newly followed", view.table.epoch, len(led), len(followed),
                 extra={"epoch": view.table.epoch, "led": len(led), "followed": len(followed)},
             )  # fmt: skip
+
+    def _table_of(self, view: View) -> SlotTable:
+        """The view's table; before this process is a member, without the slots that its former life leads there: under
+        the same leader epoch two processes would count versions (I6, I11)."""
+        node = self._environment.node
+        self._is_member = self._is_member or any(other.process_id == node.process_id for other in view.data)
+        if self._is_member:
+            return view.table
+        return SlotTable(view.table.epoch, tuple([row for row in view.table.slots if row.leader != node.name]))
 
     def _serve_if_complete(self, slot: HeldSlot) -> None:
         if slot.serving or slot.owed:

@@ -18,6 +18,7 @@ from slotreeve.wire.meta_messages import (
     Configs,
     GetConfigs,
     GetLeader,
+    GetShadow,
     GetView,
     Heartbeat,
     LeaderIs,
@@ -31,6 +32,7 @@ from slotreeve_servers.meta.arranger import Arranger, Leaving, without_replaced
 from slotreeve_servers.meta.configuration import ProvidedConfig
 from slotreeve_servers.meta.leases import Leases, Renewal
 from slotreeve_servers.meta.recorder import Recorder
+from slotreeve_servers.meta.shadow import Shadow
 from slotreeve_servers.meta.table import CommittedView
 from slotreeve_servers.node.dispatch import Dispatcher
 from slotreeve_servers.node.environment import Environment
@@ -42,9 +44,16 @@ log = logging.getLogger("slotreeve.meta")
 class MetaServer:
     """One meta process. ``start`` listens and joins the election; ``stop`` resigns and leaves."""
 
-    def __init__(self, environment: Environment, election: Election, assigner: Assigner, balancer: Balancer) -> None:
+    def __init__(
+        self,
+        environment: Environment,
+        election: Election,
+        assigner: Assigner,
+        balancer: Balancer,
+        shadow: Shadow | None = None,
+    ) -> None:
         settings = environment.settings
-        self._environment, self._election = environment, election
+        self._environment, self._election, self._shadow = environment, election, shadow
         self._clock = environment.clock
         self._arranger = Arranger(
             settings.cluster.slots, settings.cluster.replicas, assigner, balancer, settings.meta.protect_below
@@ -69,6 +78,7 @@ class MetaServer:
                 **self._recorder.methods,
                 PutConfig: self._on_put_config,
                 GetConfigs: self._on_get_configs,
+                GetShadow: self._on_get_shadow,
             },
             self._connections.add,
             self._closed,
@@ -113,12 +123,16 @@ class MetaServer:
         self._election.state.watch(lambda key, value: self._check_facts())
         self._check_facts()
         self._configs.start()
+        if self._shadow is not None:
+            await self._shadow.start()
         self._supervisor.start("arrange", self._arrange)
 
     async def stop(self, how: Stopping = Stopping.FOR_GOOD) -> None:
         """Resign, stop taking part, close every connection."""
         await self._supervisor.stop()
         await self._election.stop()
+        if self._shadow is not None:
+            await self._shadow.stop()
         self._recorder.close()
         if self._listener is not None:
             await self._listener.close()
@@ -153,6 +167,8 @@ class MetaServer:
             "leader is %s in term %d (%s)", leadership.leader, leadership.term, leadership.cause,
             extra={"leader": leadership.leader, "term": leadership.term, "cause": leadership.cause},
         )  # fmt: skip
+        if self._shadow is not None:
+            self._shadow.real_changed(leadership)
         if leadership.leading:
             self._adopt(leadership.term)
         self._environment.catalogue.notify("slotreeve_leader_changed", leadership=leadership)
@@ -245,6 +261,12 @@ class MetaServer:
     def _on_get_leader(self, connection: Connection, message: GetLeader, request_id: int | None) -> None:
         if request_id is not None:
             connection.reply(request_id, self._leader_is())
+
+    def _on_get_shadow(self, connection: Connection, message: GetShadow, request_id: int | None) -> None:
+        if self._shadow is None:
+            raise ConfigError("no shadow election runs here; meta.shadow_election names one")
+        if request_id is not None:
+            connection.reply(request_id, self._shadow.report())
 
     # --- provided configuration ----------------------------------------------------------------------------------
 

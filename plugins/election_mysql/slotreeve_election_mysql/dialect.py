@@ -1,0 +1,57 @@
+"""What differs between the databases: how a statement says a thing, and how one connects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from slotreeve_election_mysql.connection import Session
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """SQL fragments and statements of one kind of database.
+
+    Attributes:
+        name: the election's name in the config.
+        now: the present moment by the database's clock, in UTC, to the millisecond or finer.
+        remaining: milliseconds from now until ``gmt_modified`` plus ``duration``, rounded up.
+        insert_new: how INSERT ... VALUES begins and ends where a row that exists is no error.
+        ddl: statements that make the tables; ``{lock}`` and ``{state}`` are their names.
+        place: host, port and database of a connection string, for messages; raises ConfigError if it is none.
+        connect: opens a session. Where the server can see to it, a statement waits no longer for a lock than the first
+            number of seconds, and a connection unused for the second number is ended: a machine that was lost, or a
+            process that stands still within a transaction, must not keep the row from the others.
+    """
+
+    name: str
+    now: str
+    remaining: str
+    insert_new: tuple[str, str]
+    ddl: tuple[str, ...]
+    place: Callable[[str], str]
+    connect: Callable[[str, float, float], Session]
+
+
+@dataclass(frozen=True)
+class Tables:
+    """Names of the two tables, and which rows in them are this cluster's.
+
+    Attributes:
+        data_center, lock: the key of the row, as in the original; two clusters may share the tables.
+    """
+
+    lock_table: str
+    state_table: str
+    data_center: str
+    lock: str
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Parameters for the key's two columns."""
+        return self.data_center, self.lock
+
+
+def ddl(dialect: Dialect, tables: Tables) -> Sequence[str]:
+    """The statements that make the tables, for an account that may."""
+    return [part.format(lock=tables.lock_table, state=tables.state_table) for part in dialect.ddl]

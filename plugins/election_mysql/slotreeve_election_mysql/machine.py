@@ -1,0 +1,288 @@
+"""The lock election as a state machine: rows and answers in, compare-and-sets and reports out. No I/O, no clock."""
+
+from __future__ import annotations
+
+import random
+from enum import Enum, auto
+
+from slotreeve_election_mysql.events import (
+    Effect,
+    Event,
+    Failed,
+    Insert,
+    Inserted,
+    LeadershipChanged,
+    Load,
+    Loaded,
+    Look,
+    Looked,
+    Noted,
+    Release,
+    Released,
+    Renew,
+    Renewed,
+    Request,
+    ResignAsked,
+    Rung,
+    Started,
+    TakeOver,
+    Tick,
+    TookOver,
+)
+from slotreeve_election_mysql.table import Row
+from slotreeve_election_mysql.timing import Timing
+
+NEVER = float("inf")
+SHORTEST_LOOK_SECONDS = 0.02
+"""Never two looks in less time because of an expiry, however the rows look: nobody spins."""
+SHORTEST_RETRY_SECONDS = 0.05
+
+
+class Role(Enum):
+    """What this node is."""
+
+    FOLLOWING = auto()
+    LOADING = auto()
+    """Owner of the row; does not lead before it has read the meta state."""
+    LEADING = auto()
+
+
+class Machine:
+    """One process's part in the election.
+
+    The four steps of the original's ``MetaJdbcLeaderElector``: insert or read, the owner's renewal, the others'
+    compare-and-set after expiry, an observer's read. One request is under way at a time; after one that failed nothing
+    is believed about the row until it was read again.
+
+    Attributes:
+        deadline: when a Tick is wanted.
+        valid_until: end of this node's lease on its own clock; 0 unless it leads. Invariant: never later than the
+            moment at which a request that the database carried out was *sent*, plus the lease, minus the margin.
+    """
+
+    def __init__(self, owner: str, observe_only: bool, timing: Timing, rng: random.Random, term: int = 0) -> None:
+        """``owner`` is this process alone: another life of the same node has another one. ``term`` was seen before."""
+        self._owner, self._observer, self._timing, self._rng = owner, observe_only, timing, rng
+        self._role = Role.FOLLOWING
+        self._is_busy = False
+        self._act_at = NEVER
+        self._lease_end = 0.0
+        self._term_duration = 0
+        self._highest_term = term
+        self._known: tuple[str | None, int, bool] = (None, term, False)
+        self._known_until = NEVER
+        self._stands_from = -NEVER
+        self._failures = 0
+        self._look_again = False
+        self._taking = 0
+        self._effects: list[Effect] = []
+
+    @property
+    def valid_until(self) -> float:  # noqa: D102 - see the class
+        return self._lease_end if self._role is Role.LEADING else 0.0
+
+    @property
+    def deadline(self) -> float:  # noqa: D102 - see the class
+        act_at = NEVER if self._is_busy else self._act_at
+        return min(act_at, self._known_until if self._role is Role.FOLLOWING else self._lease_end)
+
+    def step(self, event: Event, now: float) -> list[Effect]:
+        """Take in one event; what is to be done, in this order."""
+        self._effects = []
+        if self._role is not Role.FOLLOWING and now >= self._lease_end:
+            self._step_down("lease ran out before a renewal was confirmed", now)
+        match event:
+            case Tick():
+                self._tick(now)
+            case Rung():
+                self._rung()
+            case ResignAsked(for_good):
+                self._resign(for_good, now)
+            case Started():
+                self._ask(Look())
+            case _:
+                self._answered(event, now)
+        return self._effects
+
+    # --- what happens by itself --------------------------------------------------------------------------------------
+
+    def _tick(self, now: float) -> None:
+        if self._role is Role.FOLLOWING and now >= self._known_until:
+            self._know(None, "the leader's lease ran out")
+        if not self._is_busy and now >= self._act_at:
+            self._act()
+
+    def _act(self) -> None:
+        """The next request, when its time has come."""
+        if self._role is Role.FOLLOWING or self._failures:
+            self._ask(Look())
+        else:
+            self._ask(Renew(self._highest_term, self._term_duration))
+
+    def _rung(self) -> None:
+        if self._is_busy:
+            self._look_again = True
+        elif not self._failures:
+            self._ask(Look())
+
+    def _resign(self, for_good: bool, now: float) -> None:
+        was_leading = self._role is not Role.FOLLOWING
+        if for_good:
+            self._stands_from = NEVER
+        elif was_leading:
+            self._stands_from = now + self._timing.lease
+        if was_leading:
+            self._step_down("resigned", now)
+            if self._is_busy:
+                self._look_again = True  # sees that the row is this node's, and releases it
+            else:
+                self._ask(Release(self._highest_term))
+
+    # --- answers -----------------------------------------------------------------------------------------------------
+
+    def _answered(self, event: Event, now: float) -> None:
+        self._is_busy = False
+        if isinstance(event, Failed):
+            self._failed(event.reason, now)
+        else:
+            if self._failures:
+                self._effects.append(Noted(f"the database answers again, after {self._failures} failed attempts"))
+                self._failures = 0
+            match event:
+                case Looked(row, is_behind):
+                    self._looked(row, is_behind, now)
+                case Inserted():
+                    self._ask(Look())
+                case TookOver(won, sent_at):
+                    self._took_over(won, sent_at, now)
+                case Renewed(done, sent_at):
+                    self._renewed(done, sent_at, now)
+                case Loaded():
+                    if self._role is Role.LOADING:
+                        self._role = Role.LEADING
+                        self._know(self._owner, "elected", leading=True)
+                case Released():
+                    self._act_at = now + self._pace()
+        if self._look_again and not self._is_busy:
+            self._look_again = False
+            self._ask(Look())
+
+    def _failed(self, reason: str, now: float) -> None:
+        self._failures += 1
+        if self._failures == 1:
+            self._effects.append(Noted(f"the database cannot be used: {reason}"))
+        self._look_again = False
+        longest = min(self._timing.renew, SHORTEST_RETRY_SECONDS * 2 ** min(self._failures, 10))
+        self._act_at = now + longest * self._rng.uniform(0.5, 1.0)
+
+    def _looked(self, row: Row | None, is_behind: bool, now: float) -> None:
+        if row is None:
+            self._found_no_row(now)
+        elif self._role is Role.FOLLOWING:
+            self._follow(row, is_behind, now)
+        elif row.owner != self._owner or row.term != self._highest_term:
+            self._step_down(f"the row names {_described(row)}", now)
+            self._follow(row, is_behind, now)
+        else:
+            # A renewal whose answer was lost may have been carried out.
+            self._term_duration = row.term_duration
+            must_load = is_behind or self._role is Role.LOADING
+            self._ask(Load() if must_load else Renew(self._highest_term, self._term_duration))
+
+    def _found_no_row(self, now: float) -> None:
+        if self._role is not Role.FOLLOWING:
+            self._step_down("the row was removed", now)
+        self._know(None, "there is no row")
+        if self._observer:
+            self._act_at = now + self._pace()
+        else:
+            self._ask(Insert(self._highest_term, may_wait=self._highest_term > 0))
+
+    def _follow(self, row: Row, is_behind: bool, now: float) -> None:
+        if row.owner == self._owner:
+            # The answer to a take-over or a release was lost, or this node stepped down without the database: what
+            # it does not lead by is given back. A lease it never reported, or reported the end of, is not taken up.
+            self._highest_term = max(row.term, self._highest_term)
+            self._ask(Release(row.term))
+            return
+        self._learn(row, now)
+        self._act_at = now + self._until_next_look(row, now)
+        if row.remaining_ms <= 0 and not self._observer and now >= self._stands_from:
+            self._taking = max(row.term, self._highest_term) + 1
+            self._ask(TakeOver(row, self._taking))
+        elif is_behind:
+            self._ask(Load())
+
+    def _learn(self, row: Row, now: float) -> None:
+        """Who leads, from another's row."""
+        if row.term < self._highest_term:
+            self._know(None, f"the row names {_described(row)}, after term {self._highest_term}: changed by hand")
+            return
+        self._highest_term = row.term
+        if not row.owner:
+            self._know(None, "the row was released")
+        elif row.remaining_ms <= 0:
+            self._know(None, "the leader's lease ran out")
+        else:
+            self._know(row.owner, "elected")
+            # While the database answers, a look tells of the end first.
+            self._known_until = now + row.remaining_ms / 1000 + self._timing.timeout
+
+    def _took_over(self, won: bool, sent_at: float, now: float) -> None:
+        if not won:
+            self._act_at = now + SHORTEST_LOOK_SECONDS
+            return
+        self._highest_term = self._taking
+        self._set_lease(sent_at)
+        if now < self._stands_from or now >= self._lease_end:
+            self._ask(Release(self._taking))  # resigned meanwhile, or the answer is too old to lead by
+            return
+        self._role = Role.LOADING
+        self._term_duration = 0
+        self._ask(Load())
+
+    def _renewed(self, done: bool, sent_at: float, now: float) -> None:
+        if self._role is Role.FOLLOWING:
+            # Stepped down while the renewal was under way; if it was carried out the row is still held in vain.
+            self._ask(Look())
+        elif done:
+            self._term_duration += 1
+            self._set_lease(sent_at)
+        else:
+            self._step_down("the row was taken, changed, or has expired by the database's clock", now)
+            self._ask(Look())
+
+    # --- pieces ------------------------------------------------------------------------------------------------------
+
+    def _set_lease(self, sent_at: float) -> None:
+        self._lease_end = sent_at + self._timing.lease - self._timing.margin
+        self._act_at = sent_at + self._timing.renew
+
+    def _step_down(self, cause: str, now: float) -> None:
+        self._role = Role.FOLLOWING
+        self._know(None, cause)
+        self._act_at = now
+
+    def _know(self, owner: str | None, cause: str, leading: bool = False) -> None:
+        known = (owner, self._highest_term, leading)
+        self._known_until = NEVER
+        if known != self._known:
+            self._known = known
+            self._effects.append(LeadershipChanged(owner, self._highest_term, leading, cause))
+
+    def _until_next_look(self, row: Row, now: float) -> float:
+        """The moment of expiry, or a turn of the polling, whichever is first; no two nodes at the same moment."""
+        waiting = row.remaining_ms / 1000 if row.remaining_ms > 0 else self._stands_from - now
+        expiry = waiting + self._rng.uniform(0.0, 0.01)
+        return max(SHORTEST_LOOK_SECONDS, min(self._pace(), expiry if waiting > 0 else NEVER))
+
+    def _pace(self) -> float:
+        return self._timing.renew * self._rng.uniform(0.9, 1.1)
+
+    def _ask(self, request: Request) -> None:
+        self._is_busy = True
+        self._effects.append(request)
+
+
+def _described(row: Row) -> str:
+    return f"{row.owner or 'nobody'} in term {row.term}"

@@ -1,0 +1,198 @@
+"""MySQL and MariaDB, through PyMySQL."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+import pymysql
+from slotreeve.errors import ConfigError, ConnectionLost, ElectionError, SlotreeveError, Unreachable
+
+from slotreeve_election_mysql.connection import Parameter, Record, Session
+from slotreeve_election_mysql.dialect import Dialect
+
+DDL = (
+    """CREATE TABLE IF NOT EXISTS {lock} (
+    data_center varchar(128) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,
+    lock_name varchar(128) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,
+    owner varchar(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,
+    duration bigint NOT NULL,
+    term bigint NOT NULL,
+    term_duration bigint NOT NULL,
+    gmt_create datetime(3) NOT NULL,
+    gmt_modified datetime(3) NOT NULL,
+    PRIMARY KEY (data_center, lock_name)
+) ENGINE=InnoDB""",
+    """CREATE TABLE IF NOT EXISTS {state} (
+    data_center varchar(128) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,
+    lock_name varchar(128) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,
+    state_key varbinary(255) NOT NULL,
+    state_value longblob NOT NULL,
+    version bigint NOT NULL,
+    term bigint NOT NULL,
+    revision bigint NOT NULL,
+    gmt_modified datetime(3) NOT NULL,
+    PRIMARY KEY (data_center, lock_name, state_key),
+    UNIQUE (data_center, lock_name, revision)
+) ENGINE=InnoDB""",
+)
+DEFAULT_PORT = 3306
+REFUSED = {1044, 1045, 1049, 1130, 1698}
+"""Codes while connecting that waiting does not cure: account, password, database, host."""
+PASSING = {
+    1040, 1053, 1062, 1158, 1159, 1160, 1161, 1205, 1213, 1290, 1317, 1792, 1836, 1927, 1969, 3024, 3100, 4031
+}  # fmt: skip
+"""Codes after which the same may succeed later: shutting down, lock waits, deadlock, read-only, killed, idle; 1062 is a
+revision taken by a write that was given up and is still being carried out. So may everything from the client (2000)."""
+
+
+@dataclass(frozen=True)
+class Address:
+    """The parts of a connection string."""
+
+    host: str
+    port: int
+    user: str
+    password: str = field(repr=False)
+    database: str
+    tls: dict[str, str]
+
+
+def parse(dsn: str) -> Address:
+    """Read a connection string.
+
+    Raises:
+        ConfigError: it is none. The message does not quote it, for its password's sake.
+    """
+    wrong = ConfigError(
+        "[election.mysql] dsn is not a connection string; expected mysql://USER:PASSWORD@HOST:PORT/DATABASE, with "
+        "?ssl_ca=FILE (ssl_cert, ssl_key) for TLS"
+    )
+    try:
+        parts = urlsplit(dsn)
+        port = parts.port or DEFAULT_PORT
+        tls = dict(parse_qsl(parts.query, strict_parsing=True)) if parts.query else {}
+    except ValueError:
+        raise wrong from None
+    known = {"ssl_ca", "ssl_cert", "ssl_key"}
+    if parts.scheme not in {"mysql", "mariadb"} or not parts.hostname or len(parts.path) < 2 or not known >= tls.keys():
+        raise wrong
+    user, password = unquote(parts.username or ""), unquote(parts.password or "")
+    return Address(parts.hostname, port, user, password, unquote(parts.path[1:]), tls)
+
+
+def place(dsn: str) -> str:
+    """Host, port and database of a connection string; raises ConfigError as :func:`parse`."""
+    address = parse(dsn)
+    return f"MySQL at {address.host}:{address.port}, database {address.database}"
+
+
+def connect(dsn: str, timeout_seconds: float, idle_seconds: float) -> Session:
+    """Open a session that commits each statement; see :class:`slotreeve_election_mysql.dialect.Dialect`."""
+    address = parse(dsn)
+    tls = {"ssl_verify_cert": True, "ssl_verify_identity": True} if address.tls else {}
+    seconds = math.ceil(timeout_seconds)
+    try:
+        connection = pymysql.connect(
+            host=address.host, port=address.port, user=address.user, password=address.password,
+            database=address.database, charset="utf8mb4", autocommit=True, connect_timeout=seconds,
+            read_timeout=seconds, write_timeout=seconds, **address.tls, **tls,
+        )  # fmt: skip
+    except (pymysql.Error, RuntimeError) as error:  # RuntimeError: the account's way to log in needs another library
+        kind: type[SlotreeveError] = ElectionError
+        if isinstance(error, pymysql.Error) and _code(error) not in REFUSED:
+            kind = Unreachable
+        raise kind(f"{place(dsn)}: cannot connect as {address.user or 'nobody'}: {_described(error)}") from None
+    session = MySqlSession(connection, place(dsn))
+    settings = {"innodb_lock_wait_timeout": seconds, "wait_timeout": max(2, math.ceil(idle_seconds))}
+    session.execute("SET SESSION " + ", ".join(f"{key} = {value}" for key, value in settings.items()))
+    session.execute("SET SESSION sql_mode = 'STRICT_ALL_TABLES'")
+    session.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
+    return session
+
+
+class MySqlSession:
+    """See :class:`slotreeve_election_mysql.connection.Session`."""
+
+    def __init__(self, connection: pymysql.Connection, place: str) -> None:
+        self._connection, self._place = connection, place
+
+    def execute(self, statement: str, parameters: Sequence[Parameter] = ()) -> int:
+        """Run a statement; how many rows it changed."""
+        with self._translated(), self._connection.cursor() as cursor:
+            return int(cursor.execute(statement, parameters or None))
+
+    def query(self, statement: str, parameters: Sequence[Parameter] = ()) -> Sequence[Record]:
+        """Run a statement; its rows."""
+        with self._translated(), self._connection.cursor() as cursor:
+            cursor.execute(statement, parameters or None)
+            return list(cursor.fetchall())
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Commit at the end, roll back after an exception."""
+        with self._translated():
+            self._connection.begin()
+        try:
+            yield
+        except BaseException:
+            with self._translated():
+                self._connection.rollback()
+            raise
+        with self._translated():
+            self._connection.commit()
+
+    def lock(self, name: str, wait_seconds: float) -> bool:
+        """Wait for a named lock."""
+        return self.query("SELECT GET_LOCK(%s, %s)", (name, math.ceil(wait_seconds)))[0][0] == 1
+
+    def unlock(self, name: str) -> None:
+        """Give it back."""
+        self.query("SELECT RELEASE_LOCK(%s)", (name,))
+
+    def fileno(self) -> int:
+        """The socket."""
+        return int(self._connection._sock.fileno())  # the driver has no public way to it
+
+    def close(self) -> None:
+        """Say good-bye."""
+        if self._connection.open:
+            self._connection.close()
+
+    @contextlib.contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except (pymysql.Error, OSError) as error:
+            code = _code(error)
+            kind: type[SlotreeveError] = ElectionError
+            if code in PASSING or code == 0 or code >= 2000:
+                kind = ConnectionLost
+            raise kind(f"{self._place}: {_described(error)}") from None
+
+
+def _code(error: Exception) -> int:
+    """The server's or the client's number for it; 0 where there is none, as for a connection closed under a call."""
+    if isinstance(error, pymysql.Error) and error.args and isinstance(error.args[0], int):
+        return error.args[0]
+    return 0
+
+
+def _described(error: Exception) -> str:
+    text = str(error.args[-1] if error.args else "") or type(error).__name__
+    code = _code(error)
+    return f"{text} ({code})" if code else text
+
+
+MYSQL = Dialect(
+    name="mysql",
+    now="UTC_TIMESTAMP(3)",
+    remaining="CEIL(TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), gmt_modified) / 1000) + duration",
+    insert_new=("INSERT IGNORE INTO", ""),
+    ddl=DDL,
+    place=place,
+    connect=connect,
+)

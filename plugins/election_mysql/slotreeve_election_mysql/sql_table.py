@@ -1,0 +1,298 @@
+"""The lock table and the bell in a SQL database: the statements, which both dialects share."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar, cast
+
+from slotreeve.clock import Clock
+from slotreeve.errors import ElectionError, NotLeader, StaleTerm, VersionConflict
+from slotreeve.ports import Versioned
+
+from slotreeve_election_mysql.connection import Connection, Session
+from slotreeve_election_mysql.dialect import Dialect, Tables, ddl
+from slotreeve_election_mysql.table import Change, Row
+from slotreeve_election_mysql.timing import QUEUE_SECONDS, Timing
+
+T = TypeVar("T")
+KEY = "data_center = %s AND lock_name = %s"
+MAKING = "slotreeve makes tables"
+OPENING_SECONDS = 5.0
+"""A start waits longer than an election does: nobody depends on it yet, and making tables takes its time."""
+
+
+@dataclass(frozen=True)
+class SqlRow:
+    """See :class:`slotreeve_election_mysql.table.Row`."""
+
+    owner: str
+    term: int
+    term_duration: int
+    remaining_ms: int
+    revision: int
+
+
+class SqlLockTable:
+    """See :class:`slotreeve_election_mysql.table.LockTable`."""
+
+    def __init__(self, dialect: Dialect, tables: Tables, dsn: str, timing: Timing, clock: Clock) -> None:
+        self._dialect, self._tables, self._timeout = dialect, tables, timing.timeout
+        self._place = f"{dialect.place(dsn)}, table {tables.lock_table}"
+        self._connection = Connection(
+            "slotreeve-lock-table", lambda: dialect.connect(dsn, timing.timeout, timing.lease), self._place, clock
+        )
+
+    @property
+    def place(self) -> str:
+        """Database and table."""
+        return self._place
+
+    async def _run(self, work: Callable[[Session], T]) -> T:
+        return await self._connection.run(work, self._timeout)
+
+    async def _prepare(self, work: Callable[[Session], T]) -> T:
+        return await self._connection.run(work, max(OPENING_SECONDS, self._timeout))
+
+    # --- opening -----------------------------------------------------------------------------------------------------
+
+    async def open(self, observe_only: bool) -> None:
+        """Connect, make the tables if they are missing, check the rights; see LockTable."""
+        try:
+            await self._prepare(self._check_reading)
+        except ElectionError as missing:
+            if observe_only:
+                raise
+            await self._make_tables(missing)
+        if not observe_only:
+            await self._prepare(self._check_writing)
+
+    async def _make_tables(self, missing: ElectionError) -> None:
+        def make(session: Session) -> None:
+            # Two nodes that start at once: IF NOT EXISTS does not keep PostgreSQL from making a table twice.
+            session.lock(MAKING, OPENING_SECONDS / 2)
+            try:
+                for statement in ddl(self._dialect, self._tables):
+                    session.execute(statement)
+            finally:
+                session.unlock(MAKING)
+            self._check_reading(session)
+
+        try:
+            await self._prepare(make)
+        except ElectionError as error:
+            raise ElectionError(
+                f"the tables {self._tables.lock_table} and {self._tables.state_table} cannot be used ({missing}) nor "
+                f"made ({error}); let their owner run what `slotreeve election ddl --dialect {self._dialect.name}` "
+                "prints, and grant this account SELECT, INSERT and UPDATE on both"
+            ) from None
+
+    def _check_reading(self, session: Session) -> None:
+        session.query(f"SELECT owner, duration, term, term_duration FROM {self._tables.lock_table} WHERE 1 = 0")
+        session.query(f"SELECT state_value, version, term, revision FROM {self._tables.state_table} WHERE 1 = 0")
+
+    def _check_writing(self, session: Session) -> None:
+        """Statements that change nothing, but that the database refuses to an account without the right."""
+        lock, state = self._tables.lock_table, self._tables.state_table
+        try:
+            for table, column in ((lock, "owner"), (state, "state_key")):
+                session.execute(f"UPDATE {table} SET {column} = {column} WHERE 1 = 0")
+                session.execute(f"INSERT INTO {table} SELECT * FROM {table} WHERE 1 = 0")
+        except ElectionError as error:
+            raise ElectionError(
+                f"this account lacks a right that electing needs: {error}; grant SELECT, INSERT and UPDATE on {lock} "
+                f"and {state}, or set observe_only"
+            ) from None
+
+    # --- the row -----------------------------------------------------------------------------------------------------
+
+    async def look(self) -> Row | None:
+        """The row; see LockTable."""
+        statement = (
+            f"SELECT owner, term, term_duration, {self._dialect.remaining}, "
+            f"(SELECT COALESCE(MAX(revision), 0) FROM {self._tables.state_table} WHERE {KEY}) "
+            f"FROM {self._tables.lock_table} WHERE {KEY}"
+        )
+
+        def look(session: Session) -> Row | None:
+            for owner, *numbers in session.query(statement, self._tables.key * 2):
+                term, term_duration, remaining_ms, revision = (int(cast(int, number)) for number in numbers)
+                return SqlRow(str(owner), term, term_duration, remaining_ms, revision)
+            return None
+
+        return await self._run(look)
+
+    async def insert(self, term: int, wait_ms: int) -> None:
+        """Make the row, owned by nobody; see LockTable."""
+        begin, end = self._dialect.insert_new
+        now = self._dialect.now
+        statement = (
+            f"{begin} {self._tables.lock_table} "
+            "(data_center, lock_name, owner, duration, term, term_duration, gmt_create, gmt_modified) "
+            f"VALUES (%s, %s, '', %s, %s, 0, {now}, {now}) {end}"
+        )
+        await self._run(lambda session: session.execute(statement, (*self._tables.key, wait_ms, term)))
+
+    async def take_over(self, seen: Row, owner: str, term: int, duration_ms: int) -> bool:
+        """Compare and set on owner, term, term_duration and expiry; see LockTable."""
+        return await self._changed_row(
+            f"owner = %s, duration = %s, term = %s, term_duration = 0, gmt_modified = {self._dialect.now}",
+            (owner, duration_ms, term),
+            f"owner = %s AND term = %s AND term_duration = %s AND {self._dialect.remaining} <= 0",
+            (seen.owner, seen.term, seen.term_duration),
+        )
+
+    async def renew(self, owner: str, term: int, term_duration: int) -> bool:
+        """Compare and set on owner, term, term_duration and not expired; see LockTable."""
+        return await self._changed_row(
+            f"term_duration = term_duration + 1, gmt_modified = {self._dialect.now}",
+            (),
+            f"owner = %s AND term = %s AND term_duration = %s AND {self._dialect.remaining} > 0",
+            (owner, term, term_duration),
+        )
+
+    async def release(self, owner: str, term: int) -> bool:
+        """Give the row to nobody; see LockTable."""
+        return await self._changed_row(
+            f"owner = '', duration = 0, gmt_modified = {self._dialect.now}", (),
+            "owner = %s AND term = %s", (owner, term),
+        )
+
+    async def _changed_row(
+        self, assignments: str, values: tuple[str | int, ...], condition: str, seen: tuple[str | int, ...]
+    ) -> bool:
+        statement = f"UPDATE {self._tables.lock_table} SET {assignments} WHERE {KEY} AND {condition}"
+        return await self._run(
+            lambda session: session.execute(statement, (*values, *self._tables.key, *seen)) == 1
+        )
+
+    # --- the meta state ----------------------------------------------------------------------------------------------
+
+    async def changes(self, after: int) -> Sequence[Change]:
+        """What changed after a revision; see LockTable."""
+        statement = (
+            f"SELECT revision, state_key, state_value, version, term FROM {self._tables.state_table} "
+            f"WHERE {KEY} AND revision > %s ORDER BY revision"
+        )
+
+        def read(session: Session) -> Sequence[Change]:
+            return [_change(record) for record in session.query(statement, (*self._tables.key, after))]
+
+        return await self._run(read)
+
+    async def highest_term(self) -> int:
+        """The highest term in the meta state; see LockTable."""
+        statement = f"SELECT COALESCE(MAX(term), 0) FROM {self._tables.state_table} WHERE {KEY}"
+        return await self._run(lambda session: _number(session.query(statement, self._tables.key)))
+
+    async def write(self, owner: str, term: int, key: str, value: bytes, expected_version: int | None) -> Change:
+        """Store in a transaction that holds the row; see LockTable."""
+
+        def store(session: Session) -> Change:
+            with session.transaction():
+                self._hold_row(session, owner, term, key)
+                version = self._checked_version(session, key, expected_version)
+                revision = self._put(session, term, key, value, version + 1)
+            return revision, key, Versioned(value, version + 1, term)
+
+        return await self._run(store)
+
+    def _hold_row(self, session: Session, owner: str, term: int, key: str) -> None:
+        """Lock the row until the end of the transaction, so that no take-over comes between the check and the write."""
+        rows = session.query(
+            f"SELECT owner, term FROM {self._tables.lock_table} WHERE {KEY} FOR UPDATE", self._tables.key
+        )
+        if not rows:
+            raise NotLeader(f"write to {key!r} under term {term}: {self._place} has no row for {self._tables.key}")
+        held_by, held_term = str(rows[0][0]), int(cast(int, rows[0][1]))
+        holder = held_by.rpartition("#")[0] or "nobody"
+        if held_term != term:
+            raise StaleTerm(
+                f"write to {key!r} under term {term}: the term is {held_term} now, held by {holder} ({self._place})"
+            )
+        if held_by != owner:
+            raise NotLeader(f"write to {key!r} under term {term}: {holder} holds the row ({self._place})")
+
+    def _checked_version(self, session: Session, key: str, expected_version: int | None) -> int:
+        rows = session.query(
+            f"SELECT version FROM {self._tables.state_table} WHERE {KEY} AND state_key = %s FOR UPDATE",
+            (*self._tables.key, key.encode()),
+        )
+        version = _number(rows) if rows else 0
+        if expected_version is not None and version != expected_version:
+            raise VersionConflict(
+                f"write to {key!r}: version {version} is stored, the writer expected {expected_version}"
+            )
+        return version
+
+    def _put(self, session: Session, term: int, key: str, value: bytes, version: int) -> int:
+        state, now = self._tables.state_table, self._dialect.now
+        revision = 1 + _number(
+            session.query(f"SELECT COALESCE(MAX(revision), 0) FROM {state} WHERE {KEY}", self._tables.key)
+        )
+        if version == 1:
+            session.execute(
+                f"INSERT INTO {state} (data_center, lock_name, state_key, state_value, version, term, revision, "
+                f"gmt_modified) VALUES (%s, %s, %s, %s, %s, %s, %s, {now})",
+                (*self._tables.key, key.encode(), value, version, term, revision),
+            )
+        else:
+            session.execute(
+                f"UPDATE {state} SET state_value = %s, version = %s, term = %s, revision = %s, gmt_modified = {now} "
+                f"WHERE {KEY} AND state_key = %s",
+                (value, version, term, revision, *self._tables.key, key.encode()),
+            )
+        return revision
+
+    # --- the end -----------------------------------------------------------------------------------------------------
+
+    async def close(self) -> None:
+        """End the connection in order."""
+        await self._connection.close(self._timeout)
+
+    def abort(self) -> None:
+        """Drop the connection."""
+        self._connection.abort()
+
+
+class SqlBell:
+    """See :class:`slotreeve_election_mysql.table.Bell`."""
+
+    def __init__(self, dialect: Dialect, tables: Tables, dsn: str, timing: Timing, clock: Clock) -> None:
+        self._timeout = timing.timeout
+        # Names of MySQL's locks are 64 characters at most, and the server's, not the database's.
+        text = "/".join((tables.lock_table, *tables.key))
+        self._name = f"slotreeve {hashlib.sha256(text.encode()).hexdigest()[:32]}"
+        longest = QUEUE_SECONDS + timing.timeout
+        self._connection = Connection(
+            "slotreeve-bell", lambda: dialect.connect(dsn, longest, 3 * longest), dialect.place(dsn), clock
+        )
+
+    async def acquire(self, wait_seconds: float) -> bool:
+        """Queue for the lock."""
+        return await self._connection.run(
+            lambda session: session.lock(self._name, wait_seconds), wait_seconds + self._timeout
+        )
+
+    async def check(self) -> None:
+        """Raise if the connection is gone."""
+        await self._connection.run(lambda session: session.query("SELECT 1"), self._timeout)
+
+    async def release(self) -> None:
+        """Let the next one have it."""
+        await self._connection.run(lambda session: session.unlock(self._name), self._timeout)
+
+    def abort(self) -> None:
+        """Drop the connection."""
+        self._connection.abort()
+
+
+def _number(rows: Sequence[Sequence[object]]) -> int:
+    return int(cast(int, rows[0][0]))
+
+
+def _change(record: Sequence[object]) -> Change:
+    revision, key, value, version, term = record
+    held = Versioned(bytes(cast(bytes, value)), int(cast(int, version)), int(cast(int, term)))
+    return int(cast(int, revision)), bytes(cast(bytes, key)).decode(), held

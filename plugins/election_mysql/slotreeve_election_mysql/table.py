@@ -1,0 +1,110 @@
+"""What the election needs of a database: a row to compare and set, a fenced key-value table, and a bell.
+
+The SQL tables are one implementation; a table in memory is another, for tests and simulation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from slotreeve.ports import Versioned
+
+
+class Row(Protocol):
+    """The lock row as one statement saw it (the original's ``DistributeLockDomain``).
+
+    Attributes:
+        owner: the process that holds the lock, ``name#incarnation``; empty once it was released.
+        term: rises by one with every change of owner.
+        term_duration: renewals within the term.
+        remaining_ms: milliseconds until it expires, by the database's clock; 0 or less: it has expired.
+        revision: number of the newest change of the meta state; 0 before the first.
+    """
+
+    @property
+    def owner(self) -> str: ...  # noqa: D102
+    @property
+    def term(self) -> int: ...  # noqa: D102
+    @property
+    def term_duration(self) -> int: ...  # noqa: D102
+    @property
+    def remaining_ms(self) -> int: ...  # noqa: D102
+    @property
+    def revision(self) -> int: ...  # noqa: D102
+
+
+Change = tuple[int, str, Versioned]
+"""Revision, key and what is stored there now."""
+
+
+class LockTable(Protocol):
+    """One node's way to the table. One call at a time; each is one round trip or one transaction.
+
+    Every method may raise TransportError (no answer, or the connection was lost: what was asked may or may not have
+    been done, the next call connects again) or ElectionError (the database refuses; its message says what to do).
+    """
+
+    @property
+    def place(self) -> str:
+        """Database and table, for messages; never a password."""
+
+    async def open(self, observe_only: bool) -> None:
+        """Connect, make the tables if they are missing, and check that this account may do what it has to."""
+
+    async def look(self) -> Row | None:
+        """The row, or None if there is none."""
+
+    async def insert(self, term: int, wait_ms: int) -> None:
+        """Make the row, owned by nobody, in ``term``, to be taken after ``wait_ms``; nothing if there is one."""
+
+    async def take_over(self, seen: Row, owner: str, term: int, duration_ms: int) -> bool:
+        """Become owner in ``term`` if the row still has the owner, term and term_duration of ``seen`` and has expired
+        by the database's clock. False: somebody was faster. (The original's ``ownMaster``.)"""
+
+    async def renew(self, owner: str, term: int, term_duration: int) -> bool:
+        """Start the lease anew if the row has this owner, term and term_duration and has not expired. (The original's
+        ``ownerHeartbeat``, which looks at the owner only.)"""
+
+    async def release(self, owner: str, term: int) -> bool:
+        """Give the row to nobody if it has this owner and term; whoever looks next may take it."""
+
+    async def changes(self, after: int) -> Sequence[Change]:
+        """The newest change of every key that changed after revision ``after``, by revision."""
+
+    async def highest_term(self) -> int:
+        """The highest term under which anything in the meta state was written; 0 if nothing was."""
+
+    async def write(self, owner: str, term: int, key: str, value: bytes, expected_version: int | None) -> Change:
+        """Store, in one transaction that holds the row of ``owner`` and ``term``.
+
+        Raises:
+            StaleTerm: the row's term is another; names both.
+            NotLeader: the row's owner is another.
+            VersionConflict: as :meth:`slotreeve.ports.MetaState.write`.
+        """
+
+    async def close(self) -> None:
+        """End the connection in order."""
+
+    def abort(self) -> None:
+        """Drop the connection at once, without a word to the server."""
+
+
+class Bell(Protocol):
+    """A named lock of the database, held by the leader's second connection and queued for by all others.
+
+    Whoever gets it looks at the row at once. A hint: nothing but speed depends on it.
+    """
+
+    async def acquire(self, wait_seconds: float) -> bool:
+        """Queue for the lock; False if it was not had in time. Raises as the methods of :class:`LockTable`."""
+
+    async def check(self) -> None:
+        """Raise TransportError if the connection, and with it the lock, is gone."""
+
+    async def release(self) -> None:
+        """Let the next one have it."""
+
+    def abort(self) -> None:
+        """Drop the connection; the database then gives the lock to the next one."""

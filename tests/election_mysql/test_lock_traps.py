@@ -1,0 +1,409 @@
+"""What goes wrong with databases: each trap against a real PostgreSQL and a real MariaDB."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+
+import pytest
+from slotreeve.clock import LoopClock
+from slotreeve.errors import ElectionError, SlotreeveError, StaleTerm, TransportError
+from slotreeve.ports import Leadership
+from slotreeve_election_mysql.connection import Session
+from slotreeve_election_mysql.election import LockElection
+from slotreeve_election_mysql.mysql import MYSQL
+from slotreeve_election_mysql.postgres import POSTGRES
+from slotreeve_testing.sql_servers import PASSWORD, SqlServer
+
+pytestmark = pytest.mark.processes
+
+Build = Callable[..., LockElection]
+LEASE_SECONDS = 0.6
+PATIENCE_SECONDS = 5.0
+
+
+@pytest.fixture
+def admin(dialect: str, server: SqlServer) -> Iterator[Session]:
+    """A session of the account that owns everything."""
+    session = (POSTGRES if dialect == "postgres" else MYSQL).connect(server.dsn(), 10.0, 600.0)
+    yield session
+    session.close()
+
+
+@pytest.fixture
+def plain(dialect: str, admin: Session) -> str:
+    """An account that may use the tables, and no more than that."""
+    if dialect == "postgres":
+        if admin.query("SELECT 1 FROM pg_roles WHERE rolname = 'plain'"):
+            admin.execute("DROP OWNED BY plain CASCADE")
+        else:
+            admin.execute(f"CREATE ROLE plain LOGIN PASSWORD '{PASSWORD}'")
+        admin.execute("REVOKE CREATE ON SCHEMA public FROM PUBLIC")
+    else:
+        admin.execute(f"CREATE OR REPLACE USER plain@'%' IDENTIFIED BY '{PASSWORD}'")
+        admin.execute("GRANT USAGE ON slotreeve.* TO plain@'%'")
+    return "plain" if dialect == "postgres" else "plain@'%'"
+
+
+class Node:
+    """A started election, and what it reported."""
+
+    def __init__(self, election: LockElection) -> None:
+        self.election, self.reports = election, list[Leadership]()
+
+    @property
+    def leads(self) -> bool:
+        known = self.election.leadership()
+        return known.leading and known.valid_until > asyncio.get_running_loop().time()
+
+    @property
+    def term(self) -> int:
+        return self.election.leadership().term
+
+    @property
+    def causes(self) -> str:
+        return "; ".join(report.cause for report in self.reports)
+
+
+@contextlib.asynccontextmanager
+async def started(*elections: LockElection) -> AsyncIterator[list[Node]]:
+    nodes = [Node(election) for election in elections]
+    try:
+        for node in nodes:
+            await node.election.start(node.reports.append)
+        yield nodes
+    finally:
+        for node in nodes:
+            await node.election.stop()
+
+
+async def until(condition: Callable[[], bool], within_seconds: float = PATIENCE_SECONDS) -> float:
+    began = asyncio.get_running_loop().time()
+    while not condition():
+        assert asyncio.get_running_loop().time() - began < within_seconds, "it did not happen in time"
+        await asyncio.sleep(0.002)
+    return asyncio.get_running_loop().time() - began
+
+
+def end_connections(dialect: str, admin: Session) -> int:
+    if dialect == "postgres":
+        return len(admin.query(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() "
+            "AND backend_type = 'client backend' AND pid <> pg_backend_pid()"
+        ))  # fmt: skip
+    ids = admin.query("SELECT id FROM information_schema.processlist WHERE db = DATABASE() AND id <> CONNECTION_ID()")
+    for (number,) in ids:
+        with contextlib.suppress(ElectionError):  # it ended meanwhile
+            admin.execute(f"KILL {number}")
+    return len(ids)
+
+
+def play(scenario: Callable[[], Awaitable[None]]) -> None:
+    async def main() -> None:
+        await scenario()
+
+    asyncio.run(main())
+
+
+# --- the connection --------------------------------------------------------------------------------------------------
+
+
+def test_a_killed_backend_costs_the_leader_neither_lease_nor_term(dialect: str, admin: Session, build: Build) -> None:
+    async def scenario() -> None:
+        async with started(build()) as (node,):
+            await until(lambda: node.leads)
+            term = node.term
+            assert end_connections(dialect, admin) >= 1
+            killed_at = asyncio.get_running_loop().time()
+            await until(lambda: node.election.leadership().valid_until > killed_at + LEASE_SECONDS)
+            assert node.leads
+            assert node.term == term
+            assert [report.term for report in node.reports if report.leading] == [term]
+
+    play(scenario)
+
+
+class Proxy:
+    """A way to the server that can be blocked: connections stay, and nothing passes any more."""
+
+    def __init__(self, server: SqlServer) -> None:
+        self._server, self._open, self._tasks = server, asyncio.Event(), set[asyncio.Task[None]]()
+        self._open.set()
+
+    async def __aenter__(self) -> Proxy:
+        self._listener = await asyncio.start_server(self._accepted, "127.0.0.1", 0)
+        self.address = "{}:{}".format(*self._listener.sockets[0].getsockname())
+        return self
+
+    async def __aexit__(self, *_error: object) -> None:
+        self._listener.close()
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def block(self) -> None:
+        self._open.clear()
+
+    async def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await self._open.wait()
+        upstream = await asyncio.open_connection(self._server.host, self._server.port)
+        for source, sink in ((reader, upstream[1]), (upstream[0], writer)):
+            task = asyncio.create_task(self._pass(source, sink))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _pass(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+        try:
+            while data := await source.read(65536):
+                await self._open.wait()
+                sink.write(data)
+        except ConnectionError:
+            pass
+        finally:
+            sink.close()
+
+
+def test_a_leader_whose_connection_hangs_steps_down_before_another_leads(server: SqlServer, build: Build) -> None:
+    async def scenario() -> None:
+        async with Proxy(server) as proxy, started(build("meta-1", dsn=server.dsn(address=proxy.address))) as (hung,):
+            await until(lambda: hung.leads)
+            async with started(build("meta-2")) as (other,):
+                await until(lambda: other.election.leadership().leader == "meta-1")
+                proxy.block()
+                await until(lambda: not hung.leads)
+                assert not other.leads
+                await until(lambda: other.leads, within_seconds=LEASE_SECONDS)
+                assert other.term == hung.term + 1
+                assert "lease ran out" in hung.causes
+                proxy._open.set()
+                await until(lambda: hung.election.leadership().leader == "meta-2")
+
+    play(scenario)
+
+
+def test_the_database_restarts_and_the_election_goes_on(server: SqlServer, build: Build) -> None:
+    async def scenario() -> None:
+        async with started(build("meta-1"), build("meta-2")) as nodes:
+            await until(lambda: any(node.leads for node in nodes))
+            term = max(node.term for node in nodes)
+            await asyncio.to_thread(server.stop)
+            await until(lambda: not any(node.leads for node in nodes), within_seconds=LEASE_SECONDS + 0.1)
+            assert "lease ran out" in "; ".join(node.causes for node in nodes)
+            await asyncio.to_thread(server.start)
+            await until(lambda: any(node.leads for node in nodes))
+            assert max(node.term for node in nodes) == term + 1
+
+    play(scenario)
+
+
+# --- the row ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "rises_by"),
+    [
+        pytest.param("UPDATE {table} SET owner = 'somebody', term = term + 5", 6, id="another owner"),
+        pytest.param("UPDATE {table} SET term = term - 1", 1, id="an older term"),
+        pytest.param("UPDATE {table} SET term_duration = 1000000", 1, id="renewals"),
+        pytest.param("DELETE FROM {table}", 1, id="deleted"),
+    ],
+)
+def test_a_row_changed_by_hand_ends_the_term_and_terms_go_on_rising(
+    change: str, rises_by: int, admin: Session, tables: Mapping[str, object], build: Build
+) -> None:
+    async def scenario() -> None:
+        async with started(build()) as (node,):
+            await until(lambda: node.leads)
+            term = node.term
+            began = node.election.leadership().valid_until
+            await until(lambda: node.election.leadership().valid_until > began)
+            assert admin.execute(change.format(table=tables["table"])) == 1
+            await until(lambda: not node.leads)
+            await until(lambda: node.leads)
+            assert node.term == term + rises_by
+            assert [report.term for report in node.reports] == sorted(report.term for report in node.reports)
+
+    play(scenario)
+
+
+def test_a_deleted_row_is_not_taken_while_somebody_may_hold_its_lease(
+    admin: Session, tables: Mapping[str, object], build: Build
+) -> None:
+    async def scenario() -> None:
+        async with started(build("meta-1")) as (first,):
+            await until(lambda: first.leads)
+            await first.election.state.write("k", b"v", None, first.term)
+            first.election._table.abort()  # and with it the renewal that would notice
+            lease_end = first.election.leadership().valid_until
+            admin.execute(f"DELETE FROM {tables['table']}")
+            async with started(build("meta-2")) as (second,):
+                await until(lambda: second.leads or (first.leads and first.term > 1))
+                assert asyncio.get_running_loop().time() >= lease_end
+                assert max(second.term, first.term) == 2
+
+    play(scenario)
+
+
+def test_nodes_that_start_at_once_make_the_tables_once(build: Build) -> None:
+    async def scenario() -> None:
+        nodes = [build(f"meta-{number}") for number in (1, 2, 3)]
+        await asyncio.gather(*(node.start(lambda _leadership: None) for node in nodes))
+        await until(lambda: any(node.leadership().leading for node in nodes))
+        await asyncio.gather(*(node.stop() for node in nodes))
+
+    play(scenario)
+
+
+def test_two_clusters_share_the_tables(build: Build) -> None:
+    async def scenario() -> None:
+        async with started(build(cluster="here"), build(cluster="there")) as (here, there):
+            await until(lambda: here.leads and there.leads)
+            await here.election.state.write("k", b"here", 0, here.term)
+            await there.election.state.write("k", b"there", 0, there.term)
+            async with started(build("meta-2", cluster="there")) as (reader,):
+                await until(lambda: reader.election.state.read("k") is not None)
+                held = reader.election.state.read("k")
+                assert held is not None
+                assert held.value == b"there"
+
+    play(scenario)
+
+
+def test_two_processes_of_one_name_never_lead_at_once(build: Build) -> None:
+    async def scenario() -> None:
+        async with started(build("meta-1"), build("meta-1")) as nodes:
+            await until(lambda: any(node.leads for node in nodes))
+            for _ in range(100):
+                assert sum(node.leads for node in nodes) == 1
+                await asyncio.sleep(0.01)
+            first = next(node for node in nodes if node.leads)
+            second = next(node for node in nodes if node is not first)
+            await first.election.stop()
+            await until(lambda: second.leads)
+            assert second.term == first.term + 1
+
+    play(scenario)
+
+
+def test_a_node_never_looks_at_its_wall_clock(build: Build) -> None:
+    class NoWallClock(LoopClock):
+        def wall_ms(self) -> int:
+            raise AssertionError("the wall clock was read")
+
+    async def scenario() -> None:
+        async with started(build("meta-1", clock=NoWallClock()), build("meta-2", clock=NoWallClock())) as nodes:
+            await until(lambda: any(node.leads for node in nodes))
+            first = next(node for node in nodes if node.leads)
+            await first.election.resign()
+            await until(lambda: any(node.leads for node in nodes if node is not first))
+
+    play(scenario)
+
+
+def test_a_deposed_leaders_write_names_both_terms(build: Build) -> None:
+    async def scenario() -> None:
+        async with started(build("meta-1"), build("meta-2")) as nodes:
+            await until(lambda: any(node.leads for node in nodes))
+            first = next(node for node in nodes if node.leads)
+            term = first.term
+            await first.election.resign()
+            await until(lambda: any(node.leads for node in nodes if node is not first))
+            # As it would be if the old leader knew nothing of it: only the database is asked.
+            with pytest.raises(StaleTerm, match=rf"under term {term}: the term is {term + 1} now, held by meta-"):
+                await first.election._table.write(first.election._owner, term, "k", b"late", None)
+            assert (await first.election._table.changes(0)) == []
+
+    play(scenario)
+
+
+# --- rights ----------------------------------------------------------------------------------------------------------
+
+
+def fails_to_start(build: Build, **options: object) -> SlotreeveError:
+    found: list[SlotreeveError] = []
+
+    async def scenario() -> None:
+        with pytest.raises(SlotreeveError) as caught:
+            await build(**options).start(lambda _leadership: None)
+        found.append(caught.value)
+
+    play(scenario)
+    return found[0]
+
+
+def test_a_wrong_password_stops_the_start_and_is_not_printed(server: SqlServer, build: Build) -> None:
+    error = fails_to_start(build, dsn=server.dsn(password="wrong-parole"))
+    assert isinstance(error, ElectionError)
+    assert server.address in str(error)
+    assert "slotreeve" in str(error)
+    assert "parole" not in str(error)
+
+
+def test_a_database_that_is_not_there_stops_the_start(server: SqlServer, build: Build) -> None:
+    error = fails_to_start(build, dsn=server.dsn(address="127.0.0.1:1"))
+    assert isinstance(error, TransportError)
+    assert "127.0.0.1:1" in str(error)
+    assert PASSWORD not in str(error)
+
+
+def test_without_the_right_to_make_tables_the_error_says_how_to_get_them(
+    plain: str, server: SqlServer, build: Build
+) -> None:
+    error = fails_to_start(build, dsn=server.dsn(user="plain"))
+    assert isinstance(error, ElectionError)
+    assert "slotreeve election ddl --dialect" in str(error)
+    assert "SELECT, INSERT and UPDATE" in str(error)
+
+
+def test_tables_that_may_only_be_read_stop_a_candidate_but_not_an_observer(
+    plain: str, admin: Session, server: SqlServer, tables: Mapping[str, object], build: Build
+) -> None:
+    async def scenario() -> None:
+        async with started(build()) as (leader,):
+            await until(lambda: leader.leads)
+            for table in tables.values():
+                admin.execute(f"GRANT SELECT ON {table} TO {plain}")
+            with pytest.raises(ElectionError, match=r"lacks a right.*grant SELECT, INSERT and UPDATE"):
+                await build("meta-2", dsn=server.dsn(user="plain")).start(lambda _leadership: None)
+            async with started(build("meta-3", dsn=server.dsn(user="plain"), observe_only=True)) as (observer,):
+                await until(lambda: observer.election.leadership().leader == "meta-1")
+
+    play(scenario)
+
+
+def test_on_a_database_that_becomes_read_only_nobody_leads_until_it_can_be_written_again(
+    dialect: str, plain: str, admin: Session, server: SqlServer, tables: Mapping[str, object], build: Build
+) -> None:
+    def set_read_only(on: bool) -> None:
+        if dialect == "postgres":
+            admin.execute(f"ALTER ROLE plain SET default_transaction_read_only = {'on' if on else 'off'}")
+            end_connections(dialect, admin)
+        else:
+            admin.execute(f"SET GLOBAL read_only = {int(on)}")
+
+    async def scenario() -> None:
+        async with started(build("meta-3")):
+            for table in tables.values():
+                admin.execute(f"GRANT SELECT, INSERT, UPDATE ON {table} TO {plain}")
+        async with started(build(dsn=server.dsn(user="plain"))) as (node,):
+            await until(lambda: node.leads)
+            term = node.term
+            try:
+                set_read_only(True)
+                await until(lambda: not node.leads, within_seconds=LEASE_SECONDS + 0.1)
+                error = await _start_error(build("meta-2", dsn=server.dsn(user="plain")))
+                assert "read" in error
+                assert "only" in error
+            finally:
+                set_read_only(False)
+            await until(lambda: node.leads)
+            assert node.term == term + 1
+
+    play(scenario)
+
+
+async def _start_error(election: LockElection) -> str:
+    with pytest.raises(SlotreeveError) as caught:
+        await election.start(lambda _leadership: None)
+    return str(caught.value)
