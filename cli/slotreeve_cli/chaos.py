@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from contextlib import ExitStack
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,6 +14,14 @@ from slotreeve_cli.options import Output, OutputOption, SetOption, dotted, run_a
 
 if TYPE_CHECKING:
     from slotreeve_testing.chaos.checker import Verdict
+    from slotreeve_testing.sql_servers import SqlServer
+
+
+class Database(StrEnum):
+    """Which database server."""
+
+    POSTGRES = "postgres"
+    MYSQL = "mysql"
 
 
 def add_to(app: typer.Typer) -> None:
@@ -20,7 +30,7 @@ def add_to(app: typer.Typer) -> None:
     group.command(
         "run",
         epilog="Examples: slotreeve chaos run  |  slotreeve chaos run --minutes 30 --seed 7 --directory chaos  |  "
-        "slotreeve chaos run --only 'kill data' --only delay",
+        "slotreeve chaos run --only 'kill data' --only delay  |  slotreeve chaos run --database postgres",
     )(run)
     group.command("check", epilog="Example: slotreeve chaos check chaos/history.jsonl --report report.html")(check)
     app.add_typer(group, name="chaos", no_args_is_help=True)
@@ -33,6 +43,9 @@ def run(
         Path | None, typer.Option("--directory", "-d", help="Keeps history, report and logs; default: chaos-SEED.")
     ] = None,
     only: Annotated[list[str], typer.Option("--only", help="Only this kind of fault; repeatable.")] = [],  # noqa: B006
+    database: Annotated[
+        Database | None, typer.Option(help="Elect by a lock in a real database server, started here; kill that, too.")
+    ] = None,
     output: OutputOption = Output.TABLE,
     settings: SetOption = [],  # noqa: B006 - typer copies it
 ) -> None:
@@ -48,8 +61,16 @@ def run(
     def tell(what: str, elapsed: float) -> None:
         typer.echo(f"{elapsed:7.1f} s  {what}", err=True)
 
-    history = run_async(run_chaos(where, 60 * minutes, chosen, only, tell, dotted(settings)))
+    with ExitStack() as stack:
+        server = None if database is None else stack.enter_context(_database(database))
+        history = run_async(run_chaos(where, 60 * minutes, chosen, only, tell, dotted(settings), server))
     _judge(history, where / "report.html", chosen, output)
+
+
+def _database(kind: Database) -> SqlServer:
+    from slotreeve_testing.sql_servers import MariaDbServer, PostgresServer
+
+    return PostgresServer() if kind is Database.POSTGRES else MariaDbServer()
 
 
 def check(

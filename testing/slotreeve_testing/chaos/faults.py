@@ -13,6 +13,7 @@ from slotreeve_testing.chaos.history import Recorder
 from slotreeve_testing.chaos.proxy import Proxy
 from slotreeve_testing.chaos.workload import Workload
 from slotreeve_testing.processes import LocalCluster, ServerProcess
+from slotreeve_testing.sql_servers import SqlServer
 
 LEASE_MULTIPLES = (0.5, 1.0, 2.0, 5.0)
 STALL_SECONDS = (0.5, 3.0)
@@ -29,9 +30,11 @@ class Faults:
         recorder: Recorder,
         rng: random.Random,
         lease_seconds: float,
+        database: SqlServer | None = None,
     ) -> None:
         self._cluster, self._proxies, self._workload = cluster, proxies, workload
         self._recorder, self._rng, self._lease_seconds = recorder, rng, lease_seconds
+        self._database = database
         self.kinds: dict[str, Callable[[], Awaitable[None]]] = {
             "kill meta": lambda: self._kill(Role.META),
             "kill data": lambda: self._kill(Role.DATA),
@@ -50,6 +53,11 @@ class Faults:
             "throttle": self._throttle,
             "kill client": self._kill_client,
         }
+        if database is not None:
+            del self.kinds["kill meta and its disk"]
+            self.kinds["kill database"] = lambda: self._end_database(database, "kill database", database.kill)
+            self.kinds["restart database"] = lambda: self._end_database(database, "restart database", database.stop)
+            self.kinds["pause database"] = lambda: self._pause_database(database)
 
     async def commit(self, what: str) -> None:
         """Carry out one kind of fault, from its beginning to its end."""
@@ -107,6 +115,24 @@ class Faults:
         finally:
             victim.resume()
         self._end(f"pause {role}", victim.name)
+
+    async def _end_database(self, database: SqlServer, what: str, end: Callable[[], None]) -> None:
+        self._begin(what, database.address)
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(None, end)
+        await asyncio.sleep(self._rng.uniform(0.0, 3.0))
+        await loop.run_in_executor(None, database.start)
+        self._end(what, database.address)
+
+    async def _pause_database(self, database: SqlServer) -> None:
+        seconds = self._rng.choice(LEASE_MULTIPLES) * self._lease_seconds
+        self._begin("pause database", f"{database.address} {seconds:g} s")
+        database.pause()
+        try:
+            await asyncio.sleep(seconds)
+        finally:
+            database.resume()
+        self._end("pause database", database.address)
 
     async def _restart(self) -> None:
         victim = self._victim()

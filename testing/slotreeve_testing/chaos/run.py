@@ -23,6 +23,7 @@ from slotreeve_testing.chaos.history import Recorder
 from slotreeve_testing.chaos.proxy import Proxy
 from slotreeve_testing.chaos.workload import Workload
 from slotreeve_testing.processes import LocalCluster
+from slotreeve_testing.sql_servers import SqlServer
 
 LEASE_SECONDS = 2.0
 POLL_SECONDS = 0.05
@@ -39,11 +40,13 @@ async def run_chaos(
     only: list[str],
     tell: Callable[[str, float], None],
     settings: dict[str, object] | None = None,
+    database: SqlServer | None = None,
 ) -> Path:
     """Run for ``seconds``, heal everything, and return the history (``history.jsonl`` in ``directory``).
 
     The seed decides faults, victims and the workload's choices; timing is the machine's. ``only``: these kinds of
     faults, all of them where empty. ``directory`` exists. ``tell(what, elapsed)`` is called at each fault.
+    ``database``: a running server whose lock elects the meta leader; it becomes a victim, too.
 
     Raises:
         RequestTimeout: the cluster did not recover from a fault within a minute; the message holds the ends of logs.
@@ -51,6 +54,9 @@ async def run_chaos(
     """
     rng = random.Random(seed)
     file = directory / "history.jsonl"
+    if database is not None:
+        lock = {"election.use": database.dialect, f"election.{database.dialect}.dsn": database.dsn()}
+        settings = lock | (settings or {})
     cluster = LocalCluster(directory, settings=SETTINGS | (settings or {}), behind_proxies=True)
     transport = build_plugin(Port.TRANSPORT, cluster.transport, Context("", 0, LoopClock(), random.Random(seed)))
     assert isinstance(transport, Transport)
@@ -69,7 +75,7 @@ async def run_chaos(
         stack.push_async_callback(workload.close)
         await workload.begin()
         watching = asyncio.create_task(_watch(cluster, transport, recorder))
-        faults = Faults(cluster, proxies, workload, recorder, rng, LEASE_SECONDS)
+        faults = Faults(cluster, proxies, workload, recorder, rng, LEASE_SECONDS, database)
         if unknown := set(only) - faults.kinds.keys():
             raise ClientError(f"no such fault: {', '.join(sorted(unknown))}; there are {', '.join(faults.kinds)}")
         deadline = time.monotonic() + seconds
@@ -96,19 +102,18 @@ async def run_chaos(
 
 
 async def _recovered(cluster: LocalCluster, transport: Transport) -> None:
-    """Until all are members again, every slot is held, and every meta server follows a leader: one that lost its disk has
-    no vote before that, and the next may lose its own."""
+    """Until all are members again, every slot is held, and every meta server follows a leader: one that lost its disk
+    has no vote before that, and the next may lose its own."""
     for server in cluster.servers.values():
         if server.has_failed:
             raise ClientError(f"{server.name} ended by itself:\n{server.tail()}")
     await cluster.ready(transport, RECOVERY_SECONDS)
-    try:
-        async with asyncio.timeout(RECOVERY_SECONDS):
-            for name, address in cluster.meta_addresses.items():
-                while not await _follows(cluster, transport, address):
-                    await asyncio.sleep(POLL_SECONDS)
-    except TimeoutError:
-        raise RequestTimeout(f"{name} follows no leader {RECOVERY_SECONDS:g} s after the last fault") from None
+    deadline = time.monotonic() + RECOVERY_SECONDS
+    for name, address in cluster.meta_addresses.items():
+        while not await _follows(cluster, transport, address):
+            if time.monotonic() > deadline:
+                raise RequestTimeout(f"{name} follows no leader {RECOVERY_SECONDS:g} s after the last fault")
+            await asyncio.sleep(POLL_SECONDS)
 
 
 async def _follows(cluster: LocalCluster, transport: Transport, address: str) -> bool:
