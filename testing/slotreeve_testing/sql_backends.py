@@ -71,8 +71,6 @@ class SqlBackend(InstalledBackend):
     hand_over_seconds = 0.2
     outage_seconds = 1.0
     settle_seconds = 0.5
-    rivals = 12
-    rounds = 24
     server: type[SqlServer]
 
     def __init__(self) -> None:
