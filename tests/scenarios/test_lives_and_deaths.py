@@ -384,3 +384,41 @@ async def test_more_than_a_registration_may_publish_is_refused_at_once(rng: rand
             provider.publish("s", b"x" * (2**20 + 1))
         publication = provider.publish("s", b"x" * 2**20)
         await publication.acknowledged()
+
+
+@simulated
+async def test_a_meta_leader_that_was_cut_off_from_everybody_does_not_take_them_for_dead(rng: random.Random) -> None:
+    """Found by chaos: whoever came back first was given all slots, and served them before it knew of any session."""
+    async with SimulatedCluster(rng, meta=1) as cluster:
+        _provider, _consumer, publications, view = await watched(cluster)
+        before = cluster.views()[0]
+        for name in [name for name in cluster.servers if name != "meta-1"]:
+            cluster.network.cut(name, "meta-1")
+        cluster.network.partition(["meta-1"], [name for name in cluster.servers if name != "meta-1"])
+        await asyncio.sleep(1.5)
+        cluster.network.heal()
+        await asyncio.sleep(5)
+        assert cluster.views()[0].table == before.table
+        assert view.data() == expected(publications)
+        assert min(view.fewest.values()) == 1
+
+
+@simulated
+async def test_a_slot_leader_compares_with_connected_sessions_that_are_no_members_before_it_serves(
+    rng: random.Random,
+) -> None:
+    async with SimulatedCluster(rng) as cluster:
+        _provider, _consumer, publications, view = await watched(cluster, "session-1", "session-2")
+        cluster.network.partition(["session-1"], ["meta-1", "meta-2", "meta-3"])
+        lost = cluster.session("session-1").view.sessions[0].process_id
+        await cluster.until(
+            lambda: lost not in {node.process_id for node in cluster.session("session-2").view.sessions}, "it has left"
+        )
+        cluster.kill("data-1")
+        await asyncio.sleep(2)
+        assert min(view.fewest.values()) == 1
+        assert view.data() == expected(publications)
+        cluster.network.heal()
+        await cluster.start("data-1")
+        await cluster.ready(60)
+        assert min(view.fewest.values()) == 1

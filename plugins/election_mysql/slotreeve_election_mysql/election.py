@@ -325,9 +325,7 @@ class LockElection:
         try:
             if self._must_refresh:
                 await self._refresh()
-            change = await self._table.write(
-                self._owner, write.term, write.key, write.value, write.expected_version
-            )
+            change = await self._table.write(self._owner, write.term, write.key, write.value, write.expected_version)
         except ElectionError as error:
             _fail(write, error)
             if not isinstance(error, VersionConflict):

@@ -155,17 +155,17 @@ class SqlLockTable:
     async def release(self, owner: str, term: int) -> bool:
         """Give the row to nobody; see LockTable."""
         return await self._changed_row(
-            f"owner = '', duration = 0, gmt_modified = {self._dialect.now}", (),
-            "owner = %s AND term = %s", (owner, term),
+            f"owner = '', duration = 0, gmt_modified = {self._dialect.now}",
+            (),
+            "owner = %s AND term = %s",
+            (owner, term),
         )
 
     async def _changed_row(
         self, assignments: str, values: tuple[str | int, ...], condition: str, seen: tuple[str | int, ...]
     ) -> bool:
         statement = f"UPDATE {self._tables.lock_table} SET {assignments} WHERE {KEY} AND {condition}"
-        return await self._run(
-            lambda session: session.execute(statement, (*values, *self._tables.key, *seen)) == 1
-        )
+        return await self._run(lambda session: session.execute(statement, (*values, *self._tables.key, *seen)) == 1)
 
     # --- the meta state ----------------------------------------------------------------------------------------------
 

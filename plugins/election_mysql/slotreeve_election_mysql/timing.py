@@ -9,6 +9,7 @@ from slotreeve.errors import ConfigError
 QUEUE_SECONDS = 10.0
 """How long one statement queues for the bell's lock, and how often its holder sees whether it still has it."""
 
+
 @dataclass(frozen=True)
 class Timing:
     """Durations in seconds.

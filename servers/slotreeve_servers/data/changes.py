@@ -74,8 +74,9 @@ class Changes:
             change = Change(data_info_id, service.told, service.version, service.digest, changed, removed)
             service.told = service.version
             service.pending = {}
-            if service.sessions:
-                audiences.setdefault(tuple(service.sessions), []).append(change)
+            audience = tuple([connection for connection, known in service.sessions.items() if known is None])
+            if audience:
+                audiences.setdefault(audience, []).append(change)
         for audience, changes in audiences.items():
             self._send(audience, changes)
 

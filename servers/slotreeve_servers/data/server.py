@@ -18,7 +18,6 @@ from slotreeve.wire.slot_messages import (
     DeclareInterest,
     Fetch,
     Follow,
-    Known,
     Replicate,
     SlotAnswer,
     SlotInterest,
@@ -142,9 +141,8 @@ class DataServer:
     def _view_changed(self, old: View, view: View) -> None:
         alive = {node.process_id for node in view.sessions}
         self._orphans.view_changed({node.process_id for node in old.sessions}, alive, self._clock.now())
-        led, followed = self.slots.apply(self._table_of(view), alive)
+        led, followed = self.slots.apply(self._table_of(view))
         for slot in self.slots.led():
-            slot.owed &= alive
             self._serve_if_complete(slot)
         for comparison in self._comparisons.values():
             comparison.add(slot.slot.id for slot in led)
@@ -169,20 +167,34 @@ class DataServer:
         return SlotTable(view.table.epoch, tuple([row for row in view.table.slots if row.leader != node.name]))
 
     def _serve_if_complete(self, slot: HeldSlot) -> None:
-        if slot.serving or slot.owed:
+        if slot.serving or not self._sessions() <= slot.compared:
             return
         slot.serve()
         self._orphans.adopt(slot.store, self._clock.now())
-        for data_info_id, service in slot.tracked.items():
-            for connection, known in service.sessions.items():
-                self.changes.announce(slot, data_info_id, connection, known or Known(data_info_id, 0, 0))
-                service.sessions[connection] = None
+        self._announce(slot, slot.compared)
         if self._membership is not None:
             self._membership.beat_soon()
 
+    def _sessions(self) -> set[str]:
+        """The session processes whose records a slot must hold: the members, and those that are connected although
+        the meta leader has lost sight of them."""
+        members = {node.process_id for node in self.view.sessions}
+        return members | {connection.peer.process_id for connection in self._comparisons}
+
     def _compared(self, slot: HeldSlot, process: str) -> None:
-        slot.owed.discard(process)
-        self._serve_if_complete(slot)
+        slot.compared.add(process)
+        if slot.serving:
+            self._announce(slot, {process})
+        else:
+            self._serve_if_complete(slot)
+
+    def _announce(self, slot: HeldSlot, processes: set[str]) -> None:
+        """Tell these session servers what they want of a serving slot, where they wait for it."""
+        for data_info_id, service in slot.tracked.items():
+            for connection, known in service.sessions.items():
+                if known is not None and connection.peer.process_id in processes:
+                    self.changes.announce(slot, data_info_id, connection, known)
+                    service.sessions[connection] = None
 
     def _store(self, slot: HeldSlot, write: SlotWrite) -> None:
         touched = slot.apply(write, self._clock.now())
@@ -208,6 +220,7 @@ class DataServer:
             self._lose_interest(connection, data_info_id, number)
         for slot in self.slots.led():
             slot.streams.discard(connection)
+            self._serve_if_complete(slot)
 
     def _on_write(self, connection: Connection, message: Write, request_id: int | None) -> None:
         answers = []
@@ -238,9 +251,10 @@ class DataServer:
             mine = self._interested.setdefault(connection, {})
             for known in interest.wanted:
                 service = slot.track(known.data_info_id)
-                service.sessions[connection] = None if slot.serving else known
+                ready = slot.serving and connection.peer.process_id in slot.compared
+                service.sessions[connection] = None if ready else known
                 mine[known.data_info_id] = interest.slot
-                if slot.serving:
+                if ready:
                     self.changes.announce(slot, known.data_info_id, connection, known)
             for data_info_id in interest.unwanted:
                 if mine.pop(data_info_id, None) is not None:

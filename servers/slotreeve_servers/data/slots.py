@@ -23,7 +23,7 @@ class Tracked:
     Attributes:
         version: of the present content; ``told``: of the content that the sessions were last told.
         digest: content digest at ``version``.
-        sessions: who wants it; while the slot migrates, with what they already know.
+        sessions: who wants it; until the slot serves and the session was compared with: with what it already knows.
         pending: what changed since ``told``: the new record, or None where it went away.
     """
 
@@ -41,7 +41,7 @@ class HeldSlot:
     Attributes:
         slot: the table's row. ``leads``: this server is its leader.
         serving: leader: every session has been compared with, so that reads are complete (I7).
-        owed: leader: session processes not yet compared with under this leader epoch.
+        compared: leader: session processes compared with under this leader epoch.
         synced: follower: complete, and streamed to by the leader.
         version: rises with every change of content; at least ``first_version(leader_epoch)`` (I11).
         tracked: services with an interested session, by data info id.
@@ -52,7 +52,7 @@ class HeldSlot:
     leads: bool
     store: SlotStore = field(default_factory=SlotStore)
     serving: bool = False
-    owed: set[str] = field(default_factory=set)
+    compared: set[str] = field(default_factory=set)
     synced: bool = False
     version: int = 0
     tracked: dict[str, Tracked] = field(default_factory=dict)
@@ -141,7 +141,7 @@ class HeldSlots:
         """The slots this server does not yet hold completely."""
         return sorted(number for number, slot in self.held.items() if not slot.settled)
 
-    def apply(self, table: SlotTable, sessions: set[str]) -> tuple[list[HeldSlot], list[HeldSlot]]:
+    def apply(self, table: SlotTable) -> tuple[list[HeldSlot], list[HeldSlot]]:
         """Follow a newer table; returns (slots newly led, slots newly followed or with a new leader to follow).
 
         A slot whose leader epoch changed starts over as migrating, even where this server led it before. Records
@@ -161,7 +161,6 @@ class HeldSlots:
             store = old.store if old is not None else SlotStore()
             new = self.held[number] = HeldSlot(row, leads, store, version=first_version(row.leader_epoch))
             if leads:
-                new.owed = set(sessions)
                 led.append(new)
             else:
                 followed.append(new)

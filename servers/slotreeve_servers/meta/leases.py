@@ -63,6 +63,11 @@ class Leases:
             self._deadlines[name] = min(self._deadlines[name], now + self._lost)
             self._reasons[name] = "connection lost"
 
+    def hear_out(self, now: float) -> None:
+        """After a time in which nobody could be heard at all: everybody has a short time to show up."""
+        for name, deadline in self._deadlines.items():
+            self._deadlines[name] = max(deadline, now + self._unseen)
+
     def leave(self, node: Node, until: float | None = None) -> bool:
         """It said goodbye, perhaps only ``until`` then; True if it was known in this incarnation."""
         known = self._nodes.get(node.name)

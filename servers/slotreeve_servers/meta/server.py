@@ -80,7 +80,7 @@ class MetaServer:
                 GetConfigs: self._on_get_configs,
                 GetShadow: self._on_get_shadow,
             },
-            self._connections.add,
+            self._opened,
             self._closed,
             self.counters,
         )
@@ -192,6 +192,16 @@ class MetaServer:
         return LeaderIs(leadership.term, leadership.leader, address)
 
     # --- messages ------------------------------------------------------------------------------------------------
+
+    def _opened(self, connection: Connection) -> None:
+        if connection.peer.role in (Role.DATA, Role.SESSION) and not self._hears_anybody():
+            self._leases.hear_out(self._clock.now())
+        self._connections.add(connection)
+
+    def _hears_anybody(self) -> bool:
+        """Whether any data or session server is connected. A leader that hears nobody is cut off itself, or nobody is
+        there to act on what it decides: it keeps the view as it is."""
+        return any(connection.peer.role in (Role.DATA, Role.SESSION) for connection in self._connections)
 
     def _closed(self, connection: Connection, reason: str) -> None:
         self._connections.discard(connection)
@@ -316,11 +326,13 @@ class MetaServer:
     def _until_next_look(self) -> float:
         interval = self._environment.settings.meta.arrange_seconds
         # Leases are the leader's; a former leader's have deadlines that nobody will ever act on.
-        deadline = self._leases.next_deadline() if self._may_act() else None
+        deadline = self._leases.next_deadline() if self._may_act() and self._hears_anybody() else None
         return interval if deadline is None else min(interval, max(0.0, deadline - self._clock.now()))
 
     async def _arrange_once(self) -> bool:
         """Commit and publish one change of membership or table; False when there was none to make."""
+        if not self._hears_anybody():
+            return False
         for node, reason in self._leases.expire(self._clock.now()):
             log.warning("%s %s has left: %s", node.role, node.name, reason)
             self._beats.pop(node.name, None)

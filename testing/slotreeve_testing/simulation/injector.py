@@ -47,7 +47,7 @@ class Injector:
         self._absent: set[str] = set()
         self._still: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
-        self.injected = 0
+        self._is_wiped = False
 
     # --- one fault ---------------------------------------------------------------------------------------------------
 
@@ -57,7 +57,6 @@ class Injector:
         if end is None:
             self._trace.note(Weight.DETAIL, f"{fault}: not now")
             return
-        self.injected += 1
         self._excuses.begins(fault)
         self._trace.note(Weight.FAULT, str(fault))
         self._ends[fault] = end
@@ -74,6 +73,7 @@ class Injector:
         for timer in self._timers:
             timer.cancel()
         self._timers.clear()
+        self._is_wiped = False
         for fault in sorted(self._ends, key=lambda fault: fault.number):
             self._end(fault)
         while self._tasks:
@@ -118,9 +118,10 @@ class Injector:
         return lambda: self._start(name)
 
     def _wipe(self, name: str) -> Callable[[], None] | None:
-        """With another meta server away as well, a quorum would hold fewer copies than it promised."""
-        if any(other.startswith("meta-") for other in self._absent):
+        """One a storm, and none while another meta server is away: a minority may lose its disks, not a majority."""
+        if self._is_wiped or any(other.startswith("meta-") for other in self._absent):
             return None
+        self._is_wiped = True
         end = self._crash(name)
         self._cluster.wipe(name)
         self._watch.wiped(name)
@@ -143,6 +144,9 @@ class Injector:
         async def start() -> None:
             if after is not None:
                 await after
+            disk = self._cluster.disk(name)
+            if disk is not None:
+                disk.failure = None  # whoever starts it has made room
             self._trace.note(Weight.FAULT, f"{name} starts")
             try:
                 await self._cluster.start(name)

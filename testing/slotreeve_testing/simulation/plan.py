@@ -1,7 +1,7 @@
 """What will go wrong and what clients will do, drawn from the seed before anything runs.
 
-A plan does not depend on what happens, so that a part of it can be left out (:mod:`slotreeve_testing.simulation.shrink`)
-and the rest stays what it was.
+A plan does not depend on what happens, so that a part of it can be left out and the rest stays what it was
+(:mod:`slotreeve_testing.simulation.shrink`).
 """
 
 from __future__ import annotations
@@ -170,8 +170,8 @@ class _Victims:
             case FaultKind.PARTITION:
                 everybody = [*self._servers, *self._clients]
                 size = self._rng.randint(1, len(everybody) // 2)
-                first = sorted(self._rng.sample(everybody, size))
-                return tuple(first), tuple(name for name in everybody if name not in first)
+                some = sorted(self._rng.sample(everybody, size))
+                return tuple(some), tuple(name for name in everybody if name not in some)
             case FaultKind.PARTITION_ONE_WAY:
                 everybody = [*self._servers, *self._clients]
                 source = pick(everybody)

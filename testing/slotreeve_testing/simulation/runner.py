@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 from dataclasses import dataclass, field
+from typing import Any
 
 from slotreeve.errors import RequestTimeout
 from slotreeve_servers.data.server import DataServer
@@ -82,9 +83,7 @@ class _Run:
         self._watch = ServersWatch(self._cluster, replicas, self._now, self._trace, self._verdict)
         clients_watch = ClientsWatch(self._excuses, self._trace, self._verdict)
         self._clients = Clients(scenario, seed, self._cluster, clients_watch, self._trace)
-        self._injector = Injector(
-            self._cluster, self._clients, self._watch, self._excuses, self._trace, self._verdict
-        )
+        self._injector = Injector(self._cluster, self._clients, self._watch, self._excuses, self._trace, self._verdict)
         self._faults: list[int] = []
         self._longest_heal = 0.0
 
@@ -95,7 +94,8 @@ class _Run:
         """Live through all storms, up to the first violation."""
         with listening(self._verdict):
             life = self._loop.create_task(self._live(storms), name="simulation")
-            await asyncio.wait({life, self._verdict.settled}, return_when=asyncio.FIRST_COMPLETED)
+            either: set[asyncio.Future[Any]] = {life, self._verdict.settled}
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
             self._loop.after_every_turn(lambda: None)
             if life.done():
                 life.result()

@@ -13,10 +13,12 @@ from slotreeve_servers.data.server import DataServer
 from slotreeve_servers.meta.server import MetaServer
 from slotreeve_servers.session.server import SessionServer
 
-from slotreeve_testing.simulated_cluster import SimulatedCluster
+from slotreeve_testing.simulation.cluster import ScenarioCluster
 from slotreeve_testing.simulation.trace import Trace, Weight
 from slotreeve_testing.simulation.verdict import Verdict
 
+LEADERS_EVERY_SECONDS = 0.005
+"""A lease has to be worked out anew for each look, and lasts a hundred times as long."""
 SERVING_EVERY_SECONDS = 0.02
 """Who serves a slot is looked at this often only: there are many slots, and serving lasts."""
 
@@ -29,7 +31,7 @@ class ServersWatch:
     """
 
     def __init__(
-        self, cluster: SimulatedCluster, replicas: int, now: Callable[[], float], trace: Trace, verdict: Verdict
+        self, cluster: ScenarioCluster, replicas: int, now: Callable[[], float], trace: Trace, verdict: Verdict
     ) -> None:
         self._cluster, self._replicas, self._now = cluster, replicas, now
         self._trace, self._verdict = trace, verdict
@@ -39,11 +41,30 @@ class ServersWatch:
         self._views: dict[int, View] = {}
         self._seen: dict[str, View] = {}
         self._servers: dict[tuple[int, int], str] = {}
-        self._look_at_serving = 0.0
+        self._look_at_leaders = self._look_at_serving = 0.0
         self.somebody_leaves = False
 
     def look(self) -> None:
         """A turn of the event loop has ended."""
+        for name, server in self._cluster.servers.items():
+            if not isinstance(server, MetaServer) and server.view is not self._seen.get(name):
+                self._view(name, server)
+        now = self._now()
+        if now >= self._look_at_leaders:
+            self._look_at_leaders = now + LEADERS_EVERY_SECONDS
+            self._leaders()
+        if now >= self._look_at_serving:
+            self._look_at_serving = now + SERVING_EVERY_SECONDS
+            self._serving()
+
+    def forget(self, name: str) -> None:
+        """The process ``name`` has ended; its next life begins with nothing but its disk."""
+        self._seen.pop(name, None)
+        self._leaderships.pop(name, None)
+
+    # --- meta --------------------------------------------------------------------------------------------------------
+
+    def _leaders(self) -> None:
         acting = []
         for name, server in self._cluster.servers.items():
             if isinstance(server, MetaServer):
@@ -53,20 +74,8 @@ class ServersWatch:
                     self._leadership(name, leadership)
                 if leadership.leading and self._cluster.clock(name).now() < leadership.valid_until:
                     acting.append(name)
-            elif server.view is not self._seen.get(name):
-                self._view(name, server)
         if len(acting) > 1:
             self._verdict.violate("I2", f"{' and '.join(acting)} hold a leader's lease at the same time")
-        if self._now() >= self._look_at_serving:
-            self._look_at_serving = self._now() + SERVING_EVERY_SECONDS
-            self._serving()
-
-    def forget(self, name: str) -> None:
-        """The process ``name`` has ended; its next life begins with nothing but its disk."""
-        self._seen.pop(name, None)
-        self._leaderships.pop(name, None)
-
-    # --- meta --------------------------------------------------------------------------------------------------------
 
     def _leadership(self, name: str, leadership: Leadership) -> None:
         self._leaderships[name] = leadership
@@ -94,9 +103,7 @@ class ServersWatch:
         self._seen[name] = view
         if view.revision == 0:
             return
-        self._trace.note(
-            Weight.STEP, f"{name} has view {view.revision} of term {view.term}, table {view.table.epoch}"
-        )
+        self._trace.note(Weight.STEP, f"{name} has view {view.revision} of term {view.term}, table {view.table.epoch}")
         if old is not None and view.revision <= old.revision:
             self._verdict.violate("I4", f"{name} went from view {old.revision} to {view.revision}")
         known = self._views.get(view.revision)

@@ -1,0 +1,58 @@
+"""Defects that the simulator found, each in its smallest form."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+from slotreeve_client.publication import Publication
+from slotreeve_testing.simulated_cluster import SimulatedCluster
+from slotreeve_testing.virtual_time import run
+
+
+def test_an_acknowledgement_that_comes_late_does_not_undo_a_newer_one() -> None:
+    publication = Publication("id", "service", "", (b"1",), lambda _publication: None)
+    publication.republish("2")
+    publication.settle(2)
+    publication.settle(1)
+    assert publication.is_acknowledged
+
+
+def test_a_read_over_a_connection_that_has_just_ended_does_not_ask_for_ever() -> None:
+    async def scenario(rng: random.Random) -> None:
+        async with SimulatedCluster(rng) as cluster:
+            provider, client = cluster.client(), cluster.client(name="reader")
+            provider.publish("s", "1")
+            await provider.flush()
+            await client.connected()
+            cluster.network.cut("reader", "session-1")
+            cluster.network.cut("reader", "session-2")
+            await asyncio.sleep(0)
+            cluster.freeze("reader")
+            reading = asyncio.create_task(client.get("s"))
+            await asyncio.sleep(0.5)
+            cluster.thaw("reader")
+            assert len(await reading) == 1
+
+    run(scenario, seed=1)
+
+
+def test_a_restarted_data_server_does_not_lead_under_a_leader_epoch_of_its_former_life() -> None:
+    async def scenario(rng: random.Random) -> None:
+        async with SimulatedCluster(rng) as cluster:
+            cluster.network.delay_seconds = lambda _source, _target: 0.02
+            before = {(slot.slot.id, slot.slot.leader_epoch) for slot in cluster.data("data-1").slots.led()}
+            again: set[tuple[int, int]] = set()
+            cluster.kill("data-1")
+            await cluster.start("data-1")
+
+            def settled() -> bool:
+                led = cluster.data("data-1").slots.led()
+                again.update((slot.slot.id, slot.slot.leader_epoch) for slot in led)
+                return cluster.is_settled()
+
+            await cluster.until(settled, "the cluster has settled")
+            assert before
+            assert not before & again
+
+    run(scenario, seed=1)
