@@ -19,6 +19,7 @@ from slotreeve.wire.slot_messages import Access, SlotDifference, SlotWrite
 from slotreeve_client.core import ClientCore
 from slotreeve_servers.data.digest import Comparison
 from slotreeve_servers.data.orphans import Orphans
+from slotreeve_servers.data.server import DataServer
 from slotreeve_servers.data.slots import HeldSlot, HeldSlots
 from slotreeve_servers.meta import server as meta_server
 from slotreeve_servers.meta.arranger import Arranger
