@@ -157,6 +157,18 @@ class LogSettings(_Section):
     )
 
 
+class EventSettings(_Section):
+    """The event log, for the pipeline on Spark."""
+
+    path: str = Field(default="", description="Directory that event logs are written to; empty: none is written.")
+    segment_bytes: int = Field(
+        default=16 << 20, ge=1_000, description="A segment of this size is finished, and readers see it."
+    )
+    flush_seconds: float = Field(
+        default=0.25, gt=0, description="Records wait this long to be written; a crash loses so many."
+    )
+
+
 class PluginChoice(BaseModel):
     """Which offer fills a port (``use``), and each offer's own table under the offer's name."""
 
@@ -185,6 +197,7 @@ class Settings(_Section):
     data: DataSettings = DataSettings()
     session: SessionSettings = SessionSettings()
     log: LogSettings = LogSettings()
+    events: EventSettings = EventSettings()
     election: PluginChoice = PluginChoice(use="fle")
     slot_function: PluginChoice = PluginChoice(use="crc32c")
     assigner: PluginChoice = PluginChoice(use="default")

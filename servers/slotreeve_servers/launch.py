@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import random
 from collections.abc import Callable
+from pathlib import Path
 from typing import TypeVar
 
 from slotreeve.catalogue import Catalogue
@@ -20,6 +21,7 @@ from slotreeve_servers.data.server import DataServer
 from slotreeve_servers.meta.server import MetaServer
 from slotreeve_servers.meta.shadow import Shadow
 from slotreeve_servers.node.environment import Environment
+from slotreeve_servers.node.events import EventLog, Segments
 from slotreeve_servers.session.server import SessionServer
 
 ROLE_PORTS = {Role.META: 7710, Role.DATA: 7720, Role.SESSION: 7730}
@@ -91,7 +93,18 @@ class Launcher:
             node,
             bind,
             SlotFacts(settings.cluster.slots, settings.cluster.replicas, settings.slot_function.use),
+            self._event_log(node),
         )
+
+    def _event_log(self, node: Node) -> EventLog | None:
+        """The event log of a meta or session server, where the configuration names a directory. Raises StorageError."""
+        rules = self._configuration.settings.events
+        if not rules.path or node.role is Role.DATA:
+            return None
+        events = EventLog(Segments(Path(rules.path), node.process_id, rules.segment_bytes), node, self._clock, rules)
+        if node.role is Role.META:
+            self._catalogue.manager.register(events)
+        return events
 
     def transport(self, node: str) -> Transport:
         """The configured transport."""

@@ -136,6 +136,8 @@ class MetaServer:
         self._recorder.close()
         if self._listener is not None:
             await self._listener.close()
+        if self._environment.events is not None:
+            self._environment.events.close()
 
     def leadership(self) -> Leadership:
         """Who leads, as this node knows it."""

@@ -14,6 +14,7 @@ from slotreeve.settings import Settings
 from slotreeve.wire.hello import OLDEST_PROTOCOL_VERSION, PROTOCOL_VERSION
 from slotreeve.wire.messages import Hello
 
+from slotreeve_servers.node.events import EventLog
 from slotreeve_servers.node.supervisor import Supervisor
 
 
@@ -25,6 +26,7 @@ class Environment:
         node: who this server is; ``node.address`` is where others reach it.
         bind: ``host:port`` to listen on.
         facts: the cluster's slot facts, told in every hello.
+        events: the event log, where one is asked for; the server closes it when it stops.
     """
 
     settings: Settings
@@ -36,6 +38,7 @@ class Environment:
     node: Node
     bind: str
     facts: SlotFacts
+    events: EventLog | None = None
 
     def common_counters(self, supervisor: Supervisor) -> dict[str, int]:
         """What every server counts: below the level of messages, and of its own loops."""

@@ -12,6 +12,7 @@ from slotreeve.settings import SessionSettings
 from slotreeve.wire.messages import Message, Receipt, Scope, Want
 from slotreeve.wire.slot_messages import Access, Answers, Change, DeclareInterest, Known, SlotInterest
 
+from slotreeve_servers.node.events import EventLog
 from slotreeve_servers.session.clients import Client
 from slotreeve_servers.session.datum import DatumView, Verdict
 from slotreeve_servers.session.push import PushGroup
@@ -42,10 +43,16 @@ class Interests:
     """
 
     def __init__(
-        self, routes: Routes, clock: Clock, rules: SessionSettings, zone: str, may_push: Callable[[Client], bool]
+        self,
+        routes: Routes,
+        clock: Clock,
+        rules: SessionSettings,
+        zone: str,
+        may_push: Callable[[Client], bool],
+        events: EventLog | None = None,
     ) -> None:
         self._routes, self._clock, self._rules, self._zone = routes, clock, rules, zone
-        self._may_push = may_push
+        self._may_push, self._events = may_push, events
         self.services: dict[str, Interest] = {}
         self._by_slot: dict[int, dict[str, Interest]] = {}
         self._undeclared: dict[str, int] = {}
@@ -68,7 +75,14 @@ class Interests:
         group = interest.groups.get(want.scope)
         if group is None:
             group = interest.groups[want.scope] = PushGroup(
-                data_info_id, want.scope, self._zone, interest.view, self._clock, self._rules, self._may_push
+                data_info_id,
+                want.scope,
+                self._zone,
+                interest.view,
+                self._clock,
+                self._rules,
+                self._may_push,
+                self._events,
             )
         group.subscribe(client, want.version, want.digest)
         client.wants.add(data_info_id)

@@ -22,6 +22,7 @@ from slotreeve.settings import SessionSettings
 from slotreeve.wire.codec import encode_message
 from slotreeve.wire.messages import Push, Receipt, Scope
 
+from slotreeve_servers.node.events import EventLog
 from slotreeve_servers.session.clients import Client
 from slotreeve_servers.session.datum import DatumView
 
@@ -67,9 +68,10 @@ class PushGroup:
         clock: Clock,
         rules: SessionSettings,
         may_push: Callable[[Client], bool],
+        events: EventLog | None = None,
     ) -> None:
         self._data_info_id, self._scope, self._zone, self._view = data_info_id, scope, zone, view
-        self._clock, self._rules, self._may_push = clock, rules, may_push
+        self._clock, self._rules, self._may_push, self._events = clock, rules, may_push, events
         self.subscribers: dict[Client, Subscriber] = {}
         self.pushes = 0
         self._version = view.version
@@ -128,6 +130,8 @@ class PushGroup:
     def _fire(self) -> None:
         self._scheduled = self._unanswered = False
         began = self._clock.now()
+        if self._events is not None:
+            self._events.pushed(self._data_info_id, self._pending, len(self.subscribers))
         self._history.append((self._version, self._pending))
         self._pending = {}
         self._version = self._view.version

@@ -12,6 +12,7 @@ from slotreeve.model.publisher import MAX_PAYLOAD_BYTES, Publisher
 from slotreeve.wire.messages import Publish, Published, Rejected
 from slotreeve.wire.slot_messages import Access, SlotDifference, SlotDigests
 
+from slotreeve_servers.node.events import EventLog
 from slotreeve_servers.node.records import SlotStore
 from slotreeve_servers.session.clients import Client
 from slotreeve_servers.session.writes import Writes
@@ -27,10 +28,16 @@ class Registrations:
     """All records of this session process's clients, by slot; each change goes on to the slot's leader."""
 
     def __init__(
-        self, process_id: str, slot_of: Callable[[str], int], writes: Writes, clock: Clock, max_pending_writes: int
+        self,
+        process_id: str,
+        slot_of: Callable[[str], int],
+        writes: Writes,
+        clock: Clock,
+        max_pending_writes: int,
+        events: EventLog | None = None,
     ) -> None:
         self._process_id, self._slot_of, self._writes, self._clock = process_id, slot_of, writes, clock
-        self._max_pending_writes = max_pending_writes
+        self._max_pending_writes, self._events = max_pending_writes, events
         self._stores: dict[int, SlotStore] = {}
         self._known_slots: dict[str, int] = {}
         self._leaving: deque[Publisher] = deque()
@@ -58,6 +65,8 @@ class Registrations:
                     continue
                 slot = slots[record.data_info_id]
             if stores[slot].put(record, now):
+                if self._events is not None:
+                    self._events.registration(record)
                 if record.data is None:
                     client.records.pop(record.register_id, None)
                 else:
@@ -111,6 +120,8 @@ class Registrations:
             held = store.find(record)
             if held is not None and not held.newer_than(record):
                 store.purge(record.data_info_id, record.register_id)
+                if self._events is not None:
+                    self._events.expired(record)
                 self._writes.submit_gone(slot, record.tombstone())
         if self._leaving:
             self._clock.call_soon(self._drop_some)

@@ -74,8 +74,11 @@ class SessionServer:
             self.writes,
             self._clock,
             self._rules.max_pending_writes,
+            environment.events,
         )
-        self.interests = Interests(self._routes, self._clock, self._rules, environment.node.zone, self._orders.may_push)
+        self.interests = Interests(
+            self._routes, self._clock, self._rules, environment.node.zone, self._orders.may_push, environment.events
+        )
         self._reads = Reads(self._routes, self._clock)
         self._configs = ConfigMirror(self._config_changed)
         self.clients: dict[Connection, Client] = {}
@@ -154,6 +157,8 @@ class SessionServer:
         await self._supervisor.stop()
         if self._listener is not None:
             await self._listener.close()
+        if self._environment.events is not None:
+            self._environment.events.close()
 
     async def _move_clients_away(self) -> None:
         self._closed_to_clients = "this session server stops"
