@@ -25,6 +25,7 @@ from slotreeve_cli import (
     run,
     sim,
     slot_of,
+    spark,
     status,
     subscribe,
 )
@@ -42,7 +43,7 @@ app = typer.Typer(
 )
 for module in (
     dev, cluster, run, publish, subscribe, lookups, status, slot_of, plan, election, provide, admin, explain, config,
-    plugins, demo, bench, chaos, sim,
+    plugins, demo, bench, chaos, sim, spark,
 ):  # fmt: skip
     module.add_to(app)
 

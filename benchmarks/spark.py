@@ -1,0 +1,176 @@
+"""What the Spark side is asked to reach, measured on this machine; prints one JSON object.
+
+    python benchmarks/spark.py                     # 10 million keys, 2 balancers x 20 traces x 10 seeds: some minutes
+    python benchmarks/spark.py --keys 300000 --seeds 1
+
+Slot functions on generated keys with local[2]: keys a second for crc32c alone, for a row-at-a-time Python UDF in the
+same run, and for crc32c and md5 on every key; the same counts as a single process; the peak memory of Spark's Python
+workers. Balancers: seconds for all cells on one core and on two.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+import psutil  # type: ignore[import-untyped]
+from slotreeve_slotfunc.crc32c import Crc32c
+from slotreeve_slotfunc.md5 import Md5
+from slotreeve_spark.compare import balancers, keys, slot_functions
+from slotreeve_spark.session import open_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SLOTS = 256
+WARM_UP_KEYS = 200_000
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--keys", type=int, default=10_000_000)
+    parser.add_argument("--udf-keys", type=int, default=0, help="for the row-at-a-time UDF; default: --keys")
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--cells-on", type=int, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.cells_on:
+        print(json.dumps(cells(arguments.cells_on, arguments.seeds)))
+        return
+    session = open_session("local[2]", {})
+    figures = slot_function_figures(session, arguments.keys, arguments.udf_keys or arguments.keys, arguments.runs)
+    session.stop()
+    figures["balancers"] = balancer_figures(arguments.seeds)
+    print(json.dumps({"load_before": os.getloadavg(), **figures}, indent=1))
+
+
+# --- slot functions --------------------------------------------------------------------------------------------------
+
+
+def slot_function_figures(session: SparkSession, number: int, udf_number: int, runs: int) -> dict[str, object]:
+    counted(session, WARM_UP_KEYS, ("crc32c", "md5"))
+    by_row(session, WARM_UP_KEYS)
+    with _Peak() as peak:
+        alone = best(lambda: counted(session, number, ("crc32c",)), runs)
+        both = best(lambda: counted(session, number, ("crc32c", "md5")), runs)
+    row_seconds = best(lambda: by_row(session, udf_number), 1)[0]
+    expected = single_process(min(number, 1_000_000))
+    found = counted(session, min(number, 1_000_000), ("crc32c", "md5"))
+    rate, row_rate = number / alone[0], udf_number / row_seconds
+    return {
+        "keys": number,
+        "crc32c_keys_per_second": round(rate),
+        "row_at_a_time_keys_per_second": round(row_rate),
+        "times_faster": round(rate / row_rate, 1),
+        "crc32c_and_md5_keys_per_second": round(number / both[0]),
+        "peak_python_worker_megabytes": round(peak.highest / 1e6),
+        "equal_to_a_single_process": found == expected,
+    }
+
+
+def best(job: Callable[[], object], runs: int) -> tuple[float, object]:
+    """Shortest seconds of several runs, and the last result."""
+    seconds, result = [], None
+    for _ in range(runs):
+        began = time.perf_counter()
+        result = job()
+        seconds.append(time.perf_counter() - began)
+    return min(seconds), result
+
+
+def counted(session: SparkSession, number: int, functions: tuple[str, ...]) -> dict[tuple[str, int], int]:
+    asked = slot_functions.Asked(functions, (SLOTS,))
+    counts = slot_functions.count(keys.open_keys(session, f"generated:{number}"), asked)
+    rows = counts.where("measure = 'counted'").select("function", "slot", "value").collect()
+    return {(row.function, row.slot): row.value for row in rows}
+
+
+def by_row(session: SparkSession, number: int) -> int:
+    """The same count as a plain Python UDF would do it."""
+    from pyspark.sql import functions as f
+
+    slot_of = Crc32c(SLOTS).slot_of
+    text = "concat('com.example.team', id & 63, '.Service', id, '#@#DEFAULT_INSTANCE_ID#@#DEFAULT_GROUP')"
+    udf = f.udf(slot_of, "int", useArrow=False)
+    frame = session.range(0, number, 1, 8).select(udf(f.expr(text)).alias("slot"))
+    return len(frame.groupBy("slot").count().collect())
+
+
+def single_process(number: int) -> dict[tuple[str, int], int]:
+    found = {}
+    for name, slot_of in (("crc32c", Crc32c(SLOTS).slot_of), ("md5", Md5(SLOTS).slot_of)):
+        counts = np.bincount([slot_of(key) for key in keys.generated(0, number).to_pylist()], minlength=SLOTS)
+        found.update({(name, slot): int(value) for slot, value in enumerate(counts)})
+    return found
+
+
+class _Peak:
+    """The most memory that one Python worker of Spark's has while the block runs."""
+
+    def __enter__(self) -> _Peak:
+        self.highest, self._over = 0, threading.Event()
+        self._thread = threading.Thread(target=self._watch)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        me = psutil.Process()
+        while not self._over.wait(0.2):
+            for process in me.children(recursive=True):
+                try:
+                    if "python" in process.name():
+                        self.highest = max(self.highest, process.memory_info().rss)
+                except psutil.Error:
+                    continue
+
+
+# --- balancers -------------------------------------------------------------------------------------------------------
+
+
+def balancer_figures(seeds: int) -> dict[str, object]:
+    """Seconds for all cells, in a Spark of its own for each number of cores."""
+    runs = {}
+    for cores in (1, 2):
+        command = [sys.executable, __file__, "--cells-on", str(cores), "--seeds", str(seeds)]
+        runs[cores] = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    return {
+        "cells": runs[1]["cells"],
+        "seconds_on_one_core": runs[1]["seconds"],
+        "seconds_on_two_cores": runs[2]["seconds"],
+        "speed_up": round(runs[1]["seconds"] / runs[2]["seconds"], 2),
+        "same_rows": runs[1]["rows"] == runs[2]["rows"],
+    }
+
+
+def cells(cores: int, seeds: int) -> dict[str, object]:
+    session = open_session(f"local[{cores}]", {})
+    asked = balancers.Asked(("default", "even"), seeds=seeds)
+    balancers.compare(session, balancers.Asked(("even",), seeds=1, kinds=("scale out by one",))).collect()
+    measured = ("decision_ms", "slowest_decision_ms")
+    began = time.perf_counter()
+    table = balancers.compare(session, asked).drop(*measured).orderBy("competitor", "trace", "seed").toArrow()
+    seconds = time.perf_counter() - began
+    session.stop()
+    return {"cells": table.num_rows, "seconds": round(seconds, 2), "rows": hash_of(table.to_pylist())}
+
+
+def hash_of(rows: list[dict[str, object]]) -> str:
+    import hashlib
+
+    return hashlib.sha256(json.dumps(rows, sort_keys=True, default=str).encode()).hexdigest()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,252 @@
+"""One trace replayed on real plugin code: what an arranger would do, in rounds, without a cluster.
+
+A round is one decision: the assigner's while a slot lacks a holder, else a step of the balancer. It takes
+``round_seconds`` of the trace's time, in which data are copied and reported in sync. When servers join or leave, the
+rounds that fit until the next change are played.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+from slotreeve import Limits, Plan, Server, SlotTable
+from slotreeve.errors import InvalidTable
+from slotreeve.invariants import check_table
+from slotreeve.ports import Assigner, Balancer
+
+from slotreeve_spark.compare.guard import told
+from slotreeve_spark.compare.traces import QUIET_SECONDS, Change, Trace
+
+Decide = Callable[[SlotTable, Sequence[Server], Limits], Plan | None]
+
+
+class Replayed(msgspec.Struct):
+    """What came of one trace. Counts and seconds of trace time, the same on every run; ``decision_*`` are measured.
+
+    Attributes:
+        changes: moments at which servers joined or left.
+        leader_moves, follower_moves, moves: places that changed hands, the beginning not counted.
+        copies: servers that came to hold a slot which they did not hold before: data over the network.
+        least_leader_moves, least_copies: what a perfectly even table would have cost at least, change by change.
+        rounds: decisions that changed the table. longest_rounds: most after one change.
+        balance_seconds: until nothing was left to do, mean over the changes that were followed by enough time.
+        interrupted: changes after which the next came before the balancer had ended.
+        leader_spread, follower_spread: most minus fewest slots by server, in the end.
+        load_spread: the leaders' load, most over mean, in the end; slots have random loads, a few of them most of it.
+        worst_leader_spread: after any change, once its rounds were played.
+        slot_seconds_without_leader: slots times seconds.
+        unready_slot_seconds: slots times seconds led by a server that had to copy the data first.
+        violations: plans that broke a rule or plugin calls that raised. first_violation: the first, as text.
+        decision_ms, slowest_decision_ms: processor time of one call of a plugin, mean and longest.
+        timeline: (trace seconds, moves so far) after each change, for plots.
+    """
+
+    changes: int = 0
+    leader_moves: int = 0
+    follower_moves: int = 0
+    moves: int = 0
+    copies: int = 0
+    least_leader_moves: int = 0
+    least_copies: int = 0
+    rounds: int = 0
+    longest_rounds: int = 0
+    balance_seconds: float = 0.0
+    interrupted: int = 0
+    leader_spread: int = 0
+    follower_spread: int = 0
+    load_spread: float = 0.0
+    worst_leader_spread: int = 0
+    slot_seconds_without_leader: float = 0.0
+    unready_slot_seconds: float = 0.0
+    violations: int = 0
+    first_violation: str | None = None
+    decision_ms: float = 0.0
+    slowest_decision_ms: float = 0.0
+    timeline: list[tuple[float, int]] = []
+
+
+@dataclass
+class Replay:
+    """Plays traces with one assigner and one balancer."""
+
+    assigner: Assigner
+    balancer: Balancer
+    slots: int
+    replicas: int
+    round_seconds: float = 1.0
+    _seen: Replayed = field(default_factory=Replayed)
+    _decisions_ms: list[float] = field(default_factory=list)
+    _counting: bool = False
+
+    def play(self, trace: Trace, seed: int) -> Replayed:
+        """The whole trace; ``seed`` decides the loads of the slots."""
+        self._seen, self._decisions_ms, self._counting = Replayed(), [], False
+        live = {server.name: server for server in trace.servers}
+        table, _, _ = self._settle(SlotTable.unassigned(self.slots), _sorted(live), math.inf)
+        self._counting, settled = True, list[float]()
+        ends = [change.at_seconds for change in trace.changes[1:]]
+        ends.append((trace.changes[-1].at_seconds if trace.changes else 0.0) + QUIET_SECONDS)
+        for change, end in zip(trace.changes, ends, strict=True):
+            table, rounds, finished = self._change(table, live, change, end)
+            if finished:
+                settled.append(rounds * self.round_seconds)
+        return self._sum_up(table, _sorted(live), settled, seed)
+
+    def _change(
+        self, table: SlotTable, live: dict[str, Server], change: Change, end: float
+    ) -> tuple[SlotTable, int, bool]:
+        for name in change.leaves:
+            del live[name]
+        live.update((server.name, server) for server in change.joins)
+        servers, seen = _sorted(live), self._seen
+        bare = without_departed(table, live)
+        seen.changes += 1
+        seen.least_leader_moves += least_changes(_led(bare), servers, self.slots)
+        copies = self.slots * min(self.replicas, len(servers))
+        seen.least_copies += least_changes(_led(bare) + _followed(bare), servers, copies)
+        table, rounds, finished = self._settle(bare, servers, end - change.at_seconds)
+        seen.longest_rounds = max(seen.longest_rounds, rounds)
+        seen.interrupted += not finished
+        seen.worst_leader_spread = max(seen.worst_leader_spread, _spread(_led(table), servers))
+        seen.timeline.append((change.at_seconds, seen.moves))
+        return table, rounds, finished
+
+    def _settle(self, table: SlotTable, servers: Sequence[Server], seconds: float) -> tuple[SlotTable, int, bool]:
+        """Rounds until nothing is left to do or the time is over; the table, their number, and whether all is done."""
+        rounds, left = 0, _rounds_in(seconds, self.round_seconds)
+        while rounds < left:
+            leaderless = sum(slot.leader is None for slot in table.slots)
+            decide = self.balancer.balance if _is_complete(table, servers, self.replicas) else self.assigner.assign
+            plan, valid = self._ask(decide, table, servers)
+            if plan is None:  # a pure function would say the same again
+                self._seen.slot_seconds_without_leader += leaderless * (seconds if seconds < math.inf else 0.0)
+                return table, rounds, valid
+            rounds += 1
+            self._account(table, plan, leaderless)
+            table = plan.table
+        return table, rounds, False
+
+    def _ask(self, decide: Decide, table: SlotTable, servers: Sequence[Server]) -> tuple[Plan | None, bool]:
+        """The plan if there is a valid one, and whether all is well."""
+        began = time.thread_time()
+        try:
+            plan = decide(table, servers, Limits(self.replicas))
+            self._decisions_ms.append((time.thread_time() - began) * 1000)
+            if plan is None or not plan.moves:
+                return None, True
+            check_table(plan.table, servers, self.replicas)
+            if len(plan.table.slots) != self.slots:
+                raise InvalidTable(f"it has {len(plan.table.slots)} slots, not {self.slots}")
+        except Exception as error:  # noqa: BLE001 - a third party's code may raise anything; it is counted
+            self._seen.violations += 1
+            self._seen.first_violation = self._seen.first_violation or told(error)
+            return None, False
+        return plan, True
+
+    def _account(self, table: SlotTable, plan: Plan, leaderless: int) -> None:
+        if not self._counting:
+            return
+        seen = self._seen
+        seen.rounds += 1
+        leaders = sum(move.kind == "leader" for move in plan.moves)
+        followers = sum(move.kind == "follower" for move in plan.moves)
+        seen.leader_moves += leaders
+        seen.follower_moves += followers
+        seen.moves += leaders + followers
+        seen.slot_seconds_without_leader += leaderless * self.round_seconds
+        for before, after in zip(table.slots, plan.table.slots, strict=True):
+            if before is not after:
+                held = {before.leader, *before.followers}
+                seen.copies += len({after.leader, *after.followers} - held)
+                seen.unready_slot_seconds += self.round_seconds * (after.leader not in held)
+
+    def _sum_up(self, table: SlotTable, servers: Sequence[Server], settled: list[float], seed: int) -> Replayed:
+        seen, decisions = self._seen, self._decisions_ms
+        seen.balance_seconds = sum(settled) / len(settled) if settled else 0.0
+        seen.leader_spread = _spread(_led(table), servers)
+        seen.follower_spread = _spread(_followed(table), servers)
+        seen.load_spread = _load_spread(table, servers, random.Random(seed))
+        seen.decision_ms = sum(decisions) / len(decisions) if decisions else 0.0
+        seen.slowest_decision_ms = max(decisions, default=0.0)
+        return seen
+
+
+def least_changes(counts: Counter[str], servers: Sequence[Server], total: int) -> int:
+    """Places that must at least change hands for ``total`` places, of which ``counts`` are taken, to be spread over
+    the servers by weight, within one place of the fair share."""
+    weight = sum(server.weight for server in servers)
+    surplus = missing = 0
+    for server in servers:
+        share = total * server.weight / weight
+        surplus += max(0, counts[server.name] - math.ceil(share))
+        missing += max(0, math.floor(share) - counts[server.name])
+    free = total - sum(counts[server.name] for server in servers)
+    return max(surplus + max(0, free), missing)
+
+
+def without_departed(table: SlotTable, live: Iterable[str]) -> SlotTable:
+    """The table without the servers that are not live."""
+    live = set(live)
+    return SlotTable(
+        table.epoch,
+        tuple(
+            msgspec.structs.replace(
+                slot,
+                leader=slot.leader if slot.leader in live else None,
+                followers=tuple(name for name in slot.followers if name in live),
+            )
+            if not live.issuperset({slot.leader, *slot.followers})
+            else slot
+            for slot in table.slots
+        ),
+    )
+
+
+def _is_complete(table: SlotTable, servers: Sequence[Server], replicas: int) -> bool:
+    try:
+        check_table(table, servers, replicas)
+    except InvalidTable:
+        return False
+    return True
+
+
+def _rounds_in(seconds: float, round_seconds: float) -> float:
+    """Decisions that can take effect within that time; a change is acted upon at once, so there is always one."""
+    return LONGEST if seconds == math.inf else min(LONGEST, 1 + seconds // round_seconds)
+
+
+LONGEST = 10_000
+"""Rounds after which a balancer is taken to be one that never ends."""
+
+
+def _sorted(live: dict[str, Server]) -> tuple[Server, ...]:
+    return tuple(live[name] for name in sorted(live))
+
+
+def _led(table: SlotTable) -> Counter[str]:
+    return Counter(slot.leader for slot in table.slots if slot.leader is not None)
+
+
+def _followed(table: SlotTable) -> Counter[str]:
+    return Counter(name for slot in table.slots for name in slot.followers)
+
+
+def _spread(counts: Counter[str], servers: Sequence[Server]) -> int:
+    numbers = [counts[server.name] for server in servers]
+    return max(numbers) - min(numbers)
+
+
+def _load_spread(table: SlotTable, servers: Sequence[Server], rng: random.Random) -> float:
+    loads = dict.fromkeys((server.name for server in servers), 0.0)
+    for slot in table.slots:
+        load = rng.paretovariate(1.5)
+        if slot.leader in loads:
+            loads[slot.leader] += load
+    mean = sum(loads.values()) / len(loads)
+    return max(loads.values()) / mean if mean else 0.0

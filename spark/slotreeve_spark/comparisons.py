@@ -1,0 +1,206 @@
+"""The three comparisons from end to end: run, store, sum up, report."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from slotreeve.errors import ConfigError
+
+from slotreeve_spark.compare import balancers, elections, slot_functions
+from slotreeve_spark.compare.competition import Criterion, summarize
+from slotreeve_spark.compare.keys import open_keys
+from slotreeve_spark.report import plots
+from slotreeve_spark.report.page import Page
+from slotreeve_spark.report.results import Directory, small, versions
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Rows = list[dict[str, object]]
+UNEVEN = 0.001
+"""A spread that chance makes less often than this is called uneven."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a comparison came to.
+
+    Attributes:
+        tables: for people and programs, by title, small.
+        lines: who wins, in words.
+        failed: what did not work: competitor and error.
+        report: the HTML file; the Parquet tables are beside it.
+        seconds: of the whole comparison.
+    """
+
+    tables: Mapping[str, Rows]
+    lines: list[str]
+    failed: Rows
+    report: Path
+    seconds: float
+
+
+# --- slot functions --------------------------------------------------------------------------------------------------
+
+
+def compare_slot_functions(
+    session: SparkSession, source: str, column: str, asked: slot_functions.Asked, out: Directory
+) -> Outcome:
+    """Compare on the keys of ``source``; tables ``spreads``, ``moves``, ``counts`` and ``unreadable``.
+
+    Raises:
+        ConfigError: there are no keys.
+        StorageError: the results cannot be written.
+    """
+    from pyspark.sql import functions as f
+
+    began = time.monotonic()
+    keys = open_keys(session, source, column)
+    broken = slot_functions.probe(session, asked)
+    works = tuple(name for name in asked.functions if name not in broken)
+    fit = slot_functions.Asked(works, asked.slots, asked.timeout_seconds)
+    counts = out.write("counts", slot_functions.count(keys, fit))
+    counted = time.monotonic() - began
+    spread = out.write("spreads", slot_functions.spreads(counts, fit, broken).withColumn("source", f.lit(source)))
+    moves = out.write("moves", slot_functions.moves(counts).withColumn("source", f.lit(source)))
+    unreadable: Rows = []
+    if keys.unreadable is not None:
+        unreadable = small(out.write("unreadable", keys.unreadable))
+    rows = small(spread.orderBy("slots", "function").drop("source"))
+    good = [row for row in rows if row["error"] is None]
+    if good and not any(row["keys"] for row in good):
+        raise ConfigError(f"--keys {source}: there are no keys in it")
+    failed: Rows = [{"competitor": row["function"], "error": row["error"]} for row in rows if row["error"] is not None]
+    failed += [{"competitor": row["place"], "error": row["problem"]} for row in unreadable]
+    lines = [line for slots in asked.slots for line in _spread_lines([r for r in good if r["slots"] == slots], slots)]
+    keys_count = max((int(str(row["keys"])) for row in good), default=0)
+    lines.append(f"{keys_count:,} keys counted by {len(works)} functions for {len(asked.slots)} numbers of slots "
+                 f"in {counted:.1f} s")  # fmt: skip
+    page = Page("Slot functions compared")
+    parameters = {"keys": source, **asdict(asked), **versions(session)}
+    page.parameters(parameters)
+    _tell(page, lines, failed)
+    page.heading("Spread")
+    page.paragraph(
+        "p_value: how likely keys thrown at random lie at least as unevenly. Near 0 is too uneven; near 1 more even "
+        "than chance. collisions: pairs of keys in the same slot. Speed is of one core, hashing alone."
+    )
+    page.table([{name: value for name, value in row.items() if name != "error"} for row in good])
+    for caption, svg in plots.keys_by_slot(counts):
+        page.figure(caption, svg)
+    page.heading("What moves when the number of slots grows")
+    moved = small(moves.orderBy("slots", "function").drop("source"))
+    page.table(moved)
+    out.write_parameters(parameters)
+    report = out.write_report(page)
+    return Outcome({"spread": good, "moves": moved}, lines, failed, report, time.monotonic() - began)
+
+
+def _spread_lines(rows: Rows, slots: int) -> list[str]:
+    if not rows:
+        return []
+    lines = []
+    uneven = [str(row["function"]) for row in rows if float(str(row["p_value"])) < UNEVEN]
+    even = [str(row["function"]) for row in rows if str(row["function"]) not in uneven]
+    best = min(rows, key=lambda row: float(str(row["variation"] or 0)))
+    if len(even) > 1:
+        lines.append(f"{slots:,} slots, spread: {', '.join(even)} are as even as chance: within noise of each other")
+    else:
+        lines.append(f"{slots:,} slots, spread: {best['function']} is most even")
+    if uneven:
+        lines.append(f"{slots:,} slots, spread: {', '.join(uneven)} less even than chance (p < {UNEVEN:g})")
+    fastest = min(rows, key=lambda row: float(str(row["nanoseconds_per_key"])))
+    lines.append(
+        f"{slots:,} slots, speed: {fastest['function']} with {float(str(fastest['nanoseconds_per_key'])):,.0f} ns a key"
+    )
+    return lines
+
+
+# --- balancers and elections -----------------------------------------------------------------------------------------
+
+
+def compare_balancers(session: SparkSession, asked: balancers.Asked, out: Directory) -> Outcome:
+    """Compare on traces; tables ``cells`` and ``summary``. Raises StorageError: the results cannot be written."""
+    shown = {
+        name: getattr(asked, name)
+        for name in ("balancers", "assigners", "sizes", "replicas", "seeds", "round_seconds", "timeout_seconds")
+    }
+    shown["traces"] = [trace.name for trace in asked.traces] or list(asked.kinds)
+    return _compare_cells(
+        session, out, "Balancers compared", shown, balancers.compare(session, asked), balancers.CRITERIA,
+        "concat(slots, ' slots, ', servers, ' servers')", ("trace", "seed"),
+        ("Moves over time", plots.moves_over_time),
+    )  # fmt: skip
+
+
+def compare_elections(session: SparkSession, asked: elections.Asked, out: Directory) -> Outcome:
+    """Compare in simulation; tables ``cells`` and ``summary``. Raises StorageError: the results cannot be written."""
+    return _compare_cells(
+        session, out, "Elections compared", asdict(asked), elections.compare(session, asked), elections.CRITERIA,
+        "concat('leader ', scenario, ', ', nodes, ' nodes')", ("scenario", "nodes", "seed"),
+        ("Time to the next leader", plots.fail_over_distribution),
+    )  # fmt: skip
+
+
+def _compare_cells(
+    session: SparkSession,
+    out: Directory,
+    title: str,
+    parameters: Mapping[str, object],
+    cells: DataFrame,
+    criteria: tuple[Criterion, ...],
+    setting: str,
+    pairing: tuple[str, ...],
+    figures: tuple[str, Callable[[DataFrame], object]],
+) -> Outcome:
+    began = time.monotonic()
+    stored = out.write("cells", cells)
+    summary = small(out.write("summary", summarize(stored, criteria, setting, pairing)))
+    order = [criterion.column for criterion in criteria]
+    summary.sort(key=lambda r: (r["setting"], order.index(str(r["criterion"])), r["mean"], r["competitor"]))
+    failed = small(
+        stored.where("status <> 'ok'").groupBy("competitor", "status", "error").count().orderBy("competitor", "error")
+    )
+    lines = _verdict_lines(summary)
+    everything = {**parameters, **versions(session)}
+    page = Page(title)
+    page.parameters(everything)
+    _tell(page, lines, failed)
+    what = {criterion.column: criterion.what for criterion in criteria}
+    page.heading("Criteria")
+    page.paragraph("Less is better. Intervals hold the mean with 95 % confidence (bootstrap over traces and seeds).")
+    page.table(summary)
+    for caption, svg in plots.means(summary, what):
+        page.figure(caption, svg)
+    page.heading(figures[0])
+    for caption, svg in figures[1](stored):  # type: ignore[attr-defined]
+        page.figure(caption, svg)
+    out.write_parameters(everything)
+    report = out.write_report(page)
+    return Outcome({"summary": summary}, lines, failed, report, time.monotonic() - began)
+
+
+def _verdict_lines(summary: Rows) -> list[str]:
+    groups: dict[tuple[str, str], Rows] = {}
+    for row in summary:
+        groups.setdefault((str(row["setting"]), str(row["criterion"])), []).append(row)
+    lines = []
+    for (setting, criterion), rows in groups.items():
+        best = next(row for row in rows if row["verdict"] == "best")
+        noise = [str(row["competitor"]) for row in rows if row["verdict"] == "within noise"]
+        told = f"{setting}, {criterion.replace('_', ' ')}: {best['competitor']} ({float(str(best['mean'])):.3g})"
+        lines.append(told + (f"; {', '.join(noise)} within noise" if noise else ""))
+    return lines
+
+
+def _tell(page: Page, lines: list[str], failed: Rows) -> None:
+    page.heading("Who wins")
+    for line in lines:
+        page.paragraph(line)
+    if failed:
+        page.heading("What failed")
+        page.table(failed)

@@ -1,0 +1,107 @@
+"""Time travel: the slot table at an instant, what differs between two, and recorded history as a trace to replay."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from slotreeve import Server
+from slotreeve.errors import ConfigError
+
+from slotreeve_spark.compare.traces import Change, Trace
+from slotreeve_spark.pipeline.ingest import Warehouse
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def instant(text: str) -> datetime:
+    """A moment from ISO 8601 (UTC unless it says otherwise) or milliseconds since 1970.
+
+    Raises:
+        ConfigError: it is neither.
+    """
+    try:
+        if text.isdigit():
+            return datetime.fromtimestamp(int(text) / 1000, UTC)
+        moment = datetime.fromisoformat(text)
+    except (ValueError, OverflowError):
+        raise ConfigError(f"{text!r} is no moment; expected e.g. 2026-11-21T12:00:00Z, or milliseconds") from None
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+
+
+def table_at(session: SparkSession, warehouse: Warehouse, moment: datetime) -> DataFrame:
+    """The slot table at ``moment``: ``slot, leader, followers, leader_epoch, epoch, since``, a row for each slot that
+    was assigned by then.
+
+    Raises:
+        ConfigError: there are no marts yet.
+    """
+    from pyspark.sql import functions as f
+
+    at = f.lit(moment)
+    held = _mart(session, warehouse, "slot_history").where(
+        (f.col("valid_from") <= at) & (f.col("valid_until").isNull() | (f.col("valid_until") > at))
+    )
+    chosen = held.select("slot", "leader", "followers", "leader_epoch", "epoch", f.col("valid_from").alias("since"))
+    return chosen.orderBy("slot")
+
+
+def difference(session: SparkSession, warehouse: Warehouse, first: datetime, second: datetime) -> DataFrame:
+    """Slots held differently at two moments: ``slot, leader_before, leader_after, followers_before, followers_after``.
+
+    Raises:
+        ConfigError: there are no marts yet.
+    """
+    from pyspark.sql import functions as f
+
+    before, after = (
+        table_at(session, warehouse, moment).select(
+            "slot", f.col("leader").alias(f"leader_{name}"), f.col("followers").alias(f"followers_{name}")
+        )
+        for moment, name in ((first, "before"), (second, "after"))
+    )
+    same = f.col("leader_before").eqNullSafe(f.col("leader_after")) & f.col("followers_before").eqNullSafe(
+        f.col("followers_after")
+    )
+    columns = ("slot", "leader_before", "leader_after", "followers_before", "followers_after")
+    return before.join(after, "slot", "full").where(~same).select(*columns).orderBy("slot")
+
+
+def recorded_trace(session: SparkSession, warehouse: Warehouse, name: str = "recorded") -> Trace:
+    """The recorded joining and leaving of data servers, to be replayed: a shadow run. It begins with those that joined
+    first; a leaving of the last one is left out, for there is nothing to decide without servers.
+
+    Raises:
+        ConfigError: there are no marts yet, or nobody ever joined.
+    """
+    # As many rows as servers ever joined or left: small, and every task needs all of it.
+    rows = _mart(session, warehouse, "membership").orderBy("at", "member").collect()
+    live: dict[str, Server] = {}
+    changes: list[Change] = []
+    beginning: tuple[Server, ...] = ()
+    start: datetime | None = None
+    for row in rows:
+        if row.joined and row.member not in live:
+            server = Server(row.member, row.zone or "", row.weight or 1.0)
+            live[row.member] = server
+            change = Change(0.0, joins=(server,))
+        elif not row.joined and row.member in live and len(live) > 1:
+            del live[row.member]
+            change = Change(0.0, leaves=(row.member,))
+        else:
+            continue
+        if start is None:
+            start, beginning = row["at"], change.joins
+            continue
+        changes.append(Change((row["at"] - start).total_seconds(), change.joins, change.leaves))
+    if not beginning:
+        raise ConfigError(f"{warehouse.directory.path}: no data server ever joined, so there is no history to replay")
+    return Trace(name, beginning, tuple(changes))
+
+
+def _mart(session: SparkSession, warehouse: Warehouse, name: str) -> DataFrame:
+    place = warehouse.directory.path / "marts" / name
+    if not place.exists():
+        raise ConfigError(f"{warehouse.directory.path}: there is no mart {name}; run `slotreeve spark marts` first")
+    return session.read.parquet(str(place))

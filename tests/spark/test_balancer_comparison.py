@@ -1,0 +1,95 @@
+"""Balancers compared on Spark: a cell is a task, and what a plugin does costs its own cells."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from slotreeve.errors import ConfigError, PluginError
+from slotreeve_spark.compare.balancers import Asked, compare
+from slotreeve_spark.compare.competition import Criterion, summarize
+from slotreeve_spark.compare.traces import Change, Trace, fleet
+from slotreeve_spark.comparisons import compare_balancers
+from slotreeve_spark.report.results import Directory
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+SMALL = ("scale out by one", "zone lost for 30 s")
+MEASURED = {"decision_ms", "slowest_decision_ms"}
+
+
+def test_the_built_ins_are_compared_and_a_winner_is_named(spark: SparkSession, tmp_path: Path) -> None:
+    asked = Asked(("default", "even", "round_table"), sizes=((32, 6),), seeds=2, kinds=SMALL)
+    outcome = compare_balancers(spark, asked, Directory.make(tmp_path / "out"))
+    assert outcome.failed == []
+    stored = spark.read.parquet(str(tmp_path / "out" / "cells")).collect()
+    assert len(stored) == 3 * 2 * 2
+    assert {row.plugin for row in stored if row.competitor.startswith("round_table")} == {"slotreeve_round_table 0.1.0"}
+    spreads = {str(r["competitor"]): r for r in outcome.tables["summary"] if r["criterion"] == "leader_spread"}
+    assert set(spreads) == {"default", "even", "round_table + default"}
+    assert sum(row["verdict"] == "best" for row in spreads.values()) == 1
+    assert any(line.startswith("32 slots, 6 servers, moves: ") for line in outcome.lines)
+    assert "<svg" in outcome.report.read_text()
+    assert '"seeds": 2' in (tmp_path / "out" / "parameters.json").read_text()
+
+
+def test_cells_are_the_same_however_they_are_spread(spark: SparkSession) -> None:
+    asked = Asked(("even",), sizes=((16, 4),), seeds=2, kinds=SMALL)
+    one, other = (
+        [{k: v for k, v in row.asDict(True).items() if k not in MEASURED} for row in frame.collect()]
+        for frame in (compare(spark, asked).coalesce(1), compare(spark, asked).repartition(3))
+    )
+    key = lambda row: (row["trace"], row["seed"])  # noqa: E731
+    assert sorted(one, key=key) == sorted(other, key=key)
+
+
+def test_balancers_that_misbehave_cost_only_their_own_cells(spark: SparkSession) -> None:
+    asked = Asked(
+        ("even", "raising", "hanging", "crashing", "invalid"),
+        ("even",), sizes=((8, 3),), seeds=1, kinds=("scale out by one",), timeout_seconds=2.0,
+    )  # fmt: skip
+    rows = {row.balancer: row for row in compare(spark, asked).collect()}
+    assert rows["even"].status == "ok"
+    assert rows["even"].error is None
+    assert rows["hanging"].status == "timed out"
+    assert rows["hanging"].moves is None
+    assert (rows["crashing"].status, rows["crashing"].error) == ("failed", "its process died (exit code 7)")
+    assert (rows["raising"].status, rows["raising"].violations) == ("invalid", 2)
+    assert rows["raising"].error == "ValueError: this table is not to my taste"
+    assert rows["invalid"].status == "invalid"
+    assert "InvalidTable: slot 0 has 0 followers" in rows["invalid"].error
+
+
+def test_a_given_trace_is_replayed_as_it_is(spark: SparkSession) -> None:
+    trace = Trace("mine", fleet(3), (Change(5.0, leaves=("data-001",)),))
+    (row,) = compare(spark, Asked(("even",), sizes=((9, 3),), seeds=1, traces=(trace,))).collect()
+    assert (row.trace, row.servers, row.changes, row.status) == ("mine", 3, 1, "ok")
+    assert row.slot_seconds_without_leader == 3
+
+
+def test_unknown_plugins_and_traces_are_refused_before_anything_runs(spark: SparkSession) -> None:
+    with pytest.raises(PluginError, match="did you mean 'even'"):
+        Asked(("evn",))
+    with pytest.raises(ConfigError, match="there is no generated trace 'nonsense'"):
+        Asked(("even",), kinds=("nonsense",))
+
+
+def test_a_difference_is_told_from_noise(spark: SparkSession) -> None:
+    rows = [(who, "ok", seed, value(seed)) for who, value in VALUES.items() for seed in range(30)]
+    frame = spark.createDataFrame(rows, "competitor string, status string, seed int, cost double")
+    found = summarize(frame, [Criterion("cost", "cost")], "'all'", ["seed"]).collect()
+    assert {row.competitor: row.verdict for row in found} == {
+        "low": "best", "alike": "within noise", "a little more": "behind", "more": "behind",
+    }  # fmt: skip
+
+
+VALUES: dict[str, Callable[[int], float]] = {
+    "low": lambda seed: 100.0 + seed,
+    "alike": lambda seed: 100.05 + seed + (1 if seed % 2 else -1),
+    "a little more": lambda seed: 101.0 + seed,  # always: pairs of seeds show it, means alone would not
+    "more": lambda seed: 300.0 - seed,
+}

@@ -1,0 +1,156 @@
+"""From event logs to marts: nothing twice, nothing lost, bad records put aside with a reason."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from slotreeve import Server
+from slotreeve.errors import ConfigError
+from slotreeve_spark.compare.traces import Change
+from slotreeve_spark.pipeline import marts
+from slotreeve_spark.pipeline.history import difference, instant, recorded_trace, table_at
+from slotreeve_spark.pipeline.ingest import Ingested, Warehouse, ingest
+from slotreeve_spark.pipeline.records import CLEANED
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+START_MS = 1_700_000_000_000
+
+
+def record(number: int, kind: str, after_ms: int, **fields: object) -> str:
+    known = {"v": 1, "id": f"n/{number}", "at_ms": START_MS + after_ms, "node": "session-1", "kind": kind}
+    return json.dumps({**known, **fields})
+
+
+def write(log: Path, name: str, lines: Iterable[str]) -> None:
+    log.mkdir(exist_ok=True)
+    (log / name).write_text("\n".join(lines))
+
+
+GOOD = [
+    record(1, "registered", 0, service="a", register_id="r1", version=1),
+    record(2, "registered", 10, service="a", register_id="r2", version=1),
+    record(3, "registered", 20, service="a", register_id="r2", version=2),
+    record(4, "unregistered", 30, service="a", register_id="r1", version=2),
+    record(5, "pushed", 35, service="a", subscribers=2,
+           changes=[{"register_id": "r1", "version": None}, {"register_id": "r2", "version": 2}]),
+    record(13, "pushed", 36, service="c", subscribers=1, changes=[]),
+    record(6, "table", 100, epoch=1, term=1,
+           changed=[{"slot": 0, "leader": "data-1", "leader_epoch": 1, "followers": ["data-2"]},
+                    {"slot": 1, "leader": "data-2", "leader_epoch": 1, "followers": ["data-1"]}],
+           moves=[{"slot": s, "kind": "leader", "source": None, "target": f"data-{s + 1}",
+                   "reason": f"slot {s} lacks a leader"} for s in (0, 1)]),
+    record(7, "table", 500, epoch=2, term=1,
+           changed=[{"slot": 1, "leader": "data-1", "leader_epoch": 2, "followers": []}],
+           moves=[{"slot": 1, "kind": "leader", "source": "data-2", "target": "data-1", "reason": "data-2 left"}]),
+    record(8, "node_joined", 0, member="data-1", role="data", zone="z"),
+    record(9, "node_joined", 90, member="data-2", role="data", a_field_of_the_future={"x": 1}),
+    record(10, "node_left", 490, member="data-2", role="data", reason="lease expired"),
+    record(11, "leader", 1, term=3, leader="meta-1"),
+    record(12, "expired", 40, service="b", register_id="r9"),
+]  # fmt: skip
+
+
+def test_good_records_are_stored_once_and_bad_ones_are_put_aside(spark: SparkSession, tmp_path: Path) -> None:
+    bad = [
+        '{"v":2,"id":"x","at_ms":1,"node":"n","kind":"registered"}',
+        '{"v":1,"id":"z","at_ms":3,"node":"n","kind":"nonsense"}',
+        '{"v":1,"id":"z2","at_ms":3,"node":"n","kind":"registered"}',
+        '{"id":"z2"}',
+        '{"v":1,"id":"torn","at_ms":170',
+    ]
+    write(tmp_path / "log", "a.jsonl", [*GOOD[:6], *bad])
+    write(tmp_path / "log", "b.jsonl", [*GOOD[5:], GOOD[0]])
+    write(tmp_path / "log", "c.jsonl.open", [record(99, "leader", 5, term=4)])
+    store = Warehouse.open(tmp_path / "warehouse")
+    assert ingest(spark, tmp_path / "log", store) == Ingested(20, len(GOOD), len(bad), 0)
+    assert ingest(spark, tmp_path / "log", store) == Ingested(0, 0, 0, 0)
+    stored = store.table(spark, "cleaned", CLEANED)
+    assert sorted(row.id for row in stored.collect()) == sorted(json.loads(line)["id"] for line in GOOD)
+    problems = {row.problem for row in spark.read.parquet(store.place("quarantine")).collect()}
+    assert problems == {
+        "schema version 2 is newer than 1: update slotreeve",
+        "unknown kind nonsense",
+        "registered without service",
+        "no schema version v",
+        "not a JSON record (torn or damaged)",
+    }
+    write(tmp_path / "log", "d.jsonl", [record(20, "leader", 50, term=5), GOOD[1]])
+    assert ingest(spark, tmp_path / "log", store) == Ingested(2, 1, 0, 0)
+
+
+def test_a_file_that_is_no_text_is_put_aside(spark: SparkSession, tmp_path: Path) -> None:
+    write(tmp_path / "log", "a.jsonl", GOOD[:2])
+    (tmp_path / "log" / "b.jsonl").write_bytes(os.urandom(500) + b"\n" + os.urandom(10))
+    done = ingest(spark, tmp_path / "log", Warehouse.open(tmp_path / "w"))
+    assert done.cleaned == 2
+    assert done.quarantined == done.lines - 2 > 0
+
+
+def test_a_record_that_is_too_late_is_dropped_and_counted(spark: SparkSession, tmp_path: Path) -> None:
+    store = Warehouse.open(tmp_path / "w")
+    write(tmp_path / "log", "a.jsonl", [record(1, "leader", 10 * 3_600_000, term=1)])
+    ingest(spark, tmp_path / "log", store, "1 hour")
+    write(tmp_path / "log", "b.jsonl", [record(2, "leader", 0, term=1), record(3, "leader", 11 * 3_600_000, term=1)])
+    assert ingest(spark, tmp_path / "log", store, "1 hour") == Ingested(2, 1, 0, 1)
+
+
+def test_marts_answer_their_questions(spark: SparkSession, tmp_path: Path) -> None:
+    write(tmp_path / "log", "a.jsonl", GOOD)
+    store = Warehouse.open(tmp_path / "w")
+    ingest(spark, tmp_path / "log", store)
+    assert marts.build(spark, store) == marts.build(spark, store)
+
+    def mart(name: str) -> list[dict[str, object]]:
+        return [row.asDict(True) for row in spark.read.parquet(store.place(f"marts/{name}")).collect()]
+
+    timeline = sorted((row for row in mart("service_timeline")), key=lambda row: str(row["at"]))
+    assert [(row["register_id"], row["providers"]) for row in timeline] == [("r1", 1), ("r2", 2), ("r1", 1)]
+    latencies = {row["service"]: row for row in mart("push_latency")}
+    assert (latencies["a"]["pushes"], latencies["a"]["p50_ms"], latencies["a"]["longest_ms"]) == (1, 15, 15)
+    assert (latencies["c"]["pushes"], latencies["c"]["measured"], latencies["c"]["p50_ms"]) == (1, 0, None)
+    assert {(row["cause"], row["moves"]) for row in mart("moves_by_cause")} == {
+        ("slot _ lacks a leader", 2), ("_ left", 1),
+    }  # fmt: skip
+    assert {(row["service"], row["stale_seconds"]) for row in mart("staleness")} == {
+        ("a", 0.0), ("b", None), ("c", 0.0),
+    }  # fmt: skip
+
+    before, after = instant(str(START_MS + 200)), instant("2023-11-14T22:13:21Z")
+    rows = {row.slot: row for row in table_at(spark, store, before).collect()}
+    assert (rows[1].leader, rows[1].followers, rows[1].epoch) == ("data-2", ["data-1"], 1)
+    assert table_at(spark, store, instant(str(START_MS + 99))).count() == 0
+    (changed,) = difference(spark, store, before, after).collect()
+    assert (changed.slot, changed.leader_before, changed.leader_after) == (1, "data-2", "data-1")
+    trace = recorded_trace(spark, store)
+    assert trace.servers == (Server("data-1", "z"),)
+    assert trace.changes == (Change(0.09, joins=(Server("data-2"),)), Change(0.49, leaves=("data-2",)))
+
+
+def test_an_empty_log_gives_empty_marts(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "log").mkdir()
+    store = Warehouse.open(tmp_path / "w")
+    assert ingest(spark, tmp_path / "log", store) == Ingested(0, 0, 0, 0)
+    assert set(marts.build(spark, store).values()) == {0}
+    with pytest.raises(ConfigError, match="no data server ever joined"):
+        recorded_trace(spark, store)
+
+
+def test_what_is_not_there_is_a_clear_error(spark: SparkSession, tmp_path: Path) -> None:
+    store = Warehouse.open(tmp_path / "w")
+    with pytest.raises(ConfigError, match="there is no such directory of event logs"):
+        ingest(spark, tmp_path / "nowhere", store)
+    with pytest.raises(ConfigError, match="run `slotreeve spark marts` first"):
+        table_at(spark, store, instant("2026-01-01"))
+    with pytest.raises(ConfigError, match="is no moment"):
+        instant("yesterday")
+    (tmp_path / "log").mkdir()
+    with pytest.raises(ConfigError, match="is no interval"):
+        ingest(spark, tmp_path / "log", store, "a while")

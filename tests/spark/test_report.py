@@ -1,0 +1,46 @@
+"""The report is one file that needs nothing else, and says what it was given."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+from slotreeve_spark.report import svg
+from slotreeve_spark.report.page import Page
+
+
+def test_a_page_needs_nothing_from_elsewhere_and_escapes_what_it_is_given() -> None:
+    page = Page("<title> & more")
+    page.heading("a < b")
+    page.table([{"name": "<script>", "verdict": "best", "figure": 1234, "mean": 0.123456, "none": None}])
+    page.figure("plot", svg.bars([svg.Bar("<x>", 1.0, 0.5, 1.5)], "ms"))
+    text = page.as_html()
+    assert "<script>" not in text
+    assert "src=" not in text
+    assert "http" not in text
+    assert "1,234" in text
+    assert "0.123" in text
+    assert '<tr class="best">' in text
+
+
+@pytest.mark.parametrize("points", [[(0.0, 0.0), (1.0, 5.0)], [(3.0, 2.0)], [(5.0, 0.0), (5.0, 0.0)]])
+def test_plots_are_well_formed_and_stay_inside(points: list[tuple[float, float]]) -> None:
+    for steps in (False, True):
+        root = ElementTree.fromstring(svg.lines([svg.Series("a & b", points)], "x", "y", steps))
+        assert root.get("viewBox") == f"0 0 {svg.WIDTH} {svg.HEIGHT}"
+
+
+def test_nothing_is_plotted_where_there_is_nothing() -> None:
+    assert svg.lines([], "x", "y") == ""
+    assert svg.bars([], "x") == ""
+
+
+def test_bars_are_well_formed_even_if_all_are_zero() -> None:
+    ElementTree.fromstring(svg.bars([svg.Bar("a", 0.0, 0.0, 0.0)], "x"))
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(0.0, "0"), (0.0123456, "0.0123"), (12345.6, "12,346"), (1.5e9, "1.5e+09"), (float("nan"), "-")]
+)
+def test_figures_are_short(value: float, text: str) -> None:
+    assert svg.number(value) == text

@@ -1,0 +1,144 @@
+"""Slot functions compared on Spark: the counts are right, whatever the partitions, whatever a plugin does."""
+
+from __future__ import annotations
+
+import zipfile
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from slotreeve.errors import ConfigError, PluginError, StorageError
+from slotreeve_slotfunc.crc32c import Crc32c
+from slotreeve_slotfunc.md5 import Md5
+from slotreeve_spark.compare import keys as sources
+from slotreeve_spark.compare.slot_functions import Asked, count, probe
+from slotreeve_spark.comparisons import compare_slot_functions
+from slotreeve_spark.report.results import Directory
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+
+def counted(session: SparkSession, source: str, asked: Asked) -> dict[tuple[str, int, int], int]:
+    rows = count(sources.open_keys(session, source), asked).where("measure = 'counted' and value > 0").collect()
+    return {(row.function, row.slots, row.slot): row.value for row in rows}
+
+
+def test_the_counts_are_those_of_a_single_process(spark: SparkSession, tmp_path: Path) -> None:
+    keys = [f"com.example.Service{n}#@#\u00e4" for n in range(5_000)]
+    file = tmp_path / "keys.txt"
+    file.write_text("\n".join(keys), encoding="utf-8")
+    expected = Counter[tuple[str, int, int]]()
+    for slots in (100, 256):
+        expected.update(("crc32c", slots, Crc32c(slots).slot_of(key)) for key in keys)
+        expected.update(("md5", slots, Md5(slots).slot_of(key)) for key in keys)
+    assert counted(spark, str(file), Asked(("crc32c", "md5"), (100, 256))) == dict(expected)
+
+
+def test_generated_keys_are_counted_one_by_one(spark: SparkSession) -> None:
+    number = sources.BLOCK + 17
+    keys = [f"com.example.team{n & 63}.Service{n}#@#DEFAULT_INSTANCE_ID#@#DEFAULT_GROUP" for n in range(number)]
+    assert sources.generated(5, 8).to_pylist() == keys[5:8]
+    expected = Counter(("crc32c", 64, Crc32c(64).slot_of(key)) for key in keys)
+    assert counted(spark, f"generated:{number}", Asked(("crc32c",), (64,))) == dict(expected)
+
+
+def test_a_column_of_parquet_gives_keys(spark: SparkSession, tmp_path: Path) -> None:
+    spark.range(10).selectExpr("concat('k', id) as name", "id").write.parquet(str(tmp_path / "p"))
+    keys = sources.open_keys(spark, f"parquet:{tmp_path / 'p'}", "name").frame
+    assert sorted(row.key for row in keys.collect()) == [f"k{n}" for n in range(10)]
+    with pytest.raises(ConfigError, match="there is no column 'nam'; there are name, id"):
+        sources.open_keys(spark, f"parquet:{tmp_path / 'p'}", "nam")
+
+
+def test_functions_that_misbehave_cost_only_their_own_rows(spark: SparkSession, tmp_path: Path) -> None:
+    asked = Asked(("crc32c", "raising", "hanging", "crashing", "outside"), (16, 32), timeout_seconds=1.0)
+    outcome = compare_slot_functions(spark, "generated:1000", "", asked, Directory.make(tmp_path / "out"))
+    assert [(row["function"], row["keys"]) for row in outcome.tables["spread"]] == [("crc32c", 1000)] * 2
+    failed = {row["competitor"]: str(row["error"]) for row in outcome.failed}
+    assert failed["raising"] == "ValueError: this key is not to my taste"
+    assert failed["hanging"] == "not done after 1 s"
+    assert failed["crashing"] == "its process died (exit code 7)"
+    assert "slot 16; there are 16" in failed["outside"]
+
+
+def test_a_function_that_fails_only_later_costs_only_its_own_rows(spark: SparkSession, tmp_path: Path) -> None:
+    asked = Asked(("crc32c", "raising", "hanging"), (16,), timeout_seconds=0.5)
+    rows = count(sources.open_keys(spark, "generated:100"), asked).where("measure = 'broken'").collect()
+    assert {(row.function, row.error) for row in rows} == {
+        ("raising", "ValueError: this key is not to my taste"),
+        ("hanging", "not done after 0.5 s"),
+    }
+
+
+def test_a_constant_function_is_told_to_be_uneven(spark: SparkSession, tmp_path: Path) -> None:
+    asked = Asked(("constant", "crc32c"), (16,))
+    outcome = compare_slot_functions(spark, "generated:1000", "", asked, Directory.make(tmp_path / "out"))
+    rows = {row["function"]: row for row in outcome.tables["spread"]}
+    assert rows["constant"]["empty"] == 15
+    assert rows["constant"]["p_value"] == 0.0
+    assert rows["constant"]["collisions"] == 1000 * 999 // 2
+    assert rows["constant"]["plugin"] == "slotreeve_bad_plugins 0.1.0"
+    assert "16 slots, spread: constant less even than chance (p < 0.001)" in outcome.lines
+
+
+def test_class_names_of_jars_are_keys_and_an_unreadable_jar_is_told(spark: SparkSession, tmp_path: Path) -> None:
+    jars = tmp_path / "jars"
+    jars.mkdir()
+    with zipfile.ZipFile(jars / "good.jar", "w") as jar:
+        for name in ("org/x/A.class", "org/x/A$B.class", "META-INF/versions/9/org/x/A.class", "org/x/readme.txt"):
+            jar.writestr(name, "")
+    (jars / "bad.jar").write_bytes(b"no jar")
+    keys = sources.open_keys(spark, f"jars:{jars}")
+    assert sorted(row.key for row in keys.frame.collect()) == ["org.x.A", "org.x.A$B"]
+    outcome = compare_slot_functions(spark, f"jars:{jars}", "", Asked(("md5",), (4,)), Directory.make(tmp_path / "o"))
+    assert [row["competitor"] for row in outcome.failed] == ["bad.jar"]
+    assert "cannot be read as a jar" in str(outcome.failed[0]["error"])
+
+
+def test_sparks_own_jars_hold_over_a_hundred_thousand_names(spark: SparkSession) -> None:
+    assert sources.open_keys(spark, "jars").frame.count() > 100_000
+
+
+@pytest.mark.parametrize("source", ["generated:none", "jars:nowhere", "nowhere.txt", "parquet:nowhere"])
+def test_a_source_that_is_none_is_a_clear_error(spark: SparkSession, source: str) -> None:
+    with pytest.raises(ConfigError, match=f"--keys {source}"):
+        sources.open_keys(spark, source)
+
+
+def test_an_empty_source_is_a_clear_error(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "empty.txt").write_text("\n\n")
+    with pytest.raises(ConfigError, match="there are no keys in it"):
+        compare_slot_functions(
+            spark, str(tmp_path / "empty.txt"), "", Asked(("md5",), (4,)), Directory.make(tmp_path / "out")
+        )
+
+
+def test_an_output_that_cannot_be_written_is_told_before_anything_runs(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StorageError, match="choose another --out"):
+        Directory.make(tmp_path / "file" / "out")
+
+
+def test_unknown_functions_and_wrong_numbers_are_refused_at_once(spark: SparkSession) -> None:
+    with pytest.raises(PluginError, match="did you mean 'crc32c'"):
+        Asked(("crc32",), (4,))
+    with pytest.raises(ConfigError, match="ascending"):
+        Asked(("crc32c",), (8, 4))
+
+
+def test_what_moves_is_counted_key_by_key(spark: SparkSession, tmp_path: Path) -> None:
+    out = Directory.make(tmp_path / "out")
+    outcome = compare_slot_functions(spark, "generated:3000", "", Asked(("crc32c",), (16, 24)), out)
+    keys = sources.generated(0, 3_000).to_pylist()
+    few, many = Crc32c(16).slot_of, Crc32c(24).slot_of
+    (row,) = outcome.tables["moves"]
+    assert row["moved"] == sum(few(key) != many(key) for key in keys)
+    assert row["least_share"] == pytest.approx(1 / 3)
+
+
+def test_probing_finds_nothing_wrong_with_the_built_ins(spark: SparkSession) -> None:
+    assert probe(spark, Asked(("crc32c", "md5"), (1, 1_000))) == {}

@@ -1,0 +1,118 @@
+"""Traces and their replay, without Spark."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from slotreeve import Server
+from slotreeve.errors import ConfigError, ModelError
+from slotreeve.offers import Port
+from slotreeve.ports import Assigner, Balancer
+from slotreeve_spark.compare import traces
+from slotreeve_spark.compare.replay import Replay, Replayed, least_changes
+from slotreeve_spark.compare.traces import KINDS, Change, Trace, check, generate, read_traces
+from slotreeve_spark.shipping import build
+
+
+def replay(trace: Trace, name: str = "even", slots: int = 32) -> Replayed:
+    assigner, balancer = build(Port.ASSIGNER, name, slots), build(Port.BALANCER, name, slots)
+    assert isinstance(assigner, Assigner)
+    assert isinstance(balancer, Balancer)
+    return Replay(assigner, balancer, slots, 2).play(trace, seed=1)
+
+
+def test_there_are_twenty_generated_traces() -> None:
+    assert len(KINDS) == 20
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("servers", [2, 5, 20])
+def test_generated_traces_are_in_order_and_leave_somebody(kind: str, servers: int) -> None:
+    for seed in range(5):
+        trace = generate(kind, servers, seed)
+        check(trace, kind)
+        assert trace == generate(kind, servers, seed)
+
+
+def test_failures_come_as_often_as_their_mtbf_says() -> None:
+    changes = [generate("failures, MTBF 1 h", 20, seed).changes for seed in range(50)]
+    failures = sum(bool(change.leaves) for trace in changes for change in trace) / 50
+    assert failures == pytest.approx(traces.EXPECTED_FAILURES, rel=0.15)
+
+
+def test_a_replay_tells_what_a_scale_out_costs() -> None:
+    trace = Trace("t", traces.fleet(3), (Change(10.0, joins=(Server("data-4"),)),))
+    seen = replay(trace)
+    assert seen.changes == 1
+    assert seen.violations == 0
+    assert seen.slot_seconds_without_leader == 0
+    assert seen.least_leader_moves == 8
+    assert seen.least_copies == 16
+    assert seen.copies >= 16
+    assert seen.leader_spread == 0
+    assert seen.timeline == [(10.0, seen.moves)]
+
+
+def test_slots_of_a_lost_server_have_no_leader_for_a_round() -> None:
+    trace = Trace("t", traces.fleet(4), (Change(10.0, leaves=("data-001",)),))
+    seen = replay(trace)
+    assert seen.slot_seconds_without_leader == 8
+    assert seen.least_leader_moves == 8
+
+
+def test_a_change_that_comes_too_soon_interrupts_the_balancer() -> None:
+    soon = Trace("t", traces.fleet(4), (Change(10.0, leaves=("data-001",)), Change(11.0, joins=(Server("data-9"),))))
+    assert replay(soon, "default", 256).interrupted >= 1
+
+
+def test_replays_are_the_same_every_time() -> None:
+    trace = generate("rolling restart, 15 s down", 4, 3)
+    first, second = replay(trace), replay(trace)
+    first.decision_ms = second.decision_ms = first.slowest_decision_ms = second.slowest_decision_ms = 0
+    assert first == second
+
+
+def test_the_least_changes_are_those_of_a_search() -> None:
+    servers = [Server(name) for name in "abc"]
+    for counts in itertools.product(range(6), repeat=3):
+        for total in range(sum(counts), 10):
+            low, high = total // 3, -(-total // 3)
+            targets = [t for t in itertools.product((low, high), repeat=3) if sum(t) == total]
+            best = min(sum(max(0, t - c) for t, c in zip(target, counts, strict=True)) for target in targets)
+            found = least_changes(Counter(dict(zip("abc", counts, strict=True))), servers, total)
+            assert found == best, (counts, total)
+
+
+def test_traces_are_read_from_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "traces.jsonl"
+    file.write_text('{"name":"t","servers":[["a"],["b","zone-2",2.0]],"changes":[{"at_seconds":1,"leaves":["a"]}]}\n\n')
+    (trace,) = read_traces(file)
+    assert trace.servers[1] == Server("b", "zone-2", 2.0)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("[]", "line 1: .*a trace is an object"),
+        ('{"name":"t","servers":[["a"]],"changes":[{"at_seconds":1,"leaves":["b"]}]}', "b leaves at 1 s, but is not"),
+        ('{"name":"t","servers":[["a"]],"changes":[{"at_seconds":1,"leaves":["a"]}]}', "nobody is left at 1 s"),
+        ('{"name":"t","servers":[],"changes":[]}', "no server is there"),
+        ('{"name":"t","servers":[["a"]],"changes":[{"at_seconds":2},{"at_seconds":1}]}', "1 s follows one at 2 s"),
+    ],
+)
+def test_a_line_that_is_no_trace_is_a_clear_error(tmp_path: Path, line: str, message: str) -> None:
+    file = tmp_path / "traces.jsonl"
+    file.write_text(line)
+    with pytest.raises(ModelError, match=message):
+        replay(check(read_traces(file)[0], "t"))
+
+
+def test_an_empty_file_of_traces_is_a_clear_error(tmp_path: Path) -> None:
+    (tmp_path / "none").write_text("")
+    with pytest.raises(ConfigError, match="there is no trace in it"):
+        read_traces(tmp_path / "none")
+    with pytest.raises(ConfigError, match="cannot be read"):
+        read_traces(tmp_path / "nowhere")
