@@ -108,6 +108,11 @@ class DataSettings(_Section):
         description="Publishers of a session server that left stay this long, for their clients to return.",
     )
     compare_timeout_seconds: float = Field(default=1.0, gt=0, description="Time-out of one digest comparison.")
+    emergency_seconds: float = Field(
+        default=40.0,
+        ge=0,
+        description="A slot waits so long for one silent session server of several, then serves anyway; 0: for ever.",
+    )
     repair_seconds: float = Field(
         default=6.0, gt=0, description="Interval of the digest comparison with each session server."
     )

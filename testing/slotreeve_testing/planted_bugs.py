@@ -17,6 +17,7 @@ from slotreeve.model.slots import Slot, SlotTable
 from slotreeve.wire.meta_messages import View
 from slotreeve.wire.slot_messages import Access, SlotDifference, SlotWrite
 from slotreeve_client.core import ClientCore
+from slotreeve_servers.data.departures import Departures, _Departure
 from slotreeve_servers.data.digest import Comparison
 from slotreeve_servers.data.orphans import Orphans
 from slotreeve_servers.data.server import DataServer
@@ -255,6 +256,14 @@ def _purge_what_is_not_yours() -> Patch:
         self._store(slot, SlotWrite(slot.slot.id, slot.slot.leader_epoch, records, [], purged))
 
     return patch.object(Comparison, "_apply", apply)
+
+
+@_bug("a client is gone as soon as one session server says so, whatever the others have on their way", "retries")
+def _believe_leaving_at_once() -> Patch:
+    def add(self: Departures, slot: HeldSlot, gone: list[Publisher], left: list[Publisher]) -> None:
+        self._apply(_Departure(slot, gone, left))
+
+    return patch.object(Departures, "add", add)
 
 
 @_bug("that a client left is believed of a registration that has moved elsewhere", "sessions")

@@ -61,6 +61,7 @@ SAMPLES: list[m.Message] = [
     slot.Follow([slot.SlotDigests(7, 8, {"orders@@shop": 99})]),
     slot.Compared([slot.SlotDifference(7, slot.Access.ACCEPT, 8, False, {"orders@@shop": [RECORD]})]),
     slot.Replicate([WRITE]),
+    slot.Deliver([7, 8]),
     meta.View(3, 12, TABLE, [NODE], [], FACTS),
     meta.Heartbeat(NODE, 12, 9, [0, 1]),
     meta.Beat(3, 5.0, meta.View(3, 12, TABLE, [NODE], [], FACTS)),

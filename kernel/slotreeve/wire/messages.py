@@ -39,6 +39,7 @@ from slotreeve.wire.slot_messages import (
     Compare,
     Compared,
     DeclareInterest,
+    Deliver,
     Fetch,
     Follow,
     Replicate,
@@ -232,6 +233,7 @@ Message = (
     Hello | Goodbye | Failed | Done | Ping | Opaque | GetCounters | Counters | Publish | Published | Rejected
     | Subscribe | Unsubscribe | Push | Pushed | Get | Datum | ListServices | Services | Sessions | Move
     | Withdraw | Write | Answers | DeclareInterest | Changed | Fetch | Compare | Follow | Compared | Replicate
+    | Deliver
     | View | Heartbeat | Beat | LeaderIs | Leave | GetView | GetLeader | PutConfig | GetConfigs | Configs
     | WatchConfigs | UnwatchConfig | GetHistory | History | Resign | GetShadow | ShadowIs
 )  # fmt: skip

@@ -152,3 +152,9 @@ class Replicate(msgspec.Struct, array_like=True, frozen=True, tag=48):
     """Data leader to follower: the stream that Follow asked for."""
 
     batches: list[SlotWrite]
+
+
+class Deliver(msgspec.Struct, array_like=True, frozen=True, tag=49):
+    """Data leader to session, ? Done: answer when all that waits or is on its way for these slots now is stored."""
+
+    slots: list[int]

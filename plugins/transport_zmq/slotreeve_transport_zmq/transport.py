@@ -73,7 +73,9 @@ class ZmqTransport:
         """Connect once; raises as :meth:`slotreeve.ports.Transport.connect`."""
         started = self._clock.now()
         try:
-            endpoint = await asyncio.wait_for(endpoint_of(address), timeout_seconds)
+            # asyncio.wait_for of Python 3.11 swallows a cancellation that meets the end of what it waits for.
+            async with asyncio.timeout(timeout_seconds):
+                endpoint = await endpoint_of(address)
         except (ValueError, OSError, TimeoutError) as error:
             raise Unreachable(f"{address}: {error or 'the host name was not resolved in time'}") from None
         if self._closed:

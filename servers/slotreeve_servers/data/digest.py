@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 
 from slotreeve.clock import Clock
 from slotreeve.errors import TransportError
+from slotreeve.model.publisher import Publisher
 from slotreeve.ports import Connection
 from slotreeve.wire.messages import Message
 from slotreeve.wire.slot_messages import Access, Compare, Compared, SlotDifference, SlotDigests, SlotWrite
@@ -28,8 +29,9 @@ RETRY_SECONDS = 0.1
 class Comparison:
     """The comparisons with one connected session, one request in flight at a time.
 
-    ``store(slot, write)`` stores what differed; ``compared(slot, process_id)`` says that a slot is done. ``counters``:
-    services that differed, before the slot served (``takeover_differences``) and after (``session_repairs``).
+    ``store(slot, write)`` stores what differed; ``left(slot, gone, records)`` takes what the session no longer has;
+    ``compared(slot, process_id)`` says that a slot is done. ``counters``: services that differed, before the slot
+    served (``takeover_differences``) and after (``session_repairs``).
     """
 
     def __init__(
@@ -39,11 +41,12 @@ class Comparison:
         timeout_seconds: float,
         held: Callable[[int], HeldSlot | None],
         store: Callable[[HeldSlot, SlotWrite], None],
+        left: Callable[[HeldSlot, list[Publisher], list[Publisher]], None],
         compared: Callable[[HeldSlot, str], None],
         counters: Counter[str],
     ) -> None:
         self._connection, self._clock, self._timeout = connection, clock, timeout_seconds
-        self._held, self._store, self._compared = held, store, compared
+        self._held, self._store, self._left, self._compared = held, store, left, compared
         self._counters = counters
         self._queue: dict[int, None] = {}
         self._busy = False
@@ -102,14 +105,16 @@ class Comparison:
         its answer is already stored here, and all it sends later is stored after.
         """
         records = [record for service in difference.records.values() for record in service]
-        purged = []
+        left = []
         for data_info_id, theirs in difference.records.items():
             kept = {record.register_id for record in theirs}
             for register_id, ours in slot.store.services.get(data_info_id, {}).items():
                 if ours.session == process and register_id not in kept:
-                    purged.append((data_info_id, register_id))
+                    left.append(ours)
         self._counters["session_repairs" if slot.serving else "takeover_differences"] += len(difference.records)
-        self._store(slot, SlotWrite(slot.slot.id, slot.slot.leader_epoch, records, [], purged))
+        self._store(slot, SlotWrite(slot.slot.id, slot.slot.leader_epoch, records, [], []))
+        if left:
+            self._left(slot, [], left)
 
     def _retry(self, asked: list[SlotDigests]) -> None:
         self._queue.update(dict.fromkeys(request.slot for request in asked))

@@ -26,6 +26,7 @@ from slotreeve.wire.slot_messages import (
 )
 
 from slotreeve_servers.data.changes import Changes
+from slotreeve_servers.data.departures import Departures
 from slotreeve_servers.data.digest import Comparison
 from slotreeve_servers.data.orphans import Orphans
 from slotreeve_servers.data.replication import Following, Streams
@@ -53,6 +54,10 @@ class DataServer:
         self.changes = Changes(environment.clock)
         self.streams = Streams(environment.clock)
         self._orphans = Orphans(self._rules.session_grace_seconds)
+        self._departures = Departures(
+            environment.clock, self.slots.held.get, self._store, self._connected_sessions,
+            self._rules.session_grace_seconds,
+        )  # fmt: skip
         self._comparisons: dict[Connection, Comparison] = {}
         self._followings: dict[Connection, Following] = {}
         self._interested: dict[Connection, dict[str, int]] = {}
@@ -101,6 +106,7 @@ class DataServer:
             "session_repairs": self._repairs["session_repairs"],
             "follower_repairs": self._repairs["follower_repairs"],
             "takeover_differences": self._repairs["takeover_differences"],
+            "slots_served_incomplete": self._repairs["slots_served_incomplete"],
             "services_copied": self._repairs["services_copied"],
             "changes_sent": self.changes.sent,
             "records_replicated": self.streams.records,
@@ -118,7 +124,7 @@ class DataServer:
         )
         self._membership = Membership(self._environment, self._supervisor, self._view_changed, self.slots.unsettled)
         self._supervisor.start("repair", self._repair)
-        self._supervisor.start("orphans", self._purge_orphans)
+        self._supervisor.start("overdue", self._overdue)
 
     async def stop(self, how: Stopping = Stopping.FOR_GOOD) -> None:
         """Hand over the slots (``how`` NO: do not), leave the cluster, close every connection.
@@ -142,6 +148,8 @@ class DataServer:
         alive = {node.process_id for node in view.sessions}
         self._orphans.view_changed({node.process_id for node in old.sessions}, alive, self._clock.now())
         led, followed = self.slots.apply(self._table_of(view))
+        for slot in led:
+            slot.led_since = self._clock.now()
         for slot in self.slots.led():
             self._serve_if_complete(slot)
         for comparison in self._comparisons.values():
@@ -167,7 +175,11 @@ class DataServer:
         return SlotTable(view.table.epoch, tuple([row for row in view.table.slots if row.leader != node.name]))
 
     def _serve_if_complete(self, slot: HeldSlot) -> None:
-        if slot.serving or not self._sessions() <= slot.compared:
+        if slot.serving:
+            return
+        sessions = self._sessions()
+        missing = sessions - slot.compared
+        if missing and not self._is_emergency(slot, sessions, missing):
             return
         slot.serve()
         self._orphans.adopt(slot.store, self._clock.now())
@@ -175,11 +187,28 @@ class DataServer:
         if self._membership is not None:
             self._membership.beat_soon()
 
+    def _is_emergency(self, slot: HeldSlot, sessions: set[str], missing: set[str]) -> bool:
+        """Whether to serve without the one session server, of several, that has not answered for too long
+        (original: ``SlotManagerImpl``'s emergency). What only that server knows is missing until it answers."""
+        after = self._rules.emergency_seconds
+        if not after or len(missing) > 1 or len(sessions) == 1 or self._clock.now() - slot.led_since < after:
+            return False
+        self._repairs["slots_served_incomplete"] += 1
+        log.error(
+            "ALARM: slot %d is served without what %s knows, which has not answered for %g s (data.emergency_seconds)",
+            slot.slot.id, *missing, after, extra={"slot": slot.slot.id},
+        )  # fmt: skip
+        return True
+
     def _sessions(self) -> set[str]:
         """The session processes whose records a slot must hold: the members, and those that are connected although
         the meta leader has lost sight of them."""
         members = {node.process_id for node in self.view.sessions}
         return members | {connection.peer.process_id for connection in self._comparisons}
+
+    def _connected_sessions(self) -> dict[str, Connection | None]:
+        connections = {connection.peer.process_id: connection for connection in self._comparisons}
+        return {node.process_id: connections.get(node.process_id) for node in self.view.sessions}
 
     def _compared(self, slot: HeldSlot, process: str) -> None:
         slot.compared.add(process)
@@ -209,7 +238,7 @@ class DataServer:
         if connection.peer.role is Role.SESSION:
             comparison = self._comparisons[connection] = Comparison(
                 connection, self._clock, self._rules.compare_timeout_seconds,
-                self.slots.held.get, self._store, self._compared, self._repairs,
+                self.slots.held.get, self._store, self._departures.add, self._compared, self._repairs,
             )  # fmt: skip
             comparison.add(slot.slot.id for slot in self.slots.led())
 
@@ -232,6 +261,9 @@ class DataServer:
                 continue
             access = slot.access(batch.leader_epoch)
             if access is Access.ACCEPT or access is Access.MIGRATING:
+                if batch.gone:
+                    self._departures.add(slot, batch.gone, [])
+                    batch = SlotWrite(batch.slot, batch.leader_epoch, batch.records, [], [])
                 self._store(slot, batch)
             answers.append(SlotAnswer(batch.slot, access, slot.slot.leader_epoch))
         if request_id is not None:
@@ -338,19 +370,22 @@ class DataServer:
                 for number in part:
                     if (slot := self.slots.held.get(number)) is not None:
                         slot.store.compact(before)
+                quiet = [n for n in part if (slot := self.slots.held.get(n)) is not None and not slot.departing]
                 for comparison in self._comparisons.values():
-                    comparison.add(part)
+                    comparison.add(quiet)
                 for following in self._followings.values():
                     following.add(part)
                 await self._clock.sleep(0.01)
 
-    async def _purge_orphans(self) -> None:
+    async def _overdue(self) -> None:
+        """Part with publishers whose session server is gone for good; serve slots that waited too long."""
         while True:
             await self._clock.sleep(0.25)
+            for slot in list(self.slots.led()):
+                self._serve_if_complete(slot)
             for process in self._orphans.due(self._clock.now()):
                 log.warning("session process %s did not come back: its publishers are removed", process)
                 for slot in list(self.slots.led()):
-                    purged = [(r.data_info_id, r.register_id) for r in slot.store.records() if r.session == process]
-                    if purged:
-                        self._store(slot, SlotWrite(slot.slot.id, slot.slot.leader_epoch, [], [], purged))
+                    if left := [record for record in slot.store.records() if record.session == process]:
+                        self._departures.add(slot, [], left)
                     await self._clock.sleep(0)

@@ -41,7 +41,9 @@ class HeldSlot:
     Attributes:
         slot: the table's row. ``leads``: this server is its leader.
         serving: leader: every session has been compared with, so that reads are complete (I7).
+        led_since: leader: when it began to lead, on the server's clock.
         compared: leader: session processes compared with under this leader epoch.
+        departing: leader: how many words of leaving clients wait to be believed.
         synced: follower: complete, and streamed to by the leader.
         version: rises with every change of content; at least ``first_version(leader_epoch)`` (I11).
         tracked: services with an interested session, by data info id.
@@ -52,7 +54,9 @@ class HeldSlot:
     leads: bool
     store: SlotStore = field(default_factory=SlotStore)
     serving: bool = False
+    led_since: float = 0.0
     compared: set[str] = field(default_factory=set)
+    departing: int = 0
     synced: bool = False
     version: int = 0
     tracked: dict[str, Tracked] = field(default_factory=dict)

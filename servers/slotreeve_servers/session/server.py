@@ -32,7 +32,7 @@ from slotreeve.wire.meta_messages import (
     View,
     WatchConfigs,
 )
-from slotreeve.wire.slot_messages import Changed, Compare, Compared
+from slotreeve.wire.slot_messages import Changed, Compare, Compared, Deliver
 
 from slotreeve_servers.node.dispatch import Dispatcher
 from slotreeve_servers.node.environment import Environment
@@ -63,7 +63,11 @@ class SessionServer:
         self._clock, self._rules = environment.clock, environment.settings.session
         self._process_id = environment.node.process_id
         self._supervisor = Supervisor(environment.clock)
-        data = Dispatcher({Changed: self._on_changed, Compare: self._on_compare}, self._data_opened, self._data_closed)
+        data = Dispatcher(
+            {Changed: self._on_changed, Compare: self._on_compare, Deliver: self._on_deliver},
+            self._data_opened,
+            self._data_closed,
+        )
         self._links = Links(environment.transport, self._clock, self._supervisor, environment.hello, data)
         self._routes = Routes(self._links)
         self._orders = Orders(environment.node.name)
@@ -336,6 +340,16 @@ class SessionServer:
         if request_id is None:
             return
         connection.reply(request_id, Compared(self._registrations.differences(message.slots)))
+
+    def _on_deliver(self, connection: Connection, message: Deliver, request_id: int | None) -> None:
+        if request_id is None:
+            return
+
+        def stored() -> None:
+            if not connection.closed:
+                connection.reply(request_id, Done())
+
+        self.writes.deliver(message.slots, stored)
 
 
 def sweep_seconds(rules: SessionSettings) -> float:

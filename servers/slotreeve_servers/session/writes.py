@@ -8,6 +8,7 @@ answered with Accept or Migrating is sent again, to whoever leads by then: stori
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from slotreeve.clock import Clock
@@ -27,7 +28,20 @@ WEIGHT_PER_MESSAGE = 1_000
 RETRY_SECONDS = 0.05
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, slots=True)
+class _Delivery:
+    """Somebody waits until these batches, so many, are stored."""
+
+    batches: int
+    done: Callable[[], None]
+
+    def one_stored(self) -> None:
+        self.batches -= 1
+        if self.batches == 0:
+            self.done()
+
+
+@dataclass(eq=False, slots=True)
 class _Batch:
     """What waits for one slot, and whom to tell."""
 
@@ -36,6 +50,7 @@ class _Batch:
     clients: list[Client] = field(default_factory=list)
     sequences: list[int] = field(default_factory=list)
     weight: int = 0
+    deliveries: list[_Delivery] = field(default_factory=list)
 
     def split(self) -> _Batch:
         """Cut off and return the records that go out first, up to a bounded weight."""
@@ -59,6 +74,7 @@ class _Batch:
         self.clients += other.clients
         self.sequences += other.sequences
         self.weight += other.weight
+        self.deliveries += other.deliveries
 
 
 class Writes:
@@ -68,6 +84,7 @@ class Writes:
         self._routes, self._clock, self._timeout = routes, clock, timeout_seconds
         self._pending: dict[int, _Batch] = {}
         self._in_flight: dict[Connection, int] = {}
+        self._sent: dict[int, set[_Batch]] = {}
         self._refused: dict[int, tuple[Connection, int]] = {}
         self._to_acknowledge: list[Client] = []
         self._scheduled = False
@@ -100,6 +117,17 @@ class Writes:
         if not self._scheduled:
             self._scheduled = True
             self._clock.call_soon(self._flush)
+
+    def deliver(self, slots: Iterable[int], done: Callable[[], None]) -> None:
+        """Call ``done`` when all that waits or is on its way for these slots now is stored by their leaders."""
+        batches = [batch for slot in slots for batch in self._sent.get(slot, ())]
+        batches += [self._pending[slot] for slot in slots if slot in self._pending]
+        if not batches:
+            done()
+            return
+        delivery = _Delivery(len(batches), done)
+        for batch in batches:
+            batch.deliveries.append(delivery)
 
     def closed(self, connection: Connection) -> None:
         """A link to a data server is down; its unanswered requests fail by themselves."""
@@ -140,6 +168,7 @@ class Writes:
             return
         self._in_flight[connection] = self._in_flight.get(connection, 0) + 1
         for slot, batch in batches.items():
+            self._sent.setdefault(slot, set()).add(batch)
             if self._pending[slot] is batch:
                 del self._pending[slot]
 
@@ -153,6 +182,7 @@ class Writes:
         else:
             stored = set()
         for slot, batch in batches.items():
+            self._sent[slot].discard(batch)
             if slot in stored:
                 self._acknowledge(batch)
             else:
@@ -168,6 +198,8 @@ class Writes:
                 if not self._to_acknowledge:
                     self._clock.call_soon(self._flush_acknowledgements)
                 self._to_acknowledge.append(client)
+        for delivery in batch.deliveries:
+            delivery.one_stored()
 
     def _flush_acknowledgements(self) -> None:
         clients, self._to_acknowledge = self._to_acknowledge, []

@@ -118,9 +118,11 @@ class TransportContract(TransportFaultsContract):
             for patience in range(12):
                 attempt = asyncio.ensure_future(pair.connect())
                 await turns(patience)
-                attempt.cancel()
+                in_time = attempt.cancel()
                 await asyncio.gather(attempt, return_exceptions=True)
-                if not attempt.cancelled():
+                # Whoever cancels waits for the end; a connect that goes on all the same would never let it go.
+                assert attempt.cancelled() is in_time
+                if not in_time:
                     attempt.result().close("it came to be")
             await until(lambda: len(pair.client_told.reasons) == len(pair.client_told.connections))
             await until(lambda: len(pair.server_told.reasons) == len(pair.server_told.connections))

@@ -110,16 +110,16 @@ class ClientsWatch:
         for serial, count in sorted(watcher.seen.items()):
             registration = self._registrations[serial]
             if serial not in seen:
-                if registration.alive and not self._excuses.may_disappear(registration.client):
+                if registration.alive and not self._excuses.excused(registration.client):
                     self.verdict.violate("I7", f"{watcher.client} lost sight of {self._named(serial)}, which lives")
-            elif seen[serial] < count and not self._excuses.may_return(registration.client):
+            elif seen[serial] < count and not self._excuses.excused(registration.client):
                 self.verdict.violate(
                     "I10", f"{watcher.client} was told {serial}.{seen[serial]} of {watcher.service} after "
                     f"{serial}.{count}"
                 )  # fmt: skip
         for serial in sorted(gone & seen.keys()):
             registration = self._registrations[serial]
-            if registration.has_ended and not self._excuses.may_return(registration.client):
+            if registration.has_ended and not self._excuses.excused(registration.client):
                 self.verdict.violate("I10", f"{watcher.client} sees {self._named(serial)} again, which has ended")
 
     # --- reads -------------------------------------------------------------------------------------------------------
@@ -131,10 +131,10 @@ class ClientsWatch:
         alive, ended = before
         for serial in sorted(alive - seen.keys()):
             registration = self._registrations[serial]
-            if registration.alive and not self._excuses.may_disappear(registration.client):
+            if registration.alive and not self._excuses.excused(registration.client):
                 self.verdict.violate("I7", f"{client} reads {service} without {self._named(serial)}, which lives")
         for serial in sorted(ended & seen.keys()):
-            if not self._excuses.may_return(self._registrations[serial].client):
+            if not self._excuses.excused(self._registrations[serial].client):
                 self.verdict.violate("I10", f"{client} reads {self._named(serial)} in {service}, which has ended")
 
     def difference(self, expected: dict[int, int], seen: dict[int, int]) -> str | None:

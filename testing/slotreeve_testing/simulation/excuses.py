@@ -2,9 +2,8 @@
 
 A registration lives as long as its client's lease and its session server's. Where a fault may rightly end one of them
 - a paused client, a session server that nobody reaches - its disappearance is no violation until everything is well
-again. Whatever strikes only data servers or a minority of the meta servers excuses nothing, nor does by itself the loss
-of a session server, or of a client's connection. Where that meets another fault, the news that a client left may come
-to a slot's leader before the news that it is back.
+again. Whatever strikes only data servers or a minority of the meta servers excuses nothing, nor does the loss of a
+client's connection, nor by itself the loss of a session server.
 """
 
 from __future__ import annotations
@@ -16,8 +15,6 @@ from slotreeve_testing.simulation.scenario import FaultKind
 
 AFTERWARDS_SECONDS = 18.0
 """A client's lease, then its records' way out; or a session server's lease and its records' grace."""
-RETURN_SECONDS = 2.0
-"""A client that lost its connection is back and its registrations are stored, where nothing else is wrong."""
 LOSSES = frozenset({FaultKind.CRASH_SESSION, FaultKind.STOP_SERVER, FaultKind.CLOCK_JUMP})
 NETWORK = frozenset({FaultKind.PARTITION, FaultKind.PARTITION_ONE_WAY})
 
@@ -29,8 +26,6 @@ class Excuses:
         self._now, self._metas = now, metas
         self._until = 0.0
         self._clients: dict[str, float] = {}
-        self._lost_clients: dict[str, float] = {}
-        self._away: dict[str, float] = {}
         self._busy_until = 0.0
         self._loss_until = 0.0
 
@@ -38,15 +33,8 @@ class Excuses:
         """A fault strikes."""
         now, until = self._now(), self._now() + fault.seconds + AFTERWARDS_SECONDS
         is_loss = fault.kind in LOSSES and fault.first[0].startswith("session-")
-        for client, lost_until in self._lost_clients.items():
-            if now < lost_until:
-                self._away[client] = until
         if fault.kind is FaultKind.PAUSE_CLIENT:
             self._clients[fault.first[0]] = max(until, self._clients.get(fault.first[0], 0.0))
-        elif fault.kind is FaultKind.CUT_CLIENT:
-            self._lost_clients[fault.first[0]] = now + RETURN_SECONDS
-            if now < self._busy_until:
-                self._away[fault.first[0]] = until
         if self._is_grave(fault) or now < self._loss_until or (is_loss and now < self._busy_until):
             self._until = max(self._until, until)
         if is_loss:
@@ -57,15 +45,9 @@ class Excuses:
         """Everything was mended and has settled."""
         self._until = self._busy_until = self._loss_until = 0.0
         self._clients.clear()
-        self._lost_clients.clear()
-        self._away.clear()
 
-    def may_disappear(self, client: str) -> bool:
-        """True while registrations of ``client`` may be gone for a while."""
-        return self.may_return(client) or self._now() < self._away.get(client, 0.0)
-
-    def may_return(self, client: str) -> bool:
-        """True while registrations of ``client`` may also be seen as they were before, or after their end."""
+    def excused(self, client: str) -> bool:
+        """True while registrations of ``client`` may be gone for a while, or seen as they were, or after their end."""
         now = self._now()
         return now < self._until or now < self._clients.get(client, 0.0)
 
