@@ -26,8 +26,15 @@ MAY_IMPORT = {
     "slotreeve": set(),
     "slotreeve_servers": {"slotreeve"},
     "slotreeve_client": {"slotreeve"},
-    # The simulated cluster is made of the network that the memory transport talks over.
-    "slotreeve_testing": {"slotreeve", "slotreeve_servers", "slotreeve_client", "slotreeve_transport_memory"},
+    # The simulated cluster is made of the network that the memory transport talks over, and its meta servers may elect
+    # by the lock election, put together with a simulated table.
+    "slotreeve_testing": {
+        "slotreeve",
+        "slotreeve_servers",
+        "slotreeve_client",
+        "slotreeve_transport_memory",
+        "slotreeve_election_mysql",
+    },
     # The comparison of elections simulates them; the lock election is put together with a simulated table.
     "slotreeve_spark": {"slotreeve", "slotreeve_testing", "slotreeve_election_mysql"},
     "slotreeve_cli": {"slotreeve", "slotreeve_servers", "slotreeve_client", "slotreeve_testing", "slotreeve_spark"},

@@ -17,6 +17,7 @@ from slotreeve.model.slots import Slot, SlotTable
 from slotreeve.wire.meta_messages import View
 from slotreeve.wire.slot_messages import Access, SlotDifference, SlotWrite
 from slotreeve_client.core import ClientCore
+from slotreeve_election_mysql.machine import Machine
 from slotreeve_servers.data.departures import Departures, _Departure
 from slotreeve_servers.data.digest import Comparison
 from slotreeve_servers.data.orphans import Orphans
@@ -123,6 +124,17 @@ def _quorum_of_one() -> Patch:
 def _act_without_lease() -> Patch:
     leading = _election("leading").Leading
     return patch.object(leading, "valid_until", property(lambda self: float("inf") if self.is_established else 0.0))
+
+
+@_bug("the owner of the lock row leads on when its renewals are not answered", "lock")
+def _lead_on_without_answers() -> Patch:
+    right = Machine._set_lease
+
+    def set_lease(self: Machine, sent_at: float) -> None:
+        right(self, sent_at)
+        self._lease_end = float("inf")
+
+    return patch.object(Machine, "_set_lease", set_lease)
 
 
 @_bug("the log of the meta state is not written to the disk", "disks")

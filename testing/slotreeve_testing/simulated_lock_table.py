@@ -10,7 +10,7 @@ import asyncio
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol, TypeVar
+from typing import Literal, Protocol, TypeVar
 
 from slotreeve.clock import Clock
 from slotreeve.errors import ConnectionLost, NotLeader, RequestTimeout, StaleTerm, VersionConflict
@@ -59,6 +59,7 @@ class SimulatedDatabase:
         is_down: statements fail at once.
         is_silent: statements are carried out, but nobody is answered.
         is_read_only: statements that change something fail.
+        cut_off: nodes that do not reach it.
         statements: how many were carried out.
         row: what is stored, None for no row; tests may change it by hand.
     """
@@ -67,6 +68,8 @@ class SimulatedDatabase:
         self.clock, self.place = clock, place
         self.delay_seconds: Callable[[], float] = lambda: 0.0
         self.is_down = self.is_silent = self.is_read_only = False
+        self.cut_off: set[str] = set()
+        self.bells: list[SimulatedBell] = []
         self.statements = 0
         self.row: _Stored | None = None
         self.state: dict[str, tuple[int, Versioned]] = {}
@@ -77,6 +80,16 @@ class SimulatedDatabase:
         """Every connection ends, what was committed stays."""
         self._epoch += 1
         self.bell = asyncio.Lock()
+
+    def is_reachable(self, node: str) -> bool:
+        """Whether statements of ``node`` arrive."""
+        return not self.is_down and node not in self.cut_off
+
+    def hang_up(self, node: str) -> None:
+        """The process of ``node`` has died: its connections end, and so does its hold of the bell, or its wait."""
+        for bell in [bell for bell in self.bells if bell.node == node]:
+            self.bells.remove(bell)
+            bell.die()
 
     @property
     def epoch(self) -> int:
@@ -96,15 +109,15 @@ class SimulatedDatabase:
 class _Link:
     """A connection to the simulated database; statements take time, and may be lost."""
 
-    def __init__(self, database: SimulatedDatabase, clock: Clock, timeout_seconds: float) -> None:
-        self._database, self._clock, self._timeout = database, clock, timeout_seconds
+    def __init__(self, database: SimulatedDatabase, clock: Clock, timeout_seconds: float, node: str) -> None:
+        self._database, self._clock, self._timeout, self._node = database, clock, timeout_seconds, node
         self._epoch: int | None = None
 
     async def run(self, statement: Callable[[], T], changes: bool = False) -> T:
         database = self._database
         began = self._clock.now()
         await self._travel()
-        if database.is_down or (self._epoch is not None and self._epoch != database.epoch):
+        if not database.is_reachable(self._node) or (self._epoch is not None and self._epoch != database.epoch):
             self._epoch = None
             raise ConnectionLost(f"{database.place}: the connection was lost")
         self._epoch = database.epoch
@@ -129,8 +142,8 @@ class _Link:
 class SimulatedLockTable:
     """One node's way to it: what the lock election wants of its table."""
 
-    def __init__(self, database: SimulatedDatabase, clock: Clock, timeout_seconds: float) -> None:
-        self._database, self._link = database, _Link(database, clock, timeout_seconds)
+    def __init__(self, database: SimulatedDatabase, clock: Clock, timeout_seconds: float, node: str = "") -> None:
+        self._database, self._link = database, _Link(database, clock, timeout_seconds, node)
 
     @property
     def place(self) -> str:
@@ -246,15 +259,19 @@ class SimulatedLockTable:
 class SimulatedBell:
     """The named lock."""
 
-    def __init__(self, database: SimulatedDatabase, clock: Clock) -> None:
+    def __init__(self, database: SimulatedDatabase, clock: Clock, node: str = "") -> None:
+        self.node = node
         self._database, self._clock = database, clock
         self._held: asyncio.Lock | None = None
+        self._waiting: asyncio.Task[Literal[True]] | None = None
+        self._is_dead = False
+        database.bells.append(self)
 
     async def acquire(self, wait_seconds: float) -> bool:
         """Queue for it."""
         self._check_up()
         lock = self._database.bell
-        waiting = asyncio.ensure_future(lock.acquire())
+        waiting = self._waiting = asyncio.ensure_future(lock.acquire())
 
         def give_up() -> None:
             waiting.cancel()
@@ -267,6 +284,9 @@ class SimulatedBell:
             raise
         finally:
             timer.cancel()
+            self._waiting = None
+        if self._is_dead:
+            await asyncio.get_running_loop().create_future()  # nothing happens any more in a dead process
         if waiting.cancelled():
             return False
         self._held = lock
@@ -289,6 +309,13 @@ class SimulatedBell:
             self._held.release()
             self._held = None
 
+    def die(self) -> None:
+        """Its process was killed."""
+        self._is_dead = True
+        if self._waiting is not None:
+            self._waiting.cancel()
+        self.abort()
+
     def _check_up(self) -> None:
-        if self._database.is_down:
-            raise ConnectionLost(f"{self._database.place}: it is down")
+        if not self._database.is_reachable(self.node):
+            raise ConnectionLost(f"{self._database.place}: it cannot be reached")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -14,7 +15,7 @@ from slotreeve.errors import ConfigError
 from slotreeve_testing.planted_bugs import planted
 from slotreeve_testing.simulation.plan import Cut, plan
 from slotreeve_testing.simulation.runner import simulate
-from slotreeve_testing.simulation.scenario import FaultKind, Scenario, built_in, load_scenario
+from slotreeve_testing.simulation.scenario import STORE_FAULTS, FaultKind, Scenario, built_in, load_scenario
 from slotreeve_testing.simulation.shrink import shrink
 
 CORPUS = [
@@ -107,11 +108,29 @@ def test_a_cut_plan_keeps_the_numbers_of_its_faults() -> None:
 @pytest.mark.parametrize("kind", FaultKind)
 def test_a_cluster_that_suffers_from_one_kind_of_fault_only_gets_well(kind: FaultKind) -> None:
     scenario = Scenario.model_validate(
-        {"faults": {"kinds": {kind: 1.0}, "per_storm": [3, 6], "storm_seconds": 12.0}, "minutes": 0.4}
+        {
+            "nodes": {"election": "lock" if kind in STORE_FAULTS else "fle"},
+            "faults": {"kinds": {kind: 1.0}, "per_storm": [3, 6], "storm_seconds": 12.0},
+            "minutes": 0.4,
+        }
     )
     result = simulate(scenario, 1)
     assert result.violation is None
     assert result.faults
+
+
+def test_a_lock_election_changes_its_leader_under_faults_and_the_same_seed_is_the_same_run() -> None:
+    first, second = (simulate(load_scenario("lock"), 3, last_details=0) for _ in range(2))
+    assert first.violation is None
+    assert first.trace_hash == second.trace_hash
+    assert max(int(found) for line in first.lines for found in re.findall(r"lead in term (\d+)", line)) > 1
+
+
+def test_a_fault_of_the_store_needs_a_lock_election(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text("[faults.kinds]\nstore_down = 1.0\n")
+    with pytest.raises(ConfigError, match=r'store_down needs a lock election: \[nodes\] election = "lock"'):
+        load_scenario(str(path))
 
 
 def test_an_unknown_scenario_is_refused_with_those_that_there_are() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable
-from typing import Any
 
 from slotreeve.ports import Context, Election
 from slotreeve_election_mysql.election import LockElection
@@ -33,43 +32,26 @@ class LockBackend(ElectionBackend):
         rng = random.Random(0)
         self.database = SimulatedDatabase(VirtualClock())
         self.database.delay_seconds = lambda: rng.uniform(0.0, LONGEST_STATEMENT_SECONDS)
-        self._cut_off = set[str]()
 
     def network(self) -> Wires:
         """No packet passes; who is partitioned from the others is cut off from the database."""
-        return _Ways(self._cut_off)
+        return _Ways(self.database)
 
     def build(self, context: Context) -> Election:
         """One node's election, with the node's own way to the database."""
-        view = _View(self.database, context.node, self._cut_off)
-        table = SimulatedLockTable(view, context.clock, TIMING.timeout)
-        return LockElection(context, TIMING, table, SimulatedBell(view, context.clock))
+        table = SimulatedLockTable(self.database, context.clock, TIMING.timeout, context.node)
+        return LockElection(context, TIMING, table, SimulatedBell(self.database, context.clock, context.node))
 
 
 class _Ways(Wires):
-    def __init__(self, cut_off: set[str]) -> None:
+    """Parts nodes from the database."""
+
+    def __init__(self, database: SimulatedDatabase) -> None:
         super().__init__()
-        self._cut_off = cut_off
+        self._database = database
 
     def partition(self, sources: Iterable[str], targets: Iterable[str], *, one_way: bool = False) -> None:
-        self._cut_off.update(sources)
+        self._database.cut_off.update(sources)
 
     def heal(self) -> None:
-        self._cut_off.clear()
-
-
-class _View(SimulatedDatabase):
-    """The database as one node sees it: its connections end while it is cut off."""
-
-    def __init__(self, database: SimulatedDatabase, node: str, cut_off: set[str]) -> None:
-        own = object.__getattribute__(self, "__dict__")
-        own.update(_database=database, _node=node, _cut_off=cut_off)
-
-    def __getattribute__(self, name: str) -> Any:
-        own = object.__getattribute__(self, "__dict__")
-        if name == "is_down":
-            return own["_node"] in own["_cut_off"] or own["_database"].is_down
-        return getattr(own["_database"], name)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        setattr(object.__getattribute__(self, "__dict__")["_database"], name, value)
+        self._database.cut_off.clear()

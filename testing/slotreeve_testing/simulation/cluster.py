@@ -8,6 +8,7 @@ from slotreeve_servers.launch import Server
 
 from slotreeve_testing.simulated_cluster import ProcessClock, SimulatedCluster
 from slotreeve_testing.simulation.scenario import Scenario
+from slotreeve_testing.simulation.store import ELECTION, LockStore
 
 SLOW_FACTOR = 100.0
 
@@ -18,11 +19,14 @@ class ScenarioCluster(SimulatedCluster):
     Attributes:
         lives: how often each process was started.
         slowness: how many times as long packets to and from a process take; 1 unless it stands here.
+        store: the database that a lock election meets at; None where the election needs none.
     """
 
     def __init__(self, scenario: Scenario, seed: int) -> None:
         nodes = scenario.nodes
-        super().__init__(random.Random(f"{seed}/cluster"), nodes.meta, nodes.data, nodes.session, nodes.settings)
+        is_lock = nodes.election == "lock"
+        settings = {"election.use": ELECTION, **nodes.settings} if is_lock else nodes.settings
+        super().__init__(random.Random(f"{seed}/cluster"), nodes.meta, nodes.data, nodes.session, settings)
         self._scenario, self._seed = scenario, seed
         self.lives: dict[str, int] = {}
         self.slowness: dict[str, float] = {}
@@ -33,6 +37,12 @@ class ScenarioCluster(SimulatedCluster):
         for name in [*self._addresses, *(f"client-{number + 1}" for number in range(nodes.clients))]:
             self.drifts[name] = clocks.uniform(-scenario.clocks.drift, scenario.clocks.drift)
             self.set_wall_clock(name, clocks.random())
+        self.store: LockStore | None = None
+        if is_lock:
+            drift = clocks.uniform(-scenario.clocks.drift, scenario.clocks.drift)
+            chance = random.Random(f"{seed}/store")
+            self.store = LockStore(ProcessClock(drift=drift), chance, scenario.network.delay_ms)
+            self.store.offer(self.catalogue)
 
     def set_wall_clock(self, name: str, amount: float) -> None:
         """How wrong the wall clock of ``name`` is from its next start on: ``amount`` 0 to 1 is slow to fast."""
@@ -51,6 +61,12 @@ class ScenarioCluster(SimulatedCluster):
     async def start(self, name: str, wall_skew_ms: int = 0, **settings: object) -> Server:
         """As the cluster's, with the wall clock that is set for it."""
         return await super().start(name, wall_skew_ms or self._skews.get(name, 0), **settings)
+
+    def kill(self, name: str) -> None:
+        """As the cluster's; its connections to the store end, too."""
+        super().kill(name)
+        if self.store is not None:
+            self.store.database.hang_up(name)
 
     def process_clock(self, name: str, wall_skew_ms: int = 0) -> ProcessClock:
         """As the cluster's; a new life begins."""

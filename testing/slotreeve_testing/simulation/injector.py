@@ -6,15 +6,19 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Protocol
 
-from slotreeve.errors import SlotreeveError
+from slotreeve.errors import SlotreeveError, TransportError
 
 from slotreeve_testing.simulation.cluster import SLOW_FACTOR, ScenarioCluster
 from slotreeve_testing.simulation.excuses import Excuses
 from slotreeve_testing.simulation.plan import Fault
-from slotreeve_testing.simulation.scenario import FaultKind
+from slotreeve_testing.simulation.scenario import STORE_FAULTS, FaultKind
 from slotreeve_testing.simulation.servers_watch import ServersWatch
+from slotreeve_testing.simulation.store import LockStore
 from slotreeve_testing.simulation.trace import Trace, Weight
 from slotreeve_testing.simulation.verdict import Verdict
+
+START_ATTEMPTS = 40
+START_AGAIN_SECONDS = 0.5
 
 
 class Clients(Protocol):
@@ -93,6 +97,8 @@ class Injector:
                 return _nothing if self._cut_client(name) else None
             case FaultKind.ADD_DATA:
                 return self._add(name)
+            case kind if kind in STORE_FAULTS:
+                return strike_store(self._cluster.store, fault)
         if name in self._absent:
             return None
         match fault.kind:
@@ -148,13 +154,23 @@ class Injector:
             if disk is not None:
                 disk.failure = None  # whoever starts it has made room
             self._trace.note(Weight.FAULT, f"{name} starts")
-            try:
-                await self._cluster.start(name)
-            except SlotreeveError as error:
-                self._verdict.violate("health", f"{name} cannot start again: {error.code} {error}")
+            await self._start_as_a_supervisor_does(name)
             self._absent.discard(name)
 
         self._spawn(f"start {name}", start())
+
+    async def _start_as_a_supervisor_does(self, name: str) -> None:
+        """Again and again where the store does not let it start."""
+        for attempt in range(1, START_ATTEMPTS + 1):
+            try:
+                await self._cluster.start(name)
+                return
+            except SlotreeveError as error:
+                if attempt == START_ATTEMPTS or self._cluster.store is None or not isinstance(error, TransportError):
+                    self._verdict.violate("health", f"{name} cannot start again: {error.code} {error}")
+                    return
+            self._cluster.kill(name)
+            await asyncio.sleep(START_AGAIN_SECONDS)
 
     def _add(self, name: str) -> Callable[[], None] | None:
         if name in self._cluster.servers or name in self._absent:
@@ -256,6 +272,31 @@ class Injector:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
+
+
+def strike_store(store: LockStore | None, fault: Fault) -> Callable[[], None] | None:
+    """Do it to the database of a lock election; returns what ends it, or None if it is so already."""
+    assert store is not None
+    database, node = store.database, fault.first[0]
+    match fault.kind:
+        case FaultKind.STORE_RESTART:
+            database.restart()
+            return _nothing
+        case FaultKind.STORE_CUT:
+            if node in database.cut_off:
+                return None
+            database.cut_off.add(node)
+            return lambda: database.cut_off.discard(node)
+        case FaultKind.STORE_SLOW:
+            if store.slowness > 1.0:
+                return None
+            store.slowness = SLOW_FACTOR**fault.amount
+            return lambda: setattr(store, "slowness", 1.0)
+    attribute = "is_down" if fault.kind is FaultKind.STORE_DOWN else "is_silent"
+    if getattr(database, attribute):
+        return None
+    setattr(database, attribute, True)
+    return lambda: setattr(database, attribute, False)
 
 
 def _nothing() -> None:

@@ -14,7 +14,7 @@ from enum import StrEnum
 
 from slotreeve_testing.simulation.scenario import FaultKind, Scenario
 
-INSTANT = frozenset({FaultKind.CUT, FaultKind.CUT_CLIENT})
+INSTANT = frozenset({FaultKind.CUT, FaultKind.CUT_CLIENT, FaultKind.STORE_RESTART})
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ class _Victims:
     def of(self, kind: FaultKind) -> tuple[tuple[str, ...], tuple[str, ...]]:
         pick = self._rng.choice
         match kind:
-            case FaultKind.CRASH_META | FaultKind.WIPE_META | FaultKind.FULL_DISK:
+            case FaultKind.CRASH_META | FaultKind.WIPE_META | FaultKind.FULL_DISK | FaultKind.STORE_CUT:
                 return (pick(self._meta),), ()
             case FaultKind.CRASH_DATA | FaultKind.ISOLATE_DATA:
                 return (pick(self._data),), ()
@@ -164,6 +164,8 @@ class _Victims:
                 return (f"data-{len(self._data) + 1}",), ()
             case FaultKind.PAUSE | FaultKind.SLOW | FaultKind.CLOCK_JUMP:
                 return (pick(self._servers),), ()
+            case FaultKind.STORE_DOWN | FaultKind.STORE_SILENT | FaultKind.STORE_SLOW | FaultKind.STORE_RESTART:
+                return ("store",), ()
             case FaultKind.CUT:
                 first, other = self._rng.sample(self._servers, 2)
                 return (first,), (other,)

@@ -20,7 +20,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 from slotreeve.errors import ConfigError
 
 
@@ -63,6 +63,19 @@ class FaultKind(StrEnum):
     """Everything to and from one server takes up to a hundred times as long."""
     CLOCK_JUMP = "clock_jump"
     """A server is killed, and comes back with another wall clock."""
+    STORE_DOWN = "store_down"
+    """The database of a lock election cannot be reached by anybody."""
+    STORE_SILENT = "store_silent"
+    """It carries out what it is told, but answers nobody."""
+    STORE_SLOW = "store_slow"
+    """Everything to and from it takes up to a hundred times as long."""
+    STORE_RESTART = "store_restart"
+    """At once: every connection to it ends, with the locks that hang on it."""
+    STORE_CUT = "store_cut"
+    """One meta server does not reach it."""
+
+
+STORE_FAULTS = frozenset(kind for kind in FaultKind if kind.startswith("store_"))
 
 
 def _rising(span: tuple[float, float]) -> tuple[float, float]:
@@ -86,7 +99,9 @@ class Nodes(_Section):
     data: int = Field(default=3, ge=1)
     session: int = Field(default=2, ge=1)
     clients: int = Field(default=6, ge=1)
-    election: Literal["fle"] = "fle"
+    election: Literal["fle", "lock"] = Field(
+        default="fle", description="lock: the election by a row in a database, on a simulated one."
+    )
     settings: dict[str, int | float | str | bool] = {}
 
 
@@ -122,7 +137,7 @@ class Faults(_Section):
     per_storm: tuple[int, int] = (1, 7)
     kinds_per_storm: tuple[int, int] = (1, 4)
     lasting_seconds: Span = (0.02, 9.0)
-    kinds: dict[FaultKind, float] = dict.fromkeys(FaultKind, 1.0)
+    kinds: dict[FaultKind, float] = {kind: 1.0 for kind in FaultKind if kind not in STORE_FAULTS}
 
 
 class Scenario(_Section):
@@ -136,6 +151,13 @@ class Scenario(_Section):
     clocks: Clocks = Clocks()
     workload: Workload = Workload()
     faults: Faults = Faults()
+
+    @model_validator(mode="after")
+    def _only_a_lock_has_a_store(self) -> Scenario:
+        impossible = [kind for kind in self.faults.kinds if kind in STORE_FAULTS]
+        if impossible and self.nodes.election != "lock":
+            raise ValueError(f'{impossible[0]} needs a lock election: [nodes] election = "lock"')
+        return self
 
 
 def built_in() -> list[str]:
