@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from slotreeve_cli.options import Output
 
@@ -13,8 +14,8 @@ if TYPE_CHECKING:
 
 
 def print_json(value: object) -> None:
-    """One JSON value on standard output."""
-    print(json.dumps(value, ensure_ascii=False, default=str))
+    """One JSON value on standard output; NaN, for a figure of nothing, becomes null."""
+    print(msgspec.json.format(msgspec.json.encode(value, enc_hook=str), indent=0).decode())
 
 
 def print_rows(rows: Sequence[dict[str, object]], output: Output, title: str = "", empty: str = "nothing") -> None:

@@ -27,6 +27,7 @@ from slotreeve_servers.meta import server as meta_server
 from slotreeve_servers.meta.arranger import Arranger
 from slotreeve_servers.meta.table import CommittedView
 from slotreeve_servers.node.links import Links
+from slotreeve_servers.node.membership import Membership
 from slotreeve_servers.node.records import SlotStore
 from slotreeve_servers.session import push as session_push
 from slotreeve_servers.session.interests import Interests
@@ -285,6 +286,19 @@ def _gone_without_a_look() -> Patch:
         return old is not None and self._drop(old)
 
     return patch.object(SlotStore, "put_gone", put_gone)
+
+
+@_bug("a server takes no newer view for ten seconds after it took one", "sessions")
+def _sleepy_servers() -> Patch:
+    right = Membership._apply
+
+    def apply(self: Any, view: View) -> None:
+        now = self._environment.clock.now()
+        if now >= getattr(self, "sleeps_until", 0.0) or not view.data:
+            self.sleeps_until = now + 10.0
+            right(self, view)
+
+    return patch.object(Membership, "_apply", apply)
 
 
 # --- sessions --------------------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import resource
 import signal
 import socket
 import subprocess
@@ -73,6 +74,16 @@ class ServerProcess:
     def resume(self) -> None:
         """SIGCONT."""
         self._signal(signal.SIGCONT)
+
+    def fill_disk(self) -> None:
+        """From now on every write that makes a file of the process longer fails, as on a full disk; Linux only."""
+        _, hard = resource.prlimit(self.pid, resource.RLIMIT_FSIZE)
+        resource.prlimit(self.pid, resource.RLIMIT_FSIZE, (0, hard))
+
+    def free_disk(self) -> None:
+        """End :meth:`fill_disk`."""
+        _, hard = resource.prlimit(self.pid, resource.RLIMIT_FSIZE)
+        resource.prlimit(self.pid, resource.RLIMIT_FSIZE, (hard, hard))
 
     def signal_stop(self, number: signal.Signals = signal.SIGTERM) -> None:
         """Ask for the orderly end, and return before it; SIGHUP for one that will be back."""

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 import typer
 from slotreeve.errors import ConfigError, PluginError
+from slotreeve_cli.figures import percentile
 from slotreeve_cli.main import app
+from slotreeve_cli.printing import print_json
 from typer.testing import CliRunner
 
 runner = CliRunner()
@@ -18,6 +20,11 @@ def run(*arguments: str) -> str:
     result = runner.invoke(app, list(arguments), catch_exceptions=False)
     assert result.exit_code == 0, result.output
     return result.stdout
+
+
+def test_a_figure_that_there_is_none_of_is_null_in_json(capsys: pytest.CaptureFixture[str]) -> None:
+    print_json({"p50": percentile([], 0.5), "directory": Path("x"), "name": "\u00fc"})
+    assert capsys.readouterr().out == '{"p50": null, "directory": "x", "name": "\u00fc"}\n'
 
 
 def commands() -> list[tuple[str, ...]]:

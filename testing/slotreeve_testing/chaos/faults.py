@@ -40,6 +40,7 @@ class Faults:
             "kill data": lambda: self._kill(Role.DATA),
             "kill session": lambda: self._kill(Role.SESSION),
             "kill meta and its disk": self._kill_with_disk,
+            "full disk": self._fill_disk,
             "kill two at once": self._kill_two,
             "pause meta": lambda: self._pause(Role.META),
             "pause data": lambda: self._pause(Role.DATA),
@@ -54,7 +55,7 @@ class Faults:
             "kill client": self._kill_client,
         }
         if database is not None:
-            del self.kinds["kill meta and its disk"]
+            del self.kinds["kill meta and its disk"], self.kinds["full disk"]
             self.kinds["kill database"] = lambda: self._end_database(database, "kill database", database.kill)
             self.kinds["restart database"] = lambda: self._end_database(database, "restart database", database.stop)
             self.kinds["pause database"] = lambda: self._pause_database(database)
@@ -105,6 +106,20 @@ class Faults:
         await asyncio.sleep(self._rng.uniform(0.0, 3.0))
         victim.start()
         self._end("kill meta and its disk", victim.name)
+
+    async def _fill_disk(self) -> None:
+        """A meta server cannot write while there is something to write: a data server dies and comes back."""
+        victim, dying = self._victim(Role.META), self._victim(Role.DATA)
+        self._begin("full disk", victim.name)
+        victim.fill_disk()
+        dying.kill()
+        await asyncio.sleep(self._rng.uniform(*STALL_SECONDS))
+        dying.start()
+        if victim.is_running:
+            victim.free_disk()
+        else:
+            victim.start()
+        self._end("full disk", victim.name)
 
     async def _pause(self, role: Role) -> None:
         victim, seconds = self._victim(role), self._rng.choice(LEASE_MULTIPLES) * self._lease_seconds

@@ -7,6 +7,7 @@ from collections.abc import Callable, Coroutine
 from typing import Protocol
 
 from slotreeve.errors import SlotreeveError, TransportError
+from slotreeve.wire.meta_messages import Stopping
 
 from slotreeve_testing.simulation.cluster import SLOW_FACTOR, ScenarioCluster
 from slotreeve_testing.simulation.excuses import Excuses
@@ -42,9 +43,10 @@ class Injector:
         excuses: Excuses,
         trace: Trace,
         verdict: Verdict,
+        now: Callable[[], float],
     ) -> None:
         self._cluster, self._clients, self._watch = cluster, clients, watch
-        self._excuses, self._trace, self._verdict = excuses, trace, verdict
+        self._excuses, self._trace, self._verdict, self._now = excuses, trace, verdict, now
         self._ends: dict[Fault, Callable[[], None]] = {}
         self._timers: list[asyncio.TimerHandle] = []
         self._partitions: dict[Fault, bool] = {}
@@ -64,6 +66,7 @@ class Injector:
         self._excuses.begins(fault)
         self._trace.note(Weight.FAULT, str(fault))
         self._ends[fault] = end
+        self._watch.calm_since = None
         self._timers.append(asyncio.get_running_loop().call_later(fault.seconds, lambda: self._end(fault)))
 
     def _end(self, fault: Fault) -> None:
@@ -71,6 +74,8 @@ class Injector:
         if end is not None:
             self._trace.note(Weight.FAULT, f"fault {fault.number} ends")
             end()
+            if not self._ends:
+                self._watch.calm_since = self._now()
 
     async def mend(self) -> None:
         """End every fault now, and wait until all that was to start has started."""
@@ -109,7 +114,7 @@ class Injector:
             case FaultKind.CRASH_CLIENT | FaultKind.CLOSE_CLIENT:
                 return self._end_client(name, fault.kind is FaultKind.CLOSE_CLIENT)
             case FaultKind.STOP_SERVER:
-                return self._stop(name)
+                return self._stop(name, Stopping.FOR_GOOD if fault.amount < 0.5 else Stopping.FOR_A_RESTART)
             case FaultKind.WIPE_META:
                 return self._wipe(name)
             case FaultKind.CLOCK_JUMP:
@@ -133,12 +138,12 @@ class Injector:
         self._watch.wiped(name)
         return end
 
-    def _stop(self, name: str) -> Callable[[], None] | None:
+    def _stop(self, name: str, how: Stopping) -> Callable[[], None] | None:
         if name in self._still:
             return None
         self._gone(name)
         self._watch.somebody_leaves = True
-        stopping = self._spawn(f"stop {name}", self._cluster.stop(name))
+        stopping = self._spawn(f"stop {name}", self._cluster.stop(name, how))
         return lambda: self._start(name, stopping)
 
     def _gone(self, name: str) -> None:

@@ -83,7 +83,9 @@ class _Run:
         self._watch = ServersWatch(self._cluster, replicas, self._now, self._trace, self._verdict)
         clients_watch = ClientsWatch(self._excuses, self._trace, self._verdict)
         self._clients = Clients(scenario, seed, self._cluster, clients_watch, self._trace)
-        self._injector = Injector(self._cluster, self._clients, self._watch, self._excuses, self._trace, self._verdict)
+        self._injector = Injector(
+            self._cluster, self._clients, self._watch, self._excuses, self._trace, self._verdict, self._now
+        )
         self._faults: list[int] = []
         self._longest_heal = 0.0
 

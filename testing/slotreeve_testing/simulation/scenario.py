@@ -42,7 +42,7 @@ class FaultKind(StrEnum):
     CLOSE_CLIENT = "close_client"
     """A client says goodbye; a new one comes in its place."""
     STOP_SERVER = "stop_server"
-    """A data or session server ends in order, and is started again."""
+    """A data or session server ends in order, for good or for a restart, and is started again."""
     ADD_DATA = "add_data"
     """One more data server, which is killed at the end."""
     PAUSE = "pause"

@@ -21,13 +21,18 @@ LEADERS_EVERY_SECONDS = 0.005
 """A lease has to be worked out anew for each look, and lasts a hundred times as long."""
 SERVING_EVERY_SECONDS = 0.02
 """Who serves a slot is looked at this often only: there are many slots, and serving lasts."""
+LONGEST_LAG_SECONDS = 1.0
+"""A heartbeat interval: so long may a server that can be reached go on with an older view (I13)."""
+BACK_SECONDS = 4.0
+"""After the last fault each server has found the leader again, or is no member any more and on its way to be one."""
 
 
 class ServersWatch:
-    """Invariants I1 to I6 on the state of all servers of one cluster.
+    """Invariants I1 to I6 and I13 on the state of all servers of one cluster.
 
     Attributes:
         somebody_leaves: data servers are, or were just now, on their way out.
+        calm_since: when the last fault ended; None while one goes on.
     """
 
     def __init__(
@@ -42,7 +47,10 @@ class ServersWatch:
         self._seen: dict[str, View] = {}
         self._servers: dict[tuple[int, int], str] = {}
         self._look_at_leaders = self._look_at_serving = 0.0
+        self._newest = 0
+        self._newest_since = 0.0
         self.somebody_leaves = False
+        self.calm_since: float | None = 0.0
 
     def look(self) -> None:
         """A turn of the event loop has ended."""
@@ -56,6 +64,7 @@ class ServersWatch:
         if now >= self._look_at_serving:
             self._look_at_serving = now + SERVING_EVERY_SECONDS
             self._serving()
+            self._lag(now)
 
     def forget(self, name: str) -> None:
         """The process ``name`` has ended; its next life begins with nothing but its disk."""
@@ -124,8 +133,22 @@ class ServersWatch:
         later = [revision for revision in self._views if revision > view.revision]
         if later:
             self._check_order(view, self._views[min(later)])
+        if view.revision > self._newest:
+            self._newest, self._newest_since = view.revision, self._now()
         if problem := self._table_problem(view):
             self._verdict.violate("I5", f"view {view.revision}: {problem}")
+
+    def _lag(self, now: float) -> None:
+        if self.calm_since is None or now < max(
+            self.calm_since + BACK_SECONDS, self._newest_since + LONGEST_LAG_SECONDS
+        ):
+            return
+        for name, view in self._seen.items():
+            if view.revision < self._newest:
+                self._verdict.violate(
+                    "I13", f"{name} acts on view {view.revision}; {self._newest} was committed "
+                    f"{now - self._newest_since:.2f} s ago"
+                )  # fmt: skip
 
     def _table_problem(self, view: View) -> str | None:
         if not view.data or not view.table.slots:
