@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
 import time
 from collections.abc import Callable
 
 from slotreeve.errors import ClientError
-from slotreeve_client import Client
 from slotreeve_client.administration import cluster_leader
 from slotreeve_testing.processes import LocalCluster
 
@@ -19,6 +19,7 @@ PREFIX = "bench.departure."
 WATCHED = 2_000
 BETWEEN_PUBLISHES_SECONDS = 0.005
 GENEROUS_SECONDS = 120.0
+LONGEST_LINE_BYTES = 1 << 22
 
 
 async def measure_departure(cluster: LocalCluster, publishers: int = 100_000) -> dict[str, object]:
@@ -33,15 +34,12 @@ async def measure_departure(cluster: LocalCluster, publishers: int = 100_000) ->
     names = [f"{PREFIX}{number}" for number in range(0, publishers, step)]
     metas = cluster.meta_addresses.values()
     try:
-        async with (
-            open_client(cluster.session_addresses, cluster.name) as consumer,
-            open_client(cluster.session_addresses, cluster.name) as bystander,
-        ):
+        async with open_client(cluster.session_addresses, cluster.name) as consumer:
             large = await _start(cluster, publishers)
             views = [consumer.subscribe(name) for name in names]
             await asyncio.gather(*(view.ready() for view in views))
             before = await cluster_leader(transport, cluster.name, metas)
-            waits = _Waits(bystander)
+            bystander = await _Bystander.start(cluster)
             began = time.monotonic()
             large.kill()
             await large.wait()
@@ -50,11 +48,11 @@ async def measure_departure(cluster: LocalCluster, publishers: int = 100_000) ->
             while await consumer.list(PREFIX):  # noqa: ASYNC110 - asks another process
                 await asyncio.sleep(0.02)
             gone = time.monotonic() - began
-            dying_ms = waits.take()
+            dying_ms = await bystander.take()
             large = await _start(cluster, publishers)
             await _until(lambda: all(view.instances for view in views))
-            returning_ms = waits.take()
-            waits.stop()
+            returning_ms = await bystander.take()
+            await bystander.stop()
             after = await cluster_leader(transport, cluster.name, metas)
             large.kill()
             await large.wait()
@@ -77,43 +75,70 @@ async def _until(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0.005)
 
 
-class _Waits:
-    """Another client that publishes all the time."""
+class _Bystander:
+    """Another client, a process of its own, that publishes all the time."""
 
-    def __init__(self, client: Client) -> None:
-        self._client = client
-        self._waits_ms: list[float] = []
-        self._task = asyncio.create_task(self._publish())
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
 
-    async def _publish(self) -> None:
-        publication = self._client.publish("bench.bystander", "0")
-        while True:
-            began = time.perf_counter()
-            publication.republish(str(began))
-            await publication.acknowledged()
-            self._waits_ms.append(1000 * (time.perf_counter() - began))
-            await asyncio.sleep(BETWEEN_PUBLISHES_SECONDS)
+    @classmethod
+    async def start(cls, cluster: LocalCluster) -> _Bystander:
+        """Returns once it is connected and has published."""
+        bystander = cls(await _spawn(cluster, "bystander"))
+        await bystander.take()
+        return bystander
 
-    def take(self) -> list[float]:
-        """How long each publish took since the last time."""
-        waits, self._waits_ms = self._waits_ms, []
-        return waits
+    async def take(self) -> list[float]:
+        """How many milliseconds each publish took since the last time."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(b"take\n")
+        async with asyncio.timeout(GENEROUS_SECONDS):
+            waits_ms: list[float] = json.loads(await self._process.stdout.readline())
+        return waits_ms
 
-    def stop(self) -> None:
-        self._task.cancel()
+    async def stop(self) -> None:
+        """End the process."""
+        self._process.kill()
+        await self._process.wait()
 
 
 async def _start(cluster: LocalCluster, publishers: int) -> asyncio.subprocess.Process:
     """The large client as a process; returns when all it publishes is acknowledged."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "slotreeve_cli.measure.departure", cluster.name, str(publishers),
-        *cluster.session_addresses, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
-    )  # fmt: skip
+    process = await _spawn(cluster, str(publishers))
     assert process.stdout is not None
     async with asyncio.timeout(GENEROUS_SECONDS):
         if await process.stdout.readline() != b"ready\n":
             raise ClientError("the large client ended early")
     return process
+
+
+async def _spawn(cluster: LocalCluster, what: str) -> asyncio.subprocess.Process:
+    return await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "slotreeve_cli.measure.departure", cluster.name, what, *cluster.session_addresses,
+        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=LONGEST_LINE_BYTES,
+    )  # fmt: skip
+
+
+async def publish_all_the_time(cluster: str, addresses: list[str]) -> None:
+    """The bystander: at each line on its input it prints how long its publishes took since the last one."""
+    loop = asyncio.get_running_loop()
+    waits_ms: list[float] = []
+    async with open_client(addresses, cluster) as client:
+        publication = client.publish("bench.bystander", "0")
+        asked = loop.run_in_executor(None, sys.stdin.readline)
+        while True:
+            began = time.perf_counter()
+            publication.republish(str(began))
+            await publication.acknowledged()
+            waits_ms.append(1000 * (time.perf_counter() - began))
+            await asyncio.sleep(BETWEEN_PUBLISHES_SECONDS)
+            if asked.done():
+                if not asked.result():
+                    return
+                print(json.dumps(waits_ms), flush=True)
+                waits_ms.clear()
+                asked = loop.run_in_executor(None, sys.stdin.readline)
 
 
 async def publish_many(cluster: str, count: int, addresses: list[str]) -> None:
@@ -131,4 +156,8 @@ async def publish_many(cluster: str, count: int, addresses: list[str]) -> None:
 if __name__ == "__main__":
     from slotreeve_cli.options import run_async
 
-    run_async(publish_many(sys.argv[1], int(sys.argv[2]), sys.argv[3:]))
+    name, what, *sessions = sys.argv[1:]
+    if what == "bystander":
+        run_async(publish_all_the_time(name, sessions))
+    else:
+        run_async(publish_many(name, int(what), sessions))

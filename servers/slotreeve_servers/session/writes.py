@@ -169,8 +169,9 @@ class Writes:
         self._in_flight[connection] = self._in_flight.get(connection, 0) + 1
         for slot, batch in batches.items():
             self._sent.setdefault(slot, set()).add(batch)
-            if self._pending[slot] is batch:
-                del self._pending[slot]
+            rest = self._pending.pop(slot)
+            if rest is not batch:
+                self._pending[slot] = rest  # behind the other slots: each gets its turn
 
     def _answered(
         self, connection: Connection, batches: dict[int, _Batch], epochs: dict[int, int], reply: Message | None

@@ -18,7 +18,8 @@ class ScenarioCluster(SimulatedCluster):
 
     Attributes:
         lives: how often each process was started.
-        slowness: how many times as long packets to and from a process take; 1 unless it stands here.
+        slowness: how many times as long packets to and from a process take; 1 unless it stands here. Of two slow
+            ends the slower one counts.
         store: the database that a lock election meets at; None where the election needs none.
     """
 
@@ -55,7 +56,7 @@ class ScenarioCluster(SimulatedCluster):
         if rng is None:
             rng = self._delays[link] = random.Random(f"{self._seed}/delay/{source}/{target}")
         shortest, longest = self._scenario.network.delay_ms
-        factor = self.slowness.get(source, 1.0) * self.slowness.get(target, 1.0) if self.slowness else 1.0
+        factor = max(self.slowness.get(source, 1.0), self.slowness.get(target, 1.0)) if self.slowness else 1.0
         return (shortest + (longest - shortest) * rng.random()) * factor / 1000
 
     async def start(self, name: str, wall_skew_ms: int = 0, **settings: object) -> Server:
