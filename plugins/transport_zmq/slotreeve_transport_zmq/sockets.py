@@ -25,7 +25,7 @@ BACKLOG = 1024
 QUEUE_PACKETS = 256
 """Packets that libzmq holds for one connection and direction; the rest waits in the channel's outbox."""
 TURN_PACKETS = 100
-TURN_BYTES = 128 * 1024
+TURN_BYTES = 32 * 1024
 """What is read in one turn of the event loop, at most (and one packet more)."""
 FIRST_RETRY_SECONDS = 0.001
 LAST_RETRY_SECONDS = 0.032

@@ -15,23 +15,26 @@ class Client:
         records: the live records it published over this connection, by register id.
         wants: the services it subscribes to, as keys of the interests.
         configs: the configuration keys it watches.
+        waiting: how many of its records are on their way to the slot leaders.
         is_off: nobody shall see what it publishes (the operator's order).
         last_seen: when it was last heard of.
     """
 
-    __slots__ = ("_acknowledged", "configs", "connection", "is_off", "last_seen", "records", "wants")
+    __slots__ = ("_acknowledged", "configs", "connection", "is_off", "last_seen", "records", "waiting", "wants")
 
     def __init__(self, connection: Connection, now: float) -> None:
         self.connection = connection
         self.records: dict[str, Publisher] = {}
         self.wants: set[str] = set()
         self.configs: set[str] = set()
+        self.waiting = 0
         self.is_off = False
         self.last_seen = now
         self._acknowledged: list[int] = []
 
     def acknowledge(self, sequence: int) -> bool:
         """Note that a record is stored; True if it is the first since the last :meth:`flush`."""
+        self.waiting -= 1
         self._acknowledged.append(sequence)
         return len(self._acknowledged) == 1
 

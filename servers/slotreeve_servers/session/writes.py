@@ -24,7 +24,10 @@ from slotreeve_servers.session.routes import Routes
 log = logging.getLogger("slotreeve.writes")
 
 IN_FLIGHT = 2
-WEIGHT_PER_MESSAGE = 1_000
+"""Messages to one data server that are not answered yet; one more may go out with records of modest clients."""
+WEIGHT_PER_MESSAGE = 500
+MODEST_RECORDS = 32
+"""A client with fewer records on their way need not wait for one that replays a hundred thousand."""
 RETRY_SECONDS = 0.05
 
 
@@ -83,6 +86,7 @@ class Writes:
     def __init__(self, routes: Routes, clock: Clock, timeout_seconds: float) -> None:
         self._routes, self._clock, self._timeout = routes, clock, timeout_seconds
         self._pending: dict[int, _Batch] = {}
+        self._urgent: set[int] = set()
         self._in_flight: dict[Connection, int] = {}
         self._sent: dict[int, set[_Batch]] = {}
         self._refused: dict[int, tuple[Connection, int]] = {}
@@ -101,6 +105,9 @@ class Writes:
         batch.clients.append(client)
         batch.sequences.append(sequence)
         batch.weight += record.weight
+        if client.waiting < MODEST_RECORDS:
+            self._urgent.add(slot)
+        client.waiting += 1
         self.waiting += 1
         if not self._scheduled:
             self.flush_soon()
@@ -138,15 +145,16 @@ class Writes:
         parts: dict[Connection, dict[int, _Batch]] = {}
         epochs: dict[int, int] = {}
         weights: dict[Connection, int] = {}
-        for slot, batch in self._pending.items():
+        urgent = self._urgent
+        for slot in [*urgent, *(slot for slot in self._pending if slot not in urgent)]:
             leader = self._routes.leader_of(slot)
-            if leader is None:
-                continue
-            if self._refused.get(slot) == leader:
+            if leader is None or self._refused.get(slot) == leader:
                 continue
             connection, epochs[slot] = leader
             weight = weights.get(connection, 0)
-            if self._in_flight.get(connection, 0) < IN_FLIGHT and weight < WEIGHT_PER_MESSAGE:
+            most = IN_FLIGHT + 1 if slot in urgent else IN_FLIGHT
+            if self._in_flight.get(connection, 0) < most and weight < WEIGHT_PER_MESSAGE:
+                batch = self._pending[slot]
                 part = batch if batch.weight <= WEIGHT_PER_MESSAGE else batch.split()
                 parts.setdefault(connection, {})[slot] = part
                 weights[connection] = weight + part.weight + len(part.gone)
@@ -172,6 +180,8 @@ class Writes:
             rest = self._pending.pop(slot)
             if rest is not batch:
                 self._pending[slot] = rest  # behind the other slots: each gets its turn
+            else:
+                self._urgent.discard(slot)
 
     def _answered(
         self, connection: Connection, batches: dict[int, _Batch], epochs: dict[int, int], reply: Message | None
