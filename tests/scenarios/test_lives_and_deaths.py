@@ -4,28 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Coroutine, Iterable
-from functools import wraps
+from collections.abc import Iterable
 
 import pytest
 from slotreeve.errors import ModelError
 from slotreeve_client import Client, ClientState, Publication, Scope, Subscription
+from slotreeve_testing.scenarios import simulated
 from slotreeve_testing.simulated_cluster import SimulatedCluster
-from slotreeve_testing.virtual_time import run
-
-Scenario = Callable[[random.Random], Coroutine[None, None, None]]
-
-
-def simulated(scenario: Scenario) -> Callable[[int], None]:
-    """The scenario as a test on virtual time, under three seeds."""
-
-    @pytest.mark.parametrize("seed", [1, 2, 3])
-    @wraps(scenario)
-    def test(seed: int) -> None:
-        run(scenario, seed)
-
-    del test.__wrapped__  # pytest would look at the scenario's parameters
-    return test
 
 
 class View:

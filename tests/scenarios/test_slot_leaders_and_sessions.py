@@ -4,30 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Coroutine
-from functools import wraps
 
 import pytest
 from slotreeve.errors import RequestTimeout
 from slotreeve_client import Client, Subscription
+from slotreeve_testing.scenarios import simulated
 from slotreeve_testing.simulated_cluster import SimulatedCluster
-from slotreeve_testing.virtual_time import run
 
 SERVICES = [f"com.example.Service{number}" for number in range(40)]
 DATA = ["data-1", "data-2", "data-3"]
-Scenario = Callable[[random.Random], Coroutine[None, None, None]]
-
-
-def simulated(scenario: Scenario) -> Callable[[int], None]:
-    """The scenario as a test on virtual time, under three seeds."""
-
-    @pytest.mark.parametrize("seed", [1, 2, 3])
-    @wraps(scenario)
-    def test(seed: int) -> None:
-        run(scenario, seed)
-
-    del test.__wrapped__  # pytest would look at the scenario's parameters
-    return test
 
 
 class Watcher:
