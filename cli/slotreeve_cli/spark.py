@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,7 +12,6 @@ import typer
 from slotreeve_cli.options import Output, OutputOption, is_terminal
 
 if TYPE_CHECKING:
-    from slotreeve_spark.compare.traces import Trace
     from slotreeve_spark.comparisons import Outcome
     from slotreeve_spark.session import SparkSession
 
@@ -71,13 +70,15 @@ def compare_slot_functions(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """How evenly and how fast slot functions spread real or generated keys."""
-    with _session(master, conf, wheels) as session:
-        from slotreeve_spark.compare.slot_functions import Asked
-        from slotreeve_spark.comparisons import compare_slot_functions as compare
-        from slotreeve_spark.report.results import Directory
+    copies = _open_wheels(wheels)
+    from slotreeve_spark.compare.slot_functions import Asked
+    from slotreeve_spark.comparisons import compare_slot_functions as compare
+    from slotreeve_spark.report.results import Directory
 
-        asked = Asked(_names(functions, "--functions"), tuple(_numbers(slots, "--slots")), timeout)
-        _report(compare(session, keys, column, asked, Directory.make(out)), output)
+    asked = Asked(_names(functions, "--functions"), tuple(_numbers(slots, "--slots")), timeout)
+    directory = Directory.make(out)
+    with _session(master, conf, copies) as session:
+        _report(compare(session, keys, column, asked, directory), output)
 
 
 def compare_balancers(
@@ -99,26 +100,37 @@ def compare_balancers(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """What balancers do when servers join and leave: moves, copies, time, spread, gaps."""
-    with _session(master, conf, wheels) as session:
-        from slotreeve_spark.compare.balancers import Asked
-        from slotreeve_spark.compare.traces import KINDS
-        from slotreeve_spark.comparisons import compare_balancers as compare
-        from slotreeve_spark.report.results import Directory
+    copies = _open_wheels(wheels)
+    from dataclasses import replace
 
-        kinds = tuple(KINDS) if traces == "generated" else tuple(name.strip() for name in traces.split(";"))
-        given = _given_traces(session, traces)
-        asked = Asked(
-            _names(balancers, "--balancers"),
-            _names(assigners, "--assigners"),
-            tuple((slots, number) for number in _numbers(servers, "--servers")),
-            replicas,
-            seeds,
-            given,
-            () if given else kinds,
-            round_seconds,
-            timeout,
-        )
-        _report(compare(session, asked, Directory.make(out)), output)
+    from slotreeve_spark.compare.balancers import Asked
+    from slotreeve_spark.compare.traces import KINDS, read_traces
+    from slotreeve_spark.comparisons import compare_balancers as compare
+    from slotreeve_spark.pipeline.history import recorded_trace
+    from slotreeve_spark.pipeline.ingest import Warehouse
+    from slotreeve_spark.report.results import Directory
+
+    recorded, _, warehouse = traces.partition(":")
+    is_recorded = recorded == "recorded"
+    given = tuple(read_traces(Path(traces))) if Path(traces).is_file() else ()
+    asked = Asked(
+        _names(balancers, "--balancers"),
+        _names(assigners, "--assigners"),
+        tuple((slots, number) for number in _numbers(servers, "--servers")),
+        replicas,
+        seeds,
+        given,
+        tuple(KINDS) if traces == "generated" or given or is_recorded else _names(traces, "--traces", ";"),
+        round_seconds,
+        timeout,
+    )
+    directory = Directory.make(out)
+    with _session(master, conf, copies) as session:
+        if is_recorded:
+            asked = replace(
+                asked, traces=(recorded_trace(session, Warehouse.existing(Path(warehouse or "warehouse"))),)
+            )
+        _report(compare(session, asked, directory), output)
 
 
 def compare_elections(
@@ -139,20 +151,22 @@ def compare_elections(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """How long elections leave a cluster without a leader, in seeded simulation on virtual time."""
-    with _session(master, conf, wheels) as session:
-        from slotreeve_spark.compare.elections import Asked
-        from slotreeve_spark.comparisons import compare_elections as compare
-        from slotreeve_spark.report.results import Directory
+    copies = _open_wheels(wheels)
+    from slotreeve_spark.compare.elections import Asked
+    from slotreeve_spark.comparisons import compare_elections as compare
+    from slotreeve_spark.report.results import Directory
 
-        asked = Asked(
-            _names(backends, "--backends"),
-            tuple(_numbers(nodes, "--nodes")),
-            _names(scenarios, "--scenarios"),
-            seeds,
-            rounds,
-            timeout_seconds=timeout,
-        )
-        _report(compare(session, asked, Directory.make(out)), output)
+    asked = Asked(
+        _names(backends, "--backends"),
+        tuple(_numbers(nodes, "--nodes")),
+        _names(scenarios, "--scenarios"),
+        seeds,
+        rounds,
+        timeout_seconds=timeout,
+    )
+    directory = Directory.make(out)
+    with _session(master, conf, copies) as session:
+        _report(compare(session, asked, directory), output)
 
 
 # --- recorded events -------------------------------------------------------------------------------------------------
@@ -173,14 +187,16 @@ def ingest(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Take what is new in the event log into the tables raw, cleaned and quarantine. Safe to run again."""
+    _must_be_fit()
     from dataclasses import asdict
+
+    from slotreeve_spark.pipeline import ingest as pipeline
 
     from slotreeve_cli.printing import print_json
 
-    with _session(master, conf, []) as session:
-        from slotreeve_spark.pipeline import ingest as pipeline
-
-        store = pipeline.Warehouse.open(warehouse)
+    pipeline.must_be_a_log(log)
+    store = pipeline.Warehouse.open(warehouse)
+    with _session(master, conf) as session:
         if follow:
             typer.echo(f"taking in {log} every {pipeline.EVERY_SECONDS} s; end it with Ctrl-C", err=True)
             pipeline.follow(session, log, store, lateness)
@@ -191,8 +207,8 @@ def ingest(
         print_json(asdict(done))
     else:
         typer.echo(
-            f"{done.lines:,} lines: {done.cleaned:,} records stored, {done.quarantined:,} quarantined, "
-            f"{done.late:,} too late; the others were there already"
+            f"{done.lines:,} lines read: {done.cleaned:,} new records stored, {done.late:,} too late; "
+            f"{done.quarantined:,} bad lines put into quarantine"
         )
 
 
@@ -205,11 +221,13 @@ def marts(
     """Make the marts anew: service timeline, push latency, slot history, moves and their causes, membership."""
     from slotreeve_cli.printing import print_rows
 
-    with _session(master, conf, []) as session:
-        from slotreeve_spark.pipeline import marts as pipeline
-        from slotreeve_spark.pipeline.ingest import Warehouse
+    _must_be_fit()
+    from slotreeve_spark.pipeline import marts as pipeline
+    from slotreeve_spark.pipeline.ingest import Warehouse
 
-        rows = pipeline.build(session, Warehouse.open(warehouse))
+    store = Warehouse.existing(warehouse)
+    with _session(master, conf) as session:
+        rows = pipeline.build(session, store)
     print_rows([{"mart": name, "rows": number} for name, number in rows.items()], output)
 
 
@@ -223,11 +241,13 @@ def at(
     """The slot table at a moment of the past."""
     from slotreeve_cli.printing import print_rows
 
-    with _session(master, conf, []) as session:
-        from slotreeve_spark.pipeline.history import instant, table_at
-        from slotreeve_spark.pipeline.ingest import Warehouse
+    _must_be_fit()
+    from slotreeve_spark.pipeline.history import instant, table_at
+    from slotreeve_spark.pipeline.ingest import Warehouse
 
-        rows = [row.asDict() for row in table_at(session, Warehouse.open(warehouse), instant(moment)).collect()]
+    store, when = Warehouse.existing(warehouse), instant(moment)
+    with _session(master, conf) as session:
+        rows = [row.asDict() for row in table_at(session, store, when).collect()]
     print_rows(rows, output, empty="no slot was assigned then")
 
 
@@ -242,12 +262,13 @@ def diff(
     """Slots that were held differently at two moments."""
     from slotreeve_cli.printing import print_rows
 
-    with _session(master, conf, []) as session:
-        from slotreeve_spark.pipeline.history import difference, instant
-        from slotreeve_spark.pipeline.ingest import Warehouse
+    _must_be_fit()
+    from slotreeve_spark.pipeline.history import difference, instant
+    from slotreeve_spark.pipeline.ingest import Warehouse
 
-        store = Warehouse.open(warehouse)
-        rows = [row.asDict() for row in difference(session, store, instant(first), instant(second)).collect()]
+    store, moments = Warehouse.existing(warehouse), (instant(first), instant(second))
+    with _session(master, conf) as session:
+        rows = [row.asDict() for row in difference(session, store, *moments).collect()]
     print_rows(rows, output, empty="no slot differs")
 
 
@@ -269,32 +290,38 @@ def doctor(output: OutputOption = Output.TABLE) -> None:
 # --- what they have in common ----------------------------------------------------------------------------------------
 
 
+# Spark takes seconds to start: whatever can be found wrong without it is found before.
+
+
+def _must_be_fit() -> None:
+    """Call it before importing anything else of the Spark side. Raises ConfigError if Spark cannot run here."""
+    from slotreeve_spark.doctor import must_be_fit
+
+    must_be_fit()
+
+
+def _open_wheels(wheels: list[Path]) -> list[Path]:
+    """The wheels' plugins are known to this process from now on; what to ship. Raises ConfigError."""
+    _must_be_fit()
+    from slotreeve_spark.shipping import open_wheels
+
+    return open_wheels(wheels)
+
+
 @contextmanager
-def _session(master: str, conf: list[str], wheels: list[Path]) -> Iterator[SparkSession]:
-    """A Spark session with the wheels shipped; stopped at the end. Spark's own progress bar on a terminal."""
+def _session(master: str, conf: list[str], copies: Sequence[Path] = ()) -> Iterator[SparkSession]:
+    """A Spark session with the opened wheels shipped; stopped at the end. Spark's own progress bar on a terminal."""
     from slotreeve_spark.session import open_session
-    from slotreeve_spark.shipping import ship_wheels
+    from slotreeve_spark.shipping import ship
 
     settings = {"spark.ui.showConsoleProgress": str(is_terminal()).lower()} | dict(_pair(each) for each in conf)
     typer.echo(f"starting Spark on {master}", err=True)
     session = open_session(master, settings)
     try:
-        ship_wheels(session, wheels)
+        ship(session, copies)
         yield session
     finally:
         session.stop()
-
-
-def _given_traces(session: SparkSession, source: str) -> tuple[Trace, ...]:
-    """Traces of a file, or recorded history; empty where generated ones are asked for by name."""
-    from slotreeve_spark.compare.traces import read_traces
-    from slotreeve_spark.pipeline.history import recorded_trace
-    from slotreeve_spark.pipeline.ingest import Warehouse
-
-    kind, _, place = source.partition(":")
-    if kind == "recorded":
-        return (recorded_trace(session, Warehouse.open(Path(place or "warehouse"))),)
-    return tuple(read_traces(Path(source))) if Path(source).exists() else ()
 
 
 def _pair(setting: str) -> tuple[str, str]:
@@ -304,8 +331,8 @@ def _pair(setting: str) -> tuple[str, str]:
     return key, value
 
 
-def _names(text: str, option: str) -> tuple[str, ...]:
-    names = tuple(name.strip() for name in text.split(",") if name.strip())
+def _names(text: str, option: str, separator: str = ",") -> tuple[str, ...]:
+    names = tuple(name.strip() for name in text.split(separator) if name.strip())
     if not names:
         raise typer.BadParameter(f"{option} {text}: expected at least one name")
     return names
@@ -319,14 +346,15 @@ def _numbers(text: str, option: str) -> list[int]:
 
 
 _SHOWN = (
-    "setting", "criterion", "competitor", "mean", "low", "high", "verdict",
     "function", "slots", "slots_after", "keys", "moved_share", "least_share",
     "most_over_mean", "variation", "p_value", "empty", "nanoseconds_per_key",
 )  # fmt: skip
-"""Columns for the terminal; the report and JSON have all."""
+"""Columns of slot functions for the terminal; the report and JSON have all."""
 
 
 def _report(outcome: Outcome, output: Output) -> None:
+    from slotreeve_spark.report.terminal import side_by_side
+
     from slotreeve_cli.printing import print_json, print_rows
 
     if output is Output.JSON:
@@ -341,9 +369,14 @@ def _report(outcome: Outcome, output: Output) -> None:
         )
         return
     for title, rows in outcome.tables.items():
-        print_rows([{name: row[name] for name in _SHOWN if name in row} for row in rows], output, title=title)
-    for line in outcome.lines:
-        typer.echo(line)
+        if title == "summary":
+            for setting, table in side_by_side(rows):
+                print_rows(table, output, title=f"{setting}: mean (95 % interval), less is better")
+        elif rows:
+            print_rows([{name: row[name] for name in _SHOWN if name in row} for row in rows], output, title=title)
+            typer.echo("")
+    if "summary" not in outcome.tables:
+        typer.echo("\n".join(outcome.lines))
     if outcome.failed:
         print_rows(outcome.failed, output, title="what failed")
     typer.echo(f"report: {outcome.report} ({outcome.seconds:.1f} s)")

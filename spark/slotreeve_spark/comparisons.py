@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 Rows = list[dict[str, object]]
 UNEVEN = 0.001
 """A spread that chance makes less often than this is called uneven."""
+SPEED_NOISE = 0.1
+"""By so much the speed of the same function differs between runs on a machine that does other things too."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +83,8 @@ def compare_slot_functions(
     keys_count = max((int(str(row["keys"])) for row in good), default=0)
     lines.append(f"{keys_count:,} keys counted by {len(works)} functions for {len(asked.slots)} numbers of slots "
                  f"in {counted:.1f} s")  # fmt: skip
+    moved = small(moves.orderBy("slots", "function").drop("source"))
+    lines += [_moves_line([row for row in moved if row["slots"] == slots]) for slots in asked.slots[:-1] if moved]
     page = Page("Slot functions compared")
     parameters = {"keys": source, **asdict(asked), **versions(session)}
     page.parameters(parameters)
@@ -93,7 +98,6 @@ def compare_slot_functions(
     for caption, svg in plots.keys_by_slot(counts):
         page.figure(caption, svg)
     page.heading("What moves when the number of slots grows")
-    moved = small(moves.orderBy("slots", "function").drop("source"))
     page.table(moved)
     out.write_parameters(parameters)
     report = out.write_report(page)
@@ -109,15 +113,42 @@ def _spread_lines(rows: Rows, slots: int) -> list[str]:
     best = min(rows, key=lambda row: float(str(row["variation"] or 0)))
     if len(even) > 1:
         lines.append(f"{slots:,} slots, spread: {', '.join(even)} are as even as chance: within noise of each other")
+    elif even:
+        lines.append(f"{slots:,} slots, spread: {even[0]} is as even as chance")
     else:
-        lines.append(f"{slots:,} slots, spread: {best['function']} is most even")
+        lines.append(f"{slots:,} slots, spread: {best['function']} is least uneven")
     if uneven:
         lines.append(f"{slots:,} slots, spread: {', '.join(uneven)} less even than chance (p < {UNEVEN:g})")
-    fastest = min(rows, key=lambda row: float(str(row["nanoseconds_per_key"])))
-    lines.append(
-        f"{slots:,} slots, speed: {fastest['function']} with {float(str(fastest['nanoseconds_per_key'])):,.0f} ns a key"
-    )
+    fastest = min(rows, key=_nanoseconds)
+    near = [row["function"] for row in rows if _nanoseconds(row) <= (1 + SPEED_NOISE) * _nanoseconds(fastest)]
+    told = f"{slots:,} slots, speed: {fastest['function']} with {_nanoseconds(fastest):,.0f} ns a key"
+    lines.append(told + _noise(str(name) for name in near if name != fastest["function"]))
     return lines
+
+
+def _nanoseconds(row: Mapping[str, object]) -> float:
+    return float(str(row["nanoseconds_per_key"]))
+
+
+def _moves_line(rows: Rows) -> str:
+    """Who moves fewest keys in one step; two standard deviations of a share of so many keys are noise."""
+    best = min(rows, key=_share)
+    keys, share = int(str(best["keys"])), _share(best)
+    noise = 2 * math.sqrt(2 * share * (1 - share) / keys) if keys else 0.0
+    near = [str(row["function"]) for row in rows if row is not best and _share(row) <= share + noise]
+    return (
+        f"{best['slots']:,} to {best['slots_after']:,} slots: {best['function']} moves fewest keys "
+        f"({share:.0%}, where {float(str(best['least_share'])):.0%} must){_noise(near)}"
+    )
+
+
+def _share(row: Mapping[str, object]) -> float:
+    return float(str(row["moved_share"] or 0))
+
+
+def _noise(names: Iterable[str]) -> str:
+    told = ", ".join(names)
+    return f"; {told} within noise" if told else ""
 
 
 # --- balancers and elections -----------------------------------------------------------------------------------------
@@ -127,8 +158,9 @@ def compare_balancers(session: SparkSession, asked: balancers.Asked, out: Direct
     """Compare on traces; tables ``cells`` and ``summary``. Raises StorageError: the results cannot be written."""
     shown = {
         name: getattr(asked, name)
-        for name in ("balancers", "assigners", "sizes", "replicas", "seeds", "round_seconds", "timeout_seconds")
+        for name in ("balancers", "assigners", "replicas", "seeds", "round_seconds", "timeout_seconds")
     }
+    shown["sizes"] = [f"{slots} slots on {servers} servers" for slots, servers in asked.sizes]
     shown["traces"] = [trace.name for trace in asked.traces] or list(asked.kinds)
     return _compare_cells(
         session, out, "Balancers compared", shown, balancers.compare(session, asked), balancers.CRITERIA,
@@ -172,8 +204,12 @@ def _compare_cells(
     _tell(page, lines, failed)
     what = {criterion.column: criterion.what for criterion in criteria}
     page.heading("Criteria")
-    page.paragraph("Less is better. Intervals hold the mean with 95 % confidence (bootstrap over traces and seeds).")
-    page.table(summary)
+    page.paragraph(
+        "Less is better. low and high: the interval that holds the mean with 95 % confidence (bootstrap over the "
+        "cells). behind: how much more it took than the best on the same trace and seed, with its interval; where that "
+        "holds 0, the difference is within noise."
+    )
+    page.table([{**row, "criterion": str(row["criterion"]).replace("_", " ")} for row in summary])
     for caption, svg in plots.means(summary, what):
         page.figure(caption, svg)
     page.heading(figures[0])
@@ -193,7 +229,7 @@ def _verdict_lines(summary: Rows) -> list[str]:
         best = next(row for row in rows if row["verdict"] == "best")
         noise = [str(row["competitor"]) for row in rows if row["verdict"] == "within noise"]
         told = f"{setting}, {criterion.replace('_', ' ')}: {best['competitor']} ({float(str(best['mean'])):.3g})"
-        lines.append(told + (f"; {', '.join(noise)} within noise" if noise else ""))
+        lines.append(told + _noise(noise))
     return lines
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession as SparkSession
 
 LOGGING = Path(__file__).with_name("log4j2.properties")
+JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 BATCH_ROWS = 16_384
 """Rows of an Arrow batch between the JVM and Python; a task holds a few batches at a time, never its partition."""
 
@@ -38,7 +39,7 @@ def open_session(master: str, conf: Mapping[str, str], app_name: str = "slotreev
     """The running Spark session, or a new one on ``master`` (``local[2]``, ``spark://host:7077``, ...) with ``conf``.
 
     Executors use the interpreter of this process unless ``PYSPARK_PYTHON`` names another. ``conf`` is stronger than
-    the defaults of these jobs. On clusters the driver's address is left to Spark.
+    the defaults of these jobs; Java options are added to theirs. On clusters the driver's address is left to Spark.
 
     Raises:
         ConfigError: Java, pyspark, pandas or pyarrow is missing or too old, or Spark does not start with these
@@ -52,7 +53,8 @@ def open_session(master: str, conf: Mapping[str, str], app_name: str = "slotreev
     local = master.startswith("local")
     settings = {key: value for key, value in _DEFAULTS.items() if local or key not in _LOCAL_ONLY} | dict(conf)
     if quiet:  # the JVM prints warnings before a session can set its level
-        settings.setdefault("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={LOGGING.as_uri()}")
+        options = f"-Dlog4j2.configurationFile={LOGGING.as_uri()} {settings.get(JAVA_OPTIONS, '')}"
+        settings[JAVA_OPTIONS] = options.strip()
     builder = SparkSession.Builder().master(master).appName(app_name)
     for key, value in settings.items():
         builder = builder.config(key, value)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import functools
 import random
 import shutil
+import sys
 import tempfile
 import zipfile
 from collections.abc import Sequence
@@ -23,22 +25,33 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def ship_wheels(session: SparkSession, wheels: Sequence[Path]) -> None:
-    """Put pure Python wheels on the import path of this process and of every executor, entry points included.
+def open_wheels(wheels: Sequence[Path]) -> list[Path]:
+    """Put pure Python wheels on the import path of this process, entry points included; what to :func:`ship`.
 
-    Spark leaves a ``.whl`` alone, but takes the same file as ``.zip``. The file keeps the wheel's name, so that two
-    wheels do not meet. Executors must have the same Python, and compiled dependencies installed.
+    Spark leaves a ``.whl`` alone, but takes the same file as ``.zip``. The copy keeps the wheel's name, so that two
+    wheels do not meet; it is deleted when this process ends.
 
     Raises:
         ConfigError: a file is missing or is no wheel of pure Python.
     """
+    copies = []
     for wheel in wheels:
         _must_be_a_pure_wheel(wheel)
         directory = Path(tempfile.mkdtemp(prefix="slotreeve-"))
+        atexit.register(shutil.rmtree, directory, ignore_errors=True)
         copy = directory / f"{wheel.stem}.zip"
         shutil.copyfile(wheel, copy)
-        session.sparkContext.addPyFile(str(copy))
+        sys.path.insert(1, str(copy))
+        copies.append(copy)
     installed.cache_clear()
+    return copies
+
+
+def ship(session: SparkSession, copies: Sequence[Path]) -> None:
+    """Put what :func:`open_wheels` returned on the import path of every executor. Executors must have the same Python,
+    and compiled dependencies installed."""
+    for copy in copies:
+        session.sparkContext.addPyFile(str(copy))
 
 
 def _must_be_a_pure_wheel(wheel: Path) -> None:

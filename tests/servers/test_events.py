@@ -13,7 +13,7 @@ from slotreeve.errors import StorageError
 from slotreeve.model.nodes import Node, Role
 from slotreeve.model.publisher import Publisher
 from slotreeve.settings import EventSettings
-from slotreeve_servers.node.events import Event, EventLog, Segments
+from slotreeve_servers.node.events import SEGMENT_SECONDS, Event, EventLog, Segments
 from slotreeve_testing import virtual_time
 from slotreeve_testing.simulated_cluster import SimulatedCluster
 
@@ -52,7 +52,12 @@ def test_a_cluster_tells_what_happens_in_it(tmp_path: Path) -> None:
     kinds = {event.kind for event in events}
     assert kinds >= {"registered", "unregistered", "expired", "pushed", "table", "node_joined", "node_left", "leader"}
     service = "com.example.A#@#DEFAULT_INSTANCE_ID#@#DEFAULT_GROUP"
-    of_a = [(event.kind, event.version) for event in events if event.service == service and event.kind != "pushed"]
+    of_a = [
+        (event.kind, version)
+        for event in events
+        for name, version in zip(event.services or (), event.versions or (), strict=True)
+        if name == service
+    ]
     assert of_a[:2] == [("registered", 1), ("unregistered", 2)]
     pushed = next(event for event in events if event.kind == "pushed" and event.changes)
     assert pushed.changes is not None
@@ -70,7 +75,7 @@ def test_segments_are_finished_when_full_and_when_their_process_comes_back(tmp_p
         rules = EventSettings(path=str(tmp_path), segment_bytes=1_000)
         first = EventLog(Segments(tmp_path, NODE.process_id, 1_000), NODE, LoopClock(), rules)
         for _ in range(3):
-            for _ in range(10):
+            for _ in range(30):
                 first.registration(RECORD)
             first.flush()
         first.registration(RECORD)
@@ -85,6 +90,43 @@ def test_segments_are_finished_when_full_and_when_their_process_comes_back(tmp_p
     assert not list(tmp_path.glob("*.open"))
     assert len(list(tmp_path.glob("*.jsonl"))) == 4
     assert all(":" not in file.name for file in tmp_path.iterdir())
+
+
+def test_registrations_of_one_turn_are_told_together_and_in_order(tmp_path: Path) -> None:
+    async def scenario(_rng: random.Random) -> None:
+        log = EventLog(Segments(tmp_path, NODE.process_id, 1_000_000), NODE, LoopClock(), EventSettings())
+        for version in (1, 2):
+            log.registration(msgspec.structs.replace(RECORD, version=version))
+        log.registration(msgspec.structs.replace(RECORD, version=3, data=None))
+        log.pushed(RECORD.data_info_id, {RECORD.register_id: None}, 1)
+        log.registration(msgspec.structs.replace(RECORD, version=4))
+        await asyncio.sleep(0)
+        log.registration(msgspec.structs.replace(RECORD, version=5))
+        log.close()
+
+    virtual_time.run(scenario)
+    found = [(event.id.rpartition("/")[2], event.kind, event.versions) for event in read(tmp_path)]
+    assert found == [
+        ("1", "registered", [1, 2]), ("2", "unregistered", [3]), ("3", "pushed", None),
+        ("4", "registered", [4]), ("5", "registered", [5]),
+    ]  # fmt: skip
+
+
+def test_the_segment_of_a_quiet_server_is_finished_after_five_minutes(tmp_path: Path) -> None:
+    def is_open() -> bool:
+        return any(tmp_path.glob("*.open"))
+
+    async def scenario(_rng: random.Random) -> None:
+        log = EventLog(Segments(tmp_path, NODE.process_id, 1_000_000), NODE, LoopClock(), EventSettings())
+        for _ in range(2):
+            log.registration(RECORD)
+            await asyncio.sleep(SEGMENT_SECONDS - 1)
+            assert is_open()
+            await asyncio.sleep(2)
+            assert not is_open()
+
+    virtual_time.run(scenario)
+    assert len(list(tmp_path.glob("*.jsonl"))) == 2
 
 
 def test_a_disk_that_takes_nothing_costs_records_and_not_the_server(tmp_path: Path) -> None:

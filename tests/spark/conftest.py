@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
+import sys
 import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -15,7 +18,15 @@ from slotreeve_spark.session import open_session
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "third_party_balancer" / "slotreeve_round_table"
+EXAMPLE = Path(__file__).parents[2] / "examples" / "third_party_balancer"
+
+QUICK = {
+    # These tests move little data: what the JVM spends on compiling queries and itself is most of their time.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+}
 
 BAD_PLUGINS = """
 import os, time
@@ -93,8 +104,14 @@ def bad_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def example_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    files = {path.name: path.read_text() for path in EXAMPLE.glob("*.py")}
-    return wheel(tmp_path_factory.mktemp("wheels"), "slotreeve_round_table", files)
+    """The example of a third party's distribution, built as a third party would build it."""
+    directory = tmp_path_factory.mktemp("wheels")
+    source = shutil.copytree(EXAMPLE, directory / "source")
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(directory)]
+    done = subprocess.run(command, cwd=source, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    (built,) = directory.glob("*.whl")
+    return built
 
 
 def must_have_java() -> None:
@@ -113,9 +130,9 @@ def java() -> None:
 
 @pytest.fixture(scope="session")
 def spark(java: None, bad_wheel: Path, example_wheel: Path) -> Iterator[SparkSession]:
-    from slotreeve_spark.shipping import ship_wheels
+    from slotreeve_spark.shipping import open_wheels, ship
 
-    session = open_session("local[2]", {"spark.sql.shuffle.partitions": "2", "spark.driver.memory": "1g"})
-    ship_wheels(session, [bad_wheel, example_wheel])
+    session = open_session("local[2]", {**QUICK, "spark.driver.memory": "1g"})
+    ship(session, open_wheels([bad_wheel, example_wheel]))
     yield session
     session.stop()

@@ -28,7 +28,7 @@ def test_the_built_ins_are_compared_and_a_winner_is_named(spark: SparkSession, t
     assert outcome.failed == []
     stored = spark.read.parquet(str(tmp_path / "out" / "cells")).collect()
     assert len(stored) == 3 * 2 * 2
-    assert {row.plugin for row in stored if row.competitor.startswith("round_table")} == {"slotreeve_round_table 0.1.0"}
+    assert {row.plugin for row in stored if row.competitor.startswith("round_table")} == {"slotreeve-round-table 0.1.0"}
     spreads = {str(r["competitor"]): r for r in outcome.tables["summary"] if r["criterion"] == "leader_spread"}
     assert set(spreads) == {"default", "even", "round_table + default"}
     assert sum(row["verdict"] == "best" for row in spreads.values()) == 1

@@ -9,68 +9,75 @@ from pathlib import Path
 
 import pytest
 
+from tests.spark.conftest import QUICK
+
 pytestmark = pytest.mark.spark
 CLUSTER = "local-cluster[2,1,1024]"
-KILLING = """
-import sys, threading, time
+KEYS = 2_000_000
+# A session of its own costs many seconds, so that both tests look at what one did.
+PROGRAM = """
+import dataclasses, json, pathlib, sys
 import psutil
+from slotreeve_cli.main import main
 from slotreeve_spark.compare.keys import open_keys
 from slotreeve_spark.compare.slot_functions import Asked, count
 from slotreeve_spark.session import open_session
 
-session = open_session(sys.argv[1], {})
-keys, asked = open_keys(session, "generated:4_000_000"), Asked(("crc32c",), (64,))
-killed = []
+master, conf, number, marker = sys.argv[1], json.loads(sys.argv[2]), sys.argv[3], pathlib.Path(sys.argv[4])
+session = open_session(master, conf)
+keys = open_keys(session, f"generated:{number}")
+blocks = keys.expand
 
-def kill():
-    time.sleep(1.0)
-    tracker = session.sparkContext.statusTracker()
-    while not tracker.getActiveStageIds():
-        time.sleep(0.02)
-    for process in psutil.Process().children(recursive=True):
-        if any("CoarseGrainedExecutorBackend" in word for word in process.cmdline()):
-            process.kill()
-            killed.append(process.pid)
-            return
+def expand(batch):  # the first task that has counted some blocks kills its executor
+    for done, array in enumerate(blocks(batch)):
+        if done == 2 and not marker.exists():
+            executor = next(process for process in psutil.Process().parents() if process.name() == "java")
+            marker.write_text(" ".join(executor.cmdline()))
+            executor.kill()
+        yield array
 
-thread = threading.Thread(target=kill)
-thread.start()
-rows = count(keys, asked).where("measure = 'counted'").orderBy("slot").collect()
-thread.join()
-print(len(killed), [row.value for row in rows])
-session.stop()
+counts = count(dataclasses.replace(keys, expand=expand), Asked(("crc32c",), (64,)))
+rows = counts.where("measure = 'counted'").collect()
+print(json.dumps({"killed": marker.read_text(), "counts": [row.value for row in rows]}), flush=True)
+sys.argv = ["slotreeve", *sys.argv[5:]]
+main()  # in the session there is
 """
 
 
-def run(*command: str) -> str:
-    done = subprocess.run([sys.executable, *command], capture_output=True, text=True, timeout=110, check=False)
+@pytest.fixture(scope="module")
+def told(java: None, example_wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, object]]:
+    """What the program printed: about the killing, and about the comparison with the shipped wheel."""
+    directory = tmp_path_factory.mktemp("cluster")
+    compare = [
+        "spark", "compare", "balancers", "--balancers", "round_table,even", "--traces", "scale out by one",
+        "--slots", "16", "--servers", "4", "--seeds", "2", "--plugin-wheel", str(example_wheel),
+        "--master", CLUSTER, "--out", str(directory / "out"), "-o", "json",
+    ]  # fmt: skip
+    command = [
+        sys.executable,
+        "-c",
+        PROGRAM,
+        CLUSTER,
+        json.dumps(QUICK),
+        str(KEYS),
+        str(directory / "killed"),
+        *compare,
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=110, check=False)
     assert done.returncode == 0, done.stderr[-3_000:]
-    return done.stdout
+    return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def test_a_shipped_wheel_is_compared_on_executors_that_do_not_have_it(
-    java: None, example_wheel: Path, tmp_path: Path
-) -> None:
-    told = json.loads(
-        run(
-            "-m", "slotreeve_cli", "spark", "compare", "balancers", "--balancers", "round_table,even",
-            "--traces", "scale out by one", "--slots", "16", "--servers", "4", "--seeds", "2",
-            "--plugin-wheel", str(example_wheel), "--master", CLUSTER, "--out", str(tmp_path / "out"), "-o", "json",
-        )
-    )  # fmt: skip
-    assert told["failed"] == []
-    assert {row["competitor"] for row in told["tables"]["summary"]} == {"even", "round_table + default"}
-    assert Path(told["report"]).exists()
+def test_killing_an_executor_in_the_middle_changes_no_count(told: list[dict[str, object]]) -> None:
+    assert "CoarseGrainedExecutorBackend" in str(told[0]["killed"])
+    counts = told[0]["counts"]
+    assert isinstance(counts, list)
+    assert (len(counts), sum(counts)) == (64, KEYS)
 
 
-def test_killing_an_executor_in_the_middle_changes_no_count(java: None) -> None:
-    killed, _, counts = run("-c", KILLING, CLUSTER).partition(" ")
-    assert killed == "1", "nothing was killed, so nothing was tested"
-    assert sum(json.loads(counts)) == 4_000_000
-
-
-def test_the_command_ends_with_the_errors_own_exit_code(java: None, tmp_path: Path) -> None:
-    command = ["-m", "slotreeve_cli", "spark", "compare", "slot-functions", "--functions", "crc32", "--out", "x"]
-    done = subprocess.run([sys.executable, *command], capture_output=True, text=True, cwd=tmp_path, check=False)
-    assert done.returncode == 2
-    assert "did you mean 'crc32c'" in done.stderr
+def test_a_shipped_wheel_is_compared_on_executors_that_do_not_have_it(told: list[dict[str, object]]) -> None:
+    assert told[1]["failed"] == []
+    tables = told[1]["tables"]
+    assert isinstance(tables, dict)
+    assert {row["competitor"] for row in tables["summary"]} == {"even", "round_table + default"}
+    assert Path(str(told[1]["report"])).exists()

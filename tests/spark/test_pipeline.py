@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
+import random
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from slotreeve import Server
 from slotreeve.errors import ConfigError
+from slotreeve_spark.compare.keys import open_keys
 from slotreeve_spark.compare.traces import Change
 from slotreeve_spark.pipeline import marts
 from slotreeve_spark.pipeline.history import difference, instant, recorded_trace, table_at
@@ -35,10 +36,10 @@ def write(log: Path, name: str, lines: Iterable[str]) -> None:
 
 
 GOOD = [
-    record(1, "registered", 0, service="a", register_id="r1", version=1),
-    record(2, "registered", 10, service="a", register_id="r2", version=1),
-    record(3, "registered", 20, service="a", register_id="r2", version=2),
-    record(4, "unregistered", 30, service="a", register_id="r1", version=2),
+    record(1, "registered", 0, services=["a"], register_ids=["r1"], versions=[1]),
+    record(2, "registered", 10, services=["a"], register_ids=["r2"], versions=[1]),
+    record(3, "registered", 20, services=["a"], register_ids=["r2"], versions=[2]),
+    record(4, "unregistered", 30, services=["a"], register_ids=["r1"], versions=[2]),
     record(5, "pushed", 35, service="a", subscribers=2,
            changes=[{"register_id": "r1", "version": None}, {"register_id": "r2", "version": 2}]),
     record(13, "pushed", 36, service="c", subscribers=1, changes=[]),
@@ -54,7 +55,7 @@ GOOD = [
     record(9, "node_joined", 90, member="data-2", role="data", a_field_of_the_future={"x": 1}),
     record(10, "node_left", 490, member="data-2", role="data", reason="lease expired"),
     record(11, "leader", 1, term=3, leader="meta-1"),
-    record(12, "expired", 40, service="b", register_id="r9"),
+    record(12, "expired", 40, services=["b", "b"], register_ids=["r9", "r8"], versions=[1, 1]),
 ]  # fmt: skip
 
 
@@ -63,6 +64,7 @@ def test_good_records_are_stored_once_and_bad_ones_are_put_aside(spark: SparkSes
         '{"v":2,"id":"x","at_ms":1,"node":"n","kind":"registered"}',
         '{"v":1,"id":"z","at_ms":3,"node":"n","kind":"nonsense"}',
         '{"v":1,"id":"z2","at_ms":3,"node":"n","kind":"registered"}',
+        '{"v":1,"id":"z3","at_ms":3,"node":"n","kind":"expired","services":["a"],"register_ids":[],"versions":[1]}',
         '{"id":"z2"}',
         '{"v":1,"id":"torn","at_ms":170',
     ]
@@ -70,15 +72,19 @@ def test_good_records_are_stored_once_and_bad_ones_are_put_aside(spark: SparkSes
     write(tmp_path / "log", "b.jsonl", [*GOOD[5:], GOOD[0]])
     write(tmp_path / "log", "c.jsonl.open", [record(99, "leader", 5, term=4)])
     store = Warehouse.open(tmp_path / "warehouse")
-    assert ingest(spark, tmp_path / "log", store) == Ingested(20, len(GOOD), len(bad), 0)
+    assert ingest(spark, tmp_path / "log", store) == Ingested(21, len(GOOD) + 1, len(bad), 0)
     assert ingest(spark, tmp_path / "log", store) == Ingested(0, 0, 0, 0)
     stored = store.table(spark, "cleaned", CLEANED)
-    assert sorted(row.id for row in stored.collect()) == sorted(json.loads(line)["id"] for line in GOOD)
+    rows = {row.id: row for row in stored.collect()}
+    assert len(rows) == len(GOOD) + 1
+    assert {name.partition("+")[0] for name in rows} == {json.loads(line)["id"] for line in GOOD}
+    assert [(rows[name].service, rows[name].register_id) for name in ("n/12+0", "n/12+1")] == [("b", "r9"), ("b", "r8")]
     problems = {row.problem for row in spark.read.parquet(store.place("quarantine")).collect()}
     assert problems == {
         "schema version 2 is newer than 1: update slotreeve",
         "unknown kind nonsense",
-        "registered without service",
+        "registered without services",
+        "services, register_ids, versions differ in length",
         "no schema version v",
         "not a JSON record (torn or damaged)",
     }
@@ -88,10 +94,17 @@ def test_good_records_are_stored_once_and_bad_ones_are_put_aside(spark: SparkSes
 
 def test_a_file_that_is_no_text_is_put_aside(spark: SparkSession, tmp_path: Path) -> None:
     write(tmp_path / "log", "a.jsonl", GOOD[:2])
-    (tmp_path / "log" / "b.jsonl").write_bytes(os.urandom(500) + b"\n" + os.urandom(10))
+    (tmp_path / "log" / "b.jsonl").write_bytes(random.Random(1).randbytes(500) + b"\n" + b"\xff\xfe")
     done = ingest(spark, tmp_path / "log", Warehouse.open(tmp_path / "w"))
     assert done.cleaned == 2
     assert done.quarantined == done.lines - 2 > 0
+
+
+def test_a_table_of_an_older_version_is_read_with_its_new_columns_empty(spark: SparkSession, tmp_path: Path) -> None:
+    store = Warehouse.open(tmp_path / "w")
+    spark.sql("select timestamp'2026-01-01' as at, 'n/1' as id, 'leader' as kind").write.parquet(store.place("cleaned"))
+    (row,) = store.table(spark, "cleaned", CLEANED).collect()
+    assert (row.id, row.kind, row.term, row.moves) == ("n/1", "leader", None, None)
 
 
 def test_a_record_that_is_too_late_is_dropped_and_counted(spark: SparkSession, tmp_path: Path) -> None:
@@ -102,16 +115,24 @@ def test_a_record_that_is_too_late_is_dropped_and_counted(spark: SparkSession, t
     assert ingest(spark, tmp_path / "log", store, "1 hour") == Ingested(2, 1, 0, 1)
 
 
-def test_marts_answer_their_questions(spark: SparkSession, tmp_path: Path) -> None:
-    write(tmp_path / "log", "a.jsonl", GOOD)
+def test_marts_are_empty_at_first_and_answer_their_questions_later(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "log").mkdir()
     store = Warehouse.open(tmp_path / "w")
+    assert ingest(spark, tmp_path / "log", store) == Ingested(0, 0, 0, 0)
+    assert set(marts.build(spark, store).values()) == {0}
+    with pytest.raises(ConfigError, match="no data server ever joined"):
+        recorded_trace(spark, store)
+
+    write(tmp_path / "log", "a.jsonl", GOOD)
     ingest(spark, tmp_path / "log", store)
-    assert marts.build(spark, store) == marts.build(spark, store)
+    assert marts.build(spark, store)["moves"] == 3
+    keys = open_keys(spark, f"events:{tmp_path / 'w'}").frame
+    assert sorted(row.key for row in keys.collect()) == ["a", "b", "c"]
 
     def mart(name: str) -> list[dict[str, object]]:
         return [row.asDict(True) for row in spark.read.parquet(store.place(f"marts/{name}")).collect()]
 
-    timeline = sorted((row for row in mart("service_timeline")), key=lambda row: str(row["at"]))
+    timeline = sorted(mart("service_timeline"), key=lambda row: str(row["at"]))
     assert [(row["register_id"], row["providers"]) for row in timeline] == [("r1", 1), ("r2", 2), ("r1", 1)]
     latencies = {row["service"]: row for row in mart("push_latency")}
     assert (latencies["a"]["pushes"], latencies["a"]["p50_ms"], latencies["a"]["longest_ms"]) == (1, 15, 15)
@@ -130,17 +151,8 @@ def test_marts_answer_their_questions(spark: SparkSession, tmp_path: Path) -> No
     (changed,) = difference(spark, store, before, after).collect()
     assert (changed.slot, changed.leader_before, changed.leader_after) == (1, "data-2", "data-1")
     trace = recorded_trace(spark, store)
-    assert trace.servers == (Server("data-1", "z"),)
-    assert trace.changes == (Change(0.09, joins=(Server("data-2"),)), Change(0.49, leaves=("data-2",)))
-
-
-def test_an_empty_log_gives_empty_marts(spark: SparkSession, tmp_path: Path) -> None:
-    (tmp_path / "log").mkdir()
-    store = Warehouse.open(tmp_path / "w")
-    assert ingest(spark, tmp_path / "log", store) == Ingested(0, 0, 0, 0)
-    assert set(marts.build(spark, store).values()) == {0}
-    with pytest.raises(ConfigError, match="no data server ever joined"):
-        recorded_trace(spark, store)
+    assert trace.servers == (Server("data-1", "z"), Server("data-2"))
+    assert trace.changes == (Change(0.39, leaves=("data-2",)),)
 
 
 def test_what_is_not_there_is_a_clear_error(spark: SparkSession, tmp_path: Path) -> None:
@@ -149,6 +161,8 @@ def test_what_is_not_there_is_a_clear_error(spark: SparkSession, tmp_path: Path)
         ingest(spark, tmp_path / "nowhere", store)
     with pytest.raises(ConfigError, match="run `slotreeve spark marts` first"):
         table_at(spark, store, instant("2026-01-01"))
+    with pytest.raises(ConfigError, match="`slotreeve spark ingest` makes one"):
+        Warehouse.existing(tmp_path / "nowhere")
     with pytest.raises(ConfigError, match="is no moment"):
         instant("yesterday")
     (tmp_path / "log").mkdir()

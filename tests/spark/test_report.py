@@ -7,6 +7,7 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 from slotreeve_spark.report import svg
 from slotreeve_spark.report.page import Page
+from slotreeve_spark.report.terminal import side_by_side
 
 
 def test_a_page_needs_nothing_from_elsewhere_and_escapes_what_it_is_given() -> None:
@@ -35,8 +36,23 @@ def test_nothing_is_plotted_where_there_is_nothing() -> None:
     assert svg.bars([], "x") == ""
 
 
-def test_bars_are_well_formed_even_if_all_are_zero() -> None:
-    ElementTree.fromstring(svg.bars([svg.Bar("a", 0.0, 0.0, 0.0)], "x"))
+@pytest.mark.parametrize("mean", [0.0, 3.0, -3.0])
+def test_bars_are_well_formed_whatever_their_sign(mean: float) -> None:
+    root = ElementTree.fromstring(svg.bars([svg.Bar("a", mean, mean - 1, mean + 1)], "x"))
+    (bar,) = [each for each in root if each.tag == "rect"]
+    assert (float(bar.get("width", "-1")) > 0) == (mean != 0)
+    assert 180 <= float(bar.get("x", "-1")) <= svg.WIDTH
+
+
+def test_competitors_stand_side_by_side_with_the_best_named() -> None:
+    figures = {"mean": 2.0, "low": 1.0, "high": 3.0, "setting": "small", "criterion": "leader_moves"}
+    rows = [
+        {**figures, "competitor": "b", "verdict": "within noise"},
+        {**figures, "competitor": "a", "verdict": "best"},
+    ]
+    assert list(side_by_side(rows)) == [
+        ("small", [{"criterion": "leader moves", "a": "2 (1 to 3)", "b": "2 (1 to 3)", "best": "a (noise: b)"}])
+    ]
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,8 @@
 
 Records are gathered in memory and written every quarter of a second, without a sync: a crash loses at most those, and
 may leave a torn last line, which readers put aside. A segment is called ``*.jsonl.open`` while it is written and
-``*.jsonl`` once it is finished; those that a former process of the node left open are finished at the next start.
+``*.jsonl`` once it is finished: when it is full or five minutes old, or its process stops. Those that a former process
+of the node left open are finished at the next start.
 """
 
 from __future__ import annotations
@@ -26,18 +27,22 @@ log = logging.getLogger("slotreeve.events")
 
 SCHEMA_VERSION = 1
 FINISHED, OPEN = ".jsonl", ".jsonl.open"
+SEGMENT_SECONDS = 300.0
+"""Readers see a segment of a quiet server after this time."""
 MOST_CHANGES = 100
 """Changes that are named in the record of one push; a first push of a large service has more."""
 
 
 class Event(msgspec.Struct, omit_defaults=True):
-    """One record. Every one has the first five fields; which others, says the kind.
+    """One line. Every one has the first five fields; which others, says the kind.
 
     Attributes:
         v: schema version. id: unique: process and number. at_ms: this node's wall clock.
-        kind: ``registered``, ``unregistered``, ``expired`` (service, register_id, version); ``pushed`` (service,
+        kind: ``registered``, ``unregistered``, ``expired`` (services, register_ids, versions); ``pushed`` (service,
             subscribers, changes); ``table`` (epoch, term, reason, changed, moves); ``node_joined``, ``node_left``
             (member, role, zone, weight, reason); ``leader`` (leader, term, reason).
+        services, register_ids, versions: of the registrations of one kind in one turn of the event loop, which are
+            many: told in columns they cost a third.
         changes: (register id, version) of what was pushed, version None for what is gone.
         changed: slots as they are now, all of them in a process's first record of this kind.
     """
@@ -47,9 +52,10 @@ class Event(msgspec.Struct, omit_defaults=True):
     at_ms: int
     node: str
     kind: str
+    services: list[str] | None = None
+    register_ids: list[str] | None = None
+    versions: list[int] | None = None
     service: str | None = None
-    register_id: str | None = None
-    version: int | None = None
     subscribers: int | None = None
     changes: list[dict[str, object]] | None = None
     epoch: int | None = None
@@ -62,19 +68,6 @@ class Event(msgspec.Struct, omit_defaults=True):
     zone: str | None = None
     weight: float | None = None
     leader: str | None = None
-
-
-class RegistrationEvent(msgspec.Struct, gc=False):
-    """As :class:`Event`, for ``registered``, ``unregistered`` and ``expired``: half as dear, as there are many."""
-
-    v: int
-    id: str
-    at_ms: int
-    node: str
-    kind: str
-    service: str
-    register_id: str
-    version: int
 
 
 class Segments:
@@ -127,39 +120,44 @@ class EventLog:
     """What one server has to tell. Observes the meta server by hooks; a session server calls the other methods.
 
     Attributes:
-        lost: records that could not be written.
+        lost: events that could not be written.
     """
 
     def __init__(self, segments: Segments, node: Node, clock: Clock, rules: EventSettings) -> None:
         self._segments, self._clock, self._rules = segments, clock, rules
-        self._waiting: list[Event | RegistrationEvent] = []
+        self._waiting: list[Event] = []
+        # Registrations of one kind in the present turn of the event loop; the kind is empty where there are none.
+        self._turn: list[Publisher] = []
+        self._turn_kind = ""
         self._name, self._process_id = node.name, node.process_id
         self._timer: Timer | None = None
+        self._rotation: Timer | None = None
         self._number = self._term = 0
         self._told_everything = False
         self._encoder = msgspec.json.Encoder()
         self.lost = 0
 
     def _event(self, kind: str) -> Event:
+        self._end_turn()
         self._number += 1
         event = Event(SCHEMA_VERSION, f"{self._process_id}/{self._number}", self._clock.wall_ms(), self._name, kind)
         self._waiting.append(event)
-        self._flush_soon()
-        return event
-
-    def _flush_soon(self) -> None:
         if self._timer is None:
             self._timer = self._clock.call_later(self._rules.flush_seconds, self.flush)
+        return event
 
     def flush(self) -> None:
-        """Write what waits. A disk that does not take it costs the records, never the server."""
+        """Write what waits. A disk that does not take it costs the events, never the server."""
         self._timer = None
+        self._end_turn()
         waiting, self._waiting = self._waiting, []
         try:
             self._segments.append(self._encoder.encode_lines(waiting))
         except OSError as error:
             self.lost += len(waiting)
             log.error("%d events are lost, %d in all: %s", len(waiting), self.lost, error)
+        if self._rotation is None:
+            self._rotation = self._clock.call_later(SEGMENT_SECONDS, self._finish)
 
     def close(self) -> None:
         """Write what waits and finish the segment. Idempotent."""
@@ -167,31 +165,45 @@ class EventLog:
             self._timer.cancel()
         if self._waiting:
             self.flush()
+        if self._rotation is not None:
+            self._rotation.cancel()
+        self._finish()
+
+    def _finish(self) -> None:
+        self._rotation = None
         try:
             self._segments.finish()
         except OSError as error:
-            log.error("the last segment of events stays open: %s", error)
+            log.error("a segment of events stays open: %s", error)
 
     # --- a session server's ------------------------------------------------------------------------------------------
 
     def registration(self, record: Publisher) -> None:
         """A client's registration was taken, or its end."""
-        self._registration("registered" if record.data is not None else "unregistered", record)
+        kind = "unregistered" if record.data is None else "registered"
+        if kind != self._turn_kind:
+            self._begin_turn(kind)
+        self._turn.append(record)
 
     def expired(self, record: Publisher) -> None:
         """A registration ended because its client has left."""
-        self._registration("expired", record)
+        if self._turn_kind != "expired":
+            self._begin_turn("expired")
+        self._turn.append(record)
 
-    def _registration(self, kind: str, record: Publisher) -> None:
-        self._number = number = self._number + 1
-        self._waiting.append(
-            RegistrationEvent(
-                SCHEMA_VERSION, f"{self._process_id}/{number}", self._clock.wall_ms(), self._name, kind,
-                record.data_info_id, record.register_id, record.version,
-            )
-        )  # fmt: skip
-        if self._timer is None:
-            self._flush_soon()
+    def _begin_turn(self, kind: str) -> None:
+        self._event(kind)
+        self._turn_kind = kind
+        self._clock.call_soon(self._end_turn)
+
+    def _end_turn(self) -> None:
+        if not self._turn:
+            return
+        event, turn = self._waiting[-1], self._turn
+        event.services = [record.data_info_id for record in turn]
+        event.register_ids = [record.register_id for record in turn]
+        event.versions = [record.version for record in turn]
+        self._turn, self._turn_kind = [], ""
 
     def pushed(self, data_info_id: str, step: Mapping[str, Publisher | None], subscribers: int) -> None:
         """A change of a service went out to so many subscribers of this server."""

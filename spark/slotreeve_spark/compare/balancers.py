@@ -28,6 +28,10 @@ CRITERIA = (
     Criterion("moves", "places that changed hands"),
     Criterion("leader_moves", "leaders that changed"),
     Criterion("copies", "copies of slots that had to be made"),
+    Criterion(
+        "excess_leader_moves", "leaders that changed beyond what an even table costs at least; less: it is uneven"
+    ),
+    Criterion("excess_copies", "copies beyond what an even table costs at least; less: it is uneven"),
     Criterion("leader_spread", "most minus fewest leaders by server, in the end"),
     Criterion("follower_spread", "most minus fewest followers by server, in the end"),
     Criterion("load_spread", "load of the busiest server over the mean, in the end"),
@@ -66,7 +70,9 @@ class Asked:
         shipping.must_be_known(Port.BALANCER, self.balancers)
         shipping.must_be_known(Port.ASSIGNER, [name for name in self.assigners if name != SAME])
         if unknown := sorted(set(self.kinds) - KINDS.keys()):
-            raise ConfigError(f"there is no generated trace {unknown[0]!r}; there are: {'; '.join(KINDS)}")
+            raise ConfigError(
+                f"there is no generated trace {unknown[0]!r}, and no file of that name; there are: {'; '.join(KINDS)}"
+            )
         for trace in self.traces:
             check(trace, f"trace {trace.name!r}")
 
@@ -127,10 +133,11 @@ COLUMNS = (
     "competitor string, balancer string, assigner string, plugin string, trace string, slots int, servers int, "
     "replicas int, round_seconds double, seed int, status string, error string, "
     "changes int, leader_moves int, follower_moves int, moves int, copies int, least_leader_moves int, "
-    "least_copies int, rounds int, longest_rounds int, balance_seconds double, interrupted int, leader_spread int, "
-    "follower_spread int, load_spread double, worst_leader_spread int, slot_seconds_without_leader double, "
-    "unready_slot_seconds double, violations int, first_violation string, decision_ms double, "
-    "slowest_decision_ms double, timeline array<struct<at_seconds: double, moves: int>>"
+    "least_copies int, excess_leader_moves int, excess_copies int, rounds int, longest_rounds int, "
+    "balance_seconds double, interrupted int, leader_spread int, follower_spread int, load_spread double, "
+    "worst_leader_spread int, slot_seconds_without_leader double, unready_slot_seconds double, violations int, "
+    "first_violation string, decision_ms double, slowest_decision_ms double, "
+    "timeline array<struct<at_seconds: double, moves: int>>"
 )
 """Of the results: one row a cell; the figures are :class:`~slotreeve_spark.compare.replay.Replayed`'s. status: ``ok``,
 ``invalid`` (violations), ``failed`` or ``timed out``; without figures in the last two cases, and error says why."""
@@ -160,6 +167,8 @@ def compare(session: SparkSession, asked: Asked) -> DataFrame:
         if figures is not None:
             row |= msgspec.structs.asdict(figures)
             row["error"] = figures.first_violation
+            row["excess_leader_moves"] = figures.leader_moves - figures.least_leader_moves
+            row["excess_copies"] = figures.copies - figures.least_copies
             row["timeline"] = [{"at_seconds": at, "moves": moves} for at, moves in figures.timeline]
         return row
 

@@ -38,6 +38,7 @@ CRITERIA = (
     Criterion("elect_seconds", "seconds until the first leader"),
     Criterion("fail_over_seconds", "seconds without a leader after it was taken away, mean"),
     Criterion("longest_seconds", "the longest of these"),
+    Criterion("unavailable_share", "share of the whole time without a leader"),
     Criterion("leaders", "changes of leader for each that was asked for"),
     Criterion("messages", "packets (fle) or statements (lock) a second"),
 )

@@ -69,34 +69,37 @@ def difference(session: SparkSession, warehouse: Warehouse, first: datetime, sec
 
 
 def recorded_trace(session: SparkSession, warehouse: Warehouse, name: str = "recorded") -> Trace:
-    """The recorded joining and leaving of data servers, to be replayed: a shadow run. It begins with those that joined
-    first; a leaving of the last one is left out, for there is nothing to decide without servers.
+    """The recorded joining and leaving of data servers, to be replayed: a shadow run. It begins with the first slot
+    table and those who had joined by then; a leaving of the last one is left out, for there is nothing to decide
+    without servers.
 
     Raises:
         ConfigError: there are no marts yet, or nobody ever joined.
     """
+    from pyspark.sql import functions as f
+
     # As many rows as servers ever joined or left: small, and every task needs all of it.
     rows = _mart(session, warehouse, "membership").orderBy("at", "member").collect()
+    if not any(row.joined for row in rows):
+        raise ConfigError(f"{warehouse.directory.path}: no data server ever joined, so there is no history to replay")
+    first_join = next(row["at"] for row in rows if row.joined)
+    first_table = _mart(session, warehouse, "slot_history").agg(f.min("valid_from")).collect()[0][0]
+    start = max(first_join, first_table or first_join)
     live: dict[str, Server] = {}
-    changes: list[Change] = []
     beginning: tuple[Server, ...] = ()
-    start: datetime | None = None
+    changes: list[Change] = []
     for row in rows:
+        joins, leaves = tuple[Server, ...](), tuple[str, ...]()
         if row.joined and row.member not in live:
-            server = Server(row.member, row.zone or "", row.weight or 1.0)
-            live[row.member] = server
-            change = Change(0.0, joins=(server,))
+            live[row.member] = Server(row.member, row.zone or "", row.weight or 1.0)
+            joins = (live[row.member],)
         elif not row.joined and row.member in live and len(live) > 1:
             del live[row.member]
-            change = Change(0.0, leaves=(row.member,))
-        else:
-            continue
-        if start is None:
-            start, beginning = row["at"], change.joins
-            continue
-        changes.append(Change((row["at"] - start).total_seconds(), change.joins, change.leaves))
-    if not beginning:
-        raise ConfigError(f"{warehouse.directory.path}: no data server ever joined, so there is no history to replay")
+            leaves = (row.member,)
+        if row["at"] <= start:
+            beginning = tuple(live.values())
+        elif joins or leaves:
+            changes.append(Change((row["at"] - start).total_seconds(), joins, leaves))
     return Trace(name, beginning, tuple(changes))
 
 

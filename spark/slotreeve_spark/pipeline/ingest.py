@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from slotreeve.errors import ConfigError, StorageError
 
-from slotreeve_spark.pipeline.records import CLEANED, QUARANTINE, RAW, parse
+from slotreeve_spark.pipeline.records import CLEANED, QUARANTINE, RAW, clean, parse
 from slotreeve_spark.report.results import Directory
 from slotreeve_spark.session import first_line
 
@@ -56,6 +56,13 @@ class Warehouse:
         """Create the directory if it is missing. Raises StorageError if it cannot be written."""
         return cls(Directory.make(path))
 
+    @classmethod
+    def existing(cls, path: Path) -> Warehouse:
+        """One to read from. Raises ConfigError if there is none."""
+        if not path.is_dir():
+            raise ConfigError(f"{path}: there is no such warehouse; `slotreeve spark ingest` makes one")
+        return cls(Directory(path))
+
     def place(self, name: str) -> str:
         """Where a table is."""
         return str(self.directory.path / name)
@@ -65,6 +72,12 @@ class Warehouse:
         if not (self.directory.path / name).exists():
             return session.createDataFrame([], columns)
         return session.read.schema(columns).parquet(self.place(name))
+
+
+def must_be_a_log(path: Path) -> None:
+    """Raises ConfigError if it is no directory."""
+    if not path.is_dir():
+        raise ConfigError(f"{path}: there is no such directory of event logs; servers write one at [events] path")
 
 
 def ingest(
@@ -79,6 +92,7 @@ def ingest(
         ConfigError: there is no such directory, or ``lateness`` is no interval.
         StorageError: Spark cannot read the log or write the tables.
     """
+    must_be_a_log(log)
     before = _counts(session, warehouse)
     lines = sum(_run(start) for start in _land(session, log, warehouse, ALL if unfinished else FINISHED))
     late = [0]
@@ -94,6 +108,7 @@ def follow(session: SparkSession, log: Path, warehouse: Warehouse, lateness: str
     Raises:
         ConfigError: there is no such directory.
     """
+    must_be_a_log(log)
     for start in _land(session, log, warehouse):
         _run(start)  # so that there is a table to read on from
     every = f"{EVERY_SECONDS} seconds"
@@ -109,8 +124,6 @@ def _land(session: SparkSession, log: Path, warehouse: Warehouse, files: str = F
     """Log -> raw."""
     from pyspark.sql import functions as f
 
-    if not log.is_dir():
-        raise ConfigError(f"{log}: there is no such directory of event logs; servers write one at [events] path")
     lines = (
         session.readStream.option("pathGlobFilter", files).option("maxFilesPerTrigger", FILES_A_BATCH)
         .option("recursiveFileLookup", "true").text(str(log))
@@ -126,9 +139,8 @@ def _clean(session: SparkSession, warehouse: Warehouse, lateness: str) -> list[S
     from pyspark.sql import functions as f
 
     raw = session.readStream.schema(RAW).parquet(warehouse.place("raw"))
-    good = parse(raw).where("problem is null").select("at", "record.*").drop("corrupt")
     try:
-        unique = good.withWatermark("at", lateness).dropDuplicatesWithinWatermark(["id"])
+        unique = clean(parse(raw)).withWatermark("at", lateness).dropDuplicatesWithinWatermark(["id"])
     except PySparkException:
         raise ConfigError(f"--lateness {lateness!r} is no interval; expected e.g. '1 day' or '90 minutes'") from None
     bad = parse(raw).where("problem is not null").select("line", "file", "problem")

@@ -30,7 +30,8 @@ def service_timeline(cleaned: DataFrame) -> DataFrame:
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 
-    of_one = Window.partitionBy("service", "register_id").orderBy("at", "id")
+    # Of one registration much can happen in a millisecond, but versions rise; it expires under its last.
+    of_one = Window.partitionBy("service", "register_id").orderBy("at", "version", f.col("here").desc())
     of_all = Window.partitionBy("service").orderBy("at", "id").rowsBetween(Window.unboundedPreceding, 0)
     here = f.when(f.col("kind") == "registered", 1).otherwise(0)
     return (

@@ -3,7 +3,8 @@
 A log is a directory of ``*.jsonl`` files, one JSON object a line, each file finished when it has that name. Every
 record has ``v`` (schema version), ``id`` (unique), ``at_ms`` (wall clock of the node), ``node`` and ``kind``; the
 other fields depend on the kind. Fields that this version does not know are left alone, so that newer
-writers of the same version can be read.
+writers of the same version can be read. Registrations come in columns, many a line, and are rows of their own once
+cleaned.
 """
 
 from __future__ import annotations
@@ -16,21 +17,25 @@ if TYPE_CHECKING:
 VERSION = 1
 """The newest schema version that can be read."""
 
-RECORD = (
-    "v int, id string, at_ms bigint, node string, kind string, "
-    "service string, register_id string, version bigint, subscribers int, "
+_HEAD = "v int, id string, at_ms bigint, node string, kind string, service string"
+_COLUMNS = "services array<string>, register_ids array<string>, versions array<bigint>"
+_TAIL = (
+    "subscribers int, "
     "changes array<struct<register_id: string, version: bigint>>, "
     "epoch bigint, term bigint, reason string, "
     "changed array<struct<slot: int, leader: string, leader_epoch: bigint, followers: array<string>>>, "
     "moves array<struct<slot: int, kind: string, source: string, target: string, reason: string>>, "
     "member string, role string, zone string, weight double, leader string"
 )
+RECORD = f"{_HEAD}, {_COLUMNS}, {_TAIL}"
 """Of a record, as in the log."""
 
+_IN_COLUMNS = ("services", "register_ids", "versions")
+
 NEEDED: dict[str, tuple[str, ...]] = {
-    "registered": ("service", "register_id"),
-    "unregistered": ("service", "register_id"),
-    "expired": ("service", "register_id"),
+    "registered": _IN_COLUMNS,
+    "unregistered": _IN_COLUMNS,
+    "expired": _IN_COLUMNS,
     "pushed": ("service",),
     "table": ("epoch", "changed"),
     "node_joined": ("member", "role"),
@@ -40,7 +45,7 @@ NEEDED: dict[str, tuple[str, ...]] = {
 """Kinds of records, and the fields without which one makes no sense."""
 
 RAW = "line string, file string"
-CLEANED = f"at timestamp, {RECORD}"
+CLEANED = f"at timestamp, {_HEAD}, register_id string, version bigint, {_TAIL}"
 QUARANTINE = "line string, file string, problem string"
 
 
@@ -54,6 +59,29 @@ def parse(raw: DataFrame) -> DataFrame:
         "mode": "PERMISSIVE", "columnNameOfCorruptRecord": "corrupt",
     }))  # fmt: skip
     return parsed.withColumn("problem", problem()).withColumn("at", f.timestamp_millis(f.col("record.at_ms")))
+
+
+def clean(parsed: DataFrame) -> DataFrame:
+    """The good ones of :func:`parse`, in the columns of :data:`CLEANED`: a row for each registration, whose id is that
+    of its line and its place there; else a row a line."""
+    from pyspark.sql import functions as f
+
+    good = parsed.where("problem is null").select("at", "record.*")
+    many = f.arrays_zip(*_IN_COLUMNS)
+    rows = good.select("*", f.posexplode_outer(many).alias("place", "one"))
+    return rows.select(
+        "at", "v", f.concat_ws("+", "id", "place").alias("id"), "at_ms", "node", "kind",
+        f.coalesce("one.services", "service").alias("service"), f.col("one.register_ids").alias("register_id"),
+        f.col("one.versions").alias("version"), *_names(_TAIL),
+    )  # fmt: skip
+
+
+def _names(columns: str) -> list[str]:
+    from pyspark.sql.types import StructType
+
+    described = StructType.fromDDL(columns)
+    assert isinstance(described, StructType)
+    return described.names
 
 
 def problem() -> Column:
@@ -74,4 +102,7 @@ def problem() -> Column:
     for kind, names in NEEDED.items():
         for name in names:
             found = found.when((record["kind"] == kind) & record[name].isNull(), f.lit(f"{kind} without {name}"))
-    return found
+    sizes = [f.size(record[name]) for name in _IN_COLUMNS]
+    return found.when(
+        (sizes[0] != sizes[1]) | (sizes[1] != sizes[2]), f.lit(f"{', '.join(_IN_COLUMNS)} differ in length")
+    )

@@ -37,7 +37,9 @@ class Page:
 
     def parameters(self, values: Mapping[str, object]) -> None:
         """Names and values in small print: parameters, versions."""
-        told = "; ".join(f"{html.escape(name)} {html.escape(str(value))}" for name, value in values.items())
+        told = "; ".join(
+            f"{html.escape(_words(name))}: {html.escape(_listed(value))}" for name, value in values.items()
+        )
         self.parts.append(f'<p class="parameters">{told}</p>')
 
     def table(self, rows: Sequence[Mapping[str, object]], empty: str = "nothing") -> None:
@@ -45,7 +47,7 @@ class Page:
         if not rows:
             self.paragraph(empty)
             return
-        head = "".join(f"<th>{html.escape(name.replace('_', ' '))}</th>" for name in rows[0])
+        head = "".join(f"<th>{html.escape(_words(name))}</th>" for name in rows[0])
         body = []
         for row in rows:
             mark = _MARKS.get(str(row.get("verdict")))
@@ -66,6 +68,16 @@ class Page:
             f'<meta name="viewport" content="width=device-width"><style>{STYLE}</style></head>'
             f"<body><h1>{title}</h1>{''.join(self.parts)}</body></html>\n"
         )
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")
+
+
+def _listed(value: object) -> str:
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_listed, value))
+    return str(value)
 
 
 def _cell(value: object) -> str:

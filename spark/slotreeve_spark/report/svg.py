@@ -55,11 +55,12 @@ def lines(series: Sequence[Series], x_label: str, y_label: str, steps: bool = Fa
 
 
 def bars(items: Sequence[Bar], label: str) -> str:
-    """Horizontal bars from 0 on, each with its interval as a whisker and its mean as text; empty without items."""
+    """Horizontal bars from 0, to the left where negative, each with its interval as a whisker and its mean as text;
+    empty text without items."""
     if not items:
         return ""
     left, height = 180, len(items) * BAR_HEIGHT + BOTTOM
-    scale = _Scale(0.0, max(bar.high for bar in items), left, WIDTH - 90)
+    scale = _Scale(min(0.0, *(bar.low for bar in items)), max(0.0, *(bar.high for bar in items)), left, WIDTH - 90)
     parts = []
     for tick in scale.ticks():
         x = scale(tick)
@@ -70,8 +71,8 @@ def bars(items: Sequence[Bar], label: str) -> str:
         middle = y + (BAR_HEIGHT - 8) / 2
         parts += [
             f'<text x="{left - 8}" y="{middle + 4:.1f}" text-anchor="end">{html.escape(bar.name)}</text>',
-            f'<rect x="{left}" y="{y}" width="{scale(bar.mean) - left:.1f}" height="{BAR_HEIGHT - 8}" fill="{colour}" '
-            'fill-opacity="0.75"/>',
+            f'<rect x="{min(scale(0.0), scale(bar.mean)):.1f}" y="{y}" width="{abs(scale(bar.mean) - scale(0.0)):.1f}" '
+            f'height="{BAR_HEIGHT - 8}" fill="{colour}" fill-opacity="0.75"/>',
             f'<path d="M{scale(bar.low):.1f} {middle:.1f}H{scale(bar.high):.1f}M{scale(bar.low):.1f} {middle - 4:.1f}'
             f'v8M{scale(bar.high):.1f} {middle - 4:.1f}v8" stroke="#222"/>',
             f'<text x="{scale(bar.high) + 6:.1f}" y="{middle + 4:.1f}">{number(bar.mean)}</text>',
