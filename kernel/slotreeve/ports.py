@@ -32,6 +32,14 @@ class SlotFunction(Protocol):
         """
 
 
+@runtime_checkable
+class BatchSlotFunction(SlotFunction, Protocol):
+    """A slot function that takes many keys at once, too: jobs over millions of keys use that where it is offered."""
+
+    def slots_of(self, keys: Sequence[bytes]) -> Sequence[int]:
+        """The slot of each key, in order: what :meth:`slot_of` says of the text that ``keys`` have in UTF-8."""
+
+
 # --- assigner and balancer ---------------------------------------------------------------------------------------
 
 

@@ -47,6 +47,17 @@ class Function:
         return self.slots if self.kind == "outside" else 0
 
 
+class Disagreeing:
+    def __init__(self, slots):
+        pass
+
+    def slot_of(self, key):
+        return 0
+
+    def slots_of(self, keys):
+        return [1] * len(keys)
+
+
 class Balancer:
     def __init__(self, kind):
         self.kind = kind
@@ -73,7 +84,10 @@ def offer(kind, make):
 @hookimpl
 def slotreeve_slot_functions():
     kinds = ("raising", "hanging", "crashing", "outside", "constant")
-    return [Offer(kind, lambda o, c, kind=kind: Function(kind, c.slots), "for tests") for kind in kinds]
+    return [
+        *(Offer(kind, lambda o, c, kind=kind: Function(kind, c.slots), "for tests") for kind in kinds),
+        Offer("disagreeing", lambda o, c: Disagreeing(c.slots), "for tests"),
+    ]
 
 
 @hookimpl

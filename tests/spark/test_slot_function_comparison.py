@@ -55,7 +55,8 @@ def test_a_column_of_parquet_gives_keys(spark: SparkSession, tmp_path: Path) -> 
 
 
 def test_functions_that_misbehave_cost_only_their_own_rows(spark: SparkSession, tmp_path: Path) -> None:
-    asked = Asked(("crc32c", "raising", "hanging", "crashing", "outside"), (16, 32), timeout_seconds=1.0)
+    functions = ("crc32c", "raising", "hanging", "crashing", "outside", "disagreeing")
+    asked = Asked(functions, (16, 32), timeout_seconds=1.0)
     outcome = compare_slot_functions(spark, "generated:1000", "", asked, Directory.make(tmp_path / "out"))
     assert [(row["function"], row["keys"]) for row in outcome.tables["spread"]] == [("crc32c", 1000)] * 2
     failed = {row["competitor"]: str(row["error"]) for row in outcome.failed}
@@ -63,6 +64,7 @@ def test_functions_that_misbehave_cost_only_their_own_rows(spark: SparkSession, 
     assert failed["hanging"] == "not done after 1 s"
     assert failed["crashing"] == "its process died (exit code 7)"
     assert "slot 16; there are 16" in failed["outside"]
+    assert "its slots_of gives keys other slots than its slot_of" in failed["disagreeing"]
 
 
 def test_a_function_that_fails_only_later_costs_only_its_own_rows(spark: SparkSession, tmp_path: Path) -> None:

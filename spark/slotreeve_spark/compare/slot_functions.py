@@ -7,6 +7,7 @@ same on any number of cores.
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from slotreeve.errors import ConfigError, PluginError
 from slotreeve.offers import Port
-from slotreeve.ports import SlotFunction
+from slotreeve.ports import BatchSlotFunction, SlotFunction
 
 from slotreeve_spark import shipping
 from slotreeve_spark.compare import chances
@@ -27,8 +28,7 @@ from slotreeve_spark.compare.keys import Keys, generated
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-Texts = NDArray[np.object_]
-"""Keys as Python text, in an array."""
+Slots = NDArray[np.int64]
 PROBE_KEYS = 1_000
 COUNTED, MOVED, TIMED, BROKEN = "counted", "moved", "timed", "broken"
 COUNTS = "measure string, function string, slots int, slots_after int, slot int, value long, error string"
@@ -87,13 +87,16 @@ def probe(session: SparkSession, asked: Asked) -> dict[str, str]:
 
 
 def _problem(function: str, asked: Asked) -> str | None:
-    keys = np.array([*generated(0, PROBE_KEYS).to_pylist(), "", "\u00e4\u4e16\U0001f600"], dtype=object)
+    keys = _KeyBatch(pa.array([*generated(0, PROBE_KEYS).to_pylist(), "", "\u00e4\u4e16\U0001f600"]))
 
     def try_keys() -> None:
         for slots in asked.slots:
-            slot_of = _slot_of(function, slots)
-            if not np.array_equal(_slots_of(slot_of, keys, slots), _slots_of(slot_of, keys, slots)):
+            built = _build(function, slots)
+            one_by_one = _one_by_one(built, slots)(keys)
+            if not np.array_equal(one_by_one, _one_by_one(built, slots)(keys)):
                 raise PluginError("it gives the same key different slots")
+            if not np.array_equal(one_by_one, _best(built, slots)(keys)):
+                raise PluginError("its slots_of gives keys other slots than its slot_of")
 
     try:
         in_child(try_keys, asked.timeout_seconds)
@@ -113,9 +116,9 @@ def count(keys: Keys, asked: Asked) -> DataFrame:
         tallies = [_Tally(name, asked) for name in asked.functions]
         for batch in batches:
             for array in expand(batch):
-                texts = array.to_numpy(zero_copy_only=False)
+                keys = _KeyBatch(array)
                 for each in tallies:
-                    each.add(texts)
+                    each.add(keys)
         yield from (each.rows() for each in tallies)
 
     return (
@@ -136,27 +139,27 @@ class _Tally:
     counts: dict[int, NDArray[np.int64]] = field(default_factory=dict)
     moved: dict[tuple[int, int], int] = field(default_factory=dict)
     nanoseconds: dict[int, int] = field(default_factory=dict)
-    _built: dict[int, Callable[[str], int]] = field(default_factory=dict)
+    _built: dict[int, Callable[[_KeyBatch], Slots]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         try:
-            self._built = {slots: _slot_of(self.function, slots) for slots in self.asked.slots}
+            self._built = {slots: _best(_build(self.function, slots), slots) for slots in self.asked.slots}
         except Exception as error:  # noqa: BLE001 - of a third party's
             self.error = told(error)
         self.counts = {slots: np.zeros(slots, np.int64) for slots in self.asked.slots}
         self.nanoseconds = dict.fromkeys(self.asked.slots, 0)
         self.moved = dict.fromkeys(zip(self.asked.slots, self.asked.slots[1:], strict=False), 0)
 
-    def add(self, keys: Texts) -> None:
+    def add(self, keys: _KeyBatch) -> None:
         """Count these keys, unless the function has failed before."""
         if self.error is not None:
             return
         before: tuple[int, NDArray[np.int64]] | None = None
         try:
             with alarm(self.asked.timeout_seconds):
-                for slots, slot_of in self._built.items():
+                for slots, slots_of in self._built.items():
                     began = time.thread_time_ns()
-                    found = _slots_of(slot_of, keys, slots)
+                    found = slots_of(keys)
                     self.nanoseconds[slots] += time.thread_time_ns() - began
                     self.counts[slots] += np.bincount(found, minlength=slots)
                     if before is not None:
@@ -204,15 +207,47 @@ def _rows(
     )
 
 
-def _slot_of(function: str, slots: int) -> Callable[[str], int]:
+class _KeyBatch:
+    """Keys from Arrow, as Python's text or bytes, made when first asked for."""
+
+    def __init__(self, array: pa.Array) -> None:
+        self._array = array
+
+    def __len__(self) -> int:
+        return len(self._array)
+
+    @functools.cached_property
+    def texts(self) -> NDArray[np.object_]:
+        return self._array.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
+
+    @functools.cached_property
+    def octets(self) -> list[bytes]:
+        return self._array.cast(pa.binary()).to_numpy(zero_copy_only=False).tolist()  # type: ignore[no-any-return]
+
+
+def _build(function: str, slots: int) -> SlotFunction:
     built = shipping.build(Port.SLOT_FUNCTION, function, slots)
     assert isinstance(built, SlotFunction)
-    return built.slot_of
+    return built
 
 
-def _slots_of(slot_of: Callable[[str], int], keys: Texts, slots: int) -> NDArray[np.int64]:
-    """The slots of all keys. Raises PluginError if one is none."""
-    found = np.fromiter(map(slot_of, keys), np.int64, len(keys))
+def _one_by_one(function: SlotFunction, slots: int) -> Callable[[_KeyBatch], Slots]:
+    slot_of = function.slot_of
+    return lambda keys: _checked(np.fromiter(map(slot_of, keys.texts), np.int64, len(keys)), keys, slots)
+
+
+def _best(function: SlotFunction, slots: int) -> Callable[[_KeyBatch], Slots]:
+    """Many keys at once where the function offers that."""
+    if not isinstance(function, BatchSlotFunction):
+        return _one_by_one(function, slots)
+    slots_of = function.slots_of
+    return lambda keys: _checked(np.array(slots_of(keys.octets), np.int64), keys, slots)
+
+
+def _checked(found: Slots, keys: _KeyBatch, slots: int) -> Slots:
+    """The slots, if they are slots. Raises PluginError."""
+    if len(found) != len(keys):
+        raise PluginError(f"it answers {len(found)} slots for {len(keys)} keys")
     if found.size and (found.min() < 0 or found.max() >= slots):
         wrong = found[(found < 0) | (found >= slots)][0]
         raise PluginError(f"it answers slot {wrong}; there are {slots}, from 0 on")

@@ -9,7 +9,7 @@ from collections import Counter
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from slotreeve.ports import SlotFunction
+from slotreeve.ports import BatchSlotFunction, SlotFunction
 
 from slotreeve_testing.conformance.properties import PROPERTY
 
@@ -34,6 +34,13 @@ class SlotFunctionContract:
     @given(key=st.text())
     def test_two_instances_agree(self, key: str) -> None:
         assert self.build(1_000).slot_of(key) == self.build(1_000).slot_of(key)
+
+    @PROPERTY
+    @given(keys=st.lists(st.text(st.characters(exclude_categories=["Cs"]))), slots=st.integers(1, 65_536))
+    def test_many_keys_at_once_have_the_slots_that_they_have_one_by_one(self, keys: list[str], slots: int) -> None:
+        function = self.build(slots)
+        if isinstance(function, BatchSlotFunction):
+            assert list(function.slots_of([key.encode() for key in keys])) == [function.slot_of(key) for key in keys]
 
     @pytest.mark.parametrize("slots", [1, 2, 7, 16, 100, 256, 1_000])
     def test_similar_keys_spread_evenly_over_any_number_of_slots(self, slots: int) -> None:
