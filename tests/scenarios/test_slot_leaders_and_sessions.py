@@ -10,6 +10,7 @@ from slotreeve.errors import RequestTimeout
 from slotreeve_client import Client, Subscription
 from slotreeve_testing.scenarios import simulated
 from slotreeve_testing.simulated_cluster import SimulatedCluster
+from slotreeve_testing.virtual_time import run
 
 SERVICES = [f"com.example.Service{number}" for number in range(40)]
 DATA = ["data-1", "data-2", "data-3"]
@@ -151,3 +152,24 @@ async def test_a_slot_leader_compares_with_connected_sessions_that_are_no_member
         await cluster.start("data-1")
         await cluster.ready(60)
         assert watcher.fewest == 1
+
+
+def test_a_session_server_that_has_stopped_sends_nothing_more(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario(rng: random.Random) -> None:
+        async with SimulatedCluster(rng, settings={"session.drain_seconds": 0}) as cluster:
+            provider, watcher = await watched(cluster, "session-1", "session-2")
+            cluster.network.partition(["session-1"], DATA)
+            for service in SERVICES:
+                provider.publish(service, "more")
+            await asyncio.sleep(0.2)
+            assert cluster.session("session-1").writes.waiting
+            await cluster.stop("session-1")
+            await asyncio.sleep(1)
+            caplog.clear()
+            await asyncio.sleep(10)
+            assert [record for record in caplog.records if record.name == "slotreeve.writes"] == []
+            cluster.network.heal()
+            await provider.flush()
+            await cluster.until(lambda: watcher.now == 2 * len(SERVICES), "the other session server has taken over")
+
+    run(scenario, 1)

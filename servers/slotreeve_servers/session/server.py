@@ -158,6 +158,7 @@ class SessionServer:
             if how is not Stopping.NO and len(self.view.sessions) > 1:
                 await self._move_clients_away()
             await self._membership.leave("stopped")
+        self.writes.close()
         await self._supervisor.stop()
         if self._listener is not None:
             await self._listener.close()

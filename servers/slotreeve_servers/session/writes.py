@@ -93,6 +93,7 @@ class Writes:
         self._to_acknowledge: list[Client] = []
         self._scheduled = False
         self._retrying = False
+        self._is_closed = False
         self.waiting = 0
         self.retries = 0
 
@@ -136,12 +137,20 @@ class Writes:
         for batch in batches:
             batch.deliveries.append(delivery)
 
+    def close(self) -> None:
+        """The server has left: what still waits is not sent any more, its clients bring it elsewhere."""
+        self._is_closed = True
+
     def closed(self, connection: Connection) -> None:
         """A link to a data server is down; its unanswered requests fail by themselves."""
         self._in_flight.pop(connection, None)
 
     def _flush(self) -> None:
         self._scheduled = False
+        if self._is_closed:
+            self._pending.clear()
+            self._urgent.clear()
+            return
         parts: dict[Connection, dict[int, _Batch]] = {}
         epochs: dict[int, int] = {}
         weights: dict[Connection, int] = {}
