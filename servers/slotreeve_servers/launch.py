@@ -97,9 +97,9 @@ class Launcher:
         )
 
     def _event_log(self, node: Node) -> EventLog | None:
-        """The event log of a meta or session server, where the configuration names a directory. Raises StorageError."""
+        """The event log, where the configuration names a directory. Raises StorageError."""
         rules = self._configuration.settings.events
-        if not rules.path or node.role is Role.DATA:
+        if not rules.path:
             return None
         events = EventLog(Segments(Path(rules.path), node.process_id, rules.segment_bytes), node, self._clock, rules)
         if node.role is Role.META:

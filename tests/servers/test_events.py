@@ -44,6 +44,12 @@ def test_a_cluster_tells_what_happens_in_it(tmp_path: Path) -> None:
             await client.flush()
             cluster.kill("data-1")
             await cluster.ready()
+            lost = cluster.client("session-2", name="lost")
+            lost.publish("com.example.Lost", "10.0.0.1:3")
+            await lost.flush()
+            cluster.kill("session-2")
+            cluster.kill("lost")
+            await asyncio.sleep(5)
 
     virtual_time.run(scenario, seed=3)
     events = read(tmp_path)
@@ -59,6 +65,11 @@ def test_a_cluster_tells_what_happens_in_it(tmp_path: Path) -> None:
         if name == service
     ]
     assert of_a[:2] == [("registered", 1), ("unregistered", 2)]
+    lost = [
+        event for event in events if "com.example.Lost#@#DEFAULT_INSTANCE_ID#@#DEFAULT_GROUP" in (event.services or ())
+    ]
+    # That of its session server, which was killed, is not finished.
+    assert [(event.kind, event.node.partition("-")[0]) for event in lost] == [("expired", "data")]
     pushed = next(event for event in events if event.kind == "pushed" and event.changes)
     assert pushed.changes is not None
     assert pushed.changes[0]["version"] == 1

@@ -45,6 +45,7 @@ class Departures:
     Args:
         held: the slot that this server holds under a number.
         store: takes the write that removes.
+        parted: is told of each record that went without a trace.
         sessions: the members' process ids, each with its connection if it has one.
         patience_seconds: a round does not wait longer than this, whoever has not answered.
     """
@@ -54,10 +55,12 @@ class Departures:
         clock: Clock,
         held: Callable[[int], HeldSlot | None],
         store: Callable[[HeldSlot, SlotWrite], None],
+        parted: Callable[[Publisher], None],
         sessions: Callable[[], Mapping[str, Connection | None]],
         patience_seconds: float,
     ) -> None:
         self._clock, self._held, self._store, self._sessions = clock, held, store, sessions
+        self._parted = parted
         self._patience = patience_seconds
         self._gathered: list[_Departure] = []
         self._round: list[_Departure] = []
@@ -136,6 +139,9 @@ class Departures:
         slot = departure.slot
         if self._held(slot.slot.id) is not slot:
             return  # whoever leads it now compares with every session first, and so finds what left
-        purged = [(r.data_info_id, r.register_id) for r in departure.left if slot.store.find(r) == r]
-        if departure.gone or purged:
+        left = [record for record in departure.left if slot.store.find(record) == record]
+        if departure.gone or left:
+            purged = [(record.data_info_id, record.register_id) for record in left]
             self._store(slot, SlotWrite(slot.slot.id, slot.slot.leader_epoch, [], departure.gone, purged))
+        for record in left:
+            self._parted(record)

@@ -8,6 +8,7 @@ from collections import Counter
 
 from slotreeve.errors import SlotreeveError
 from slotreeve.model.nodes import Role
+from slotreeve.model.publisher import Publisher
 from slotreeve.model.slots import SlotTable
 from slotreeve.ports import Connection, Listener
 from slotreeve.wire.messages import Datum, ListServices, Services
@@ -55,7 +56,7 @@ class DataServer:
         self.streams = Streams(environment.clock)
         self._orphans = Orphans(self._rules.session_grace_seconds)
         self._departures = Departures(
-            environment.clock, self.slots.held.get, self._store, self._connected_sessions,
+            environment.clock, self.slots.held.get, self._store, self._parted, self._connected_sessions,
             self._rules.session_grace_seconds,
         )  # fmt: skip
         self._comparisons: dict[Connection, Comparison] = {}
@@ -141,6 +142,8 @@ class DataServer:
         await self._supervisor.stop()
         if self._listener is not None:
             await self._listener.close()
+        if self._environment.events is not None:
+            self._environment.events.close()
 
     # --- slots ---------------------------------------------------------------------------------------------------
 
@@ -205,6 +208,12 @@ class DataServer:
         the meta leader has lost sight of them."""
         members = {node.process_id for node in self.view.sessions}
         return members | {connection.peer.process_id for connection in self._comparisons}
+
+    def _parted(self, record: Publisher) -> None:
+        """What a session server that is gone cannot write down."""
+        events = self._environment.events
+        if events is not None and record.session not in {node.process_id for node in self.view.sessions}:
+            events.expired(record)
 
     def _connected_sessions(self) -> dict[str, Connection | None]:
         connections = {connection.peer.process_id: connection for connection in self._comparisons}

@@ -117,7 +117,7 @@ class Segments:
 
 
 class EventLog:
-    """What one server has to tell. Observes the meta server by hooks; a session server calls the other methods.
+    """What one server has to tell. Observes the meta server by hooks; session and data servers call the other methods.
 
     Attributes:
         lost: events that could not be written.
@@ -186,7 +186,7 @@ class EventLog:
         self._turn.append(record)
 
     def expired(self, record: Publisher) -> None:
-        """A registration ended because its client has left."""
+        """A registration ended because its client has left, or its session server with it."""
         if self._turn_kind != "expired":
             self._begin_turn("expired")
         self._turn.append(record)
