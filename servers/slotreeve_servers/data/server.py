@@ -21,7 +21,6 @@ from slotreeve.wire.slot_messages import (
     Follow,
     Replicate,
     SlotAnswer,
-    SlotInterest,
     SlotWrite,
     Write,
 )
@@ -29,6 +28,7 @@ from slotreeve.wire.slot_messages import (
 from slotreeve_servers.data.changes import Changes
 from slotreeve_servers.data.departures import Departures
 from slotreeve_servers.data.digest import Comparison
+from slotreeve_servers.data.interest import Interest
 from slotreeve_servers.data.orphans import Orphans
 from slotreeve_servers.data.replication import Following, Streams
 from slotreeve_servers.data.slots import HeldSlot, HeldSlots
@@ -61,7 +61,7 @@ class DataServer:
         )  # fmt: skip
         self._comparisons: dict[Connection, Comparison] = {}
         self._followings: dict[Connection, Following] = {}
-        self._interested: dict[Connection, dict[str, int]] = {}
+        self._interest = Interest(self.slots, self.changes)
         self._listener: Listener | None = None
         self._membership: Membership | None = None
         self._is_member = False
@@ -186,7 +186,7 @@ class DataServer:
             return
         slot.serve()
         self._orphans.adopt(slot.store, self._clock.now())
-        self._announce(slot, slot.compared)
+        self._interest.announce(slot, slot.compared)
         if self._membership is not None:
             self._membership.beat_soon()
 
@@ -222,17 +222,9 @@ class DataServer:
     def _compared(self, slot: HeldSlot, process: str) -> None:
         slot.compared.add(process)
         if slot.serving:
-            self._announce(slot, {process})
+            self._interest.announce(slot, {process})
         else:
             self._serve_if_complete(slot)
-
-    def _announce(self, slot: HeldSlot, processes: set[str]) -> None:
-        """Tell these session servers what they want of a serving slot, where they wait for it."""
-        for data_info_id, service in slot.tracked.items():
-            for connection, known in service.sessions.items():
-                if known is not None and connection.peer.process_id in processes:
-                    self.changes.announce(slot, data_info_id, connection, known)
-                    service.sessions[connection] = None
 
     def _store(self, slot: HeldSlot, write: SlotWrite) -> None:
         touched = slot.apply(write, self._clock.now())
@@ -254,8 +246,7 @@ class DataServer:
     def _closed(self, connection: Connection, reason: str) -> None:
         self._comparisons.pop(connection, None)
         self.changes.forget(connection)
-        for data_info_id, number in self._interested.pop(connection, {}).items():
-            self._lose_interest(connection, data_info_id, number)
+        self._interest.closed(connection)
         for slot in self.slots.led():
             slot.streams.discard(connection)
             self._serve_if_complete(slot)
@@ -279,36 +270,9 @@ class DataServer:
             connection.reply(request_id, Answers(answers))
 
     def _on_interest(self, connection: Connection, message: DeclareInterest, request_id: int | None) -> None:
-        answers = [self._interest(connection, interest) for interest in message.interests]
+        answers = [self._interest.declare(connection, interest) for interest in message.interests]
         if request_id is not None:
             connection.reply(request_id, Answers(answers))
-
-    def _interest(self, connection: Connection, interest: SlotInterest) -> SlotAnswer:
-        slot = self.slots.held.get(interest.slot)
-        if slot is None:
-            return SlotAnswer(interest.slot, Access.MOVED, 0)
-        access = slot.access(interest.leader_epoch)
-        if access is Access.ACCEPT or access is Access.MIGRATING:
-            mine = self._interested.setdefault(connection, {})
-            for known in interest.wanted:
-                service = slot.track(known.data_info_id)
-                ready = slot.serving and connection.peer.process_id in slot.compared
-                service.sessions[connection] = None if ready else known
-                mine[known.data_info_id] = interest.slot
-                if ready:
-                    self.changes.announce(slot, known.data_info_id, connection, known)
-            for data_info_id in interest.unwanted:
-                if mine.pop(data_info_id, None) is not None:
-                    self._lose_interest(connection, data_info_id, interest.slot)
-        return SlotAnswer(interest.slot, access, slot.slot.leader_epoch)
-
-    def _lose_interest(self, connection: Connection, data_info_id: str, number: int) -> None:
-        slot = self.slots.held.get(number)
-        service = slot.tracked.get(data_info_id) if slot is not None else None
-        if slot is not None and service is not None:
-            service.sessions.pop(connection, None)
-            if not service.sessions:
-                del slot.tracked[data_info_id]
 
     def _on_fetch(self, connection: Connection, message: Fetch, request_id: int | None) -> None:
         if request_id is None:
