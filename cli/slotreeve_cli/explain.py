@@ -9,10 +9,13 @@ import typer
 from slotreeve_cli.options import ConfigOption, Output, OutputOption, SetOption, dotted, read_configuration, run_async
 
 if TYPE_CHECKING:
+    from slotreeve.offers import Options
     from slotreeve.settings import Settings
 
 PUSH_ALLOWANCE_SECONDS = 0.2
 """For everything that is not waiting: noticing a closed connection, messages, comparing digests, callbacks."""
+ELECTION_ALLOWANCE_SECONDS = 0.3
+"""For the election once the lease is over."""
 
 
 def add_to(app: typer.Typer) -> None:
@@ -37,12 +40,16 @@ def staleness(
 ) -> None:
     """For each kind of death: the longest time until nobody sees the dead any more (or works on), what it is made of,
     and, with --measure, what it took here."""
+    from slotreeve.catalogue import Catalogue
+    from slotreeve.offers import Port
+
     from slotreeve_cli.printing import print_rows
 
     configuration = read_configuration(config, settings)
     measured = _measure(dotted(settings)) if measure else {}
     rows: list[dict[str, object]] = []
-    for what, seconds, made_of in bounds(configuration.settings):
+    election = configuration.check_plugins(Catalogue.load())[Port.ELECTION]
+    for what, seconds, made_of in [*bounds(configuration.settings), *leader_bounds(configuration.settings, election)]:
         row: dict[str, object] = {"what": what, "at most, s": round(seconds, 2), "made of": made_of}
         if measure:
             row["measured, s"] = measured.get(what)
@@ -69,6 +76,17 @@ def bounds(settings: Settings) -> list[tuple[str, float, str]]:
     ]  # fmt: skip
 
 
+def leader_bounds(settings: Settings, election: Options) -> list[tuple[str, float, str]]:
+    """The same of the meta leader, where its election tells of a lease: publishing and pushing go on meanwhile."""
+    lease_ms = getattr(election, "lease_ms", None)
+    if lease_ms is None:
+        return []
+    made_of = f"election.{settings.election.use}.lease_ms; publishing and pushing go on"
+    return [
+        ("meta leader killed or frozen, until another leads", lease_ms / 1000 + ELECTION_ALLOWANCE_SECONDS, made_of)
+    ]
+
+
 def _measure(settings: dict[str, object]) -> dict[str, float]:
     import tempfile
     from pathlib import Path
@@ -93,4 +111,5 @@ def _measure(settings: dict[str, object]) -> dict[str, float]:
     return {
         "client killed": round(figures["client_ms"]["max"] / 1000, 2),
         "data server killed, until readable": round(figures["data_server_ms"]["max"] / 1000, 2),
+        "meta leader killed or frozen, until another leads": round(figures["meta_leader_ms"]["max"] / 1000, 2),
     }

@@ -110,3 +110,16 @@ def test_slot_of_answers_what_the_issue_says() -> None:
     assert json.loads(
         run("slot-of", "com.alipay.test.Service", "--function", "crc32c", "--slots", "256", "-o", "json")
     ).keys() == {"slot"}
+
+
+def test_the_default_configuration_keeps_the_published_bounds_of_staleness() -> None:
+    rows = json.loads(run("explain", "staleness", "-o", "json"))
+    seconds = {row["what"]: row["at most, s"] for row in rows}
+    assert seconds["client closed"] <= 0.5
+    assert seconds["client killed"] <= 0.5
+    assert seconds["client frozen"] <= 10 + 0.5
+    assert seconds["session server killed, with its clients"] <= 5
+    assert seconds["data server killed, until readable"] <= 2
+    assert seconds["meta leader killed or frozen, until another leads"] <= 1
+    shorter = json.loads(run("explain", "staleness", "--set", "session.client_lease_seconds=4", "-o", "json"))
+    assert {row["what"]: row["at most, s"] for row in shorter}["client frozen"] == pytest.approx(4.45)
