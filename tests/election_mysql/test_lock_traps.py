@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 
 import pytest
 from slotreeve.clock import LoopClock
@@ -99,11 +99,8 @@ def end_connections(dialect: str, admin: Session) -> int:
     return len(ids)
 
 
-def play(scenario: Callable[[], Awaitable[None]]) -> None:
-    async def main() -> None:
-        await scenario()
-
-    asyncio.run(main())
+def play(scenario: Callable[[], Coroutine[None, None, None]]) -> None:
+    asyncio.run(scenario())
 
 
 # --- the connection --------------------------------------------------------------------------------------------------
@@ -189,7 +186,6 @@ def test_the_database_restarts_and_the_election_goes_on(server: SqlServer, build
             term = max(node.term for node in nodes)
             await asyncio.to_thread(server.stop)
             await until(lambda: not any(node.leads for node in nodes), within_seconds=LEASE_SECONDS + 0.1)
-            # nobody leads from the lease's end by the clock; the report of it comes with the node's next step
             await until(lambda: any("lease ran out" in node.causes for node in nodes))
             await asyncio.to_thread(server.start)
             await until(lambda: any(node.leads for node in nodes))
@@ -321,16 +317,17 @@ def test_a_deposed_leaders_write_names_both_terms(build: Build) -> None:
 # --- rights ----------------------------------------------------------------------------------------------------------
 
 
+async def start_error(election: LockElection) -> SlotreeveError:
+    with pytest.raises(SlotreeveError) as caught:
+        await election.start(lambda _leadership: None)
+    return caught.value
+
+
 def fails_to_start(build: Build, **options: object) -> SlotreeveError:
-    found: list[SlotreeveError] = []
+    async def scenario() -> SlotreeveError:
+        return await start_error(build(**options))
 
-    async def scenario() -> None:
-        with pytest.raises(SlotreeveError) as caught:
-            await build(**options).start(lambda _leadership: None)
-        found.append(caught.value)
-
-    play(scenario)
-    return found[0]
+    return asyncio.run(scenario())
 
 
 def test_a_wrong_password_stops_the_start_and_is_not_printed(server: SqlServer, build: Build) -> None:
@@ -393,18 +390,11 @@ def test_on_a_database_that_becomes_read_only_nobody_leads_until_it_can_be_writt
             try:
                 set_read_only(True)
                 await until(lambda: not node.leads, within_seconds=LEASE_SECONDS + 0.1)
-                error = await _start_error(build("meta-2", dsn=server.dsn(user="plain")))
-                assert "read" in error
-                assert "only" in error
+                error = await start_error(build("meta-2", dsn=server.dsn(user="plain")))
+                assert all(word in str(error) for word in ("read", "only"))
             finally:
                 set_read_only(False)
             await until(lambda: node.leads)
             assert node.term == term + 1
 
     play(scenario)
-
-
-async def _start_error(election: LockElection) -> str:
-    with pytest.raises(SlotreeveError) as caught:
-        await election.start(lambda _leadership: None)
-    return str(caught.value)

@@ -9,18 +9,28 @@ from dataclasses import dataclass, field
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from slotreeve.errors import Backpressure, ConnectionLost, MalformedFrame, Refused, RequestTimeout, Unreachable
+from slotreeve.errors import Backpressure, ConnectionLost, Refused, RequestTimeout, Unreachable
 from slotreeve.model.nodes import Role
 from slotreeve.ports import Connection, TransportCounters
 from slotreeve.wire.channel import CLOSE_GRACE_SECONDS, Channel
 from slotreeve.wire.codec import Kind, decode_frame, encode_frame, encode_message
 from slotreeve.wire.messages import Done, Goodbye, Hello, Message, Opaque, Ping
-from slotreeve.wire.packets import PACKET_BYTES, ChannelLimits, Outbox, frames_of
+from slotreeve.wire.packets import ChannelLimits, Outbox, frames_of
 from slotreeve.wire.requests import TIMEOUT_GRAIN_SECONDS, PendingRequests
 from slotreeve_testing.virtual_time import VirtualClock, run
 
 OURS = Hello("test", "ours", Role.DATA, "our-process")
 THEIRS = Hello("test", "theirs", Role.DATA, "their-process")
+
+
+def batch(frames: list[bytes]) -> bytes:
+    """One packet with all these frames."""
+    outbox = Outbox(ChannelLimits())
+    for frame in frames:
+        outbox.add(frame)
+    packet = outbox.take_packet()
+    assert outbox.take_packet() == b""
+    return packet
 
 
 @dataclass
@@ -346,52 +356,6 @@ def test_a_request_id_in_use_is_skipped_when_the_numbers_begin_anew() -> None:
         assert len(pending.take_all()) == 1
 
     run(main)
-
-
-# --- packets ---------------------------------------------------------------------------------------------------------
-
-
-def batch(frames: list[bytes]) -> bytes:
-    """One packet with all these frames."""
-    outbox = Outbox(ChannelLimits())
-    for frame in frames:
-        outbox.add(frame)
-    packet = outbox.take_packet()
-    assert outbox.take_packet() == b""
-    return packet
-
-
-sizes = st.one_of(st.integers(1, 50), st.integers(1, 2 * PACKET_BYTES))
-
-
-@given(st.lists(sizes, max_size=40), st.integers(0, 3))
-def test_what_goes_into_an_outbox_comes_out_of_its_packets(frame_sizes: list[int], put_back_every: int) -> None:
-    outbox = Outbox(ChannelLimits())
-    frames = [encode_message(Ping())[:1] + bytes([i]) * (size - 1) for i, size in enumerate(frame_sizes)]
-    for frame in frames:
-        outbox.add(frame)
-    assert outbox.waiting_bytes == sum(frame_sizes)
-    came: list[bytes] = []
-    turn = 0
-    while packet := outbox.take_packet():
-        turn += 1
-        if put_back_every and turn % (put_back_every + 1) == 0:
-            outbox.put_back(packet)
-            continue
-        assert len(packet) <= PACKET_BYTES or len(frames_of(packet)) == 1
-        came += frames_of(packet)
-    assert came == frames
-    assert (len(outbox), outbox.waiting_bytes) == (0, 0)
-
-
-@given(st.binary(max_size=60))
-def test_a_packet_of_any_bytes_is_cut_or_malformed(body: bytes) -> None:
-    packet = batch([encode_message(Ping()), encode_message(Done())])[:1] + body
-    try:
-        frames = frames_of(packet)
-    except MalformedFrame:
-        return
-    assert sum(len(frame) + 4 for frame in frames) == len(body)
 
 
 def test_a_batch_that_does_not_add_up_is_counted_once_and_used_not_at_all() -> None:
