@@ -95,7 +95,7 @@ class Departures:
         if not self._unheard or self._clock.now() >= self._give_up_at:
             self._end()
             return
-        for process in self._unheard - self._asked:
+        for process in sorted(self._unheard - self._asked):
             connection = sessions[process]
             if connection is not None:
                 self._ask_one(process, connection)

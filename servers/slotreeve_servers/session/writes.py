@@ -69,6 +69,9 @@ class _Batch:
         )
         del self.records[:count], self.clients[:count], self.sequences[:count]
         self.weight -= first.weight
+        for delivery in self.deliveries:
+            delivery.batches += 1
+        first.deliveries = self.deliveries.copy()
         return first
 
     def extend(self, other: _Batch) -> None:
