@@ -31,7 +31,7 @@ import slotreeve_transport_zmq
 from slotreeve.clock import LoopClock
 from slotreeve.errors import ElectionError
 from slotreeve.ports import Context, Leadership
-from slotreeve.storage import DirectoryStorage
+from slotreeve_machines.storage import DirectoryStorage
 
 PATIENCE_SECONDS = 20.0
 SETTLE_SECONDS = 0.5

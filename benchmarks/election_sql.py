@@ -26,7 +26,7 @@ import slotreeve_election_mysql
 from slotreeve.clock import LoopClock
 from slotreeve.ports import Context, Election, Leadership
 from slotreeve_election_mysql import LockOptions
-from slotreeve_testing.sql_servers import MariaDbServer, PostgresServer, SqlServer
+from slotreeve_harness.sql_servers import MariaDbServer, PostgresServer, SqlServer
 
 PATIENCE_SECONDS = 60.0
 IDLE_SECONDS = 10.0

@@ -20,10 +20,9 @@ import time
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
-from slotreeve_cli.connect import open_client, open_transport
-from slotreeve_cli.options import run_async
 from slotreeve_client import Client, Publication
-from slotreeve_testing.processes import LocalCluster
+from slotreeve_client.tools import open_client, open_transport, run_async
+from slotreeve_harness.processes import LocalCluster
 
 BURST = 1_000
 PAYLOAD = b"x" * 200

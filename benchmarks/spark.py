@@ -87,7 +87,7 @@ def best(job: Callable[[], object], runs: int) -> tuple[float, object]:
 
 
 def counted(session: SparkSession, number: int, functions: tuple[str, ...]) -> dict[tuple[str, int], int]:
-    asked = slot_functions.Asked(functions, (SLOTS,))
+    asked = slot_functions.SlotFunctionQuestion(functions, (SLOTS,))
     counts = slot_functions.count(keys.open_keys(session, f"generated:{number}"), asked)
     rows = counts.where("measure = 'counted'").select("function", "slot", "value").collect()
     return {(row.function, row.slot): row.value for row in rows}
@@ -156,8 +156,8 @@ def balancer_figures(seeds: int) -> dict[str, object]:
 
 def cells(cores: int, seeds: int) -> dict[str, object]:
     session = open_session(f"local[{cores}]", {})
-    asked = balancers.Asked(("default", "even"), seeds=seeds)
-    balancers.compare(session, balancers.Asked(("even",), seeds=1, kinds=("scale out by one",))).collect()
+    asked = balancers.BalancerQuestion(("default", "even"), seeds=seeds)
+    balancers.compare(session, balancers.BalancerQuestion(("even",), seeds=1, kinds=("scale out by one",))).collect()
     measured = ("decision_ms", "slowest_decision_ms")
     began = time.perf_counter()
     table = balancers.compare(session, asked).drop(*measured).orderBy("competitor", "trace", "seed").toArrow()

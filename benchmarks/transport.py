@@ -28,9 +28,9 @@ from typing import TypeVar
 import zmq
 from slotreeve.clock import LoopClock
 from slotreeve.model.nodes import Role
-from slotreeve.ports import Connection
-from slotreeve.wire.codec import encode_message
-from slotreeve.wire.messages import Done, Hello, Message, Opaque, Ping
+from slotreeve.ports import Connection, Hello, Message
+from slotreeve_protocol.codec import encode_message
+from slotreeve_protocol.general_messages import Done, Opaque, Ping
 from slotreeve_transport_zmq.transport import ZmqTransport
 
 T = TypeVar("T")

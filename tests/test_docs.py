@@ -15,8 +15,8 @@ import pytest
 import slotreeve.errors
 from slotreeve.catalogue import Catalogue
 from slotreeve.errors import SlotreeveError
-from slotreeve.settings import load_configuration
-from slotreeve_testing.processes import DevServer
+from slotreeve_harness.processes import DevServer
+from slotreeve_servers.settings import load_settings
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
@@ -85,7 +85,7 @@ def test_a_toml_block_is_a_good_configuration_or_project_table(block: str, tmp_p
         return
     file = tmp_path / "cluster.toml"
     file.write_text(block)
-    load_configuration(file, {}, {}).check_plugins(Catalogue.load())
+    load_settings(file, {}, {}).check_plugins(Catalogue.load())
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

@@ -14,31 +14,62 @@ LONGEST_MODULE = 400
 
 PACKAGES = {
     "slotreeve": "kernel",
+    "slotreeve_protocol": "protocol",
+    "slotreeve_machines": "machines",
+    "slotreeve_events": "events",
     "slotreeve_servers": "servers",
     "slotreeve_client": "client",
-    "slotreeve_cli": "cli",
+    "slotreeve_conformance": "conformance",
+    "slotreeve_simulator": "simulator",
+    "slotreeve_harness": "harness",
+    "slotreeve_chaos": "chaos",
     "slotreeve_spark": "spark",
-    "slotreeve_testing": "testing",
+    "slotreeve_bench": "bench",
+    "slotreeve_demo": "demo",
+    "slotreeve_cli": "cli",
 } | {path.name: f"plugins/{path.parent.name}" for path in (ROOT / "plugins").glob("*/slotreeve_*")}
 PLUGINS = {name for name, room in PACKAGES.items() if room.startswith("plugins/")}
 
-MAY_IMPORT = {
+FOUNDATION = {"slotreeve", "slotreeve_protocol", "slotreeve_machines"}
+REGISTRY = {*FOUNDATION, "slotreeve_events", "slotreeve_servers", "slotreeve_client"}
+MAY_IMPORT: dict[str, set[str]] = {
     "slotreeve": set(),
-    "slotreeve_servers": {"slotreeve"},
-    "slotreeve_client": {"slotreeve"},
+    "slotreeve_protocol": {"slotreeve"},
+    "slotreeve_machines": {"slotreeve", "slotreeve_protocol"},
+    "slotreeve_events": {"slotreeve"},
+    "slotreeve_servers": {*FOUNDATION, "slotreeve_events"},
+    "slotreeve_client": {"slotreeve", "slotreeve_protocol"},
+    # Elections are tested on the network that the memory transport talks over.
+    "slotreeve_conformance": {*FOUNDATION, "slotreeve_transport_memory"},
     # The simulated cluster is made of the network that the memory transport talks over, and its meta servers may elect
     # by the lock election, put together with a simulated table.
-    "slotreeve_testing": {
-        "slotreeve",
-        "slotreeve_servers",
-        "slotreeve_client",
+    "slotreeve_simulator": {
+        *REGISTRY,
+        "slotreeve_conformance",
         "slotreeve_transport_memory",
         "slotreeve_election_mysql",
     },
+    "slotreeve_harness": {*REGISTRY, "slotreeve_conformance"},
+    "slotreeve_chaos": {*REGISTRY, "slotreeve_harness"},
     # The comparison of elections simulates them; the lock election is put together with a simulated table.
-    "slotreeve_spark": {"slotreeve", "slotreeve_testing", "slotreeve_election_mysql"},
-    "slotreeve_cli": {"slotreeve", "slotreeve_servers", "slotreeve_client", "slotreeve_testing", "slotreeve_spark"},
-} | {plugin: {"slotreeve"} for plugin in PLUGINS}
+    "slotreeve_spark": {
+        *REGISTRY,
+        "slotreeve_conformance",
+        "slotreeve_simulator",
+        "slotreeve_election_mysql",
+    },
+    "slotreeve_bench": {*REGISTRY, "slotreeve_harness"},
+    "slotreeve_demo": {*REGISTRY, "slotreeve_harness"},
+    "slotreeve_cli": {
+        *REGISTRY,
+        "slotreeve_simulator",
+        "slotreeve_harness",
+        "slotreeve_chaos",
+        "slotreeve_spark",
+        "slotreeve_bench",
+        "slotreeve_demo",
+    },
+} | dict.fromkeys(PLUGINS, FOUNDATION)
 
 KERNEL_LIBRARIES = {"pluggy", "pydantic", "msgspec"}
 ONLY_IN = {
@@ -54,8 +85,8 @@ ONLY_IN = {
     "pyarrow": {"slotreeve_spark"},
     "pandas": {"slotreeve_spark"},
     "numpy": {"slotreeve_spark"},
-    "hypothesis": {"slotreeve_testing"},
-    "pytest": {"slotreeve_testing"},
+    "hypothesis": {"slotreeve_conformance"},
+    "pytest": {"slotreeve_conformance"},
 }
 HANDED_IN = {
     "time": {"time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "sleep"},
@@ -65,10 +96,20 @@ HANDED_IN = {
 EDGES = {
     # The clock itself; the disk itself; sockets and the driver's thread, which are edges.
     "kernel/slotreeve/clock.py",
-    "kernel/slotreeve/storage.py",
+    "machines/slotreeve_machines/storage.py",
 }
 EDGE_MODULES = {"socket", "threading", "subprocess", "selectors"}
-MAY_USE_EDGES = {"slotreeve_transport_zmq", "slotreeve_election_mysql", "slotreeve_testing", "slotreeve_cli"}
+RUNS_FOR_PEOPLE = {
+    "slotreeve_conformance",
+    "slotreeve_simulator",
+    "slotreeve_harness",
+    "slotreeve_chaos",
+    "slotreeve_spark",
+    "slotreeve_bench",
+    "slotreeve_demo",
+    "slotreeve_cli",
+}
+MAY_USE_EDGES = {"slotreeve_transport_zmq", "slotreeve_election_mysql", *RUNS_FOR_PEOPLE}
 
 
 def modules(package: str) -> Iterator[Path]:
@@ -120,7 +161,7 @@ def test_meta_data_and_session_servers_do_not_know_each_other() -> None:
         for module, line in imported(path):
             parts = module.split(".")
             if role in roles | {"node"} and parts[0] == "slotreeve_servers" and len(parts) > 1:
-                assert parts[1] in {role, "node"}, f"{path}:{line} imports {module}"
+                assert parts[1] in {role, "node", "settings"}, f"{path}:{line} imports {module}"
 
 
 @pytest.mark.parametrize("package", sorted(PLUGINS))
@@ -129,7 +170,7 @@ def test_a_plugins_front_door_imports_the_kernel_only(package: str) -> None:
     tree = ast.parse(path.read_text())
     top_level = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
     names = {(n.module or "") if isinstance(n, ast.ImportFrom) else n.names[0].name for n in top_level}
-    foreign = {n.partition(".")[0] for n in names} - {"slotreeve", "__future__", "collections", "typing", "pydantic"}
+    foreign = {n.partition(".")[0] for n in names} - FOUNDATION - {"__future__", "collections", "typing", "pydantic"}
     assert foreign <= {package}, f"{path} imports {foreign} before anybody chose the plugin"
     own = {n for n in names if n.partition(".")[0] == package}
     for name in own:
@@ -139,7 +180,7 @@ def test_a_plugins_front_door_imports_the_kernel_only(package: str) -> None:
 
 @pytest.mark.parametrize(("package", "path"), ALL_MODULES, ids=IDS)
 def test_time_chance_sockets_and_threads_are_handed_in(package: str, path: Path) -> None:
-    if str(path.relative_to(ROOT)) in EDGES or package in {"slotreeve_testing", "slotreeve_cli", "slotreeve_spark"}:
+    if str(path.relative_to(ROOT)) in EDGES or package in RUNS_FOR_PEOPLE:
         return
     tree = ast.parse(path.read_text())
     for node in ast.walk(tree):

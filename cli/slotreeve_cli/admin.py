@@ -6,11 +6,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from slotreeve_client.tools import run_async
 
-from slotreeve_cli.options import DEFAULT_META, ClusterOption, MetaOption, Output, OutputOption, run_async
+from slotreeve_cli.options import DEFAULT_META, ClusterOption, MetaOption, Output, OutputOption
 
 if TYPE_CHECKING:
-    from slotreeve.model.intent import Intent
+    from slotreeve_protocol.orders import Orders
 
 ATTEMPTS = 10
 
@@ -102,13 +103,13 @@ def client_on(
     _order(meta, cluster, output, lambda intent: _changed(intent, clients_off=intent.clients_off - set(clients)))
 
 
-def _changed(intent: Intent, **changes: object) -> Intent:
+def _changed(intent: Orders, **changes: object) -> Orders:
     from msgspec.structs import replace
 
     return replace(intent, **changes)
 
 
-def _order(addresses: list[str], cluster: str, output: Output, change: Callable[[Intent], Intent] | None) -> None:
+def _order(addresses: list[str], cluster: str, output: Output, change: Callable[[Orders], Orders] | None) -> None:
     from slotreeve_cli.printing import print_rows
 
     intent = run_async(_carry_out(addresses, cluster, change))
@@ -121,25 +122,24 @@ def _order(addresses: list[str], cluster: str, output: Output, change: Callable[
     print_rows([row], output)
 
 
-async def _carry_out(addresses: list[str], cluster: str, change: Callable[[Intent], Intent] | None) -> Intent:
+async def _carry_out(addresses: list[str], cluster: str, change: Callable[[Orders], Orders] | None) -> Orders:
     """Read, change, and write if nobody else wrote meanwhile; again if somebody did."""
     from slotreeve.errors import ClientError
-    from slotreeve.model.intent import INTENT_KEY, Intent
     from slotreeve_client.administration import get_configs, put_config
-
-    from slotreeve_cli.connect import open_transport
+    from slotreeve_client.tools import open_transport
+    from slotreeve_protocol.orders import ORDERS_KEY, Orders
 
     transport = open_transport()
     try:
         for _ in range(ATTEMPTS):
-            entries = {entry.key: entry for entry in await get_configs(transport, cluster, addresses, INTENT_KEY)}
-            stored = entries.get(INTENT_KEY)
-            intent = Intent.decode(stored.value if stored is not None else None)
+            entries = {entry.key: entry for entry in await get_configs(transport, cluster, addresses, ORDERS_KEY)}
+            stored = entries.get(ORDERS_KEY)
+            intent = Orders.decode(stored.value if stored is not None else None)
             if change is None or change(intent) == intent:
                 return intent
             version = stored.version if stored is not None else 0
             try:
-                await put_config(transport, cluster, addresses, INTENT_KEY, change(intent).encode(), version)
+                await put_config(transport, cluster, addresses, ORDERS_KEY, change(intent).encode(), version)
             except ClientError as error:
                 conflict = error
                 continue

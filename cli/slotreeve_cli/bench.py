@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from slotreeve_client.tools import run_async
 
-from slotreeve_cli.options import Output, OutputOption, SetOption, dotted, run_async
+from slotreeve_cli.options import Output, OutputOption, SetOption, dotted
 
 if TYPE_CHECKING:
-    from slotreeve_testing.processes import LocalCluster
+    from slotreeve_harness.processes import LocalCluster
 
 
 class What(StrEnum):
@@ -59,15 +60,15 @@ def bench(
     a rolling restart under load. Each gets a fresh cluster."""
     import tempfile
 
-    from slotreeve_testing.processes import LocalCluster
+    from slotreeve_bench.departure import measure_departure
+    from slotreeve_bench.failover import measure_failover
+    from slotreeve_bench.fanout import measure_fanout
+    from slotreeve_bench.latency import measure_latency
+    from slotreeve_bench.lookups import measure_lookups
+    from slotreeve_bench.restart import measure_rolling_restart
+    from slotreeve_bench.throughput import measure_throughput
+    from slotreeve_harness.processes import LocalCluster
 
-    from slotreeve_cli.measure.departure import measure_departure
-    from slotreeve_cli.measure.failover import measure_failover
-    from slotreeve_cli.measure.fanout import measure_fanout
-    from slotreeve_cli.measure.latency import measure_latency
-    from slotreeve_cli.measure.lookups import measure_lookups
-    from slotreeve_cli.measure.restart import measure_rolling_restart
-    from slotreeve_cli.measure.throughput import measure_throughput
     from slotreeve_cli.printing import print_json
 
     measurements: dict[What, Callable[[LocalCluster], Awaitable[dict[str, object]]]] = {
@@ -97,7 +98,7 @@ def bench(
 async def _measure(
     cluster: LocalCluster, measurement: Callable[[LocalCluster], Awaitable[dict[str, object]]]
 ) -> dict[str, object]:
-    from slotreeve_cli.connect import open_transport
+    from slotreeve_client.tools import open_transport
 
     transport = open_transport(cluster.transport)
     try:

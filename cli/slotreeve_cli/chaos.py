@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from slotreeve_client.tools import run_async
 
-from slotreeve_cli.options import Output, OutputOption, SetOption, dotted, run_async
+from slotreeve_cli.options import Output, OutputOption, SetOption, dotted
 
 if TYPE_CHECKING:
-    from slotreeve_testing.chaos.checker import Verdict
-    from slotreeve_testing.sql_servers import SqlServer
+    from slotreeve_chaos.checker import HistoryVerdict
+    from slotreeve_harness.sql_servers import SqlServer
 
 
 class Database(StrEnum):
@@ -51,7 +52,7 @@ def run(
 ) -> None:
     """Start 3 meta + 3 data + 2 session processes behind proxies, publish and subscribe, commit one fault after the
     other, heal, and check every invariant on the recorded history. Exit code 0 only if all held."""
-    from slotreeve_testing.chaos.run import run_chaos
+    from slotreeve_chaos.run import run_chaos
 
     chosen = seed if seed is not None else random.SystemRandom().getrandbits(32)
     where = directory or Path(f"chaos-{chosen}")
@@ -68,7 +69,7 @@ def run(
 
 
 def _database(kind: Database) -> SqlServer:
-    from slotreeve_testing.sql_servers import MariaDbServer, PostgresServer
+    from slotreeve_harness.sql_servers import MariaDbServer, PostgresServer
 
     return PostgresServer() if kind is Database.POSTGRES else MariaDbServer()
 
@@ -83,9 +84,9 @@ def check(
 
 
 def _judge(history: Path, report: Path | None, seed: int | None, output: Output) -> None:
-    from slotreeve_testing.chaos.checker import Checker
-    from slotreeve_testing.chaos.history import read
-    from slotreeve_testing.chaos.report import as_html
+    from slotreeve_chaos.checker import Checker
+    from slotreeve_chaos.history import read
+    from slotreeve_chaos.report import as_html
 
     records = list(read(history))
     verdict = Checker().check(records)
@@ -96,8 +97,9 @@ def _judge(history: Path, report: Path | None, seed: int | None, output: Output)
         raise typer.Exit(1)
 
 
-def _print(verdict: Verdict, report: Path | None, output: Output) -> None:
-    from slotreeve_cli.figures import spread_of
+def _print(verdict: HistoryVerdict, report: Path | None, output: Output) -> None:
+    from slotreeve_bench.figures import spread_of
+
     from slotreeve_cli.printing import print_json
 
     if output is Output.JSON:

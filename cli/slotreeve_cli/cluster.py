@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from slotreeve_client.tools import run_async
 
-from slotreeve_cli.options import SetOption, dotted, run_async
+from slotreeve_cli.options import SetOption, dotted
 
 if TYPE_CHECKING:
-    from slotreeve_testing.processes import LocalCluster
+    from slotreeve_harness.processes import LocalCluster
 
 WATCH_SECONDS = 0.5
 
@@ -38,7 +39,7 @@ def cluster(
     """Start every server as a process of its own, on free ports of loopback; they end with this command."""
     import tempfile
 
-    from slotreeve_testing.processes import LocalCluster
+    from slotreeve_harness.processes import LocalCluster
 
     with tempfile.TemporaryDirectory(prefix="slotreeve-") as temporary:
         local = LocalCluster(directory or Path(temporary), meta, data, session, dotted(settings))
@@ -46,7 +47,8 @@ def cluster(
 
 
 async def _run(local: LocalCluster, until_eof: bool) -> None:
-    from slotreeve_cli.connect import open_transport
+    from slotreeve_client.tools import open_transport
+
     from slotreeve_cli.run import stop_requested
 
     stopping = stop_requested(until_eof)

@@ -9,7 +9,7 @@ import typer
 from slotreeve_cli.options import ConfigOption, Output, OutputOption, SetOption, read_configuration
 
 if TYPE_CHECKING:
-    from slotreeve.settings import Configuration
+    from slotreeve_servers.settings import ServerConfiguration
 
 
 def add_to(app: typer.Typer) -> None:
@@ -41,7 +41,7 @@ def show(
     print_rows(_rows(read_configuration(config, settings)), output)
 
 
-def _rows(configuration: Configuration) -> list[dict[str, object]]:
+def _rows(configuration: ServerConfiguration) -> list[dict[str, object]]:
     from slotreeve.catalogue import Catalogue
     from slotreeve.offers import Port
 
@@ -57,5 +57,5 @@ def _rows(configuration: Configuration) -> list[dict[str, object]]:
     return rows
 
 
-def _row(configuration: Configuration, key: str, value: object) -> dict[str, object]:
+def _row(configuration: ServerConfiguration, key: str, value: object) -> dict[str, object]:
     return {"key": key, "value": value, "from": configuration.origin(key)}

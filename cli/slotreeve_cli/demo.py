@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from slotreeve_client.tools import run_async
 
-from slotreeve_cli.options import Output, OutputOption, run_async
+from slotreeve_cli.options import Output, OutputOption
 
 if TYPE_CHECKING:
     from rich.progress import Progress
-
-    from slotreeve_cli.demonstration.stage import Outcome, Plan
+    from slotreeve_demo.stage import DemoOutcome, DemoPlan
 
 
 def add_to(app: typer.Typer) -> None:
@@ -41,10 +41,10 @@ def demo(
 ) -> None:
     """Start a cluster of processes, publish every module and class of this Python, subscribe to them, kill a meta
     leader, a data server and a session server meanwhile, and compare what every subscriber sees with the truth."""
-    from slotreeve_cli.demonstration.stage import Plan
+    from slotreeve_demo.stage import DemoPlan
 
     chosen = seed if seed is not None else random.SystemRandom().getrandbits(32)
-    plan = Plan(publishers, subscribers, rate, chosen)
+    plan = DemoPlan(publishers, subscribers, rate, chosen)
     began = time.monotonic()
     with _progress() as progress:
         services = _names(names, progress)
@@ -63,7 +63,7 @@ def _progress() -> Progress:
 
 
 def _names(file: Path | None, progress: Progress) -> list[str]:
-    from slotreeve_cli.demonstration.names import names_from, names_in, source_files
+    from slotreeve_demo.names import names_from, names_in, source_files
 
     if file is not None:
         return names_from(file)
@@ -77,13 +77,12 @@ def _names(file: Path | None, progress: Progress) -> list[str]:
     return list(found)
 
 
-async def _play(services: list[str], plan: Plan, sizes: tuple[int, int, int], progress: Progress) -> Outcome:
+async def _play(services: list[str], plan: DemoPlan, sizes: tuple[int, int, int], progress: Progress) -> DemoOutcome:
     import tempfile
 
-    from slotreeve_testing.processes import LocalCluster
-
-    from slotreeve_cli.connect import open_transport
-    from slotreeve_cli.demonstration.stage import Stage
+    from slotreeve_client.tools import open_transport
+    from slotreeve_demo.stage import DemoStage
+    from slotreeve_harness.processes import LocalCluster
 
     with tempfile.TemporaryDirectory(prefix="slotreeve-demo-") as directory:
         cluster = LocalCluster(Path(directory), *sizes)
@@ -93,7 +92,7 @@ async def _play(services: list[str], plan: Plan, sizes: tuple[int, int, int], pr
             with cluster:
                 await cluster.ready(transport)
                 progress.advance(starting)
-                return await Stage(cluster, transport, services, plan, _Teller(progress)).play()
+                return await DemoStage(cluster, transport, services, plan, _Teller(progress)).play()
         finally:
             await transport.close()
 
@@ -117,7 +116,7 @@ class _Teller:
             self._progress.update(tasks[-1].id, completed=done)
 
 
-def checks(outcome: Outcome) -> list[tuple[bool, str]]:
+def checks(outcome: DemoOutcome) -> list[tuple[bool, str]]:
     """Every check: did it hold, and in words."""
     kills = ", ".join(outcome.failovers_ms)
     return [
@@ -130,9 +129,10 @@ def checks(outcome: Outcome) -> list[tuple[bool, str]]:
     ]
 
 
-def report(outcome: Outcome, plan: Plan, seconds: float, output: Output) -> None:
+def report(outcome: DemoOutcome, plan: DemoPlan, seconds: float, output: Output) -> None:
     """Print the summary."""
-    from slotreeve_cli.figures import spread_of
+    from slotreeve_bench.figures import spread_of
+
     from slotreeve_cli.printing import print_json
 
     latency = spread_of(outcome.latencies_ms)
@@ -160,7 +160,7 @@ def report(outcome: Outcome, plan: Plan, seconds: float, output: Output) -> None
     _print_summary(outcome, plan, seconds, latency)
 
 
-def _print_summary(outcome: Outcome, plan: Plan, seconds: float, latency: dict[str, float | int]) -> None:
+def _print_summary(outcome: DemoOutcome, plan: DemoPlan, seconds: float, latency: dict[str, float | int]) -> None:
     from rich.console import Console
     from rich.table import Table
 

@@ -6,12 +6,13 @@ import asyncio
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from slotreeve_client.tools import run_async
 
-from slotreeve_cli.options import ConfigOption, SetOption, read_configuration, run_async
+from slotreeve_cli.options import ConfigOption, SetOption, read_configuration
 
 if TYPE_CHECKING:
-    from slotreeve.settings import Configuration
     from slotreeve_servers.launch import Server
+    from slotreeve_servers.settings import ServerConfiguration
 
 READY_SECONDS = 20.0
 
@@ -42,7 +43,7 @@ def dev(
     run_async(_run(configuration, until_eof))
 
 
-async def _run(configuration: Configuration, until_eof: bool) -> None:
+async def _run(configuration: ServerConfiguration, until_eof: bool) -> None:
     import random
     import secrets
     import time
@@ -50,9 +51,9 @@ async def _run(configuration: Configuration, until_eof: bool) -> None:
     from slotreeve.catalogue import Catalogue
     from slotreeve.clock import LoopClock
     from slotreeve.model.nodes import Role
-    from slotreeve.storage import DirectoryStorage
-    from slotreeve.wire.meta_messages import Stopping
     from slotreeve_client.administration import complete_view
+    from slotreeve_machines.storage import DirectoryStorage
+    from slotreeve_protocol.meta_messages import Stopping
     from slotreeve_servers.launch import Launcher
 
     from slotreeve_cli.logs import configure_logging

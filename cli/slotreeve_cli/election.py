@@ -6,14 +6,15 @@ import asyncio
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from slotreeve_client.tools import run_async
 
 from slotreeve_cli import election_ddl
-from slotreeve_cli.options import DEFAULT_META, ClusterOption, MetaOption, Output, OutputOption, run_async
+from slotreeve_cli.options import DEFAULT_META, ClusterOption, MetaOption, Output, OutputOption
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from slotreeve.wire.meta_messages import History, LeaderIs, ShadowIs
+    from slotreeve_protocol.meta_messages import History, LeaderIs, ShadowIs
 
 WATCH_SECONDS = 0.1
 
@@ -81,10 +82,9 @@ def resign(
 
 async def _histories(addresses: list[str], cluster: str) -> list[History]:
     from slotreeve.errors import ClientError, Unreachable
-    from slotreeve.wire.meta_messages import GetHistory, History
     from slotreeve_client.administration import ask_any
-
-    from slotreeve_cli.connect import open_transport
+    from slotreeve_client.tools import open_transport
+    from slotreeve_protocol.meta_messages import GetHistory, History
 
     transport = open_transport()
     found, failures = [], []
@@ -109,10 +109,9 @@ async def _histories(addresses: list[str], cluster: str) -> list[History]:
 
 async def _watch(addresses: list[str], cluster: str, output: Output, count: int) -> None:
     from slotreeve.errors import TransportError
-    from slotreeve.wire.meta_messages import LeaderIs
     from slotreeve_client.administration import cluster_leader
-
-    from slotreeve_cli.connect import open_transport
+    from slotreeve_client.tools import open_transport
+    from slotreeve_protocol.meta_messages import LeaderIs
 
     transport = open_transport()
     shown: LeaderIs | None = None
@@ -156,11 +155,10 @@ def _iso(at: datetime) -> str:
 
 async def _resign(addresses: list[str], cluster: str) -> LeaderIs:
     from slotreeve.errors import ClientError, Unreachable
-    from slotreeve.wire.messages import Done
-    from slotreeve.wire.meta_messages import Resign
     from slotreeve_client.administration import ask_any, cluster_leader
-
-    from slotreeve_cli.connect import open_transport
+    from slotreeve_client.tools import open_transport
+    from slotreeve_protocol.general_messages import Done
+    from slotreeve_protocol.meta_messages import Resign
 
     transport = open_transport()
     try:
@@ -205,10 +203,9 @@ def shadow(
 
 
 async def _shadow(addresses: list[str], cluster: str) -> dict[str, ShadowIs]:
-    from slotreeve.wire.meta_messages import GetShadow, ShadowIs
     from slotreeve_client.administration import ask_any
-
-    from slotreeve_cli.connect import open_transport
+    from slotreeve_client.tools import open_transport
+    from slotreeve_protocol.meta_messages import GetShadow, ShadowIs
 
     transport = open_transport()
     reports = {}

@@ -13,7 +13,7 @@ from slotreeve_cli.options import dotted
 EPILOG = "Example: slotreeve election ddl --dialect postgres | psql registry"
 
 
-class Dialect(StrEnum):
+class DialectName(StrEnum):
     """The elections that keep tables."""
 
     MYSQL = "mysql"
@@ -34,7 +34,7 @@ def add_to(group: typer.Typer) -> None:
 
 
 def print_ddl(
-    dialect: Annotated[Dialect, typer.Option("--dialect", "-d", help="Kind of database; mysql is MariaDB too.")],
+    dialect: Annotated[DialectName, typer.Option("--dialect", "-d", help="Kind of database; mysql is MariaDB too.")],
     settings: Annotated[
         list[str], typer.Option("--set", help="An option of the election, e.g. table=distribute_lock; repeatable.")
     ] = [],  # noqa: B006 - typer copies it
@@ -58,5 +58,5 @@ def ddl(dialect: str, options: Mapping[str, object]) -> str:
     nowhere = {"dsn": f"{dialect}://nobody@localhost/none"}
     election = build_unattached(Port.ELECTION, dialect, 1, {**nowhere, **options})
     if not isinstance(election, KeepsTables):
-        raise ConfigError(f"the election {dialect!r} keeps no tables; those that do: {', '.join(Dialect)}")
+        raise ConfigError(f"the election {dialect!r} keeps no tables; those that do: {', '.join(DialectName)}")
     return election.ddl()

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from slotreeve_client.tools import run_async
 
-from slotreeve_cli.options import ConfigOption, Output, OutputOption, SetOption, dotted, read_configuration, run_async
+from slotreeve_cli.options import ConfigOption, Output, OutputOption, SetOption, dotted, read_configuration
 
 if TYPE_CHECKING:
     from slotreeve.offers import Options
-    from slotreeve.settings import Settings
+    from slotreeve_servers.settings import Settings
 
 PUSH_ALLOWANCE_SECONDS = 0.2
 """For everything that is not waiting: noticing a closed connection, messages, comparing digests, callbacks."""
@@ -91,10 +92,9 @@ def _measure(settings: dict[str, object]) -> dict[str, float]:
     import tempfile
     from pathlib import Path
 
-    from slotreeve_testing.processes import LocalCluster
-
-    from slotreeve_cli.connect import open_transport
-    from slotreeve_cli.measure.failover import measure_failover
+    from slotreeve_bench.failover import measure_failover
+    from slotreeve_client.tools import open_transport
+    from slotreeve_harness.processes import LocalCluster
 
     async def measured() -> dict[str, dict[str, float]]:
         transport = open_transport(cluster.transport)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 
-from slotreeve.settings import LogSettings
+from slotreeve_servers.node.settings import LogSettings
 
 
 def configure_logging(rules: LogSettings, node: str) -> None:

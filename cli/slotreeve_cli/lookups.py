@@ -5,16 +5,9 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
+from slotreeve_client.tools import run_async
 
-from slotreeve_cli.options import (
-    DEFAULT_SESSION,
-    NOT_FOUND,
-    ClusterOption,
-    Output,
-    OutputOption,
-    SessionOption,
-    run_async,
-)
+from slotreeve_cli.options import DEFAULT_SESSION, NOT_FOUND, ClusterOption, Output, OutputOption, SessionOption
 
 
 def add_to(app: typer.Typer) -> None:
@@ -34,7 +27,8 @@ def get(
 
 
 async def _get(sessions: list[str], cluster: str, service: str, output: Output) -> None:
-    from slotreeve_cli.connect import open_client
+    from slotreeve_client.tools import open_client
+
     from slotreeve_cli.printing import instance_row, print_rows
 
     async with open_client(sessions, cluster) as client:
@@ -55,7 +49,8 @@ def ls(
 
 
 async def _ls(sessions: list[str], cluster: str, prefix: str, output: Output) -> None:
-    from slotreeve_cli.connect import open_client
+    from slotreeve_client.tools import open_client
+
     from slotreeve_cli.printing import print_rows
 
     async with open_client(sessions, cluster) as client:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import sys
-from collections.abc import Callable, Coroutine
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
@@ -13,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 if TYPE_CHECKING:
-    from slotreeve.settings import Configuration
+    from slotreeve_servers.settings import ServerConfiguration
 
 T = TypeVar("T")
 DEFAULT_SESSION = "127.0.0.1:7730"
@@ -46,7 +44,7 @@ MetaOption = Annotated[
 ]
 ClusterOption = Annotated[str, typer.Option("--cluster", envvar="SLOTREEVE_CLUSTER", help="Name of the cluster.")]
 ConfigOption = Annotated[
-    Path | None, typer.Option("--config", "-c", envvar="SLOTREEVE_CONFIG", help="Configuration file (TOML).")
+    Path | None, typer.Option("--config", "-c", envvar="SLOTREEVE_CONFIG", help="ServerConfiguration file (TOML).")
 ]
 SetOption = Annotated[
     list[str], typer.Option("--set", help="One setting, e.g. meta.lease_seconds=3; stronger than file and environment.")
@@ -55,7 +53,7 @@ SetOption = Annotated[
 
 def dotted(settings: list[str]) -> dict[str, object]:
     """``--set`` flags as values by dotted key. One without ``=`` is wrong usage."""
-    from slotreeve.settings import read_value
+    from slotreeve.configuration import read_value
 
     flags: dict[str, object] = {}
     for setting in settings:
@@ -66,31 +64,17 @@ def dotted(settings: list[str]) -> dict[str, object]:
     return flags
 
 
-def read_configuration(file: Path | None, settings: list[str], **more: object) -> Configuration:
+def read_configuration(file: Path | None, settings: list[str], **more: object) -> ServerConfiguration:
     """Merge file, environment and flags; ``more`` are flags of their own (``node__name`` for ``node.name``), left out
     where None.
 
     Raises:
         ConfigError: something is unknown or does not validate.
     """
-    from slotreeve.settings import load_configuration
+    from slotreeve_servers.settings import load_settings
 
     flags = {key.replace("__", "."): value for key, value in more.items() if value is not None}
-    return load_configuration(file, os.environ, flags | dotted(settings))
-
-
-def run_async(coroutine: Coroutine[object, object, T]) -> T:
-    """Run to the end, on uvloop where it is installed."""
-    with asyncio.Runner(loop_factory=_event_loop()) as runner:
-        return runner.run(coroutine)
-
-
-def _event_loop() -> Callable[[], asyncio.AbstractEventLoop]:
-    try:
-        import uvloop
-    except ImportError:
-        return asyncio.new_event_loop
-    return uvloop.new_event_loop
+    return load_settings(file, os.environ, flags | dotted(settings))
 
 
 def is_terminal() -> bool:

@@ -9,14 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Generic, TextIO, TypeVar
 
 import typer
+from slotreeve_client.tools import run_async
 
-from slotreeve_cli.options import dotted, run_async
+from slotreeve_cli.options import dotted
 
 if TYPE_CHECKING:
     from slotreeve.offers import Port
     from slotreeve.ports import Assigner, Balancer
 
-    from slotreeve_cli.scenarios import Scenario
+    from slotreeve_cli.scenarios import PlanScenario
 
 P = TypeVar("P")
 
@@ -76,7 +77,7 @@ def converge(
         print_json(scenarios.converge(scenario, assigners.built_for(scenario), balancers.built_for(scenario)))
 
 
-def _scenarios(file: str) -> Iterator[Scenario]:
+def _scenarios(file: str) -> Iterator[PlanScenario]:
     from slotreeve_cli.scenarios import read_scenarios
 
     with _opened(file) as (name, lines):
@@ -105,7 +106,7 @@ class _Plugin(Generic[P]):
         self._port, self._protocol, self._name, self._settings = port, protocol, name, settings
         self._built: dict[int, P] = {}
 
-    def built_for(self, scenario: Scenario) -> P:
+    def built_for(self, scenario: PlanScenario) -> P:
         slots = len(scenario.table.slots)
         if slots not in self._built:
             built = build_unattached(self._port, self._name, slots, self._settings)
@@ -143,8 +144,7 @@ def build_unattached(port: Port, name: str, slots: int, settings: Mapping[str, o
         PluginError: there is no such plugin, or a setting does not fit.
     """
     from slotreeve.catalogue import build_plugin
-
-    from slotreeve_cli.connect import tool_context
+    from slotreeve_client.tools import tool_context
 
     async def build() -> object:  # the clock of a context is that of a running event loop
         return build_plugin(port, name, tool_context(slots), settings)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from slotreeve_client.tools import run_async
 
 from slotreeve_cli.options import (
     DEFAULT_META,
@@ -17,12 +18,11 @@ from slotreeve_cli.options import (
     Output,
     OutputOption,
     SessionOption,
-    run_async,
 )
 
 if TYPE_CHECKING:
-    from slotreeve.wire.meta_messages import ConfigEntry
     from slotreeve_client import ConfigWatch
+    from slotreeve_protocol.meta_messages import ConfigEntry
 
 KeyArgument = Annotated[str, typer.Argument(help="The key.")]
 
@@ -76,8 +76,7 @@ async def _put(
     addresses: list[str], cluster: str, key: str, value: bytes | None, expected_version: int | None
 ) -> ConfigEntry:
     from slotreeve_client.administration import put_config
-
-    from slotreeve_cli.connect import open_transport
+    from slotreeve_client.tools import open_transport
 
     transport = open_transport()
     try:
@@ -101,8 +100,7 @@ def get(
 
 async def _get(addresses: list[str], cluster: str, key: str) -> list[ConfigEntry]:
     from slotreeve_client.administration import get_configs
-
-    from slotreeve_cli.connect import open_transport
+    from slotreeve_client.tools import open_transport
 
     transport = open_transport()
     try:
@@ -127,9 +125,9 @@ def watch(
 async def _watch(
     sessions: list[str], cluster: str, keys: list[str], updates: int | None, seconds: float | None, output: Output
 ) -> None:
-    from slotreeve.wire.meta_messages import ConfigEntry
+    from slotreeve_client.tools import open_client
+    from slotreeve_protocol.meta_messages import ConfigEntry
 
-    from slotreeve_cli.connect import open_client
     from slotreeve_cli.publish import wait_for
     from slotreeve_cli.run import stop_requested
 

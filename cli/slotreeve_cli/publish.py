@@ -7,15 +7,9 @@ import time
 from typing import Annotated
 
 import typer
+from slotreeve_client.tools import run_async
 
-from slotreeve_cli.options import (
-    DEFAULT_SESSION,
-    ClusterOption,
-    Output,
-    OutputOption,
-    SessionOption,
-    run_async,
-)
+from slotreeve_cli.options import DEFAULT_SESSION, ClusterOption, Output, OutputOption, SessionOption
 
 TIMEOUT_SECONDS = 10.0
 
@@ -54,8 +48,8 @@ async def _publish(
     output: Output,
 ) -> None:
     from slotreeve.errors import Unreachable
+    from slotreeve_client.tools import open_client
 
-    from slotreeve_cli.connect import open_client
     from slotreeve_cli.printing import print_json
     from slotreeve_cli.run import stop_requested
 

@@ -12,12 +12,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from slotreeve_client.tools import run_async
 
-from slotreeve_cli.options import ConfigOption, SetOption, read_configuration, run_async
+from slotreeve_cli.options import ConfigOption, SetOption, read_configuration
 
 if TYPE_CHECKING:
     from slotreeve.model.nodes import Role
-    from slotreeve.settings import Configuration
+    from slotreeve_servers.settings import ServerConfiguration
 
 NameOption = Annotated[str | None, typer.Option("--name", help="Name of this server (node.name).")]
 UntilEofOption = Annotated[bool, typer.Option("--until-eof", help="Also stop when standard input ends.")]
@@ -58,13 +59,13 @@ def _command(role_name: str) -> Callable[..., None]:
     return run
 
 
-async def _run_server(configuration: Configuration, role: Role, until_eof: bool) -> None:
+async def _run_server(configuration: ServerConfiguration, role: Role, until_eof: bool) -> None:
     """Start one server, tell on standard output where it listens, run until a signal (or the end of standard input,
     so that servers started by a program do not outlive it)."""
     from slotreeve.catalogue import Catalogue
     from slotreeve.clock import LoopClock
-    from slotreeve.storage import DirectoryStorage
-    from slotreeve.wire.meta_messages import Stopping
+    from slotreeve_machines.storage import DirectoryStorage
+    from slotreeve_protocol.meta_messages import Stopping
     from slotreeve_servers.launch import Launcher
 
     from slotreeve_cli.logs import configure_logging

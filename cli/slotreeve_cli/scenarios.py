@@ -25,7 +25,7 @@ Row = tuple[int, str | None, list[str]]
 
 
 @dataclass(frozen=True)
-class Scenario:
+class PlanScenario:
     """What an assigner or balancer is asked.
 
     Attributes:
@@ -40,7 +40,7 @@ class Scenario:
     where: str
 
 
-class Outcome(TypedDict):
+class PlanOutcome(TypedDict):
     """What came of it.
 
     Attributes:
@@ -72,7 +72,7 @@ class _Line(msgspec.Struct):
     initial: list[Row] | None = None
 
 
-def read_scenarios(name: str, lines: Iterable[str]) -> Iterator[Scenario]:
+def read_scenarios(name: str, lines: Iterable[str]) -> Iterator[PlanScenario]:
     """The scenarios of a file called ``name``, one a line; empty lines are skipped.
 
     Raises:
@@ -83,7 +83,7 @@ def read_scenarios(name: str, lines: Iterable[str]) -> Iterator[Scenario]:
             yield _scenario(line, f"{name}, line {number}")
 
 
-def _scenario(text: str, where: str) -> Scenario:
+def _scenario(text: str, where: str) -> PlanScenario:
     try:
         line = msgspec.json.decode(text, type=_Line)
     except msgspec.ValidationError as error:
@@ -96,7 +96,7 @@ def _scenario(text: str, where: str) -> Scenario:
     names = [server.name for server in servers]
     if twice := {name for name in names if names.count(name) > 1}:
         raise ModelError(f"{where}: server {min(twice)} stands twice among the servers; names must be unique")
-    return Scenario(_table(line, where), servers, Limits(line.replicas), where)
+    return PlanScenario(_table(line, where), servers, Limits(line.replicas), where)
 
 
 def _table(line: _Line, where: str) -> SlotTable:
@@ -122,7 +122,7 @@ def _table(line: _Line, where: str) -> SlotTable:
 # --- playing ---------------------------------------------------------------------------------------------------------
 
 
-def assign(scenario: Scenario, assigner: Assigner) -> Outcome:
+def assign(scenario: PlanScenario, assigner: Assigner) -> PlanOutcome:
     """What the assigner makes of the table.
 
     Raises:
@@ -134,7 +134,7 @@ def assign(scenario: Scenario, assigner: Assigner) -> Outcome:
     return _outcome(scenario, [] if plan is None else [plan])
 
 
-def balance(scenario: Scenario, balancer: Balancer) -> Outcome:
+def balance(scenario: PlanScenario, balancer: Balancer) -> PlanOutcome:
     """One step of the balancer.
 
     Raises:
@@ -145,7 +145,9 @@ def balance(scenario: Scenario, balancer: Balancer) -> Outcome:
     return _outcome(scenario, [] if plan is None else [plan])
 
 
-def converge(scenario: Scenario, assigner: Assigner, balancer: Balancer, longest: int = LONGEST_CONVERGENCE) -> Outcome:
+def converge(
+    scenario: PlanScenario, assigner: Assigner, balancer: Balancer, longest: int = LONGEST_CONVERGENCE
+) -> PlanOutcome:
     """Balance until nothing is left to do, after an assignment if anything is unassigned at first.
 
     Raises:
@@ -172,7 +174,7 @@ def converge(scenario: Scenario, assigner: Assigner, balancer: Balancer, longest
     )
 
 
-def _must_be_held_by_the_living(scenario: Scenario) -> None:
+def _must_be_held_by_the_living(scenario: PlanScenario) -> None:
     live = {server.name for server in scenario.servers}
     for slot in scenario.table.slots:
         if slot.leader is None or not live.issuperset({slot.leader, *slot.followers}):
@@ -182,7 +184,7 @@ def _must_be_held_by_the_living(scenario: Scenario) -> None:
             )
 
 
-def _outcome(scenario: Scenario, plans: list[Plan]) -> Outcome:
+def _outcome(scenario: PlanScenario, plans: list[Plan]) -> PlanOutcome:
     table = plans[-1].table if plans else scenario.table
     return {
         "result": [(slot.id, slot.leader, list(slot.followers)) for slot in table.slots] if plans else None,

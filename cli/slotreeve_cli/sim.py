@@ -6,7 +6,6 @@ import itertools
 import time
 from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from contextlib import ExitStack
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,17 +13,14 @@ import typer
 from slotreeve_cli.options import Output, OutputOption
 
 if TYPE_CHECKING:
-    from slotreeve_testing.simulation.plan import Cut
-    from slotreeve_testing.simulation.runner import Result
-    from slotreeve_testing.simulation.scenario import Scenario
-    from slotreeve_testing.simulation.shrink import Shrunk
+    from slotreeve_simulator.plan import Cut
+    from slotreeve_simulator.runner import Result
+    from slotreeve_simulator.scenario import Scenario
+    from slotreeve_simulator.shrink import Shrunk
 
 ScenarioOption = Annotated[str, typer.Option("--scenario", help="Name of a built-in scenario, or a TOML file.")]
 MinutesOption = Annotated[
     float | None, typer.Option(min=0.01, help="Virtual minutes under faults; default: the scenario's.")
-]
-PlantOption = Annotated[
-    str | None, typer.Option("--plant", help="Plant this bug first, to see that it is found; 'help' lists them.")
 ]
 
 
@@ -54,28 +50,25 @@ def run(
         str | None, typer.Option("--only", help="Only these faults of the plan, by number: 3,17; '' for none.")
     ] = None,
     calls: Annotated[float, typer.Option(min=0, max=1, help="Only this share of the clients' calls.")] = 1.0,
-    plant: PlantOption = None,
     trace: Annotated[bool, typer.Option("--trace", help="Print the trace even if all is well.")] = False,
     shrink: Annotated[bool, typer.Option(help="Shrink a failing run to its shortest form.")] = True,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Run one seed. A failing one is shrunk: the shortest trace that still fails is printed, and how to replay it."""
-    from slotreeve_testing.simulation.plan import Cut
-    from slotreeve_testing.simulation.runner import simulate
-    from slotreeve_testing.simulation.scenario import load_scenario
-    from slotreeve_testing.simulation.shrink import shrink as shrink_run
+    from slotreeve_simulator.plan import Cut
+    from slotreeve_simulator.runner import simulate
+    from slotreeve_simulator.scenario import load_scenario
+    from slotreeve_simulator.shrink import shrink as shrink_run
 
     loaded = load_scenario(scenario)
     cut = Cut(_numbers(only), calls)
-    with _planted(plant):
-        began = time.perf_counter()
-        result = simulate(loaded, seed, minutes, cut)
-        took = time.perf_counter() - began
-        shrunk = None
-        if result.violation is not None and shrink and cut == Cut():
-            shrunk = shrink_run(loaded, result, minutes)
+    began = time.perf_counter()
+    result = simulate(loaded, seed, minutes, cut)
+    took = time.perf_counter() - began
+    shrunk = None
+    if result.violation is not None and shrink and cut == Cut():
+        shrunk = shrink_run(loaded, result, minutes)
     again = [f"--minutes {minutes:g}"] if minutes is not None else []
-    again += [f"--plant {plant}"] if plant is not None else []
     _report(result, took, shrunk, cut, _replay(scenario, seed, cut if shrunk is None else shrunk.cut, again), output)
     if output is Output.TABLE and trace and result.violation is None:
         typer.echo("\n".join(result.lines))
@@ -91,7 +84,7 @@ def sweep(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Run many seeds, on several processors; failing ones are listed with the command that shows more."""
-    from slotreeve_testing.simulation.scenario import load_scenario
+    from slotreeve_simulator.scenario import load_scenario
 
     from slotreeve_cli.printing import print_json, print_rows
 
@@ -135,7 +128,7 @@ def _swept(scenario: Scenario, seeds: range, minutes: float | None, jobs: int) -
     """The results as they come; never more than a few tasks wait, so that an interrupt ends it soon."""
     from rich.console import Console
     from rich.progress import track
-    from slotreeve_testing.simulation.runner import simulate
+    from slotreeve_simulator.runner import simulate
 
     def completed(pool: ProcessPoolExecutor) -> Iterator[Result]:
         left = iter(seeds)
@@ -151,18 +144,6 @@ def _swept(scenario: Scenario, seeds: range, minutes: float | None, jobs: int) -
     with ProcessPoolExecutor(jobs) as pool:
         console = Console(stderr=True)
         yield from track(completed(pool), "simulating", total=len(seeds), console=console, transient=True)
-
-
-def _planted(name: str | None) -> ExitStack:
-    from slotreeve_testing.planted_bugs import BUGS, planted
-
-    stack = ExitStack()
-    if name is not None:
-        if name not in BUGS:
-            known = "\n".join(f"  {bug.name}: {bug.what}" for bug in BUGS.values())
-            raise typer.BadParameter(f"--plant {name}: there is no such bug; there are:\n{known}")
-        stack.enter_context(planted(name))
-    return stack
 
 
 def _numbers(text: str | None) -> tuple[int, ...] | None:

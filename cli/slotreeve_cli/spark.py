@@ -12,7 +12,7 @@ import typer
 from slotreeve_cli.options import Output, OutputOption, is_terminal
 
 if TYPE_CHECKING:
-    from slotreeve_spark.comparisons import Outcome
+    from slotreeve_spark.comparisons import ComparisonOutcome
     from slotreeve_spark.session import SparkSession
 
 MasterOption = Annotated[
@@ -71,11 +71,11 @@ def compare_slot_functions(
 ) -> None:
     """How evenly and how fast slot functions spread real or generated keys."""
     copies = _open_wheels(wheels)
-    from slotreeve_spark.compare.slot_functions import Asked
+    from slotreeve_spark.compare.slot_functions import SlotFunctionQuestion
     from slotreeve_spark.comparisons import compare_slot_functions as compare
     from slotreeve_spark.report.results import Directory
 
-    asked = Asked(_names(functions, "--functions"), tuple(_numbers(slots, "--slots")), timeout)
+    asked = SlotFunctionQuestion(_names(functions, "--functions"), tuple(_numbers(slots, "--slots")), timeout)
     directory = Directory.make(out)
     with _session(master, conf, copies) as session:
         _report(compare(session, keys, column, asked, directory), output)
@@ -103,7 +103,7 @@ def compare_balancers(
     copies = _open_wheels(wheels)
     from dataclasses import replace
 
-    from slotreeve_spark.compare.balancers import Asked
+    from slotreeve_spark.compare.balancers import BalancerQuestion
     from slotreeve_spark.compare.traces import KINDS, read_traces
     from slotreeve_spark.comparisons import compare_balancers as compare
     from slotreeve_spark.pipeline.history import recorded_trace
@@ -113,7 +113,7 @@ def compare_balancers(
     recorded, _, warehouse = traces.partition(":")
     is_recorded = recorded == "recorded"
     given = tuple(read_traces(Path(traces))) if Path(traces).is_file() else ()
-    asked = Asked(
+    asked = BalancerQuestion(
         _names(balancers, "--balancers"),
         _names(assigners, "--assigners"),
         tuple((slots, number) for number in _numbers(servers, "--servers")),
@@ -152,11 +152,11 @@ def compare_elections(
 ) -> None:
     """How long elections leave a cluster without a leader, in seeded simulation on virtual time."""
     copies = _open_wheels(wheels)
-    from slotreeve_spark.compare.elections import Asked
+    from slotreeve_spark.compare.elections import ElectionQuestion
     from slotreeve_spark.comparisons import compare_elections as compare
     from slotreeve_spark.report.results import Directory
 
-    asked = Asked(
+    asked = ElectionQuestion(
         _names(backends, "--backends"),
         tuple(_numbers(nodes, "--nodes")),
         _names(scenarios, "--scenarios"),
@@ -352,7 +352,7 @@ _SHOWN = (
 """Columns of slot functions for the terminal; the report and JSON have all."""
 
 
-def _report(outcome: Outcome, output: Output) -> None:
+def _report(outcome: ComparisonOutcome, output: Output) -> None:
     from slotreeve_spark.report.terminal import side_by_side
 
     from slotreeve_cli.printing import print_json, print_rows

@@ -5,19 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import typer
+from slotreeve_client.tools import run_async
 
-from slotreeve_cli.options import (
-    DEFAULT_META,
-    NOT_FOUND,
-    ClusterOption,
-    MetaOption,
-    Output,
-    OutputOption,
-    run_async,
-)
+from slotreeve_cli.options import DEFAULT_META, NOT_FOUND, ClusterOption, MetaOption, Output, OutputOption
 
 if TYPE_CHECKING:
-    from slotreeve.wire.meta_messages import LeaderIs, View
+    from slotreeve_protocol.meta_messages import LeaderIs, View
 
 
 def add_to(app: typer.Typer) -> None:
@@ -88,8 +81,7 @@ def members(
 
 async def _view(addresses: list[str], cluster: str) -> View:
     from slotreeve_client.administration import cluster_view
-
-    from slotreeve_cli.connect import open_transport
+    from slotreeve_client.tools import open_transport
 
     transport = open_transport()
     try:
@@ -100,8 +92,7 @@ async def _view(addresses: list[str], cluster: str) -> View:
 
 async def _leader(addresses: list[str], cluster: str) -> LeaderIs:
     from slotreeve_client.administration import cluster_leader
-
-    from slotreeve_cli.connect import open_transport
+    from slotreeve_client.tools import open_transport
 
     transport = open_transport()
     try:
@@ -127,8 +118,7 @@ def counters(
 async def _counters(addresses: list[str], cluster: str) -> dict[str, dict[str, int]]:
     from slotreeve_client.administration import cluster_view
     from slotreeve_client.administration import counters as ask_counters
-
-    from slotreeve_cli.connect import open_transport
+    from slotreeve_client.tools import open_transport
 
     transport = open_transport()
     try:

@@ -6,16 +6,9 @@ import asyncio
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from slotreeve_client.tools import run_async
 
-from slotreeve_cli.options import (
-    DEFAULT_SESSION,
-    ClusterOption,
-    Output,
-    OutputOption,
-    ScopeName,
-    SessionOption,
-    run_async,
-)
+from slotreeve_cli.options import DEFAULT_SESSION, ClusterOption, Output, OutputOption, ScopeName, SessionOption
 
 if TYPE_CHECKING:
     from slotreeve_client import Client, Subscription
@@ -56,8 +49,8 @@ async def _subscribe(
     output: Output,
 ) -> None:
     from slotreeve_client import Scope
+    from slotreeve_client.tools import open_client
 
-    from slotreeve_cli.connect import open_client
     from slotreeve_cli.publish import wait_for
     from slotreeve_cli.run import stop_requested
 

@@ -11,7 +11,7 @@
         client.publish("com.example.Greeter", b"10.0.0.1:8080").acknowledged(timeout_seconds=5)
 """
 
-from slotreeve.wire.messages import Scope
+from slotreeve_protocol.client_messages import Scope
 
 from slotreeve_client.client import Client, connect
 from slotreeve_client.configuration import ConfigWatch

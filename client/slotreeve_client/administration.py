@@ -7,9 +7,18 @@ from collections.abc import Iterable, Set
 
 from slotreeve.errors import ClientError, Refused, RequestTimeout, TransportError, Unreachable
 from slotreeve.model.nodes import Role
-from slotreeve.ports import Connection, Transport
-from slotreeve.wire.messages import Counters, Failed, GetCounters, Hello, Message
-from slotreeve.wire.meta_messages import ConfigEntry, Configs, GetConfigs, GetLeader, GetView, LeaderIs, PutConfig, View
+from slotreeve.ports import Connection, Hello, Message, Transport
+from slotreeve_protocol.general_messages import Counters, Failed, GetCounters
+from slotreeve_protocol.meta_messages import (
+    ConfigEntry,
+    Configs,
+    GetConfigs,
+    GetLeader,
+    GetView,
+    LeaderIs,
+    PutConfig,
+    View,
+)
 
 POLL_SECONDS = 0.02
 LEADER_ATTEMPTS = 100

@@ -21,21 +21,10 @@ from slotreeve.errors import (
 )
 from slotreeve.model.nodes import Role
 from slotreeve.offers import Port
-from slotreeve.ports import Connection, Context, Transport
-from slotreeve.wire.hello import OLDEST_PROTOCOL_VERSION, PROTOCOL_VERSION
-from slotreeve.wire.messages import (
-    Datum,
-    Failed,
-    Get,
-    Hello,
-    ListServices,
-    Message,
-    Move,
-    Ping,
-    Scope,
-    Services,
-    Withdraw,
-)
+from slotreeve.ports import Connection, Context, Hello, Message, Transport
+from slotreeve_protocol.client_messages import Datum, Get, ListServices, Redirect, Scope, Services, Withdraw
+from slotreeve_protocol.general_messages import Failed, Ping
+from slotreeve_protocol.hello import OLDEST_PROTOCOL_VERSION, PROTOCOL_VERSION
 
 from slotreeve_client.configuration import ConfigWatch
 from slotreeve_client.core import ClientCore, ClientState
@@ -227,7 +216,7 @@ class Client:
     def received(self, connection: Connection, message: Message, request_id: int | None) -> None:
         """The transport: a message."""
         if connection is self._connection:
-            if isinstance(message, Move):
+            if isinstance(message, Redirect):
                 self._move_away(connection, message.addresses)
                 return
             self._core.received(message)

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable
 
 from slotreeve.errors import ClientClosed
-from slotreeve.wire.meta_messages import ConfigEntry
+from slotreeve_protocol.meta_messages import ConfigEntry
 
 log = logging.getLogger("slotreeve.client")
 

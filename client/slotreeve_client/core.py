@@ -15,13 +15,13 @@ from slotreeve.errors import Backpressure, ClientClosed, RegistrationError
 from slotreeve.model.data_info import DataInfo
 from slotreeve.model.datum import NO_VERSION
 from slotreeve.model.publisher import Publisher
-from slotreeve.wire.messages import (
-    Message,
+from slotreeve.ports import Message
+from slotreeve_protocol.client_messages import (
     Publish,
     Published,
     Push,
-    Pushed,
-    Receipt,
+    PushesReceived,
+    PushReceipt,
     Rejected,
     Scope,
     Sessions,
@@ -29,7 +29,7 @@ from slotreeve.wire.messages import (
     Unsubscribe,
     Want,
 )
-from slotreeve.wire.meta_messages import Configs, UnwatchConfig, WatchConfigs
+from slotreeve_protocol.meta_messages import Configs, UnwatchConfig, WatchConfigs
 
 from slotreeve_client.configuration import ConfigWatch
 from slotreeve_client.options import ClientOptions
@@ -69,7 +69,7 @@ class ClientCore:
         self._watched: dict[tuple[str, Scope], Watched] = {}
         self._messages: list[Message] = []
         self._configs: dict[str, list[ConfigWatch]] = {}
-        self._receipts: dict[tuple[str, Scope], Receipt] = {}
+        self._receipts: dict[tuple[str, Scope], PushReceipt] = {}
         self._next_registration = 0
         self._next_sequence = 0
         self._session: str | None = None
@@ -238,7 +238,7 @@ class ClientCore:
             return  # unsubscribed meanwhile
         newer = watched.apply(push)
         key = (push.data_info_id, push.scope)
-        self._receipts[key] = Receipt(*key, push.version, watched.version)
+        self._receipts[key] = PushReceipt(*key, push.version, watched.version)
         if watched.version == NO_VERSION or len(self._receipts) >= RECEIPTS_PER_MESSAGE:
             self._wake()
         if newer:
@@ -260,7 +260,7 @@ class ClientCore:
             return []
         messages, self._messages = self._messages, []
         if self._receipts:
-            messages.append(Pushed(list(self._receipts.values())))
+            messages.append(PushesReceived(list(self._receipts.values())))
             self._receipts = {}
         while self._outbox and self._weight < self._options.window:
             messages.append(self._batch(self._session))

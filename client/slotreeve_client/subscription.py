@@ -10,7 +10,7 @@ from typing import NamedTuple
 from slotreeve.errors import ClientClosed
 from slotreeve.model.datum import NO_VERSION, content_digest, with_change
 from slotreeve.model.publisher import Publisher
-from slotreeve.wire.messages import Push, Scope
+from slotreeve_protocol.client_messages import Push, Scope
 
 log = logging.getLogger("slotreeve.client")
 

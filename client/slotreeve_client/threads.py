@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import TypeVar
 
 from slotreeve.errors import ClientClosed, RequestTimeout
-from slotreeve.wire.messages import Scope
+from slotreeve_protocol.client_messages import Scope
 
 from slotreeve_client.client import Client, connect
 from slotreeve_client.configuration import ConfigWatch

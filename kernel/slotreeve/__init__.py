@@ -7,9 +7,10 @@
 from slotreeve.hookspecs import hookimpl
 from slotreeve.model.draft import Draft
 from slotreeve.model.nodes import Server
+from slotreeve.model.plan import Plan
 from slotreeve.model.slots import Limits, Move, Slot, SlotFacts, SlotTable
 from slotreeve.offers import API_VERSION, Offer, Options, Port
-from slotreeve.ports import Context, Plan
+from slotreeve.ports import Context
 
 __version__ = "0.1.0"
 

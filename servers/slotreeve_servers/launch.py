@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
+import functools
 import ipaddress
 import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from slotreeve.catalogue import Catalogue
+from slotreeve.catalogue import Catalogue, Listed
 from slotreeve.clock import Clock
 from slotreeve.errors import ConfigError
 from slotreeve.model.nodes import Node, Role
 from slotreeve.model.slots import SlotFacts
 from slotreeve.offers import Options, Port
 from slotreeve.ports import Assigner, Balancer, Context, Election, SlotFunction, Storage, Transport
-from slotreeve.settings import Configuration
+from slotreeve_events.log import EventLog, Segments
 
 from slotreeve_servers.data.server import DataServer
 from slotreeve_servers.meta.server import MetaServer
 from slotreeve_servers.meta.shadow import Shadow
 from slotreeve_servers.node.environment import Environment
-from slotreeve_servers.node.events import EventLog, Segments
 from slotreeve_servers.session.server import SessionServer
+from slotreeve_servers.settings import ServerConfiguration
 
 ROLE_PORTS = {Role.META: 7710, Role.DATA: 7720, Role.SESSION: 7730}
 ELECTION_PORT_OFFSET = 2
@@ -42,11 +43,13 @@ class Launcher:
         ConfigError, PluginError: something in the configuration is wrong; names it and where it stands.
     """
 
-    def __init__(self, configuration: Configuration, catalogue: Catalogue, clock: Clock, rng: random.Random) -> None:
+    def __init__(
+        self, configuration: ServerConfiguration, catalogue: Catalogue, clock: Clock, rng: random.Random
+    ) -> None:
         self._configuration, self._catalogue = configuration, catalogue
         self._clock, self._rng = clock, rng
         self._options = configuration.check_plugins(catalogue)
-        self._shadow = configuration.check_shadow(catalogue)
+        self._shadow = check_shadow(configuration, catalogue)
 
     def node(self, role: Role) -> tuple[Node, str]:
         """Who a server of this role is by the configuration, and where it binds.
@@ -171,6 +174,24 @@ class Launcher:
         built = self._catalogue.build(self._catalogue.find(port, use), options, context)
         assert isinstance(built, protocol)
         return built
+
+
+def check_shadow(configuration: ServerConfiguration, catalogue: Catalogue) -> tuple[Listed, Options] | None:
+    """The shadow election's offer with its options; None where there is to be none.
+
+    Raises:
+        PluginError: unknown name or bad options.
+        ConfigError: it is the election in use: it would meet itself.
+    """
+    name = configuration.settings.meta.shadow_election
+    if not name:
+        return None
+    where = configuration.where("meta.shadow_election")
+    if name == configuration.settings.election.use:
+        raise ConfigError(f"{where}: {name!r} is the election in use; a shadow must be another one")
+    entry = catalogue.find(Port.ELECTION, name, where)
+    table = configuration.settings.election.table(name)
+    return entry, catalogue.options(entry, table, functools.partial(configuration.where_in, f"election.{name}"))
 
 
 def _election_address(address: str, offset: int, key: str) -> str:

@@ -29,7 +29,7 @@ SPEED_NOISE = 0.1
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ComparisonOutcome:
     """What a comparison came to.
 
     Attributes:
@@ -51,8 +51,8 @@ class Outcome:
 
 
 def compare_slot_functions(
-    session: SparkSession, source: str, column: str, asked: slot_functions.Asked, out: Directory
-) -> Outcome:
+    session: SparkSession, source: str, column: str, asked: slot_functions.SlotFunctionQuestion, out: Directory
+) -> ComparisonOutcome:
     """Compare on the keys of ``source``; tables ``spreads``, ``moves``, ``counts`` and ``unreadable``.
 
     Raises:
@@ -65,7 +65,7 @@ def compare_slot_functions(
     keys = open_keys(session, source, column)
     broken = slot_functions.probe(session, asked)
     works = tuple(name for name in asked.functions if name not in broken)
-    fit = slot_functions.Asked(works, asked.slots, asked.timeout_seconds)
+    fit = slot_functions.SlotFunctionQuestion(works, asked.slots, asked.timeout_seconds)
     counts = out.write("counts", slot_functions.count(keys, fit))
     counted = time.monotonic() - began
     spread = out.write("spreads", slot_functions.spreads(counts, fit, broken).withColumn("source", f.lit(source)))
@@ -101,7 +101,7 @@ def compare_slot_functions(
     page.table(moved)
     out.write_parameters(parameters)
     report = out.write_report(page)
-    return Outcome({"spread": good, "moves": moved}, lines, failed, report, time.monotonic() - began)
+    return ComparisonOutcome({"spread": good, "moves": moved}, lines, failed, report, time.monotonic() - began)
 
 
 def _spread_lines(rows: Rows, slots: int) -> list[str]:
@@ -154,7 +154,7 @@ def _noise(names: Iterable[str]) -> str:
 # --- balancers and elections -----------------------------------------------------------------------------------------
 
 
-def compare_balancers(session: SparkSession, asked: balancers.Asked, out: Directory) -> Outcome:
+def compare_balancers(session: SparkSession, asked: balancers.BalancerQuestion, out: Directory) -> ComparisonOutcome:
     """Compare on traces; tables ``cells`` and ``summary``. Raises StorageError: the results cannot be written."""
     shown = {
         name: getattr(asked, name)
@@ -169,7 +169,7 @@ def compare_balancers(session: SparkSession, asked: balancers.Asked, out: Direct
     )  # fmt: skip
 
 
-def compare_elections(session: SparkSession, asked: elections.Asked, out: Directory) -> Outcome:
+def compare_elections(session: SparkSession, asked: elections.ElectionQuestion, out: Directory) -> ComparisonOutcome:
     """Compare in simulation; tables ``cells`` and ``summary``. Raises StorageError: the results cannot be written."""
     return _compare_cells(
         session, out, "Elections compared", asdict(asked), elections.compare(session, asked), elections.CRITERIA,
@@ -188,7 +188,7 @@ def _compare_cells(
     setting: str,
     pairing: tuple[str, ...],
     figures: tuple[str, Callable[[DataFrame], object]],
-) -> Outcome:
+) -> ComparisonOutcome:
     began = time.monotonic()
     stored = out.write("cells", cells)
     summary = small(out.write("summary", summarize(stored, criteria, setting, pairing)))
@@ -217,7 +217,7 @@ def _compare_cells(
         page.figure(caption, svg)
     out.write_parameters(everything)
     report = out.write_report(page)
-    return Outcome({"summary": summary}, lines, failed, report, time.monotonic() - began)
+    return ComparisonOutcome({"summary": summary}, lines, failed, report, time.monotonic() - began)
 
 
 def _verdict_lines(summary: Rows) -> list[str]:

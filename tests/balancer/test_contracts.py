@@ -8,8 +8,8 @@ from slotreeve_balancer.default_balancer import DefaultBalancer
 from slotreeve_balancer.even_assigner import EvenAssigner
 from slotreeve_balancer.even_balancer import EvenBalancer
 from slotreeve_balancer.options import DefaultAssignerOptions, DefaultBalancerOptions, EvenBalancerOptions
-from slotreeve_testing.conformance.assigner import AssignerContract
-from slotreeve_testing.conformance.balancer import BalancerContract
+from slotreeve_conformance.assigner import AssignerContract
+from slotreeve_conformance.balancer import BalancerContract
 
 
 class TestDefaultAssigner(AssignerContract):

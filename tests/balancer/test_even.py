@@ -15,7 +15,7 @@ from slotreeve_balancer.even_balancer import EvenBalancer
 from slotreeve_balancer.options import EvenBalancerOptions
 from slotreeve_balancer.shares import follower_shares, leader_shares
 from slotreeve_balancer.zones import Zones
-from slotreeve_testing.conformance.tables import Situation, complete_tables
+from slotreeve_conformance.tables import Situation, complete_tables
 
 from tests.balancer.recorded import changes, copied, counts, spread
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 from slotreeve.errors import ConfigError
-from slotreeve_testing.chaos.checker import Checker, Verdict
-from slotreeve_testing.chaos.history import Recorder, read
-from slotreeve_testing.chaos.report import as_html
+from slotreeve_chaos.checker import Checker, HistoryVerdict
+from slotreeve_chaos.history import HistoryRecorder, read
+from slotreeve_chaos.report import as_html
 
 Record = dict[str, Any]
 
@@ -22,7 +22,7 @@ def seen(t: float, version: int, instances: dict[str, int], service: str = "s") 
     return {"t": t, "kind": "seen", "subscriber": "x", "service": service, "version": version, "instances": instances}
 
 
-def judge(*records: Record) -> Verdict:
+def judge(*records: Record) -> HistoryVerdict:
     return Checker().check(records)
 
 
@@ -90,7 +90,7 @@ def test_an_answer_of_a_server_that_lags_behind_is_no_violation() -> None:
 
 def test_a_history_is_written_and_read_line_by_line(tmp_path: Path) -> None:
     file = tmp_path / "history.jsonl"
-    with Recorder(file) as recorder:
+    with HistoryRecorder(file) as recorder:
         recorder.append("published", register_id="a", service="s", sequence=1)
     assert [record["kind"] for record in read(file)] == ["published"]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import typer
 from slotreeve.errors import ConfigError, PluginError
-from slotreeve_cli.figures import percentile
+from slotreeve_bench.figures import percentile
 from slotreeve_cli.main import app
 from slotreeve_cli.printing import print_json
 from typer.testing import CliRunner

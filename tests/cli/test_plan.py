@@ -11,7 +11,7 @@ import typer
 from slotreeve import Limits, Move, Plan, Server, Slot, SlotTable
 from slotreeve.errors import ConfigError, InvalidTable, ModelError, PluginError
 from slotreeve_cli import plan, scenarios, slot_of
-from slotreeve_cli.scenarios import LONGEST_CONVERGENCE, Scenario, read_scenarios
+from slotreeve_cli.scenarios import LONGEST_CONVERGENCE, PlanScenario, read_scenarios
 from typer.testing import CliRunner, Result
 
 
@@ -27,7 +27,7 @@ def run(app: typer.Typer, *arguments: str, given: object = None) -> Result:
     return CliRunner().invoke(app, arguments, input=None if given is None else json.dumps(given))
 
 
-def scenario(line: object) -> Scenario:
+def scenario(line: object) -> PlanScenario:
     (only,) = read_scenarios("file", [json.dumps(line)])
     return only
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from slotreeve.errors import ClientClosed, ModelError, RegistrationError, RequestTimeout
 from slotreeve_client import BlockingClient, ClientOptions, ClientState, Instance, connect_blocking
-from slotreeve_testing.processes import DevServer, free_address
+from slotreeve_harness.processes import DevServer, free_address
 
 pytestmark = pytest.mark.processes
 SOON = 10.0

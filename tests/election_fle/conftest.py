@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import slotreeve_election_fle
 from slotreeve.ports import Context, Election
+from slotreeve_conformance.election_backend import Wires
+from slotreeve_conformance.ensemble import Ensemble
+from slotreeve_conformance.virtual_time import VirtualClock, run
 from slotreeve_election_fle import FleOptions
-from slotreeve_testing.conformance.election_backend import Wires
-from slotreeve_testing.conformance.ensemble import Ensemble
-from slotreeve_testing.virtual_time import VirtualClock, run
 
 Scenario = Callable[[Ensemble], Coroutine[Any, Any, None]]
 Play = Callable[..., None]

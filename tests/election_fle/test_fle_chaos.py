@@ -11,8 +11,8 @@ import pytest
 import slotreeve_election_fle
 from slotreeve.errors import ElectionError
 from slotreeve.ports import Context, Election
+from slotreeve_conformance.ensemble import Ensemble, Skew
 from slotreeve_election_fle import FleOptions
-from slotreeve_testing.conformance.ensemble import Ensemble, Skew
 
 STEPS = 25
 QUIET_SECONDS = 5.0

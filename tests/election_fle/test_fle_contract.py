@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from slotreeve_testing.conformance.election import ElectionContract
-from slotreeve_testing.conformance.election_backend import ElectionBackend, InstalledBackend
+from slotreeve_conformance.election import ElectionContract
+from slotreeve_conformance.election_backend import ElectionBackend, InstalledBackend
 
 
 class FleBackend(InstalledBackend):

@@ -10,7 +10,6 @@ import random
 from collections import deque
 
 import pytest
-from slotreeve.storage import MemoryStorage
 from slotreeve_election_fle.effects import Effect, LeadershipChanged, RoleOver, Send
 from slotreeve_election_fle.following import Following
 from slotreeve_election_fle.leading import Leading
@@ -19,6 +18,7 @@ from slotreeve_election_fle.ledger import Ledger
 from slotreeve_election_fle.messages import EpochAck, FollowerInfo, RoleMessage
 from slotreeve_election_fle.quorum import Quorum
 from slotreeve_election_fle.timing import Timing
+from slotreeve_machines.storage import MemoryStorage
 
 VOTER, CANDIDATES = 1, (2, 3)
 SERVERS = (VOTER, *CANDIDATES)

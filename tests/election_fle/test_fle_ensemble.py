@@ -9,10 +9,10 @@ import pytest
 import slotreeve_election_fle
 from slotreeve.errors import AddressInUse, ElectionError, NotLeader, StorageError
 from slotreeve.ports import Context, Election
-from slotreeve.storage import MemoryStorage
+from slotreeve_conformance.ensemble import Ensemble
 from slotreeve_election_fle import FleOptions
 from slotreeve_election_fle.ledger import EPOCHS
-from slotreeve_testing.conformance.ensemble import Ensemble
+from slotreeve_machines.storage import MemoryStorage
 
 Play = Callable[..., None]
 LEASE = 0.35

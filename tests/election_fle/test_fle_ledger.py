@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from slotreeve.errors import ElectionError, StorageError
-from slotreeve.storage import DirectoryStorage, MemoryStorage
 from slotreeve_election_fle.entries import Entry, items_of
 from slotreeve_election_fle.ledger import EPOCHS, SNAPSHOT, Ledger
 from slotreeve_election_fle.vote import make_zxid
+from slotreeve_machines.storage import DirectoryStorage, MemoryStorage
 
 
 def entry(counter: int, key: str = "k", epoch: int = 1, value: bytes = b"v") -> Entry:

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from slotreeve.errors import MalformedFrame, StorageError
 from slotreeve.model.nodes import Role
-from slotreeve.ports import Connection
-from slotreeve.storage import MemoryStorage
-from slotreeve.wire.messages import Done, Hello, Message, Opaque
+from slotreeve.ports import Connection, Hello, Message
+from slotreeve_conformance.ensemble import Ensemble
+from slotreeve_conformance.virtual_time import VirtualClock
 from slotreeve_election_fle.introduction import IDENTITY, Identity
 from slotreeve_election_fle.messages import (
     FORMAT,
@@ -24,8 +24,8 @@ from slotreeve_election_fle.messages import (
     to_opaque,
 )
 from slotreeve_election_fle.vote import NOBODY, State, Vote
-from slotreeve_testing.conformance.ensemble import Ensemble
-from slotreeve_testing.virtual_time import VirtualClock
+from slotreeve_machines.storage import MemoryStorage
+from slotreeve_protocol.general_messages import Done, Opaque
 
 Play = Callable[..., None]
 MEMBERS = ["meta-1", "meta-2", "meta-3"]

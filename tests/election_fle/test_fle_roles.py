@@ -7,7 +7,6 @@ from collections.abc import Iterable
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from slotreeve.storage import MemoryStorage
 from slotreeve_election_fle.effects import Effect, HangUp, LeadershipChanged, RoleOver, Send, WriteAsked, Written
 from slotreeve_election_fle.following import Following
 from slotreeve_election_fle.handshake import EpochProposal
@@ -30,6 +29,7 @@ from slotreeve_election_fle.messages import (
 )
 from slotreeve_election_fle.quorum import Quorum
 from slotreeve_election_fle.timing import Timing
+from slotreeve_machines.storage import MemoryStorage
 
 TIMING = Timing()
 QUORUM = Quorum([1, 2, 3])

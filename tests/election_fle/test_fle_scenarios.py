@@ -11,8 +11,9 @@ import pytest
 import slotreeve_election_fle
 from slotreeve.errors import AddressInUse
 from slotreeve.model.nodes import Role
-from slotreeve.ports import Connection, Context, Election
-from slotreeve.wire.messages import Hello, Message, Opaque
+from slotreeve.ports import Connection, Context, Election, Hello, Message
+from slotreeve_conformance.ensemble import Ensemble
+from slotreeve_conformance.virtual_time import VirtualClock
 from slotreeve_election_fle import FleOptions
 from slotreeve_election_fle.effects import Effect, RoleOver
 from slotreeve_election_fle.election import FleElection
@@ -21,8 +22,7 @@ from slotreeve_election_fle.leading import Leading
 from slotreeve_election_fle.member import Member
 from slotreeve_election_fle.messages import FORMAT, Introduce, Notification, from_opaque, to_opaque
 from slotreeve_election_fle.vote import State, Vote
-from slotreeve_testing.conformance.ensemble import Ensemble
-from slotreeve_testing.virtual_time import VirtualClock
+from slotreeve_protocol.general_messages import Opaque
 
 Play = Callable[..., None]
 HANDSHAKE = 1.02

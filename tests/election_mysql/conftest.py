@@ -12,8 +12,8 @@ from slotreeve.clock import Clock, LoopClock
 from slotreeve.offers import Port
 from slotreeve.ports import Context
 from slotreeve_election_mysql.election import LockElection
-from slotreeve_testing.sql_backends import TIMES, MariaDbBackend, PostgresBackend, fresh_tables, running
-from slotreeve_testing.sql_servers import ServerMissing, SqlServer
+from slotreeve_harness.sql_backends import TIMES, MariaDbBackend, PostgresBackend, fresh_tables, running
+from slotreeve_harness.sql_servers import ServerMissing, SqlServer
 
 MEMBERS = {f"meta-{number}": f"meta-{number}:7712" for number in (1, 2, 3)}
 BACKENDS = {"postgres": PostgresBackend, "mysql": MariaDbBackend}

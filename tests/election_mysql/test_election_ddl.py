@@ -12,7 +12,7 @@ from slotreeve_cli import election_ddl
 from slotreeve_election_mysql.election import LockElection
 from slotreeve_election_mysql.mysql import MYSQL
 from slotreeve_election_mysql.postgres import POSTGRES
-from slotreeve_testing.sql_servers import SqlServer
+from slotreeve_harness.sql_servers import SqlServer
 from typer.testing import CliRunner
 
 

@@ -8,12 +8,12 @@ import random
 import pytest
 from slotreeve.errors import SlotreeveError
 from slotreeve.ports import Context, Election
+from slotreeve_conformance.election_backend import Wires
+from slotreeve_conformance.ensemble import Ensemble, Skew
+from slotreeve_conformance.virtual_time import VirtualClock, run
 from slotreeve_election_mysql.election import LockElection
 from slotreeve_election_mysql.timing import Timing
-from slotreeve_testing.conformance.election_backend import Wires
-from slotreeve_testing.conformance.ensemble import Ensemble, Skew
-from slotreeve_testing.simulated_lock_table import SimulatedBell, SimulatedDatabase, SimulatedLockTable
-from slotreeve_testing.virtual_time import VirtualClock, run
+from slotreeve_simulator.simulated_lock_table import SimulatedBell, SimulatedDatabase, SimulatedLockTable
 
 TIMING = Timing(lease=0.6, renew=0.1, timeout=0.3)
 NAMES = [f"meta-{number}" for number in range(1, 6)]

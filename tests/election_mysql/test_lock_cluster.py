@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 import slotreeve_transport_zmq
-from slotreeve_cli.connect import tool_context
-from slotreeve_testing.processes import LocalCluster
-from slotreeve_testing.sql_backends import TIMES
-from slotreeve_testing.sql_servers import SqlServer
+from slotreeve_client.tools import tool_context
+from slotreeve_harness.processes import LocalCluster
+from slotreeve_harness.sql_backends import TIMES
+from slotreeve_harness.sql_servers import SqlServer
 
 pytestmark = pytest.mark.processes
 

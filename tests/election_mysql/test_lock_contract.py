@@ -6,14 +6,14 @@ import random
 
 import pytest
 from slotreeve.ports import Context, Election
+from slotreeve_conformance.election import ElectionContract
+from slotreeve_conformance.election_backend import ElectionBackend, Store
+from slotreeve_conformance.virtual_time import VirtualClock
 from slotreeve_election_mysql.election import LockElection
 from slotreeve_election_mysql.timing import Timing
-from slotreeve_testing.conformance.election import ElectionContract
-from slotreeve_testing.conformance.election_backend import ElectionBackend, Store
-from slotreeve_testing.simulated_lock_table import SimulatedBell, SimulatedDatabase, SimulatedLockTable
-from slotreeve_testing.sql_backends import MariaDbBackend, PostgresBackend
-from slotreeve_testing.sql_servers import SqlServer
-from slotreeve_testing.virtual_time import VirtualClock
+from slotreeve_harness.sql_backends import MariaDbBackend, PostgresBackend
+from slotreeve_harness.sql_servers import SqlServer
+from slotreeve_simulator.simulated_lock_table import SimulatedBell, SimulatedDatabase, SimulatedLockTable
 
 TIMING = Timing(lease=0.6, renew=0.1, timeout=0.3)
 

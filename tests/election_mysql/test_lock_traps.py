@@ -14,7 +14,7 @@ from slotreeve_election_mysql.connection import Session
 from slotreeve_election_mysql.election import LockElection
 from slotreeve_election_mysql.mysql import MYSQL
 from slotreeve_election_mysql.postgres import POSTGRES
-from slotreeve_testing.sql_servers import PASSWORD, SqlServer
+from slotreeve_harness.sql_servers import PASSWORD, SqlServer
 
 pytestmark = pytest.mark.processes
 

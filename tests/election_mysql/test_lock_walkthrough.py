@@ -9,13 +9,13 @@ from collections.abc import Callable, Sequence
 import pytest
 from slotreeve.clock import LoopClock
 from slotreeve.ports import Context, Election
+from slotreeve_conformance.election_backend import Wires
+from slotreeve_conformance.ensemble import Ensemble
 from slotreeve_election_mysql.connection import Parameter, Record
 from slotreeve_election_mysql.election import LockElection
 from slotreeve_election_mysql.mysql import MySqlSession
 from slotreeve_election_mysql.postgres import PostgresSession
 from slotreeve_election_mysql.table import Row
-from slotreeve_testing.conformance.election_backend import Wires
-from slotreeve_testing.conformance.ensemble import Ensemble
 
 pytestmark = pytest.mark.processes
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from slotreeve import Draft, Limits, Server, Slot, SlotTable
 from slotreeve.errors import ModelError
-from slotreeve_testing.conformance.tables import Situation, broken_tables, check_moves, complete_tables
+from slotreeve_conformance.tables import Situation, broken_tables, check_moves, complete_tables
 
 AB = [Server("a"), Server("b")]
 TABLE = SlotTable(4, (Slot(0, "a", 2, ("b",)), Slot(1, "gone", 3, ("a", "gone-too"))))

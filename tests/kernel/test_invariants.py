@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from slotreeve import Server, Slot, SlotTable
 from slotreeve.errors import InvalidTable
 from slotreeve.invariants import check_successor, check_table, stamp
-from slotreeve_testing.conformance.tables import Situation, complete_tables
+from slotreeve_conformance.tables import Situation, complete_tables
 
 ABC = [Server("a"), Server("b"), Server("c")]
 

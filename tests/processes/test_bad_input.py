@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from slotreeve_testing.processes import DevServer, free_address
+from slotreeve_harness.processes import DevServer, free_address
 
 pytestmark = pytest.mark.processes
 

@@ -6,8 +6,8 @@ import asyncio
 import random
 
 from slotreeve_client.administration import counters
-from slotreeve_testing.simulated_cluster import SimulatedCluster
-from slotreeve_testing.virtual_time import run
+from slotreeve_conformance.virtual_time import run
+from slotreeve_simulator.simulated_cluster import SimulatedCluster
 from slotreeve_transport_memory.transport import MemoryTransport
 
 ZERO_IN_A_QUIET_CLUSTER = (

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 import pytest
 from slotreeve.errors import ModelError
 from slotreeve_client import Client, ClientState, Publication, Scope, Subscription
-from slotreeve_testing.scenarios import simulated
-from slotreeve_testing.simulated_cluster import SimulatedCluster
+from slotreeve_conformance.simulated import simulated
+from slotreeve_simulator.simulated_cluster import SimulatedCluster
 
 
 class View:

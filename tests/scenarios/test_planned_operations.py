@@ -7,10 +7,10 @@ import itertools
 import random
 
 import pytest
-from slotreeve.wire.meta_messages import Stopping
 from slotreeve_client import Client, Publication, Subscription
-from slotreeve_testing.simulated_cluster import SimulatedCluster
-from slotreeve_testing.virtual_time import run
+from slotreeve_conformance.virtual_time import run
+from slotreeve_protocol.meta_messages import Stopping
+from slotreeve_simulator.simulated_cluster import SimulatedCluster
 
 SERVICES = [f"com.example.Service{number}" for number in range(60)]
 

@@ -8,8 +8,8 @@ import pytest
 from slotreeve.errors import ClientError
 from slotreeve_client import ConfigWatch
 from slotreeve_client.administration import get_configs, put_config
-from slotreeve_testing.simulated_cluster import SimulatedCluster
-from slotreeve_testing.virtual_time import run
+from slotreeve_conformance.virtual_time import run
+from slotreeve_simulator.simulated_cluster import SimulatedCluster
 from slotreeve_transport_memory.transport import MemoryTransport
 
 

@@ -9,10 +9,10 @@ import pytest
 from slotreeve.catalogue import Listed
 from slotreeve.errors import ClientError, ConfigError
 from slotreeve.offers import Port
-from slotreeve.wire.meta_messages import GetShadow, ShadowIs
 from slotreeve_client.administration import ask_any
-from slotreeve_testing.simulated_cluster import SimulatedCluster
-from slotreeve_testing.virtual_time import run
+from slotreeve_conformance.virtual_time import run
+from slotreeve_protocol.meta_messages import GetShadow, ShadowIs
+from slotreeve_simulator.simulated_cluster import SimulatedCluster
 from slotreeve_transport_memory.transport import MemoryTransport
 
 METAS = ("meta-1", "meta-2", "meta-3")

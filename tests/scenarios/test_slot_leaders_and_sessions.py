@@ -8,9 +8,9 @@ import random
 import pytest
 from slotreeve.errors import RequestTimeout
 from slotreeve_client import Client, Subscription
-from slotreeve_testing.scenarios import simulated
-from slotreeve_testing.simulated_cluster import SimulatedCluster
-from slotreeve_testing.virtual_time import run
+from slotreeve_conformance.simulated import simulated
+from slotreeve_conformance.virtual_time import run
+from slotreeve_simulator.simulated_cluster import SimulatedCluster
 
 SERVICES = [f"com.example.Service{number}" for number in range(40)]
 DATA = ["data-1", "data-2", "data-3"]

@@ -5,19 +5,19 @@ from __future__ import annotations
 import asyncio
 import random
 
-from slotreeve.model.intent import INTENT_KEY, Intent
 from slotreeve_client.administration import put_config
-from slotreeve_testing.simulated_cluster import SimulatedCluster
-from slotreeve_testing.virtual_time import run
+from slotreeve_conformance.virtual_time import run
+from slotreeve_protocol.orders import ORDERS_KEY, Orders
+from slotreeve_simulator.simulated_cluster import SimulatedCluster
 from slotreeve_transport_memory.transport import MemoryTransport
 
 METAS = ("meta-1", "meta-2", "meta-3")
 
 
-async def order(cluster: SimulatedCluster, intent: Intent | bytes) -> None:
+async def order(cluster: SimulatedCluster, intent: Orders | bytes) -> None:
     transport = MemoryTransport(cluster.process_clock("operator"), "operator", cluster.network)
-    value = intent.encode() if isinstance(intent, Intent) else intent
-    await put_config(transport, "slotreeve", [cluster.address(name) for name in METAS], INTENT_KEY, value)
+    value = intent.encode() if isinstance(intent, Orders) else intent
+    await put_config(transport, "slotreeve", [cluster.address(name) for name in METAS], ORDERS_KEY, value)
     await transport.close()
 
 
@@ -34,7 +34,7 @@ def test_a_banned_data_server_hands_over_its_slots_also_after_restarts_until_it_
             fewest: list[int] = []
             watched = consumer.subscribe("s", lambda s: fewest.append(len(s.instances)))
             await watched.ready()
-            await order(cluster, Intent(banned=frozenset({"data-2"})))
+            await order(cluster, Orders(banned=frozenset({"data-2"})))
             await cluster.until(lambda: not holds(cluster, "data-2"), "it holds nothing")
             for name in (*METAS, "data-2"):
                 cluster.kill(name)
@@ -43,7 +43,7 @@ def test_a_banned_data_server_hands_over_its_slots_also_after_restarts_until_it_
             await cluster.until(lambda: len(cluster.views()[0].data) == 3, "it is a member again")
             await asyncio.sleep(5)
             assert not holds(cluster, "data-2")
-            await order(cluster, Intent())
+            await order(cluster, Orders())
             await cluster.until(lambda: holds(cluster, "data-2"), "it holds slots again", 60)
             assert min(fewest) == 1
 
@@ -56,7 +56,7 @@ def test_the_clients_of_a_banned_session_server_move_and_new_ones_go_elsewhere()
             clients = [cluster.client("session-1") for _ in range(5)]
             for client in clients:
                 await client.connected()
-            await order(cluster, Intent(banned=frozenset({"session-1"})))
+            await order(cluster, Orders(banned=frozenset({"session-1"})))
             elsewhere = cluster.address("session-2")
             await cluster.until(lambda: all(c.server == elsewhere for c in clients), "all have moved")
             newcomer = cluster.client("session-1", "session-2")
@@ -73,14 +73,14 @@ def test_while_pushing_is_stopped_only_the_excepted_are_told_and_all_catch_up_af
             views = [one.subscribe("s"), other.subscribe("s")]
             await publication.acknowledged()
             await cluster.until(lambda: all(v.instances for v in views), "both see it")
-            await order(cluster, Intent(push_stopped=True, push_to=frozenset({other.client_id})))
+            await order(cluster, Orders(push_stopped=True, push_to=frozenset({other.client_id})))
             await asyncio.sleep(2)
             publication.republish("2")
             await publication.acknowledged()
             await asyncio.sleep(2)
             assert [v.instances[0].data for v in views] == [(b"1",), (b"2",)]
             assert [i.data for i in await one.get("s")] == [(b"2",)]
-            await order(cluster, Intent())
+            await order(cluster, Orders())
             await cluster.until(lambda: views[0].instances[0].data == (b"2",), "it catches up", 2)
 
     run(scenario, seed=3)
@@ -94,7 +94,7 @@ def test_what_a_client_that_is_off_publishes_is_seen_by_nobody_until_it_is_on_ag
             await publication.acknowledged()
             view = consumer.subscribe("s")
             await view.ready()
-            await order(cluster, Intent(clients_off=frozenset({provider.client_id})))
+            await order(cluster, Orders(clients_off=frozenset({provider.client_id})))
             await cluster.until(lambda: not view.instances, "it is gone", 2)
             publication.republish("2")
             await publication.acknowledged()
@@ -102,7 +102,7 @@ def test_what_a_client_that_is_off_publishes_is_seen_by_nobody_until_it_is_on_ag
             await cluster.start("session-1")
             await asyncio.sleep(6)
             assert not view.instances
-            await order(cluster, Intent())
+            await order(cluster, Orders())
             await cluster.until(lambda: [i.data for i in view.instances] == [(b"2",)], "it is back", 4)
 
     run(scenario, seed=4)
@@ -111,7 +111,7 @@ def test_what_a_client_that_is_off_publishes_is_seen_by_nobody_until_it_is_on_ag
 def test_orders_that_cannot_be_read_change_nothing() -> None:
     async def scenario(rng: random.Random) -> None:
         async with SimulatedCluster(rng) as cluster:
-            await order(cluster, Intent(banned=frozenset({"data-2"})))
+            await order(cluster, Orders(banned=frozenset({"data-2"})))
             await cluster.until(lambda: not holds(cluster, "data-2"), "it holds nothing")
             await order(cluster, b'{"baned": []}')
             await asyncio.sleep(5)

@@ -9,8 +9,8 @@ from slotreeve.hookspecs import hookimpl
 from slotreeve.model.nodes import Node
 from slotreeve.model.slots import Move, SlotTable
 from slotreeve.ports import Leadership
-from slotreeve_testing.simulated_cluster import SimulatedCluster
-from slotreeve_testing.virtual_time import run
+from slotreeve_conformance.virtual_time import run
+from slotreeve_simulator.simulated_cluster import SimulatedCluster
 
 
 class Observer:

@@ -9,12 +9,12 @@ from typing import Any
 
 from slotreeve.errors import ElectionError
 from slotreeve.model.nodes import Role
-from slotreeve.ports import Connection, Leadership, MetaState
-from slotreeve.wire.messages import Done, Failed, Hello, Message
-from slotreeve.wire.meta_messages import GetHistory, History, LeaderChange, LeaderIs, Resign
-from slotreeve_servers.meta.recorder import KEPT_CHANGES, Recorder
+from slotreeve.ports import Connection, Hello, Leadership, Message, MetaState
+from slotreeve_conformance.virtual_time import START_WALL_MS, VirtualClock, run
+from slotreeve_protocol.general_messages import Done, Failed
+from slotreeve_protocol.meta_messages import GetHistory, History, LeaderChange, LeaderIs, Resign
+from slotreeve_servers.meta.recorder import KEPT_CHANGES, LeadershipRecorder
 from slotreeve_servers.node.dispatch import Dispatcher
-from slotreeve_testing.virtual_time import START_WALL_MS, VirtualClock, run
 from slotreeve_transport_memory.transport import MemoryTransport
 
 
@@ -51,7 +51,9 @@ class Scene:
     def __init__(self) -> None:
         self.clock = VirtualClock()
         self.throne = Throne()
-        self.recorder = Recorder("meta-1", self.throne, self.clock, lambda: LeaderIs(7, "meta-2", "there:7710"))
+        self.recorder = LeadershipRecorder(
+            "meta-1", self.throne, self.clock, lambda: LeaderIs(7, "meta-2", "there:7710")
+        )
 
     def set(self, leader: str | None, term: int, cause: str, lease: float | None = None) -> None:
         until = 0.0 if lease is None else self.clock.now() + lease

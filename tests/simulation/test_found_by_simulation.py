@@ -6,8 +6,8 @@ import asyncio
 import random
 
 from slotreeve_client.publication import Publication
-from slotreeve_testing.simulated_cluster import SimulatedCluster
-from slotreeve_testing.virtual_time import run
+from slotreeve_conformance.virtual_time import run
+from slotreeve_simulator.simulated_cluster import SimulatedCluster
 
 
 def test_an_acknowledgement_that_comes_late_does_not_undo_a_newer_one() -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from slotreeve_testing.planted_bugs import BUGS, planted
-from slotreeve_testing.simulation.runner import simulate
-from slotreeve_testing.simulation.scenario import load_scenario
+from slotreeve_simulator.runner import simulate
+from slotreeve_simulator.scenario import load_scenario
+
+from tests.simulation.planted_bugs import BUGS, planted
 
 MOST_SEEDS = 12
 

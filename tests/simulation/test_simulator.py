@@ -12,11 +12,12 @@ from pathlib import Path
 
 import pytest
 from slotreeve.errors import ConfigError
-from slotreeve_testing.planted_bugs import planted
-from slotreeve_testing.simulation.plan import Cut, plan
-from slotreeve_testing.simulation.runner import simulate
-from slotreeve_testing.simulation.scenario import STORE_FAULTS, FaultKind, Scenario, built_in, load_scenario
-from slotreeve_testing.simulation.shrink import shrink
+from slotreeve_simulator.plan import Cut, plan
+from slotreeve_simulator.runner import simulate
+from slotreeve_simulator.scenario import STORE_FAULTS, FaultKind, Scenario, built_in, load_scenario
+from slotreeve_simulator.shrink import shrink
+
+from tests.simulation.planted_bugs import planted
 
 CORPUS = [
     (line.split()[0], int(line.split()[1]))

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from slotreeve.ports import SlotFunction
+from slotreeve_conformance.slot_function import SlotFunctionContract
 from slotreeve_slotfunc.crc32c import Crc32c
 from slotreeve_slotfunc.md5 import Md5
-from slotreeve_testing.conformance.slot_function import SlotFunctionContract
 
 VECTORS = Path(__file__).resolve().parent.parent / "vectors" / "slotfunc.jsonl.gz"
 BUILD: dict[str, Callable[[int], SlotFunction]] = {"crc32c": Crc32c, "md5": Md5}

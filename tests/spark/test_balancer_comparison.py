@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 from slotreeve.errors import ConfigError, PluginError
-from slotreeve_spark.compare.balancers import Asked, compare
+from slotreeve_spark.compare.balancers import BalancerQuestion, compare
 from slotreeve_spark.compare.competition import Criterion, summarize
-from slotreeve_spark.compare.traces import Change, Trace, fleet
+from slotreeve_spark.compare.traces import MembershipChange, MembershipTrace, fleet
 from slotreeve_spark.comparisons import compare_balancers
 from slotreeve_spark.report.results import Directory
 
@@ -23,7 +23,7 @@ MEASURED = {"decision_ms", "slowest_decision_ms"}
 
 
 def test_the_built_ins_are_compared_and_a_winner_is_named(spark: SparkSession, tmp_path: Path) -> None:
-    asked = Asked(("default", "even", "round_table"), sizes=((32, 6),), seeds=2, kinds=SMALL)
+    asked = BalancerQuestion(("default", "even", "round_table"), sizes=((32, 6),), seeds=2, kinds=SMALL)
     outcome = compare_balancers(spark, asked, Directory.make(tmp_path / "out"))
     assert outcome.failed == []
     stored = spark.read.parquet(str(tmp_path / "out" / "cells")).collect()
@@ -38,7 +38,7 @@ def test_the_built_ins_are_compared_and_a_winner_is_named(spark: SparkSession, t
 
 
 def test_cells_are_the_same_however_they_are_spread(spark: SparkSession) -> None:
-    asked = Asked(("even",), sizes=((16, 4),), seeds=2, kinds=SMALL)
+    asked = BalancerQuestion(("even",), sizes=((16, 4),), seeds=2, kinds=SMALL)
     one, other = (
         [{k: v for k, v in row.asDict(True).items() if k not in MEASURED} for row in frame.collect()]
         for frame in (compare(spark, asked).coalesce(1), compare(spark, asked).repartition(3))
@@ -48,7 +48,7 @@ def test_cells_are_the_same_however_they_are_spread(spark: SparkSession) -> None
 
 
 def test_balancers_that_misbehave_cost_only_their_own_cells(spark: SparkSession) -> None:
-    asked = Asked(
+    asked = BalancerQuestion(
         ("even", "raising", "hanging", "crashing", "invalid"),
         ("even",), sizes=((8, 3),), seeds=1, kinds=("scale out by one",), timeout_seconds=2.0,
     )  # fmt: skip
@@ -65,17 +65,17 @@ def test_balancers_that_misbehave_cost_only_their_own_cells(spark: SparkSession)
 
 
 def test_a_given_trace_is_replayed_as_it_is(spark: SparkSession) -> None:
-    trace = Trace("mine", fleet(3), (Change(5.0, leaves=("data-001",)),))
-    (row,) = compare(spark, Asked(("even",), sizes=((9, 3),), seeds=1, traces=(trace,))).collect()
+    trace = MembershipTrace("mine", fleet(3), (MembershipChange(5.0, leaves=("data-001",)),))
+    (row,) = compare(spark, BalancerQuestion(("even",), sizes=((9, 3),), seeds=1, traces=(trace,))).collect()
     assert (row.trace, row.servers, row.changes, row.status) == ("mine", 3, 1, "ok")
     assert row.slot_seconds_without_leader == 3
 
 
 def test_unknown_plugins_and_traces_are_refused_before_anything_runs(spark: SparkSession) -> None:
     with pytest.raises(PluginError, match="did you mean 'even'"):
-        Asked(("evn",))
+        BalancerQuestion(("evn",))
     with pytest.raises(ConfigError, match="there is no generated trace 'nonsense'"):
-        Asked(("even",), kinds=("nonsense",))
+        BalancerQuestion(("even",), kinds=("nonsense",))
 
 
 def test_a_difference_is_told_from_noise(spark: SparkSession) -> None:

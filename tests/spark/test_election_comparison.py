@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 from slotreeve.errors import ConfigError
-from slotreeve_spark.compare.elections import SCENARIOS, Asked, Cell, compare, simulate
+from slotreeve_spark.compare.elections import SCENARIOS, ElectionCell, ElectionQuestion, compare, simulate
 from slotreeve_spark.comparisons import compare_elections
 from slotreeve_spark.report.results import Directory
 
@@ -19,21 +19,21 @@ if TYPE_CHECKING:
 @pytest.mark.parametrize("scenario", SCENARIOS)
 @pytest.mark.parametrize("backend", ["fle", "lock"])
 def test_a_cell_is_the_same_every_time_and_nothing_is_broken(backend: str, scenario: str) -> None:
-    first = simulate(Cell(backend, 3, scenario, 5), 3, {})
+    first = simulate(ElectionCell(backend, 3, scenario, 5), 3, {})
     assert first.violations == 0, first.first_violation
     assert len(first.fail_overs) == 3
     assert 0 < first.fail_over_seconds <= first.longest_seconds < 2
     assert 0 < first.unavailable_share < 1
     assert first.leaders >= 1
     assert first.messages > 0
-    assert simulate(Cell(backend, 3, scenario, 5), 3, {}) == first
+    assert simulate(ElectionCell(backend, 3, scenario, 5), 3, {}) == first
 
 
 @pytest.mark.spark
 def test_back_ends_are_compared_and_one_that_cannot_be_built_costs_its_cells(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    asked = Asked(("fle", "lock", "postgres"), scenarios=("killed", "resigned"), seeds=2, rounds=2)
+    asked = ElectionQuestion(("fle", "lock", "postgres"), scenarios=("killed", "resigned"), seeds=2, rounds=2)
     outcome = compare_elections(spark, asked, Directory.make(tmp_path / "out"))
     assert {(row["competitor"], row["count"]) for row in outcome.failed} == {("postgres", 4)}
     means = {(str(r["setting"]), str(r["criterion"]), str(r["competitor"])): r for r in outcome.tables["summary"]}
@@ -41,12 +41,12 @@ def test_back_ends_are_compared_and_one_that_cannot_be_built_costs_its_cells(
     assert killed["verdict"] == "best"
     rows = compare(spark, asked).where("competitor = 'fle' and scenario = 'killed'").orderBy("seed").collect()
     for row in rows:
-        here = msgspec.structs.asdict(simulate(Cell("fle", 3, "killed", row.seed), 2, {}))
+        here = msgspec.structs.asdict(simulate(ElectionCell("fle", 3, "killed", row.seed), 2, {}))
         assert {name: row[name] for name in here} == here
 
 
 def test_unknown_scenarios_and_lone_nodes_are_refused() -> None:
     with pytest.raises(ConfigError, match="there is no scenario 'hit'"):
-        Asked(("fle",), scenarios=("hit",))
+        ElectionQuestion(("fle",), scenarios=("hit",))
     with pytest.raises(ConfigError, match="at least 2 nodes"):
-        Asked(("fle",), nodes=(1,))
+        ElectionQuestion(("fle",), nodes=(1,))

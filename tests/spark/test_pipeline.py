@@ -12,7 +12,7 @@ import pytest
 from slotreeve import Server
 from slotreeve.errors import ConfigError
 from slotreeve_spark.compare.keys import open_keys
-from slotreeve_spark.compare.traces import Change
+from slotreeve_spark.compare.traces import MembershipChange
 from slotreeve_spark.pipeline import marts
 from slotreeve_spark.pipeline.history import difference, instant, recorded_trace, table_at
 from slotreeve_spark.pipeline.ingest import Ingested, Warehouse, ingest
@@ -152,7 +152,7 @@ def test_marts_are_empty_at_first_and_answer_their_questions_later(spark: SparkS
     assert (changed.slot, changed.leader_before, changed.leader_after) == (1, "data-2", "data-1")
     trace = recorded_trace(spark, store)
     assert trace.servers == (Server("data-1", "z"), Server("data-2"))
-    assert trace.changes == (Change(0.39, leaves=("data-2",)),)
+    assert trace.changes == (MembershipChange(0.39, leaves=("data-2",)),)
 
 
 def test_what_is_not_there_is_a_clear_error(spark: SparkSession, tmp_path: Path) -> None:

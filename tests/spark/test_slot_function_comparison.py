@@ -12,7 +12,7 @@ from slotreeve.errors import ConfigError, PluginError, StorageError
 from slotreeve_slotfunc.crc32c import Crc32c
 from slotreeve_slotfunc.md5 import Md5
 from slotreeve_spark.compare import keys as sources
-from slotreeve_spark.compare.slot_functions import Asked, count, probe
+from slotreeve_spark.compare.slot_functions import SlotFunctionQuestion, count, probe
 from slotreeve_spark.comparisons import compare_slot_functions
 from slotreeve_spark.report.results import Directory
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 
-def counted(session: SparkSession, source: str, asked: Asked) -> dict[tuple[str, int, int], int]:
+def counted(session: SparkSession, source: str, asked: SlotFunctionQuestion) -> dict[tuple[str, int, int], int]:
     rows = count(sources.open_keys(session, source), asked).where("measure = 'counted' and value > 0").collect()
     return {(row.function, row.slots, row.slot): row.value for row in rows}
 
@@ -35,7 +35,7 @@ def test_the_counts_are_those_of_a_single_process(spark: SparkSession, tmp_path:
     for slots in (100, 256):
         expected.update(("crc32c", slots, Crc32c(slots).slot_of(key)) for key in keys)
         expected.update(("md5", slots, Md5(slots).slot_of(key)) for key in keys)
-    assert counted(spark, str(file), Asked(("crc32c", "md5"), (100, 256))) == dict(expected)
+    assert counted(spark, str(file), SlotFunctionQuestion(("crc32c", "md5"), (100, 256))) == dict(expected)
 
 
 def test_generated_keys_are_counted_one_by_one(spark: SparkSession) -> None:
@@ -43,7 +43,7 @@ def test_generated_keys_are_counted_one_by_one(spark: SparkSession) -> None:
     keys = [f"com.example.team{n & 63}.Service{n}#@#DEFAULT_INSTANCE_ID#@#DEFAULT_GROUP" for n in range(number)]
     assert sources.generated(5, 8).to_pylist() == keys[5:8]
     expected = Counter(("crc32c", 64, Crc32c(64).slot_of(key)) for key in keys)
-    assert counted(spark, f"generated:{number}", Asked(("crc32c",), (64,))) == dict(expected)
+    assert counted(spark, f"generated:{number}", SlotFunctionQuestion(("crc32c",), (64,))) == dict(expected)
 
 
 def test_a_column_of_parquet_gives_keys(spark: SparkSession, tmp_path: Path) -> None:
@@ -56,7 +56,7 @@ def test_a_column_of_parquet_gives_keys(spark: SparkSession, tmp_path: Path) -> 
 
 def test_functions_that_misbehave_cost_only_their_own_rows(spark: SparkSession, tmp_path: Path) -> None:
     functions = ("crc32c", "raising", "hanging", "crashing", "outside", "disagreeing")
-    asked = Asked(functions, (16, 32), timeout_seconds=1.0)
+    asked = SlotFunctionQuestion(functions, (16, 32), timeout_seconds=1.0)
     outcome = compare_slot_functions(spark, "generated:1000", "", asked, Directory.make(tmp_path / "out"))
     assert [(row["function"], row["keys"]) for row in outcome.tables["spread"]] == [("crc32c", 1000)] * 2
     failed = {row["competitor"]: str(row["error"]) for row in outcome.failed}
@@ -68,7 +68,7 @@ def test_functions_that_misbehave_cost_only_their_own_rows(spark: SparkSession, 
 
 
 def test_a_function_that_fails_only_later_costs_only_its_own_rows(spark: SparkSession, tmp_path: Path) -> None:
-    asked = Asked(("crc32c", "raising", "hanging"), (16,), timeout_seconds=0.5)
+    asked = SlotFunctionQuestion(("crc32c", "raising", "hanging"), (16,), timeout_seconds=0.5)
     rows = count(sources.open_keys(spark, "generated:100"), asked).where("measure = 'broken'").collect()
     assert {(row.function, row.error) for row in rows} == {
         ("raising", "ValueError: this key is not to my taste"),
@@ -77,7 +77,7 @@ def test_a_function_that_fails_only_later_costs_only_its_own_rows(spark: SparkSe
 
 
 def test_a_constant_function_is_told_to_be_uneven(spark: SparkSession, tmp_path: Path) -> None:
-    asked = Asked(("constant", "crc32c"), (16,))
+    asked = SlotFunctionQuestion(("constant", "crc32c"), (16,))
     outcome = compare_slot_functions(spark, "generated:1000", "", asked, Directory.make(tmp_path / "out"))
     rows = {row["function"]: row for row in outcome.tables["spread"]}
     assert rows["constant"]["empty"] == 15
@@ -96,7 +96,9 @@ def test_class_names_of_jars_are_keys_and_an_unreadable_jar_is_told(spark: Spark
     (jars / "bad.jar").write_bytes(b"no jar")
     keys = sources.open_keys(spark, f"jars:{jars}")
     assert sorted(row.key for row in keys.frame.collect()) == ["org.x.A", "org.x.A$B"]
-    outcome = compare_slot_functions(spark, f"jars:{jars}", "", Asked(("md5",), (4,)), Directory.make(tmp_path / "o"))
+    outcome = compare_slot_functions(
+        spark, f"jars:{jars}", "", SlotFunctionQuestion(("md5",), (4,)), Directory.make(tmp_path / "o")
+    )
     assert [row["competitor"] for row in outcome.failed] == ["bad.jar"]
     assert "cannot be read as a jar" in str(outcome.failed[0]["error"])
 
@@ -115,7 +117,11 @@ def test_an_empty_source_is_a_clear_error(spark: SparkSession, tmp_path: Path) -
     (tmp_path / "empty.txt").write_text("\n\n")
     with pytest.raises(ConfigError, match="there are no keys in it"):
         compare_slot_functions(
-            spark, str(tmp_path / "empty.txt"), "", Asked(("md5",), (4,)), Directory.make(tmp_path / "out")
+            spark,
+            str(tmp_path / "empty.txt"),
+            "",
+            SlotFunctionQuestion(("md5",), (4,)),
+            Directory.make(tmp_path / "out"),
         )
 
 
@@ -127,14 +133,14 @@ def test_an_output_that_cannot_be_written_is_told_before_anything_runs(tmp_path:
 
 def test_unknown_functions_and_wrong_numbers_are_refused_at_once(spark: SparkSession) -> None:
     with pytest.raises(PluginError, match="did you mean 'crc32c'"):
-        Asked(("crc32",), (4,))
+        SlotFunctionQuestion(("crc32",), (4,))
     with pytest.raises(ConfigError, match="ascending"):
-        Asked(("crc32c",), (8, 4))
+        SlotFunctionQuestion(("crc32c",), (8, 4))
 
 
 def test_what_moves_is_counted_key_by_key(spark: SparkSession, tmp_path: Path) -> None:
     out = Directory.make(tmp_path / "out")
-    outcome = compare_slot_functions(spark, "generated:3000", "", Asked(("crc32c",), (16, 24)), out)
+    outcome = compare_slot_functions(spark, "generated:3000", "", SlotFunctionQuestion(("crc32c",), (16, 24)), out)
     keys = sources.generated(0, 3_000).to_pylist()
     few, many = Crc32c(16).slot_of, Crc32c(24).slot_of
     (row,) = outcome.tables["moves"]
@@ -143,4 +149,4 @@ def test_what_moves_is_counted_key_by_key(spark: SparkSession, tmp_path: Path) -
 
 
 def test_probing_finds_nothing_wrong_with_the_built_ins(spark: SparkSession) -> None:
-    assert probe(spark, Asked(("crc32c", "md5"), (1, 1_000))) == {}
+    assert probe(spark, SlotFunctionQuestion(("crc32c", "md5"), (1, 1_000))) == {}

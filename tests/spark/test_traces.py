@@ -13,11 +13,11 @@ from slotreeve.offers import Port
 from slotreeve.ports import Assigner, Balancer
 from slotreeve_spark.compare import traces
 from slotreeve_spark.compare.replay import Replay, Replayed, least_changes
-from slotreeve_spark.compare.traces import KINDS, Change, Trace, check, generate, read_traces
+from slotreeve_spark.compare.traces import KINDS, MembershipChange, MembershipTrace, check, generate, read_traces
 from slotreeve_spark.shipping import build
 
 
-def replay(trace: Trace, name: str = "even", slots: int = 32) -> Replayed:
+def replay(trace: MembershipTrace, name: str = "even", slots: int = 32) -> Replayed:
     assigner, balancer = build(Port.ASSIGNER, name, slots), build(Port.BALANCER, name, slots)
     assert isinstance(assigner, Assigner)
     assert isinstance(balancer, Balancer)
@@ -44,7 +44,7 @@ def test_failures_come_as_often_as_their_mtbf_says() -> None:
 
 
 def test_a_replay_tells_what_a_scale_out_costs() -> None:
-    trace = Trace("t", traces.fleet(3), (Change(10.0, joins=(Server("data-4"),)),))
+    trace = MembershipTrace("t", traces.fleet(3), (MembershipChange(10.0, joins=(Server("data-4"),)),))
     seen = replay(trace)
     assert seen.changes == 1
     assert seen.violations == 0
@@ -57,14 +57,18 @@ def test_a_replay_tells_what_a_scale_out_costs() -> None:
 
 
 def test_slots_of_a_lost_server_have_no_leader_for_a_round() -> None:
-    trace = Trace("t", traces.fleet(4), (Change(10.0, leaves=("data-001",)),))
+    trace = MembershipTrace("t", traces.fleet(4), (MembershipChange(10.0, leaves=("data-001",)),))
     seen = replay(trace)
     assert seen.slot_seconds_without_leader == 8
     assert seen.least_leader_moves == 8
 
 
 def test_a_change_that_comes_too_soon_interrupts_the_balancer() -> None:
-    soon = Trace("t", traces.fleet(4), (Change(10.0, leaves=("data-001",)), Change(11.0, joins=(Server("data-9"),))))
+    soon = MembershipTrace(
+        "t",
+        traces.fleet(4),
+        (MembershipChange(10.0, leaves=("data-001",)), MembershipChange(11.0, joins=(Server("data-9"),))),
+    )
     assert replay(soon, "default", 256).interrupted >= 1
 
 

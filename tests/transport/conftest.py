@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from slotreeve.clock import Clock
 from slotreeve.ports import Transport
-from slotreeve.wire.packets import ChannelLimits
-from slotreeve_testing.conformance.transport_scene import TransportScene
+from slotreeve_conformance.transport_scene import TransportScene
+from slotreeve_protocol.packets import ChannelLimits
 from slotreeve_transport_zmq.transport import ZmqTransport
 
 

@@ -9,10 +9,10 @@ from collections.abc import Awaitable, Callable
 import pytest
 from slotreeve.errors import AddressInUse, Backpressure, ConnectionLost, RequestTimeout, Unreachable
 from slotreeve.ports import Connection, Listener
-from slotreeve.wire.messages import Done, Ping
-from slotreeve.wire.packets import ChannelLimits
-from slotreeve_testing.conformance.transport_scene import CLIENT, SERVER, Recorder, opaque, turns
-from slotreeve_testing.virtual_time import VirtualClock, run
+from slotreeve_conformance.transport_scene import CLIENT, SERVER, RecordingHandler, opaque, turns
+from slotreeve_conformance.virtual_time import VirtualClock, run
+from slotreeve_protocol.general_messages import Done, Ping
+from slotreeve_protocol.packets import ChannelLimits
 from slotreeve_transport_memory.network import MemoryNetwork
 from slotreeve_transport_memory.transport import MemoryTransport
 
@@ -23,7 +23,7 @@ class Net:
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
         self.network = MemoryNetwork()
-        self.a_told, self.b_told = Recorder(), Recorder()
+        self.a_told, self.b_told = RecordingHandler(), RecordingHandler()
         self.a, self.b = self.endpoint("a"), self.endpoint("b")
         self.listener: Listener
 
@@ -134,7 +134,7 @@ def test_a_killed_endpoint_hears_nothing_more_and_its_peers_do() -> None:
             await net.b.listen("b:1", SERVER, net.b_told)
         reborn = net.endpoint("b")
         assert reborn.name == "b"
-        listener = await reborn.listen(net.listener.address, SERVER, Recorder())
+        listener = await reborn.listen(net.listener.address, SERVER, RecordingHandler())
         again = await net.a.connect(listener.address, CLIENT, net.a_told, 1.0)
         assert await again.ask(Ping(), 1.0) == Done()
         await net.b.close()
@@ -190,11 +190,11 @@ def test_the_network_knows_who_is_connected_with_whom() -> None:
 def test_transports_of_one_loop_share_a_network_unless_told_otherwise() -> None:
     async def main(_rng: random.Random) -> None:
         server, client = MemoryTransport(VirtualClock(), "server"), MemoryTransport(VirtualClock(), "client")
-        listener = await server.listen("anywhere:0", SERVER, Recorder())
-        assert (await client.connect(listener.address, CLIENT, Recorder(), 1.0)).peer == SERVER
+        listener = await server.listen("anywhere:0", SERVER, RecordingHandler())
+        assert (await client.connect(listener.address, CLIENT, RecordingHandler(), 1.0)).peer == SERVER
         stranger = MemoryTransport(VirtualClock(), "stranger", MemoryNetwork())
         with pytest.raises(Unreachable):
-            await stranger.connect(listener.address, CLIENT, Recorder(), 1.0)
+            await stranger.connect(listener.address, CLIENT, RecordingHandler(), 1.0)
         for transport in (client, server, stranger):
             await transport.close()
 

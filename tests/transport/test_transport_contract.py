@@ -7,9 +7,9 @@ from collections.abc import Coroutine
 import uvloop
 from slotreeve.clock import Clock
 from slotreeve.ports import Transport
-from slotreeve.wire.packets import ChannelLimits
-from slotreeve_testing.conformance.transport import TransportContract
-from slotreeve_testing.virtual_time import run as run_in_virtual_time
+from slotreeve_conformance.transport import TransportContract
+from slotreeve_conformance.virtual_time import run as run_in_virtual_time
+from slotreeve_protocol.packets import ChannelLimits
 from slotreeve_transport_memory.transport import MemoryTransport
 from slotreeve_transport_zmq.transport import ZmqTransport
 

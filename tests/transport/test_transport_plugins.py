@@ -15,8 +15,8 @@ from slotreeve import Context, Offer
 from slotreeve.clock import LoopClock
 from slotreeve.errors import FrameTooLarge
 from slotreeve.ports import Transport
-from slotreeve.wire.messages import Opaque
-from slotreeve_testing.conformance.transport_scene import CLIENT, SERVER, SMALL_FRAME, Recorder
+from slotreeve_conformance.transport_scene import CLIENT, SERVER, SMALL_FRAME, RecordingHandler
+from slotreeve_protocol.general_messages import Opaque
 
 OFFERS = [
     *slotreeve_transport_memory.slotreeve_transports(),
@@ -30,8 +30,8 @@ def test_what_an_offer_builds_is_a_transport_with_the_limits_of_its_options(offe
         context = Context("test", 256, LoopClock(), random.Random(0), node="node")
         transport = offer.build(offer.options.model_validate({"max_frame_bytes": SMALL_FRAME}), context)
         assert isinstance(transport, Transport)
-        listener = await transport.listen("127.0.0.1:0", SERVER, Recorder())
-        connection = await transport.connect(listener.address, CLIENT, Recorder(), 10.0)
+        listener = await transport.listen("127.0.0.1:0", SERVER, RecordingHandler())
+        connection = await transport.connect(listener.address, CLIENT, RecordingHandler(), 10.0)
         with pytest.raises(FrameTooLarge):
             connection.send(Opaque("large", bytes(SMALL_FRAME)))
         await transport.close()

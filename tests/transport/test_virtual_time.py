@@ -7,7 +7,7 @@ import random
 import time
 
 import pytest
-from slotreeve_testing.virtual_time import START_SECONDS, START_WALL_MS, Deadlock, EndlessRun, VirtualClock, run
+from slotreeve_conformance.virtual_time import START_SECONDS, START_WALL_MS, Deadlock, EndlessRun, VirtualClock, run
 
 
 def test_time_passes_only_in_sleep_and_by_exactly_as_much() -> None:

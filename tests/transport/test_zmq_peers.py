@@ -10,10 +10,8 @@ from contextlib import contextmanager
 
 import pytest
 import zmq
-from slotreeve.wire.codec import Kind, encode_frame, encode_message
-from slotreeve.wire.messages import Done, Hello, Ping
-from slotreeve.wire.packets import ChannelLimits
-from slotreeve_testing.conformance.transport_scene import (
+from slotreeve.ports import Hello
+from slotreeve_conformance.transport_scene import (
     CLIENT,
     PATIENCE_SECONDS,
     SMALL_FRAME,
@@ -22,6 +20,9 @@ from slotreeve_testing.conformance.transport_scene import (
     opaque,
     until,
 )
+from slotreeve_protocol.codec import Kind, encode_frame, encode_message
+from slotreeve_protocol.general_messages import Done, Ping
+from slotreeve_protocol.packets import ChannelLimits
 from slotreeve_transport_zmq import listening
 from slotreeve_transport_zmq.addresses import join_address, peer_address, split_address
 

@@ -16,19 +16,19 @@ import uvloop
 from slotreeve.clock import LoopClock
 from slotreeve.errors import Backpressure, Unreachable
 from slotreeve.ports import Connection
-from slotreeve.wire.messages import Done, Opaque, Ping
-from slotreeve.wire.packets import ChannelLimits
-from slotreeve_testing.conformance.transport_scene import (
+from slotreeve_conformance.transport_scene import (
     CLIENT,
     PATIENCE_SECONDS,
     SERVER,
     Pair,
-    Recorder,
+    RecordingHandler,
     TransportScene,
     opaque,
     turns,
     until,
 )
+from slotreeve_protocol.general_messages import Done, Opaque, Ping
+from slotreeve_protocol.packets import ChannelLimits
 from slotreeve_transport_zmq.addresses import endpoint_of, join_address, split_address
 from slotreeve_transport_zmq.transport import ZmqTransport
 
@@ -96,7 +96,7 @@ def test_the_accepting_end_learns_of_a_killed_peer_in_milliseconds(
 def test_the_dialling_end_learns_of_a_killed_peer_in_milliseconds(peer: Start, run: Run) -> None:
     async def main() -> None:
         process = peer("listen")
-        transport, told = ZmqTransport(LoopClock()), Recorder()
+        transport, told = ZmqTransport(LoopClock()), RecordingHandler()
         address = await line_of(process)
         connection = await transport.connect(address, CLIENT, told, PATIENCE_SECONDS)
         process.kill()
@@ -143,7 +143,7 @@ def test_a_send_that_takes_the_wake_up_does_not_put_the_reader_to_sleep(scene: T
             for _ in range(10):
                 await pair.both_ends()
 
-            async def chat(recorder: Recorder, index: int) -> None:
+            async def chat(recorder: RecordingHandler, index: int) -> None:
                 end = recorder.connections[index]
                 for i in range(200):
                     end.send(Opaque("noise", b""))
@@ -177,7 +177,7 @@ def test_transports_of_a_process_share_one_libzmq_and_leave_none(scene: Transpor
             await until(lambda: libzmq_threads() == 2)
             others = [ZmqTransport(LoopClock()) for _ in range(5)]
             for transport in others:
-                near = await transport.connect(pair.listener.address, CLIENT, Recorder(), PATIENCE_SECONDS)
+                near = await transport.connect(pair.listener.address, CLIENT, RecordingHandler(), PATIENCE_SECONDS)
                 assert await near.ask(Ping(), PATIENCE_SECONDS) == Done()
             assert libzmq_threads() == 2
             for transport in others:
@@ -194,9 +194,9 @@ def test_transports_of_a_process_share_one_libzmq_and_leave_none(scene: Transpor
 def test_names_and_ipv6_can_be_listened_on_and_reached(address: str) -> None:
     async def main() -> None:
         transport = ZmqTransport(LoopClock())
-        listener = await transport.listen(address, SERVER, Recorder())
+        listener = await transport.listen(address, SERVER, RecordingHandler())
         assert listener.address.rpartition(":")[0] == address.rpartition(":")[0]
-        connection = await transport.connect(listener.address, CLIENT, Recorder(), PATIENCE_SECONDS)
+        connection = await transport.connect(listener.address, CLIENT, RecordingHandler(), PATIENCE_SECONDS)
         assert await connection.ask(Ping(), PATIENCE_SECONDS) == Done()
         await transport.close()
 

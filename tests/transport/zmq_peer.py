@@ -11,8 +11,8 @@ import sys
 
 from slotreeve.clock import LoopClock
 from slotreeve.model.nodes import Role
-from slotreeve.ports import Connection
-from slotreeve.wire.messages import Hello, Message, Opaque
+from slotreeve.ports import Connection, Hello, Message
+from slotreeve_protocol.general_messages import Opaque
 from slotreeve_transport_zmq.transport import ZmqTransport
 
 HELLO = Hello("test", "peer", Role.CLIENT, "peer-process")

@@ -3,8 +3,8 @@
 # ruff: noqa: D101, D102, D103 - the names of tests are sentences
 
 from slotreeve.ports import SlotFunction
+from slotreeve_conformance.slot_function import SlotFunctionContract
 from slotreeve_round_table.jump import Jump
-from slotreeve_testing.conformance.slot_function import SlotFunctionContract
 
 
 class TestJump(SlotFunctionContract):

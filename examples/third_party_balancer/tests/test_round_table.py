@@ -6,8 +6,8 @@ from collections import Counter
 
 from slotreeve import Limits, Server, Slot, SlotTable
 from slotreeve.ports import Balancer
+from slotreeve_conformance.balancer import BalancerContract
 from slotreeve_round_table.balancer import RoundTable
-from slotreeve_testing.conformance.balancer import BalancerContract
 
 
 class TestRoundTable(BalancerContract):

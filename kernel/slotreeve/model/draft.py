@@ -16,8 +16,8 @@ from collections.abc import Iterator, Sequence, Set
 
 from slotreeve.errors import ModelError
 from slotreeve.model.nodes import Server
+from slotreeve.model.plan import Plan
 from slotreeve.model.slots import Move, Slot, SlotTable
-from slotreeve.ports import Plan
 
 
 class Draft:

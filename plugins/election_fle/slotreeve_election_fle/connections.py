@@ -15,8 +15,8 @@ import msgspec
 from slotreeve.clock import Clock
 from slotreeve.errors import ConnectionLost, MalformedFrame, Refused, TransportError
 from slotreeve.errors import Unreachable as NobodyThere
-from slotreeve.ports import Connection, Listener, Transport
-from slotreeve.wire.messages import Hello, Message, Opaque
+from slotreeve.ports import Connection, Hello, Listener, Message, Transport
+from slotreeve_protocol.general_messages import Opaque
 
 from slotreeve_election_fle.effects import Closed, Event, Gone, Opened, Received, Unreachable
 from slotreeve_election_fle.messages import FleMessage, from_opaque, to_opaque

@@ -11,9 +11,8 @@ from collections.abc import Callable
 from slotreeve.clock import Clock, Timer
 from slotreeve.errors import ElectionError, NotLeader, SlotreeveError, StorageError
 from slotreeve.model.nodes import Role
-from slotreeve.ports import Context, Leadership, MetaState, Storage, Transport
-from slotreeve.storage import MemoryStorage
-from slotreeve.wire.messages import Hello
+from slotreeve.ports import Context, Hello, Leadership, MetaState, Storage, Transport
+from slotreeve_machines.storage import MemoryStorage
 
 from slotreeve_election_fle.connections import Addresses, Connections
 from slotreeve_election_fle.effects import (

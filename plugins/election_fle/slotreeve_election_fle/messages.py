@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import msgspec
 from slotreeve.errors import MalformedFrame
-from slotreeve.wire.messages import Opaque
+from slotreeve_protocol.general_messages import Opaque
 
 from slotreeve_election_fle.entries import Entry, Item
 from slotreeve_election_fle.vote import Vote

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from slotreeve.ports import Versioned
-from slotreeve.watched_state import WatchedState
+from slotreeve_machines.watched_state import WatchedState
 
 from slotreeve_election_fle.entries import Changes
 

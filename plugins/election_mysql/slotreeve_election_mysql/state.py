@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from slotreeve.watched_state import WatchedState, Writer
+from slotreeve_machines.watched_state import WatchedState, Writer
 
 from slotreeve_election_mysql.table import Change
 

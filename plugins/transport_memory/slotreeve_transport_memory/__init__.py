@@ -28,7 +28,7 @@ class MemoryOptions(Options):
 
 def build(options: MemoryOptions, context: Context) -> Transport:
     """A transport on the network that all memory transports of the running event loop share."""
-    from slotreeve.wire.packets import ChannelLimits
+    from slotreeve_protocol.packets import ChannelLimits
 
     from slotreeve_transport_memory.transport import MemoryTransport
 

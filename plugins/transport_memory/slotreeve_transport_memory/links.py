@@ -1,4 +1,4 @@
-"""One end of a connection in memory, as a :class:`slotreeve.wire.channel.Link`."""
+"""One end of a connection in memory, as a :class:`slotreeve_protocol.channel.Link`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable
 
 from slotreeve.clock import Clock
-from slotreeve.wire.channel import Channel
+from slotreeve_protocol.channel import Channel
 
 from slotreeve_transport_memory.network import MemoryNetwork
 

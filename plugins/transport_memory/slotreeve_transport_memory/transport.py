@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from slotreeve.clock import Clock
 from slotreeve.errors import AddressInUse, Unreachable
-from slotreeve.ports import Connection, Handler, Listener, TransportCounters
-from slotreeve.wire.channel import Channel
-from slotreeve.wire.messages import Hello
-from slotreeve.wire.packets import ChannelLimits, settle
+from slotreeve.ports import Connection, Handler, Hello, Listener, TransportCounters
+from slotreeve_protocol.channel import Channel
+from slotreeve_protocol.packets import ChannelLimits, settle
 
 from slotreeve_transport_memory.links import MemoryLink
 from slotreeve_transport_memory.network import MemoryNetwork

@@ -34,7 +34,7 @@ class ZmqOptions(Options):
 
 def build(options: ZmqOptions, context: Context) -> Transport:
     """A transport on the ZeroMQ context that all transports of the process share."""
-    from slotreeve.wire.packets import ChannelLimits
+    from slotreeve_protocol.packets import ChannelLimits
 
     from slotreeve_transport_zmq.transport import ZmqTransport
 

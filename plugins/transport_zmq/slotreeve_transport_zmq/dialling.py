@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import zmq
-from slotreeve.wire.channel import Channel
+from slotreeve_protocol.channel import Channel
 
 from slotreeve_transport_zmq.sockets import (
     LINGER_MS,

@@ -13,8 +13,8 @@ from collections.abc import Callable
 import zmq
 from slotreeve.clock import Clock, Timer
 from slotreeve.ports import TransportCounters
-from slotreeve.wire.channel import Channel
-from slotreeve.wire.packets import settle
+from slotreeve_protocol.channel import Channel
+from slotreeve_protocol.packets import settle
 
 from slotreeve_transport_zmq.addresses import hang_up, peer_address, split_address
 from slotreeve_transport_zmq.sockets import (

@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 import zmq
 from slotreeve.clock import Clock, Timer
-from slotreeve.wire.channel import Channel
+from slotreeve_protocol.channel import Channel
 
 LINGER_MS = 1_000
 """How long a closed socket goes on sending; also what closing the last transport of a process may wait at most."""

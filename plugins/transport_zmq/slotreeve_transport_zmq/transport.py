@@ -7,10 +7,9 @@ import asyncio
 import zmq
 from slotreeve.clock import Clock
 from slotreeve.errors import AddressInUse, Unreachable
-from slotreeve.ports import Connection, Handler, Listener, TransportCounters
-from slotreeve.wire.channel import Channel
-from slotreeve.wire.messages import Hello
-from slotreeve.wire.packets import ChannelLimits, Link, settle
+from slotreeve.ports import Connection, Handler, Hello, Listener, TransportCounters
+from slotreeve_protocol.channel import Channel
+from slotreeve_protocol.packets import ChannelLimits, Link, settle
 
 from slotreeve_transport_zmq.addresses import endpoint_of, join_address, split_address
 from slotreeve_transport_zmq.contexts import SharedContext, take_context

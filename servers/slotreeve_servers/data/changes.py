@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from slotreeve.clock import Clock
 from slotreeve.errors import ConnectionLost, TransportError
 from slotreeve.ports import Connection
-from slotreeve.wire.codec import encode_message
-from slotreeve.wire.slot_messages import Change, Changed, Known
+from slotreeve_protocol.codec import encode_message
+from slotreeve_protocol.slot_messages import Changed, DatumChange, Known
 
 from slotreeve_servers.data.slots import HeldSlot, Tracked
 
@@ -27,7 +27,7 @@ class Changes:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._dirty: dict[str, tuple[HeldSlot, Tracked]] = {}
-        self._announcements: dict[Connection, list[Change]] = {}
+        self._announcements: dict[Connection, list[DatumChange]] = {}
         self._scheduled = False
         self.sent = 0
 
@@ -43,10 +43,10 @@ class Changes:
         if known.version != 0 and known.digest == service.digest:
             if known.version == service.version:
                 return
-            change = Change(data_info_id, known.version, service.version, service.digest, [], [])
+            change = DatumChange(data_info_id, known.version, service.version, service.digest, [], [])
         else:
             records = list(slot.store.services.get(data_info_id, {}).values())
-            change = Change(data_info_id, 0, service.version, service.digest, records, [])
+            change = DatumChange(data_info_id, 0, service.version, service.digest, records, [])
         self._announcements.setdefault(connection, []).append(change)
         self._schedule()
 
@@ -65,13 +65,13 @@ class Changes:
         for connection, changes in announcements.items():
             self._send((connection,), changes)
         dirty, self._dirty = self._dirty, {}
-        audiences: dict[tuple[Connection, ...], list[Change]] = {}
+        audiences: dict[tuple[Connection, ...], list[DatumChange]] = {}
         for data_info_id, (slot, service) in dirty.items():
             if not slot.serving:
                 continue
             changed = [record for record in service.pending.values() if record is not None]
             removed = [register_id for register_id, record in service.pending.items() if record is None]
-            change = Change(data_info_id, service.told, service.version, service.digest, changed, removed)
+            change = DatumChange(data_info_id, service.told, service.version, service.digest, changed, removed)
             service.told = service.version
             service.pending = {}
             audience = tuple([connection for connection, known in service.sessions.items() if known is None])
@@ -80,7 +80,7 @@ class Changes:
         for audience, changes in audiences.items():
             self._send(audience, changes)
 
-    def _send(self, audience: tuple[Connection, ...], changes: list[Change]) -> None:
+    def _send(self, audience: tuple[Connection, ...], changes: list[DatumChange]) -> None:
         for part in _parts(changes):
             frame = encode_message(Changed(part))
             for connection in audience:
@@ -94,9 +94,9 @@ class Changes:
                     connection.close("it does not read its change events; it may come back and ask anew")
 
 
-def _parts(changes: list[Change]) -> Iterable[list[Change]]:
+def _parts(changes: list[DatumChange]) -> Iterable[list[DatumChange]]:
     """Cut into messages of a bounded weight (one service is never cut)."""
-    part: list[Change] = []
+    part: list[DatumChange] = []
     weight = 0
     for change in changes:
         more = 1 + sum(record.weight for record in change.changed)

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from slotreeve.clock import Clock
 from slotreeve.errors import TransportError
 from slotreeve.model.publisher import Publisher
-from slotreeve.ports import Connection
-from slotreeve.wire.messages import Done, Message
-from slotreeve.wire.slot_messages import Deliver, SlotWrite
+from slotreeve.ports import Connection, Message
+from slotreeve_protocol.general_messages import Done
+from slotreeve_protocol.slot_messages import Deliver, SlotWrite
 
 from slotreeve_servers.data.slots import HeldSlot
 

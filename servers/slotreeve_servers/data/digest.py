@@ -13,9 +13,8 @@ from collections.abc import Callable, Iterable
 from slotreeve.clock import Clock
 from slotreeve.errors import TransportError
 from slotreeve.model.publisher import Publisher
-from slotreeve.ports import Connection
-from slotreeve.wire.messages import Message
-from slotreeve.wire.slot_messages import Access, Compare, Compared, SlotDifference, SlotDigests, SlotWrite
+from slotreeve.ports import Connection, Message
+from slotreeve_protocol.slot_messages import Access, Compare, Compared, SlotDifference, SlotDigests, SlotWrite
 
 from slotreeve_servers.data.slots import HeldSlot
 
@@ -26,7 +25,7 @@ SLOTS_PER_REQUEST = 64
 RETRY_SECONDS = 0.1
 
 
-class Comparison:
+class SessionComparison:
     """The comparisons with one connected session, one request in flight at a time.
 
     ``store(slot, write)`` stores what differed; ``left(slot, gone, records)`` takes what the session no longer has;

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from slotreeve.ports import Connection
-from slotreeve.wire.slot_messages import Access, SlotAnswer, SlotInterest
+from slotreeve_protocol.slot_messages import Access, SlotAnswer, SlotInterest
 
 from slotreeve_servers.data.changes import Changes
 from slotreeve_servers.data.slots import HeldSlot, HeldSlots
 
 
-class Interest:
+class SessionInterests:
     """Kept by connection; what a session server is to be told of is noted on the slot (:class:`Tracked`)."""
 
     def __init__(self, slots: HeldSlots, changes: Changes) -> None:

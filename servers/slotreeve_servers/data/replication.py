@@ -8,9 +8,8 @@ from collections.abc import Callable, Iterable
 
 from slotreeve.clock import Clock
 from slotreeve.errors import ConnectionLost, TransportError
-from slotreeve.ports import Connection
-from slotreeve.wire.messages import Message
-from slotreeve.wire.slot_messages import Access, Compared, Follow, Replicate, SlotDifference, SlotDigests, SlotWrite
+from slotreeve.ports import Connection, Message
+from slotreeve_protocol.slot_messages import Access, Compared, Follow, Replicate, SlotDifference, SlotDigests, SlotWrite
 
 from slotreeve_servers.data.slots import HeldSlot
 
@@ -74,7 +73,7 @@ class Streams:
                 connection.close("it does not read its stream; it may come back and ask anew")
 
 
-class Following:
+class FollowedLeader:
     """The follower's side towards one leader: asks until every slot it follows there is in sync.
 
     ``counters``: services that differed, before the slot was in sync (``services_copied``) and after

@@ -11,9 +11,9 @@ from slotreeve.model.nodes import Role
 from slotreeve.model.publisher import Publisher
 from slotreeve.model.slots import SlotTable
 from slotreeve.ports import Connection, Listener
-from slotreeve.wire.messages import Datum, ListServices, Services
-from slotreeve.wire.meta_messages import Stopping, View
-from slotreeve.wire.slot_messages import (
+from slotreeve_protocol.client_messages import Datum, ListServices, Services
+from slotreeve_protocol.meta_messages import Stopping, View
+from slotreeve_protocol.slot_messages import (
     Access,
     Answers,
     DeclareInterest,
@@ -27,10 +27,10 @@ from slotreeve.wire.slot_messages import (
 
 from slotreeve_servers.data.changes import Changes
 from slotreeve_servers.data.departures import Departures
-from slotreeve_servers.data.digest import Comparison
-from slotreeve_servers.data.interest import Interest
+from slotreeve_servers.data.digest import SessionComparison
+from slotreeve_servers.data.interest import SessionInterests
 from slotreeve_servers.data.orphans import Orphans
-from slotreeve_servers.data.replication import Following, Streams
+from slotreeve_servers.data.replication import FollowedLeader, Streams
 from slotreeve_servers.data.slots import HeldSlot, HeldSlots
 from slotreeve_servers.node.dispatch import Dispatcher
 from slotreeve_servers.node.environment import Environment
@@ -59,9 +59,9 @@ class DataServer:
             environment.clock, self.slots.held.get, self._store, self._parted, self._connected_sessions,
             self._rules.session_grace_seconds,
         )  # fmt: skip
-        self._comparisons: dict[Connection, Comparison] = {}
-        self._followings: dict[Connection, Following] = {}
-        self._interest = Interest(self.slots, self.changes)
+        self._comparisons: dict[Connection, SessionComparison] = {}
+        self._followings: dict[Connection, FollowedLeader] = {}
+        self._interest = SessionInterests(self.slots, self.changes)
         self._listener: Listener | None = None
         self._membership: Membership | None = None
         self._is_member = False
@@ -237,7 +237,7 @@ class DataServer:
 
     def _opened(self, connection: Connection) -> None:
         if connection.peer.role is Role.SESSION:
-            comparison = self._comparisons[connection] = Comparison(
+            comparison = self._comparisons[connection] = SessionComparison(
                 connection, self._clock, self._rules.compare_timeout_seconds,
                 self.slots.held.get, self._store, self._departures.add, self._compared, self._repairs,
             )  # fmt: skip
@@ -305,7 +305,7 @@ class DataServer:
     # --- following -----------------------------------------------------------------------------------------------
 
     def _leader_opened(self, connection: Connection) -> None:
-        following = self._followings[connection] = Following(
+        following = self._followings[connection] = FollowedLeader(
             connection, self._clock, self.slots.held.get, self._follower_synced, self._repairs
         )
         following.add(number for number, slot in self.slots.held.items() if self._is_leader(connection, slot))

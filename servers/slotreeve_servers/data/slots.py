@@ -9,7 +9,7 @@ from slotreeve.model.datum import content_digest, first_version, with_change
 from slotreeve.model.publisher import Publisher
 from slotreeve.model.slots import Slot, SlotTable
 from slotreeve.ports import Connection
-from slotreeve.wire.slot_messages import Access, Known, SlotWrite
+from slotreeve_protocol.slot_messages import Access, Known, SlotWrite
 
 from slotreeve_servers.node.records import SlotStore, Stored
 

@@ -15,8 +15,9 @@ from slotreeve.errors import InvalidTable
 from slotreeve.invariants import check_table
 from slotreeve.model.draft import Draft
 from slotreeve.model.nodes import Node, Server
+from slotreeve.model.plan import Plan
 from slotreeve.model.slots import Limits, Slot, SlotTable
-from slotreeve.ports import Assigner, Balancer, Plan
+from slotreeve.ports import Assigner, Balancer
 
 log = logging.getLogger("slotreeve.arranger")
 

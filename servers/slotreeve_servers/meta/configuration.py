@@ -7,10 +7,10 @@ import logging
 from collections.abc import Callable
 
 from slotreeve.errors import ModelError
-from slotreeve.model.intent import INTENT_KEY, Intent
-from slotreeve.model.provided import config_digest
 from slotreeve.ports import MetaState, Versioned
-from slotreeve.wire.meta_messages import ConfigEntry, PutConfig
+from slotreeve_protocol.meta_messages import ConfigEntry, PutConfig
+from slotreeve_protocol.orders import ORDERS_KEY, Orders
+from slotreeve_protocol.provided import config_digest
 
 log = logging.getLogger("slotreeve.configuration")
 
@@ -25,21 +25,21 @@ class ProvidedConfig:
 
     def __init__(self, state: MetaState, changed: Callable[[ConfigEntry], None]) -> None:
         self._state, self._changed = state, changed
-        self._intent, self._intent_version = Intent(), 0
+        self._intent, self._intent_version = Orders(), 0
 
     def start(self) -> None:
         """Follow the meta state, once the election has started."""
         self._state.watch(self._committed)
 
     @property
-    def intent(self) -> Intent:
+    def intent(self) -> Orders:
         """The operator's standing orders, as this node knows them."""
-        stored = self._state.read(PREFIX + INTENT_KEY)
+        stored = self._state.read(PREFIX + ORDERS_KEY)
         version = stored.version if stored is not None else 0
         if version != self._intent_version and stored is not None:
             self._intent_version = version
             try:
-                self._intent = Intent.decode(_entry(PREFIX + INTENT_KEY, stored).value)
+                self._intent = Orders.decode(_entry(PREFIX + ORDERS_KEY, stored).value)
             except ModelError as error:
                 log.error("%s; the orders before it stay in force", error)
         return self._intent

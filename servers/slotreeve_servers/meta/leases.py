@@ -5,7 +5,8 @@ from __future__ import annotations
 from enum import Enum
 
 from slotreeve.model.nodes import Node
-from slotreeve.settings import MetaSettings
+
+from slotreeve_servers.meta.settings import MetaSettings
 
 
 class Renewal(Enum):

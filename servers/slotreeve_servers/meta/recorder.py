@@ -11,8 +11,8 @@ import msgspec
 from slotreeve.clock import Clock, Timer
 from slotreeve.errors import SlotreeveError
 from slotreeve.ports import Connection, Election, Leadership
-from slotreeve.wire.messages import Done, Failed
-from slotreeve.wire.meta_messages import GetHistory, History, LeaderChange, LeaderIs, Resign
+from slotreeve_protocol.general_messages import Done, Failed
+from slotreeve_protocol.meta_messages import GetHistory, History, LeaderChange, LeaderIs, Resign
 
 from slotreeve_servers.node.dispatch import Method
 
@@ -23,7 +23,7 @@ KEPT_CHANGES = 1_000
 MARGIN_SAMPLE_SECONDS = 0.1
 
 
-class Recorder:
+class LeadershipRecorder:
     """Remembers changes of leadership, and answers ``GetHistory`` and ``Resign``.
 
     Tell :meth:`record` every leadership that the election reports; hand :attr:`methods` to the server's dispatcher.

@@ -11,9 +11,8 @@ from slotreeve.invariants import check_successor, stamp
 from slotreeve.model.nodes import Role
 from slotreeve.model.slots import Move, SlotTable
 from slotreeve.ports import Assigner, Balancer, Connection, Election, Leadership, Listener
-from slotreeve.wire.messages import Done, Failed
-from slotreeve.wire.meta_messages import (
-    Beat,
+from slotreeve_protocol.general_messages import Done, Failed
+from slotreeve_protocol.meta_messages import (
     ConfigEntry,
     Configs,
     GetConfigs,
@@ -22,6 +21,7 @@ from slotreeve.wire.meta_messages import (
     GetView,
     Heartbeat,
     LeaderIs,
+    LeaseGranted,
     Leave,
     PutConfig,
     Stopping,
@@ -31,7 +31,7 @@ from slotreeve.wire.meta_messages import (
 from slotreeve_servers.meta.arranger import Arranger, Leaving, without_replaced
 from slotreeve_servers.meta.configuration import ProvidedConfig
 from slotreeve_servers.meta.leases import Leases, Renewal
-from slotreeve_servers.meta.recorder import Recorder
+from slotreeve_servers.meta.recorder import LeadershipRecorder
 from slotreeve_servers.meta.shadow import Shadow
 from slotreeve_servers.meta.table import CommittedView
 from slotreeve_servers.node.dispatch import Dispatcher
@@ -61,7 +61,7 @@ class MetaServer:
         self._leases = Leases(settings.meta)
         self._committed = CommittedView(election.state)
         self._configs = ProvidedConfig(election.state, self._config_changed)
-        self._recorder = Recorder(environment.node.name, election, environment.clock, self._leader_is)
+        self._recorder = LeadershipRecorder(environment.node.name, election, environment.clock, self._leader_is)
         self._supervisor = Supervisor(environment.clock)
         self._wake = Wake(environment.clock)
         self._connections: set[Connection] = set()
@@ -225,7 +225,7 @@ class MetaServer:
         view = self._committed.read()
         connection.reply(
             request_id,
-            Beat(
+            LeaseGranted(
                 self._election.leadership().term,
                 self._environment.settings.meta.lease_seconds,
                 view if view.revision > beat.revision else None,

@@ -11,12 +11,12 @@ import logging
 from slotreeve.clock import Clock
 from slotreeve.errors import SlotreeveError
 from slotreeve.ports import Election, Leadership
-from slotreeve.wire.meta_messages import ShadowIs
+from slotreeve_protocol.meta_messages import ShadowIs
 
 log = logging.getLogger("slotreeve.shadow")
 
 
-class _Watch:
+class _ElectionWatch:
     """Changes of one election, and how long it named no leader."""
 
     def __init__(self, clock: Clock) -> None:
@@ -50,7 +50,7 @@ class Shadow:
 
     def __init__(self, name: str, election: Election, clock: Clock) -> None:
         self._name, self._election = name, election
-        self._real, self._shadow = _Watch(clock), _Watch(clock)
+        self._real, self._shadow = _ElectionWatch(clock), _ElectionWatch(clock)
         self._failure = ""
 
     async def start(self) -> None:

@@ -6,7 +6,7 @@ import msgspec
 from slotreeve.errors import StorageError
 from slotreeve.model.slots import SlotTable
 from slotreeve.ports import MetaState
-from slotreeve.wire.meta_messages import View
+from slotreeve_protocol.meta_messages import View
 
 KEY = "view"
 _encode = msgspec.msgpack.Encoder().encode

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from slotreeve.errors import SlotreeveError
-from slotreeve.ports import Connection
-from slotreeve.wire.messages import Counters, Done, Failed, GetCounters, Message, Ping
+from slotreeve.ports import Connection, Message
+from slotreeve_protocol.general_messages import Counters, Done, Failed, GetCounters, Ping
 
 log = logging.getLogger("slotreeve.dispatch")
 

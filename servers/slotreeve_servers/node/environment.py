@@ -9,13 +9,12 @@ from slotreeve.catalogue import Catalogue
 from slotreeve.clock import Clock
 from slotreeve.model.nodes import Node
 from slotreeve.model.slots import SlotFacts
-from slotreeve.ports import SlotFunction, Transport
-from slotreeve.settings import Settings
-from slotreeve.wire.hello import OLDEST_PROTOCOL_VERSION, PROTOCOL_VERSION
-from slotreeve.wire.messages import Hello
+from slotreeve.ports import Hello, SlotFunction, Transport
+from slotreeve_events.log import EventLog
+from slotreeve_protocol.hello import OLDEST_PROTOCOL_VERSION, PROTOCOL_VERSION
 
-from slotreeve_servers.node.events import EventLog
 from slotreeve_servers.node.supervisor import Supervisor
+from slotreeve_servers.settings import Settings
 
 
 @dataclass(frozen=True)

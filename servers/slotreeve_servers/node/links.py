@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping
 
 from slotreeve.clock import Clock
 from slotreeve.errors import Refused, TransportError
-from slotreeve.ports import Connection, Handler, Transport
-from slotreeve.wire.messages import Hello, Message
+from slotreeve.ports import Connection, Handler, Hello, Message, Transport
 
 from slotreeve_servers.node.supervisor import Supervisor, Wake
 
@@ -58,7 +57,7 @@ class Links:
         while (address := self._addresses.get(name)) is not None and self._wakes.get(name) is wake:
             try:
                 connection = await self._transport.connect(
-                    address, self._hello(), _Link(self, name, wake), CONNECT_TIMEOUT_SECONDS
+                    address, self._hello(), _LinkHandler(self, name, wake), CONNECT_TIMEOUT_SECONDS
                 )
             except TransportError as error:
                 if isinstance(error, Refused):
@@ -90,7 +89,7 @@ class Links:
         self._inner.closed(connection, reason)
 
 
-class _Link:
+class _LinkHandler:
     """Handler of one attempt; knows which peer it is for."""
 
     def __init__(self, links: Links, name: str, wake: Wake) -> None:

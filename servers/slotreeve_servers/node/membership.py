@@ -7,9 +7,8 @@ from collections.abc import Callable, Mapping
 
 from slotreeve.errors import Refused, SlotreeveError
 from slotreeve.model.slots import SlotTable
-from slotreeve.ports import Connection
-from slotreeve.wire.messages import Message
-from slotreeve.wire.meta_messages import Beat, Heartbeat, LeaderIs, Leave, Stopping, View
+from slotreeve.ports import Connection, Message
+from slotreeve_protocol.meta_messages import Heartbeat, LeaderIs, LeaseGranted, Leave, Stopping, View
 
 from slotreeve_servers.node.dispatch import Dispatcher, Method
 from slotreeve_servers.node.environment import Environment
@@ -37,7 +36,7 @@ class Membership:
         supervisor: Supervisor,
         changed: Callable[[View, View], None],
         unsettled: Callable[[], list[int]],
-        beaten: Callable[[Connection, Beat], None] = lambda _connection, _beat: None,
+        beaten: Callable[[Connection, LeaseGranted], None] = lambda _connection, _beat: None,
         methods: Mapping[type, Method] | None = None,
     ) -> None:
         self._environment, self._supervisor = environment, supervisor
@@ -132,7 +131,7 @@ class Membership:
         sent = self._environment.clock.now()
 
         def answered(reply: Message | None, error: Exception | None) -> None:
-            if isinstance(reply, Beat):
+            if isinstance(reply, LeaseGranted):
                 self._follow(reply.term, connection.peer.node)
                 self._may_leave = reply.may_leave
                 self.last_beat = sent

@@ -5,10 +5,10 @@ from __future__ import annotations
 from slotreeve.errors import TransportError
 from slotreeve.model.publisher import Publisher
 from slotreeve.ports import Connection
-from slotreeve.wire.messages import Published
+from slotreeve_protocol.client_messages import Published
 
 
-class Client:
+class ConnectedClient:
     """One client connection.
 
     Attributes:

@@ -6,10 +6,10 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 
 from slotreeve.errors import TransportError
-from slotreeve.model.provided import config_digest
-from slotreeve.wire.meta_messages import ConfigEntry, Configs
+from slotreeve_protocol.meta_messages import ConfigEntry, Configs
+from slotreeve_protocol.provided import config_digest
 
-from slotreeve_servers.session.clients import Client
+from slotreeve_servers.session.clients import ConnectedClient
 
 log = logging.getLogger("slotreeve.configuration")
 
@@ -23,7 +23,7 @@ class ConfigMirror:
     def __init__(self, changed: Callable[[ConfigEntry], None]) -> None:
         self._changed = changed
         self._entries: dict[str, ConfigEntry] = {}
-        self._watchers: dict[str, set[Client]] = {}
+        self._watchers: dict[str, set[ConnectedClient]] = {}
         self._is_loaded = False
 
     def agrees(self, digest: int) -> bool:
@@ -47,7 +47,7 @@ class ConfigMirror:
                 self._changed(entry)
                 self._tell(self._watchers.get(entry.key, ()), entry)
 
-    def watch(self, client: Client, wants: Mapping[str, int]) -> None:
+    def watch(self, client: ConnectedClient, wants: Mapping[str, int]) -> None:
         """Tell ``client`` of these keys from now on; at once where it does not know the newest."""
         for key, version in wants.items():
             self._watchers.setdefault(key, set()).add(client)
@@ -56,7 +56,7 @@ class ConfigMirror:
             if newest.version > version or (self._is_loaded and version == 0):
                 self._tell((client,), newest)
 
-    def unwatch(self, client: Client, keys: Iterable[str]) -> None:
+    def unwatch(self, client: ConnectedClient, keys: Iterable[str]) -> None:
         """Tell ``client`` no more of these keys."""
         for key in list(keys):
             client.configs.discard(key)
@@ -69,7 +69,7 @@ class ConfigMirror:
     def _newest(self, key: str) -> ConfigEntry:
         return self._entries.get(key) or ConfigEntry(key, None, 0)
 
-    def _tell(self, clients: Iterable[Client], entry: ConfigEntry) -> None:
+    def _tell(self, clients: Iterable[ConnectedClient], entry: ConfigEntry) -> None:
         for client in clients:
             try:
                 client.connection.send(Configs([entry]))

@@ -6,10 +6,10 @@ from enum import Enum
 
 from slotreeve.model.datum import NO_VERSION, with_change
 from slotreeve.model.publisher import Publisher
-from slotreeve.wire.slot_messages import Change
+from slotreeve_protocol.slot_messages import DatumChange
 
 
-class Verdict(Enum):
+class ChangeVerdict(Enum):
     """What a change event is to this copy."""
 
     STALE = 0
@@ -33,18 +33,18 @@ class DatumView:
         self.digest = 0
         self.records: dict[str, Publisher] = {}
 
-    def judge(self, change: Change) -> Verdict:
+    def judge(self, change: DatumChange) -> ChangeVerdict:
         """Whether ``change`` can be applied.
 
         A delta carries the whole of each record it touches, so one from before this version to after it fits too.
         """
         if change.version <= self.version:
-            return Verdict.STALE
+            return ChangeVerdict.STALE
         if change.from_version == NO_VERSION or NO_VERSION < change.from_version <= self.version:
-            return Verdict.NEXT
-        return Verdict.GAP
+            return ChangeVerdict.NEXT
+        return ChangeVerdict.GAP
 
-    def apply(self, change: Change) -> dict[str, Publisher | None] | None:
+    def apply(self, change: DatumChange) -> dict[str, Publisher | None] | None:
         """Go to ``change.version``; returns what differs now (None: the record went away).
 
         Returns None if the result's digest is not the one announced: then everything must be asked for, and this
@@ -69,7 +69,7 @@ class DatumView:
         self.version = change.version
         return step
 
-    def _replace(self, change: Change) -> dict[str, Publisher | None]:
+    def _replace(self, change: DatumChange) -> dict[str, Publisher | None]:
         new = {record.register_id: record for record in change.changed}
         step: dict[str, Publisher | None] = {
             register_id: record

@@ -7,16 +7,16 @@ from collections.abc import Callable, Iterable
 
 from slotreeve.clock import Clock
 from slotreeve.errors import TransportError
-from slotreeve.ports import Connection
-from slotreeve.settings import SessionSettings
-from slotreeve.wire.messages import Message, Receipt, Scope, Want
-from slotreeve.wire.slot_messages import Access, Answers, Change, DeclareInterest, Known, SlotInterest
+from slotreeve.ports import Connection, Message
+from slotreeve_events.log import EventLog
+from slotreeve_protocol.client_messages import PushReceipt, Scope, Want
+from slotreeve_protocol.slot_messages import Access, Answers, DatumChange, DeclareInterest, Known, SlotInterest
 
-from slotreeve_servers.node.events import EventLog
-from slotreeve_servers.session.clients import Client
-from slotreeve_servers.session.datum import DatumView, Verdict
+from slotreeve_servers.session.clients import ConnectedClient
+from slotreeve_servers.session.datum import ChangeVerdict, DatumView
 from slotreeve_servers.session.push import PushGroup
 from slotreeve_servers.session.routes import Routes
+from slotreeve_servers.session.settings import SessionSettings
 
 log = logging.getLogger("slotreeve.interests")
 
@@ -25,7 +25,7 @@ RETRY_SECONDS = 0.05
 TIMEOUT_SECONDS = 2.0
 
 
-class Interest:
+class WatchedService:
     """One service with subscribers here: the copy of it, and who is pushed what of it."""
 
     __slots__ = ("data_info_id", "groups", "slot", "view")
@@ -48,13 +48,13 @@ class Interests:
         clock: Clock,
         rules: SessionSettings,
         zone: str,
-        may_push: Callable[[Client], bool],
+        may_push: Callable[[ConnectedClient], bool],
         events: EventLog | None = None,
     ) -> None:
         self._routes, self._clock, self._rules, self._zone = routes, clock, rules, zone
         self._may_push, self._events = may_push, events
-        self.services: dict[str, Interest] = {}
-        self._by_slot: dict[int, dict[str, Interest]] = {}
+        self.services: dict[str, WatchedService] = {}
+        self._by_slot: dict[int, dict[str, WatchedService]] = {}
         self._undeclared: dict[str, int] = {}
         self._unwanted: dict[str, int] = {}
         self._scheduled = False
@@ -63,12 +63,12 @@ class Interests:
 
     # --- subscribers ---------------------------------------------------------------------------------------------
 
-    def subscribe(self, client: Client, want: Want, slot: int) -> None:
+    def subscribe(self, client: ConnectedClient, want: Want, slot: int) -> None:
         """Push a service to ``client`` from now on."""
         data_info_id = want.data_info_id
         interest = self.services.get(data_info_id)
         if interest is None:
-            interest = self.services[data_info_id] = Interest(data_info_id, slot)
+            interest = self.services[data_info_id] = WatchedService(data_info_id, slot)
             self._by_slot.setdefault(slot, {})[data_info_id] = interest
             self._unwanted.pop(data_info_id, None)
             self._declare(interest)
@@ -87,7 +87,7 @@ class Interests:
         group.subscribe(client, want.version, want.digest)
         client.wants.add(data_info_id)
 
-    def unsubscribe(self, client: Client, data_info_id: str, scopes: Iterable[Scope] = tuple(Scope)) -> None:
+    def unsubscribe(self, client: ConnectedClient, data_info_id: str, scopes: Iterable[Scope] = tuple(Scope)) -> None:
         """No longer push a service to ``client`` (under these scopes)."""
         interest = self.services.get(data_info_id)
         if interest is None:
@@ -107,7 +107,7 @@ class Interests:
             self._unwanted[data_info_id] = interest.slot
             self._flush_soon()
 
-    def acknowledged(self, client: Client, receipt: Receipt) -> None:
+    def acknowledged(self, client: ConnectedClient, receipt: PushReceipt) -> None:
         """``client`` has told a receipt."""
         interest = self.services.get(receipt.data_info_id)
         group = interest.groups.get(receipt.scope) if interest is not None else None
@@ -122,16 +122,16 @@ class Interests:
 
     # --- change events -------------------------------------------------------------------------------------------
 
-    def changed(self, change: Change) -> None:
+    def changed(self, change: DatumChange) -> None:
         """A slot leader told of a change."""
         interest = self.services.get(change.data_info_id)
         if interest is None:
             return
         view = interest.view
         verdict = view.judge(change)
-        if verdict is Verdict.STALE:
+        if verdict is ChangeVerdict.STALE:
             return
-        if verdict is Verdict.NEXT:
+        if verdict is ChangeVerdict.NEXT:
             touched = change.removed + [record.register_id for record in change.changed]
             before = {r: view.records[r] for r in touched if r in view.records}
             if change.from_version == 0:
@@ -160,7 +160,7 @@ class Interests:
             for interest in self._by_slot.get(slot, {}).values():
                 self._declare(interest)
 
-    def _declare(self, interest: Interest) -> None:
+    def _declare(self, interest: WatchedService) -> None:
         self._undeclared[interest.data_info_id] = interest.slot
         self._flush_soon()
 

@@ -18,13 +18,13 @@ from slotreeve.clock import Clock
 from slotreeve.errors import ConnectionLost, TransportError
 from slotreeve.model.datum import NO_VERSION, content_digest, with_change
 from slotreeve.model.publisher import Publisher
-from slotreeve.settings import SessionSettings
-from slotreeve.wire.codec import encode_message
-from slotreeve.wire.messages import Push, Receipt, Scope
+from slotreeve_events.log import EventLog
+from slotreeve_protocol.client_messages import Push, PushReceipt, Scope
+from slotreeve_protocol.codec import encode_message
 
-from slotreeve_servers.node.events import EventLog
-from slotreeve_servers.session.clients import Client
+from slotreeve_servers.session.clients import ConnectedClient
 from slotreeve_servers.session.datum import DatumView
+from slotreeve_servers.session.settings import SessionSettings
 
 log = logging.getLogger("slotreeve.push")
 
@@ -45,7 +45,7 @@ class Subscriber:
 
     __slots__ = ("client", "in_flight", "version", "whole")
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: ConnectedClient) -> None:
         self.client = client
         self.version = NO_VERSION
         self.in_flight: list[int] = []
@@ -67,12 +67,12 @@ class PushGroup:
         view: DatumView,
         clock: Clock,
         rules: SessionSettings,
-        may_push: Callable[[Client], bool],
+        may_push: Callable[[ConnectedClient], bool],
         events: EventLog | None = None,
     ) -> None:
         self._data_info_id, self._scope, self._zone, self._view = data_info_id, scope, zone, view
         self._clock, self._rules, self._may_push, self._events = clock, rules, may_push, events
-        self.subscribers: dict[Client, Subscriber] = {}
+        self.subscribers: dict[ConnectedClient, Subscriber] = {}
         self.pushes = 0
         self._version = view.version
         self._digest = content_digest(self._records()) if scope is Scope.ZONE else 0
@@ -91,7 +91,7 @@ class PushGroup:
             return [record for record in records if record.zone == self._zone]
         return list(records)
 
-    def subscribe(self, client: Client, known_version: int, known_digest: int) -> None:
+    def subscribe(self, client: ConnectedClient, known_version: int, known_digest: int) -> None:
         """Push to ``client`` from now on; at once where there is something to push."""
         subscriber = self.subscribers[client] = Subscriber(client)
         if self._view.version == NO_VERSION:
@@ -143,7 +143,7 @@ class PushGroup:
         cost = COST_FACTOR * (self._last_push - began)
         self._window = min(self._rules.push_ceiling_seconds, max(self._rules.push_window_seconds, cost))
 
-    def acknowledged(self, client: Client, receipt: Receipt) -> None:
+    def acknowledged(self, client: ConnectedClient, receipt: PushReceipt) -> None:
         """``client`` has told a receipt."""
         subscriber = self.subscribers.get(client)
         if subscriber is None:

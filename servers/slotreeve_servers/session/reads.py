@@ -6,9 +6,10 @@ from collections.abc import Callable
 
 from slotreeve.clock import Clock
 from slotreeve.errors import Backpressure, RequestTimeout, TransportError
-from slotreeve.ports import Connection
-from slotreeve.wire.messages import Datum, Failed, ListServices, Message, Services
-from slotreeve.wire.slot_messages import Fetch
+from slotreeve.ports import Connection, Message
+from slotreeve_protocol.client_messages import Datum, ListServices, Services
+from slotreeve_protocol.general_messages import Failed
+from slotreeve_protocol.slot_messages import Fetch
 
 from slotreeve_servers.session.routes import Routes
 

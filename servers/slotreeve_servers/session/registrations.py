@@ -9,12 +9,12 @@ from slotreeve.clock import Clock
 from slotreeve.errors import Backpressure, ModelError, SlotreeveError
 from slotreeve.model.data_info import DataInfo
 from slotreeve.model.publisher import MAX_PAYLOAD_BYTES, Publisher
-from slotreeve.wire.messages import Publish, Published, Rejected
-from slotreeve.wire.slot_messages import Access, SlotDifference, SlotDigests
+from slotreeve_events.log import EventLog
+from slotreeve_protocol.client_messages import Publish, Published, Rejected
+from slotreeve_protocol.slot_messages import Access, SlotDifference, SlotDigests
 
-from slotreeve_servers.node.events import EventLog
 from slotreeve_servers.node.records import SlotStore
-from slotreeve_servers.session.clients import Client
+from slotreeve_servers.session.clients import ConnectedClient
 from slotreeve_servers.session.writes import Writes
 
 WEIGHT_PER_ANSWER = 2_000
@@ -42,7 +42,7 @@ class Registrations:
         self._known_slots: dict[str, int] = {}
         self._leaving: deque[Publisher] = deque()
 
-    def publish(self, client: Client, message: Publish) -> None:
+    def publish(self, client: ConnectedClient, message: Publish) -> None:
         """Take a client's records; each is answered, once its slot's leader has it or with why it is not taken."""
         if client.is_off:
             client.connection.send(Published([message.sequence + i for i in range(len(message.records))]))
@@ -103,7 +103,7 @@ class Registrations:
             self._stores.setdefault(slot, SlotStore())
         return slot
 
-    def left(self, client: Client) -> None:
+    def left(self, client: ConnectedClient) -> None:
         """The client withdrew, or did not come back in time. Removes a part a turn: a client may have a hundred
         thousand publishers, and others must not wait for them."""
         if not self._leaving:

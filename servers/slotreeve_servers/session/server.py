@@ -6,46 +6,44 @@ import asyncio
 import logging
 
 from slotreeve.errors import SlotreeveError, TransportError
-from slotreeve.ports import Connection, Listener
-from slotreeve.settings import SessionSettings
-from slotreeve.wire.messages import (
-    Done,
+from slotreeve.ports import Connection, Listener, Message
+from slotreeve_protocol.client_messages import (
     Get,
     ListServices,
-    Message,
-    Move,
-    Ping,
     Publish,
-    Pushed,
+    PushesReceived,
+    Redirect,
     Sessions,
     Subscribe,
     Unsubscribe,
     Withdraw,
 )
-from slotreeve.wire.meta_messages import (
-    Beat,
+from slotreeve_protocol.general_messages import Done, Ping
+from slotreeve_protocol.meta_messages import (
     ConfigEntry,
     Configs,
     GetConfigs,
+    LeaseGranted,
     Stopping,
     UnwatchConfig,
     View,
     WatchConfigs,
 )
-from slotreeve.wire.slot_messages import Changed, Compare, Compared, Deliver
+from slotreeve_protocol.slot_messages import Changed, Compare, Compared, Deliver
 
 from slotreeve_servers.node.dispatch import Dispatcher
 from slotreeve_servers.node.environment import Environment
 from slotreeve_servers.node.links import Links
 from slotreeve_servers.node.membership import NO_VIEW, Membership
 from slotreeve_servers.node.supervisor import Supervisor
-from slotreeve_servers.session.clients import Client
+from slotreeve_servers.session.clients import ConnectedClient
 from slotreeve_servers.session.configuration import ConfigMirror
 from slotreeve_servers.session.interests import Interests
-from slotreeve_servers.session.orders import Orders
+from slotreeve_servers.session.orders import OrdersInForce
 from slotreeve_servers.session.reads import Reads
 from slotreeve_servers.session.registrations import Registrations
 from slotreeve_servers.session.routes import Routes
+from slotreeve_servers.session.settings import SessionSettings
 from slotreeve_servers.session.writes import Writes
 
 log = logging.getLogger("slotreeve.session")
@@ -70,7 +68,7 @@ class SessionServer:
         )
         self._links = Links(environment.transport, self._clock, self._supervisor, environment.hello, data)
         self._routes = Routes(self._links)
-        self._orders = Orders(environment.node.name)
+        self._orders = OrdersInForce(environment.node.name)
         self.writes = Writes(self._routes, self._clock, self._rules.write_timeout_seconds)
         self._registrations = Registrations(
             self._process_id,
@@ -85,7 +83,7 @@ class SessionServer:
         )
         self._reads = Reads(self._routes, self._clock)
         self._configs = ConfigMirror(self._config_changed)
-        self.clients: dict[Connection, Client] = {}
+        self.clients: dict[Connection, ConnectedClient] = {}
         self._sessions = Sessions([])
         self._closed_to_clients = ""
         self._listener: Listener | None = None
@@ -96,7 +94,7 @@ class SessionServer:
                 Subscribe: self._on_subscribe,
                 Unsubscribe: self._on_unsubscribe,
                 Withdraw: self._on_withdraw,
-                Pushed: self._on_pushed,
+                PushesReceived: self._on_pushed,
                 Get: self._on_get,
                 ListServices: self._on_list,
                 Ping: self._on_ping,
@@ -175,9 +173,9 @@ class SessionServer:
             await self._clock.sleep(0.02)
 
     @staticmethod
-    def _tell_to_move(client: Client, others: list[str]) -> None:
+    def _tell_to_move(client: ConnectedClient, others: list[str]) -> None:
         try:
-            client.connection.send(Move(others))
+            client.connection.send(Redirect(others))
         except TransportError as error:
             log.info("%s not told to move, it will see the closed connection: %s", client.connection.peer.node, error)
 
@@ -187,7 +185,7 @@ class SessionServer:
         if self._closed_to_clients:
             connection.close(self._closed_to_clients)
             return
-        client = self.clients[connection] = Client(connection, self._clock.now())
+        client = self.clients[connection] = ConnectedClient(connection, self._clock.now())
         client.is_off = self._orders.is_off(client)
         connection.send(self._sessions)
 
@@ -222,7 +220,7 @@ class SessionServer:
         if (client := self.clients.get(connection)) is not None:
             self.interests.unsubscribe(client, message.data_info_id, (message.scope,))
 
-    def _on_pushed(self, connection: Connection, message: Pushed, request_id: int | None) -> None:
+    def _on_pushed(self, connection: Connection, message: PushesReceived, request_id: int | None) -> None:
         if (client := self.clients.get(connection)) is not None:
             client.last_seen = self._clock.now()
             for receipt in message.receipts:
@@ -275,7 +273,7 @@ class SessionServer:
             client.is_off = is_off
         self.interests.resume_pushing()
 
-    def _beaten(self, connection: Connection, beat: Beat) -> None:
+    def _beaten(self, connection: Connection, beat: LeaseGranted) -> None:
         """Each heartbeat's answer tells whether a change of the configuration was missed."""
         if self._configs.agrees(beat.configs):
             return

@@ -14,11 +14,10 @@ from dataclasses import dataclass, field
 from slotreeve.clock import Clock
 from slotreeve.errors import TransportError
 from slotreeve.model.publisher import Publisher
-from slotreeve.ports import Connection
-from slotreeve.wire.messages import Message
-from slotreeve.wire.slot_messages import Access, Answers, SlotWrite, Write
+from slotreeve.ports import Connection, Message
+from slotreeve_protocol.slot_messages import Access, Answers, SlotWrite, Write
 
-from slotreeve_servers.session.clients import Client
+from slotreeve_servers.session.clients import ConnectedClient
 from slotreeve_servers.session.routes import Routes
 
 log = logging.getLogger("slotreeve.writes")
@@ -50,7 +49,7 @@ class _Batch:
 
     records: list[Publisher] = field(default_factory=list)
     gone: list[Publisher] = field(default_factory=list)
-    clients: list[Client] = field(default_factory=list)
+    clients: list[ConnectedClient] = field(default_factory=list)
     sequences: list[int] = field(default_factory=list)
     weight: int = 0
     deliveries: list[_Delivery] = field(default_factory=list)
@@ -93,14 +92,14 @@ class Writes:
         self._in_flight: dict[Connection, int] = {}
         self._sent: dict[int, set[_Batch]] = {}
         self._refused: dict[int, tuple[Connection, int]] = {}
-        self._to_acknowledge: list[Client] = []
+        self._to_acknowledge: list[ConnectedClient] = []
         self._scheduled = False
         self._retrying = False
         self._is_closed = False
         self.waiting = 0
         self.retries = 0
 
-    def submit(self, slot: int, record: Publisher, client: Client, sequence: int) -> None:
+    def submit(self, slot: int, record: Publisher, client: ConnectedClient, sequence: int) -> None:
         """Bring ``record`` to the leader of ``slot``, then acknowledge ``sequence`` to ``client``."""
         batch = self._pending.get(slot)
         if batch is None:

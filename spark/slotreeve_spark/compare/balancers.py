@@ -16,7 +16,7 @@ from slotreeve_spark import shipping
 from slotreeve_spark.compare.cells import CellResult, run_cells
 from slotreeve_spark.compare.competition import Criterion
 from slotreeve_spark.compare.replay import Replay, Replayed
-from slotreeve_spark.compare.traces import KINDS, Trace, check, generate
+from slotreeve_spark.compare.traces import KINDS, MembershipTrace, check, generate
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -44,7 +44,7 @@ CRITERIA = (
 
 
 @dataclass(frozen=True)
-class Asked:
+class BalancerQuestion:
     """What is to be compared.
 
     Attributes:
@@ -61,7 +61,7 @@ class Asked:
     sizes: tuple[tuple[int, int], ...] = ((256, 20),)
     replicas: int = 2
     seeds: int = 3
-    traces: tuple[Trace, ...] = ()
+    traces: tuple[MembershipTrace, ...] = ()
     kinds: tuple[str, ...] = tuple(KINDS)
     round_seconds: float = 1.0
     timeout_seconds: float = 120.0
@@ -78,7 +78,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Cell:
+class BalancerCell:
     """One task. ``trace`` is the index of a given trace, or the name of a generated one."""
 
     balancer: str
@@ -93,9 +93,9 @@ class Cell:
 class _Work:
     """What a task does with a cell; goes to the executors."""
 
-    asked: Asked = field(repr=False)
+    asked: BalancerQuestion = field(repr=False)
 
-    def __call__(self, cell: Cell) -> Replayed:
+    def __call__(self, cell: BalancerCell) -> Replayed:
         assigner = shipping.build(Port.ASSIGNER, cell.assigner, cell.slots, cell.seed)
         balancer = shipping.build(Port.BALANCER, cell.balancer, cell.slots, cell.seed)
         assert isinstance(assigner, Assigner)
@@ -109,18 +109,18 @@ class _Work:
         return replay.play(trace, cell.seed)
 
 
-def cells(asked: Asked) -> list[Cell]:
+def cells(asked: BalancerQuestion) -> list[BalancerCell]:
     """Every cell of the comparison, in order."""
     traces: Sequence[int | str] = list(range(len(asked.traces))) if asked.traces else list(asked.kinds)
     return [
-        Cell(balancer, assigner, trace, slots, servers, seed)
+        BalancerCell(balancer, assigner, trace, slots, servers, seed)
         for (slots, servers), trace, seed, (balancer, assigner) in itertools.product(
             asked.sizes, traces, range(asked.seeds), _pairs(asked)
         )
     ]
 
 
-def _pairs(asked: Asked) -> list[tuple[str, str]]:
+def _pairs(asked: BalancerQuestion) -> list[tuple[str, str]]:
     assigners = set(shipping.installed().names(Port.ASSIGNER))
     pairs = (
         (balancer, (balancer if balancer in assigners else "default") if assigner == SAME else assigner)
@@ -143,11 +143,11 @@ COLUMNS = (
 ``invalid`` (violations), ``failed`` or ``timed out``; without figures in the last two cases, and error says why."""
 
 
-def compare(session: SparkSession, asked: Asked) -> DataFrame:
+def compare(session: SparkSession, asked: BalancerQuestion) -> DataFrame:
     """Play every cell; one row each in the columns of :data:`COLUMNS`. Nothing runs until the frame is used."""
     names = tuple(trace.name for trace in asked.traces)
 
-    def row(cell: Cell, result: CellResult[Replayed]) -> dict[str, object]:
+    def row(cell: BalancerCell, result: CellResult[Replayed]) -> dict[str, object]:
         figures = result.value
         status = "invalid" if figures is not None and figures.violations else result.status
         row: dict[str, object] = {

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 import pyarrow as pa
 
-from slotreeve_spark.compare.guard import Failed, TimedOut, in_child
+from slotreeve_spark.compare.guard import PluginFailed, TimedOut, in_child
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -68,5 +68,5 @@ def _result(work: Callable[[], T], seconds: float) -> CellResult[T]:
         return CellResult("ok", in_child(work, seconds))
     except TimedOut as error:
         return CellResult("timed out", error=str(error))
-    except Failed as error:
+    except PluginFailed as error:
         return CellResult("failed", error=str(error))

@@ -25,8 +25,8 @@ from slotreeve_spark.compare.competition import Criterion
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from slotreeve_testing.conformance.election_backend import ElectionBackend
-    from slotreeve_testing.conformance.ensemble import Ensemble
+    from slotreeve_conformance.election_backend import ElectionBackend
+    from slotreeve_conformance.ensemble import Ensemble
 
 LOCK = "lock"
 LONGEST_FAIL_OVER_SECONDS = 60.0
@@ -69,7 +69,7 @@ class Elected(msgspec.Struct):
 
 
 @dataclass(frozen=True)
-class Asked:
+class ElectionQuestion:
     """What is to be compared.
 
     Attributes:
@@ -99,7 +99,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Cell:
+class ElectionCell:
     """One task."""
 
     backend: str
@@ -108,10 +108,10 @@ class Cell:
     seed: int
 
 
-def cells(asked: Asked) -> list[Cell]:
+def cells(asked: ElectionQuestion) -> list[ElectionCell]:
     """Every cell of the comparison, in order."""
     return [
-        Cell(backend, nodes, scenario, seed)
+        ElectionCell(backend, nodes, scenario, seed)
         for nodes, scenario, seed, backend in itertools.product(
             asked.nodes, asked.scenarios, range(asked.seeds), asked.backends
         )
@@ -126,10 +126,10 @@ COLUMNS = (
 """Of the results: one row a cell; the figures are :class:`Elected`'s, status and error as for balancers."""
 
 
-def compare(session: SparkSession, asked: Asked) -> DataFrame:
+def compare(session: SparkSession, asked: ElectionQuestion) -> DataFrame:
     """Run every cell; one row each in the columns of :data:`COLUMNS`. Nothing runs until the frame is used."""
 
-    def row(cell: Cell, result: CellResult[Elected]) -> dict[str, object]:
+    def row(cell: ElectionCell, result: CellResult[Elected]) -> dict[str, object]:
         figures = result.value
         row: dict[str, object] = {
             "competitor": cell.backend,
@@ -156,14 +156,14 @@ def _plugin(backend: str) -> str:
     return shipping.source_of(Port.ELECTION, backend)
 
 
-def simulate(cell: Cell, rounds: int, options: Mapping[str, Mapping[str, object]]) -> Elected:
+def simulate(cell: ElectionCell, rounds: int, options: Mapping[str, Mapping[str, object]]) -> Elected:
     """Play one cell to its end.
 
     Raises:
         PluginError: the back-end cannot be built.
         AssertionError: nobody led within a virtual minute.
     """
-    from slotreeve_testing.conformance.ensemble import Ensemble
+    from slotreeve_conformance.ensemble import Ensemble
 
     backend = _backend(cell.backend, options.get(cell.backend, {}))
     traffic, found = _Traffic(), Elected()
@@ -264,7 +264,7 @@ def _statements(backend: ElectionBackend) -> int:
 
 def _backend(name: str, options: Mapping[str, object]) -> ElectionBackend:
     """An installed election on the memory transport, or the lock election on a simulated table."""
-    from slotreeve_testing.conformance.election_backend import InstalledBackend
+    from slotreeve_conformance.election_backend import InstalledBackend
 
     if name == LOCK:
         from slotreeve_spark.compare.lock_backend import LockBackend

@@ -15,11 +15,11 @@ T = TypeVar("T")
 LONGEST_MESSAGE = 500
 
 
-class Failed(Exception):
+class PluginFailed(Exception):
     """The work did not come to its end; the message is for a person, one line."""
 
 
-class TimedOut(Failed):
+class TimedOut(PluginFailed):
     """The work did not end in time."""
 
 
@@ -43,13 +43,13 @@ def in_child(work: Callable[[], T], seconds: float) -> T:
         good, result = receiving.recv()
     except EOFError:
         child.join()
-        raise Failed(f"its process died ({_how_it_ended(child.exitcode)})") from None
+        raise PluginFailed(f"its process died ({_how_it_ended(child.exitcode)})") from None
     finally:
         child.kill()
         child.join()
         receiving.close()
     if not good:
-        raise Failed(result)
+        raise PluginFailed(result)
     value: T = result
     return value
 
@@ -97,6 +97,6 @@ def alarm(seconds: float) -> Iterator[None]:
 
 def told(error: BaseException) -> str:
     """An error as one line."""
-    if isinstance(error, Failed):
+    if isinstance(error, PluginFailed):
         return str(error)
     return " ".join(f"{type(error).__name__}: {error}".split())[:LONGEST_MESSAGE]

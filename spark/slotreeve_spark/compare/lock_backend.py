@@ -6,11 +6,11 @@ import random
 from collections.abc import Iterable
 
 from slotreeve.ports import Context, Election
+from slotreeve_conformance.election_backend import ElectionBackend, Wires
+from slotreeve_conformance.virtual_time import VirtualClock
 from slotreeve_election_mysql.election import LockElection
 from slotreeve_election_mysql.timing import Timing
-from slotreeve_testing.conformance.election_backend import ElectionBackend, Wires
-from slotreeve_testing.simulated_lock_table import SimulatedBell, SimulatedDatabase, SimulatedLockTable
-from slotreeve_testing.virtual_time import VirtualClock
+from slotreeve_simulator.simulated_lock_table import SimulatedBell, SimulatedDatabase, SimulatedLockTable
 
 TIMING = Timing(lease=0.6, renew=0.1, timeout=0.3)
 """Short times, so that it can be compared with an election whose leases are a quarter of a second."""

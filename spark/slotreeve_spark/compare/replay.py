@@ -21,7 +21,7 @@ from slotreeve.invariants import check_table
 from slotreeve.ports import Assigner, Balancer
 
 from slotreeve_spark.compare.guard import told
-from slotreeve_spark.compare.traces import QUIET_SECONDS, Change, Trace
+from slotreeve_spark.compare.traces import QUIET_SECONDS, MembershipChange, MembershipTrace
 
 Decide = Callable[[SlotTable, Sequence[Server], Limits], Plan | None]
 
@@ -84,7 +84,7 @@ class Replay:
     _decisions_ms: list[float] = field(default_factory=list)
     _counting: bool = False
 
-    def play(self, trace: Trace, seed: int) -> Replayed:
+    def play(self, trace: MembershipTrace, seed: int) -> Replayed:
         """The whole trace; ``seed`` decides the loads of the slots."""
         self._seen, self._decisions_ms, self._counting = Replayed(), [], False
         live = {server.name: server for server in trace.servers}
@@ -99,7 +99,7 @@ class Replay:
         return self._sum_up(table, _sorted(live), settled, seed)
 
     def _change(
-        self, table: SlotTable, live: dict[str, Server], change: Change, end: float
+        self, table: SlotTable, live: dict[str, Server], change: MembershipChange, end: float
     ) -> tuple[SlotTable, int, bool]:
         for name in change.leaves:
             del live[name]

@@ -22,7 +22,7 @@ from slotreeve.ports import BatchSlotFunction, SlotFunction
 
 from slotreeve_spark import shipping
 from slotreeve_spark.compare import chances
-from slotreeve_spark.compare.guard import Failed, alarm, in_child, told
+from slotreeve_spark.compare.guard import PluginFailed, alarm, in_child, told
 from slotreeve_spark.compare.keys import Keys, generated
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ as few keys as possible would move."""
 
 
 @dataclass(frozen=True)
-class Asked:
+class SlotFunctionQuestion:
     """What is to be compared.
 
     Attributes:
@@ -72,7 +72,7 @@ class Asked:
         shipping.must_be_known(Port.SLOT_FUNCTION, self.functions)
 
 
-def probe(session: SparkSession, asked: Asked) -> dict[str, str]:
+def probe(session: SparkSession, asked: SlotFunctionQuestion) -> dict[str, str]:
     """The functions that do not work on the executors, and why: one small task for each, in a process of its own."""
     functions = asked.functions
 
@@ -86,7 +86,7 @@ def probe(session: SparkSession, asked: Asked) -> dict[str, str]:
     return {row.function: row.error for row in rows.collect() if row.error is not None}
 
 
-def _problem(function: str, asked: Asked) -> str | None:
+def _problem(function: str, asked: SlotFunctionQuestion) -> str | None:
     keys = _KeyBatch(pa.array([*generated(0, PROBE_KEYS).to_pylist(), "", "\u00e4\u4e16\U0001f600"]))
 
     def try_keys() -> None:
@@ -100,12 +100,12 @@ def _problem(function: str, asked: Asked) -> str | None:
 
     try:
         in_child(try_keys, asked.timeout_seconds)
-    except Failed as error:
+    except PluginFailed as error:
         return str(error)
     return None
 
 
-def count(keys: Keys, asked: Asked) -> DataFrame:
+def count(keys: Keys, asked: SlotFunctionQuestion) -> DataFrame:
     """Counts of all keys, added up, in the columns of :data:`COUNTS`. Rows do not grow with the keys.
 
     Raises nothing of a plugin's: a function that fails has a ``broken`` row.
@@ -134,7 +134,7 @@ class _Tally:
     """One function's counts in one task."""
 
     function: str
-    asked: Asked
+    asked: SlotFunctionQuestion
     error: str | None = None
     counts: dict[int, NDArray[np.int64]] = field(default_factory=dict)
     moved: dict[tuple[int, int], int] = field(default_factory=dict)
@@ -254,7 +254,7 @@ def _checked(found: Slots, keys: _KeyBatch, slots: int) -> Slots:
     return found
 
 
-def spreads(counts: DataFrame, asked: Asked, broken: dict[str, str]) -> DataFrame:
+def spreads(counts: DataFrame, asked: SlotFunctionQuestion, broken: dict[str, str]) -> DataFrame:
     """The results in the columns of :data:`SPREADS`, from :func:`count`; ``broken`` is from :func:`probe`."""
     session = counts.sparkSession
 

@@ -20,7 +20,7 @@ EXPECTED_FAILURES = 20
 REPAIR_SECONDS = 30.0
 
 
-class Change(msgspec.Struct, frozen=True):
+class MembershipChange(msgspec.Struct, frozen=True):
     """Servers that join and leave at one moment.
 
     Attributes:
@@ -34,7 +34,7 @@ class Change(msgspec.Struct, frozen=True):
     leaves: tuple[str, ...] = ()
 
 
-class Trace(msgspec.Struct, frozen=True):
+class MembershipTrace(msgspec.Struct, frozen=True):
     """One history of a cluster's data servers.
 
     Attributes:
@@ -45,7 +45,7 @@ class Trace(msgspec.Struct, frozen=True):
 
     name: str
     servers: tuple[Server, ...]
-    changes: tuple[Change, ...]
+    changes: tuple[MembershipChange, ...]
 
 
 def fleet(number: int) -> tuple[Server, ...]:
@@ -55,16 +55,19 @@ def fleet(number: int) -> tuple[Server, ...]:
 
 # --- generated -------------------------------------------------------------------------------------------------------
 
-Make = Callable[[tuple[Server, ...], random.Random], list[Change]]
+Make = Callable[[tuple[Server, ...], random.Random], list[MembershipChange]]
 
 
 def _rolling_restart(down_seconds: float) -> Make:
     """One server after the other is down for a while, in random order, half as long again apart."""
 
-    def make(servers: tuple[Server, ...], rng: random.Random) -> list[Change]:
-        changes, at = list[Change](), START_SECONDS
+    def make(servers: tuple[Server, ...], rng: random.Random) -> list[MembershipChange]:
+        changes, at = list[MembershipChange](), START_SECONDS
         for server in rng.sample(servers, len(servers)):
-            changes += [Change(at, leaves=(server.name,)), Change(at + down_seconds, joins=(server,))]
+            changes += [
+                MembershipChange(at, leaves=(server.name,)),
+                MembershipChange(at + down_seconds, joins=(server,)),
+            ]
             at += 1.5 * down_seconds + 5
         return changes
 
@@ -74,11 +77,15 @@ def _rolling_restart(down_seconds: float) -> Make:
 def _zone_loss(back_after_seconds: float | None) -> Make:
     """All servers of one zone leave at once, and come back at once, or never."""
 
-    def make(servers: tuple[Server, ...], rng: random.Random) -> list[Change]:
+    def make(servers: tuple[Server, ...], rng: random.Random) -> list[MembershipChange]:
         zone = rng.choice(sorted({server.zone for server in servers}))
         lost = tuple(server for server in servers if server.zone == zone)
-        changes = [Change(START_SECONDS, leaves=tuple(server.name for server in lost))]
-        return changes if back_after_seconds is None else [*changes, Change(START_SECONDS + back_after_seconds, lost)]
+        changes = [MembershipChange(START_SECONDS, leaves=tuple(server.name for server in lost))]
+        return (
+            changes
+            if back_after_seconds is None
+            else [*changes, MembershipChange(START_SECONDS + back_after_seconds, lost)]
+        )
 
     return make
 
@@ -86,11 +93,11 @@ def _zone_loss(back_after_seconds: float | None) -> Make:
 def _scale_out(share: float, apart_seconds: float = 20.0) -> Make:
     """New servers, ``share`` of those there are but at least one, join one after the other."""
 
-    def make(servers: tuple[Server, ...], rng: random.Random) -> list[Change]:
+    def make(servers: tuple[Server, ...], rng: random.Random) -> list[MembershipChange]:
         number = max(1, round(share * len(servers)))
         new = fleet(len(servers) + number)[len(servers) :]
         return [
-            Change(START_SECONDS + n * apart_seconds + rng.uniform(0, apart_seconds / 2), (server,))
+            MembershipChange(START_SECONDS + n * apart_seconds + rng.uniform(0, apart_seconds / 2), (server,))
             for n, server in enumerate(new)
         ]
 
@@ -100,10 +107,12 @@ def _scale_out(share: float, apart_seconds: float = 20.0) -> Make:
 def _scale_in(share: float, apart_seconds: float = 20.0) -> Make:
     """Servers, ``share`` of them but at least one and not all, leave one after the other."""
 
-    def make(servers: tuple[Server, ...], rng: random.Random) -> list[Change]:
+    def make(servers: tuple[Server, ...], rng: random.Random) -> list[MembershipChange]:
         number = min(len(servers) - 1, max(1, round(share * len(servers))))
         return [
-            Change(START_SECONDS + n * apart_seconds + rng.uniform(0, apart_seconds / 2), leaves=(server.name,))
+            MembershipChange(
+                START_SECONDS + n * apart_seconds + rng.uniform(0, apart_seconds / 2), leaves=(server.name,)
+            )
             for n, server in enumerate(rng.sample(servers, number))
         ]
 
@@ -113,11 +122,14 @@ def _scale_in(share: float, apart_seconds: float = 20.0) -> Make:
 def _flapping(period_seconds: float, times: int = 10) -> Make:
     """One server leaves and joins again and again, half of the period each."""
 
-    def make(servers: tuple[Server, ...], rng: random.Random) -> list[Change]:
-        server, changes = rng.choice(servers), list[Change]()
+    def make(servers: tuple[Server, ...], rng: random.Random) -> list[MembershipChange]:
+        server, changes = rng.choice(servers), list[MembershipChange]()
         for n in range(times):
             at = START_SECONDS + n * period_seconds
-            changes += [Change(at, leaves=(server.name,)), Change(at + period_seconds / 2, joins=(server,))]
+            changes += [
+                MembershipChange(at, leaves=(server.name,)),
+                MembershipChange(at + period_seconds / 2, joins=(server,)),
+            ]
         return changes
 
     return make
@@ -127,7 +139,7 @@ def _poisson(mtbf_seconds: float) -> Make:
     """Every server fails at random, after ``mtbf_seconds`` on average, and is back after half a minute on average; as
     long as about twenty failures take. One server is always left."""
 
-    def make(servers: tuple[Server, ...], rng: random.Random) -> list[Change]:
+    def make(servers: tuple[Server, ...], rng: random.Random) -> list[MembershipChange]:
         end = EXPECTED_FAILURES * mtbf_seconds / len(servers)
         events = list[tuple[float, bool, Server]]()
         for server in servers:
@@ -136,7 +148,7 @@ def _poisson(mtbf_seconds: float) -> Make:
                 repaired = at + rng.expovariate(1 / REPAIR_SECONDS)
                 events += [(at, False, server), (repaired, True, server)]
                 at = repaired + rng.expovariate(1 / mtbf_seconds)
-        changes, live, kept = list[Change](), len(servers), set[str]()
+        changes, live, kept = list[MembershipChange](), len(servers), set[str]()
         for at, joins, server in sorted(events, key=lambda event: event[0]):
             if not joins and live == 1:
                 kept.add(server.name)
@@ -144,7 +156,9 @@ def _poisson(mtbf_seconds: float) -> Make:
                 kept.remove(server.name)
             else:
                 live += 1 if joins else -1
-                changes.append(Change(START_SECONDS + at, *(((server,), ()) if joins else ((), (server.name,)))))
+                changes.append(
+                    MembershipChange(START_SECONDS + at, *(((server,), ()) if joins else ((), (server.name,))))
+                )
         return changes
 
     return make
@@ -153,12 +167,12 @@ def _poisson(mtbf_seconds: float) -> Make:
 def _replacement(apart_seconds: float) -> Make:
     """Every server is replaced by a new one of its zone, which joins before the old one leaves."""
 
-    def make(servers: tuple[Server, ...], rng: random.Random) -> list[Change]:
-        changes, at = list[Change](), START_SECONDS
+    def make(servers: tuple[Server, ...], rng: random.Random) -> list[MembershipChange]:
+        changes, at = list[MembershipChange](), START_SECONDS
         for old in rng.sample(servers, len(servers)):
             changes += [
-                Change(at, (Server(f"{old.name}-new", old.zone, old.weight),)),
-                Change(at + apart_seconds / 2, leaves=(old.name,)),
+                MembershipChange(at, (Server(f"{old.name}-new", old.zone, old.weight),)),
+                MembershipChange(at + apart_seconds / 2, leaves=(old.name,)),
             ]
             at += apart_seconds
         return changes
@@ -191,17 +205,17 @@ KINDS: dict[str, Make] = {
 """The twenty generated traces, by name."""
 
 
-def generate(kind: str, servers: int, seed: int) -> Trace:
+def generate(kind: str, servers: int, seed: int) -> MembershipTrace:
     """A generated trace for ``servers`` servers; the same for the same arguments. Raises KeyError for no kind."""
     live = fleet(servers)
     changes = KINDS[kind](live, random.Random(f"{seed}/{kind}"))
-    return Trace(kind, live, tuple(changes))
+    return MembershipTrace(kind, live, tuple(changes))
 
 
 # --- read ------------------------------------------------------------------------------------------------------------
 
 
-def read_traces(path: Path) -> list[Trace]:
+def read_traces(path: Path) -> list[MembershipTrace]:
     """The traces of a file, one JSON object a line: ``name``, ``servers`` and ``changes``; a server is a list of name,
     zone and weight.
 
@@ -224,15 +238,15 @@ def read_traces(path: Path) -> list[Trace]:
     return traces
 
 
-def _read(line: str, where: str) -> Trace:
+def _read(line: str, where: str) -> MembershipTrace:
     try:
-        trace = msgspec.json.decode(line, type=Trace)
+        trace = msgspec.json.decode(line, type=MembershipTrace)
     except msgspec.DecodeError as error:
         raise ModelError(f"{where}: {error}; a trace is an object with name, servers and changes") from None
     return check(trace, where)
 
 
-def check(trace: Trace, where: str) -> Trace:
+def check(trace: MembershipTrace, where: str) -> MembershipTrace:
     """The trace itself. Raises ModelError if it is out of order, or a server joins or leaves twice or is the last."""
     live = {server.name for server in trace.servers}
     if not live:

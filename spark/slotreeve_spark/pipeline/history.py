@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from slotreeve import Server
 from slotreeve.errors import ConfigError
 
-from slotreeve_spark.compare.traces import Change, Trace
+from slotreeve_spark.compare.traces import MembershipChange, MembershipTrace
 from slotreeve_spark.pipeline.ingest import Warehouse
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def difference(session: SparkSession, warehouse: Warehouse, first: datetime, sec
     return before.join(after, "slot", "full").where(~same).select(*columns).orderBy("slot")
 
 
-def recorded_trace(session: SparkSession, warehouse: Warehouse, name: str = "recorded") -> Trace:
+def recorded_trace(session: SparkSession, warehouse: Warehouse, name: str = "recorded") -> MembershipTrace:
     """The recorded joining and leaving of data servers, to be replayed: a shadow run. It begins with the first slot
     table and those who had joined by then; a leaving of the last one is left out, for there is nothing to decide
     without servers.
@@ -87,7 +87,7 @@ def recorded_trace(session: SparkSession, warehouse: Warehouse, name: str = "rec
     start = max(first_join, first_table or first_join)
     live: dict[str, Server] = {}
     beginning: tuple[Server, ...] = ()
-    changes: list[Change] = []
+    changes: list[MembershipChange] = []
     for row in rows:
         joins, leaves = tuple[Server, ...](), tuple[str, ...]()
         if row.joined and row.member not in live:
@@ -99,8 +99,8 @@ def recorded_trace(session: SparkSession, warehouse: Warehouse, name: str = "rec
         if row["at"] <= start:
             beginning = tuple(live.values())
         elif joins or leaves:
-            changes.append(Change((row["at"] - start).total_seconds(), joins, leaves))
-    return Trace(name, beginning, tuple(changes))
+            changes.append(MembershipChange((row["at"] - start).total_seconds(), joins, leaves))
+    return MembershipTrace(name, beginning, tuple(changes))
 
 
 def _mart(session: SparkSession, warehouse: Warehouse, name: str) -> DataFrame:

@@ -1,0 +1,1 @@
+"""Benchmarks of a cluster of real processes."""

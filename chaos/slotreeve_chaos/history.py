@@ -1,0 +1,72 @@
+"""What happened, as JSON lines: written while a run goes on, read by the checker, by people, by other tools.
+
+Every record has ``t`` (seconds since the run began) and ``kind``; the other fields depend on the kind:
+
+=============  ====================================================================================================
+``published``  ``register_id``, ``service``, ``sequence``: the writer published (sequence counts from 1)
+``ended``      ``register_id``, ``service``: the writer unpublished
+``died``       ``register_ids``: their provider process was killed or closed
+``seen``       ``subscriber``, ``service``, ``version``, ``instances`` ({register id: sequence}): a callback
+``leader``     ``asked``, ``leader``, ``term``: what a meta server said
+``view``       ``term``, ``epoch``, ``revision``: the newest committed view
+``fault``      ``what``, ``target``, ``phase`` (``begin`` or ``end``)
+``final``      ``expected`` ({service: {register id: sequence}}): all was healed, and this is published
+=============  ====================================================================================================
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from slotreeve.errors import ConfigError
+
+
+class HistoryRecorder:
+    """Appends to one file; a context manager."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file.open("w", encoding="utf-8")
+        self._began = time.monotonic()
+
+    @property
+    def now(self) -> float:
+        """Seconds since the run began."""
+        return time.monotonic() - self._began
+
+    def append(self, kind: str, **fields: object) -> None:
+        """One record."""
+        self._file.write(json.dumps({"t": round(self.now, 4), "kind": kind, **fields}, separators=(",", ":")) + "\n")
+
+    def __enter__(self) -> HistoryRecorder:
+        """The recorder itself."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+def read(file: Path) -> Iterator[dict[str, Any]]:
+    """The records of a history, in order.
+
+    Raises:
+        ConfigError: the file cannot be read, or a line (which) is no record.
+    """
+    try:
+        with file.open(encoding="utf-8") as lines:
+            for number, line in enumerate(lines, 1):
+                try:
+                    record = json.loads(line)
+                    record["t"], record["kind"]
+                except (ValueError, KeyError, TypeError) as error:
+                    raise ConfigError(f"{file}, line {number}: no record of a history: {error}") from None
+                yield record
+    except OSError as error:
+        raise ConfigError(f"{file}: cannot be read: {error.strerror}") from None

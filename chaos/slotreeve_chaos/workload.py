@@ -1,0 +1,157 @@
+"""Providers and subscribers that write down what they did and saw."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import sys
+
+from slotreeve_client import Client, ClientOptions, Publication, Subscription, connect
+
+from slotreeve_chaos.history import HistoryRecorder
+
+CHURN_SHARE = 0.1
+
+
+class ChaosWorkload:
+    """``writers`` and ``subscribers`` clients in this process, and provider processes that can be killed.
+
+    Writers republish at ``rate`` a second, all together; now and then one ends a registration and begins another. The
+    data of registration ``r`` are ``r``'s sequence number.
+    """
+
+    def __init__(
+        self,
+        sessions: list[str],
+        options: ClientOptions,
+        recorder: HistoryRecorder,
+        rng: random.Random,
+        services: int = 100,
+        writers: int = 3,
+        subscribers: int = 3,
+        rate: float = 100.0,
+    ) -> None:
+        self._sessions, self._options, self._recorder, self._rng = sessions, options, recorder, rng
+        self._services = [f"chaos.service.{number}" for number in range(services)]
+        self._writers: list[Client] = [connect(*sessions, options=options) for _ in range(writers)]
+        self._subscribers: list[Client] = [connect(*sessions, options=options) for _ in range(subscribers)]
+        self._publications: list[Publication] = []
+        self._rate = rate
+        self._task: asyncio.Task[None] | None = None
+
+    async def begin(self) -> None:
+        """Publish and subscribe everything, then go on republishing."""
+        for number, service in enumerate(self._services):
+            self._publish(self._writers[number % len(self._writers)], service)
+        await asyncio.gather(*(writer.flush() for writer in self._writers))
+        subscriptions = [
+            client.subscribe(service, lambda s, name=f"subscriber-{number}": self._seen(name, s))  # type: ignore[misc]
+            for number, client in enumerate(self._subscribers)
+            for service in self._services
+        ]
+        await asyncio.gather(*(subscription.ready() for subscription in subscriptions))
+        self._task = asyncio.get_running_loop().create_task(self._keep_publishing())
+
+    async def end(self) -> dict[str, dict[str, int]]:
+        """Stop publishing, wait until all is acknowledged; returns what is published."""
+        assert self._task is not None
+        self._task.cancel()
+        result = (await asyncio.gather(self._task, return_exceptions=True))[0]
+        if isinstance(result, Exception):
+            raise result
+        await asyncio.gather(*(writer.flush() for writer in self._writers))
+        expected: dict[str, dict[str, int]] = {service: {} for service in self._services}
+        for publication in self._publications:
+            if publication.data is not None:
+                service = publication.data_info_id.partition("#")[0]
+                expected[service][publication.register_id] = int(publication.data[0])
+        return expected
+
+    async def close(self) -> None:
+        """Close every client."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        await asyncio.gather(*(client.close() for client in (*self._writers, *self._subscribers)))
+
+    def _publish(self, writer: Client, service: str) -> None:
+        publication = writer.publish(service, "1")
+        self._publications.append(publication)
+        self._recorder.append("published", register_id=publication.register_id, service=service, sequence=1)
+
+    async def _keep_publishing(self) -> None:
+        loop = asyncio.get_running_loop()
+        due = loop.time()
+        while True:
+            number = self._rng.randrange(len(self._publications))
+            publication = self._publications[number]
+            service = publication.data_info_id.partition("#")[0]
+            if self._rng.random() < CHURN_SHARE:
+                self._recorder.append("ended", register_id=publication.register_id, service=service)
+                publication.unpublish()
+                del self._publications[number]
+                self._publish(self._rng.choice(self._writers), self._rng.choice(self._services))
+            else:
+                publication.republish(str(publication.version + 1))
+                self._recorder.append(
+                    "published", register_id=publication.register_id, service=service, sequence=publication.version
+                )
+            due = max(due + 1 / self._rate, loop.time() - 1)
+            await asyncio.sleep(max(0.0, due - loop.time()))
+
+    def _seen(self, subscriber: str, subscription: Subscription) -> None:
+        self._recorder.append(
+            "seen",
+            subscriber=subscriber,
+            service=subscription.data_info_id.partition("#")[0],
+            version=subscription.version,
+            instances={i.register_id: int(i.data[0]) for i in subscription.instances},
+        )
+
+    async def start_provider(self) -> Provider:
+        """A provider process of its own, of some services; returns once it has published."""
+        provider = Provider(self._recorder, self._rng.sample(self._services, 10))
+        await provider.start(self._options, self._sessions)
+        return provider
+
+
+class Provider:
+    """A provider process that can be killed or paused by its handle."""
+
+    def __init__(self, recorder: HistoryRecorder, services: list[str]) -> None:
+        self._recorder, self._services = recorder, services
+        self._register_ids: list[str] = []
+        self.process: asyncio.subprocess.Process | None = None
+
+    async def start(self, options: ClientOptions, sessions: list[str]) -> None:
+        """Start it, and write down what it publishes."""
+        self.process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "slotreeve_chaos.workload", options.cluster, ",".join(sessions),
+            *self._services, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
+        )  # fmt: skip
+        assert self.process.stdout is not None
+        for service in self._services:
+            register_id = (await self.process.stdout.readline()).decode().strip()
+            self._register_ids.append(register_id)
+            self._recorder.append("published", register_id=register_id, service=service, sequence=1)
+
+    async def kill(self) -> None:
+        """SIGKILL, written down."""
+        assert self.process is not None
+        self._recorder.append("died", register_ids=self._register_ids)
+        if self.process.returncode is None:
+            self.process.kill()
+        await self.process.wait()
+
+
+async def _provide(cluster: str, sessions: list[str], services: list[str]) -> None:
+    async with connect(*sessions, options=ClientOptions(cluster=cluster)) as client:
+        publications = [client.publish(service, "1") for service in services]
+        await client.flush()
+        for publication in publications:
+            print(publication.register_id, flush=True)
+        await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
+
+
+if __name__ == "__main__":
+    asyncio.run(_provide(sys.argv[1], sys.argv[2].split(","), sys.argv[3:]))

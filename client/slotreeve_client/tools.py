@@ -1,0 +1,49 @@
+"""What tools need: an event loop to run on, a client, or a bare transport for questions to meta servers."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import secrets
+from collections.abc import Callable, Coroutine
+from typing import TypeVar
+
+from slotreeve.catalogue import build_plugin
+from slotreeve.clock import LoopClock
+from slotreeve.offers import Port
+from slotreeve.ports import Context, Transport
+
+from slotreeve_client import Client, ClientOptions, connect
+
+T = TypeVar("T")
+
+
+def open_client(sessions: list[str], cluster: str, **options: object) -> Client:
+    """A client of these session servers. Raises ClientError, PluginError."""
+    return connect(*sessions, options=ClientOptions.model_validate({"cluster": cluster, **options}))
+
+
+def open_transport(name: str = "zmq") -> Transport:
+    """A transport for a tool. Raises PluginError."""
+    transport = build_plugin(Port.TRANSPORT, name, tool_context())
+    assert isinstance(transport, Transport)
+    return transport
+
+
+def tool_context(slots: int = 0) -> Context:
+    """What a plugin is built with by a tool that belongs to no cluster."""
+    return Context("", slots, LoopClock(), random.Random(secrets.randbits(64)))
+
+
+def run_async(coroutine: Coroutine[object, object, T]) -> T:
+    """Run to the end, on uvloop where it is installed."""
+    with asyncio.Runner(loop_factory=_event_loop()) as runner:
+        return runner.run(coroutine)
+
+
+def _event_loop() -> Callable[[], asyncio.AbstractEventLoop]:
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop
+    return uvloop.new_event_loop

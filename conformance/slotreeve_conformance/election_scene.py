@@ -1,0 +1,63 @@
+"""What the election suite's tests have in common: a scenario is played on an ensemble of a back-end's nodes."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+from slotreeve.ports import Context, Election
+
+from slotreeve_conformance.election_backend import ElectionBackend, Store
+from slotreeve_conformance.ensemble import Ensemble
+from slotreeve_conformance.pytest_plugin import BACKEND_PROPERTY, FIGURE_PROPERTY
+
+Scenario = Callable[[Ensemble], Coroutine[Any, Any, None]]
+Record = Callable[[str, object], None]
+
+
+class ElectionScene:
+    """Base of the suite's classes.
+
+    Attributes:
+        backend: of the scenario that is being played.
+        store: its store, if it has one.
+    """
+
+    backend: ElectionBackend
+    store: Store | None = None
+
+    def make_backend(self) -> ElectionBackend:
+        """The back-end under test; a new one for each scenario. This is what a subclass has to say."""
+        raise NotImplementedError
+
+    @pytest.fixture(autouse=True)
+    def _on_record(self, record_property: Record) -> None:
+        self._record = record_property
+
+    def play(self, scenario: Scenario, nodes: int = 3, seed: int = 1) -> None:
+        """Run a scenario on ``nodes`` nodes that are not started yet, and check the invariants at its end."""
+        backend = self.backend = self.make_backend()
+        self._record(BACKEND_PROPERTY, backend.name)
+
+        async def main(rng: random.Random) -> None:
+            names = [f"meta-{number}" for number in range(1, nodes + 1)]
+            self.store = await backend.open_store()
+            try:
+                clock = backend.clock()
+                async with Ensemble(self._build, backend.network(), names, clock, rng, backend.died) as ensemble:
+                    await scenario(ensemble)
+                    ensemble.check()
+            finally:
+                if self.store is not None:
+                    await self.store.close()
+
+        backend.run(main, seed)
+
+    def _build(self, context: Context) -> Election:
+        return self.backend.build(context)
+
+    def measured(self, figure: str) -> None:
+        """Show this with the result of the test."""
+        self._record(FIGURE_PROPERTY, figure)

@@ -1,0 +1,365 @@
+"""Several nodes of one election in one process, what can be done to them, and what must never be seen of them.
+
+Every node has its own clock, endpoint and storage, so that it can be killed, frozen, cut off and started again. The
+invariants I1, I2 and I3 are checked whenever a node reports leadership, at every committed change, and (I2) at short
+intervals between; :meth:`Ensemble.check` checks the rest at the end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Coroutine, Generator, Iterable
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Protocol
+
+from slotreeve.clock import Clock, Timer
+from slotreeve.ports import Context, Election, Leadership, Transport, Versioned
+from slotreeve_machines.storage import MemoryStorage
+
+LEASE_SAMPLE_SECONDS = 0.004
+POLL_SECONDS = 0.002
+ROUNDING_SECONDS = 1e-9
+"""A timer of a skewed clock rings this much late: were it early by a rounding error, virtual time would stand still."""
+_life: ContextVar[Life | None] = ContextVar("life", default=None)
+
+Build = Callable[[Context], Election]
+
+
+class EnsembleNetwork(Protocol):
+    """Where the nodes' transports meet, and what can happen to it; nodes are named as their endpoints are.
+
+    The memory transport's network is one. An election that uses no transport may have one that does nothing.
+    """
+
+    def transport(self, clock: Clock, name: str) -> Transport:
+        """A new endpoint for one life of a node."""
+
+    def kill(self, name: str) -> None:
+        """The endpoint's process dies; its peers learn that their connections have ended."""
+
+    def freeze(self, name: str) -> None:
+        """The endpoint's process stands still; its connections stay."""
+
+    def thaw(self, name: str) -> None:
+        """End :meth:`freeze`; what piled up is delivered."""
+
+    def partition(self, sources: Iterable[str], targets: Iterable[str]) -> None:
+        """From now on nothing passes between the two groups; nobody is told."""
+
+    def heal(self) -> None:
+        """End every partition; what waited is delivered."""
+
+    def cut(self, first: str, second: str) -> int:
+        """End every connection between two endpoints, at both ends at once; how many there were."""
+
+
+@dataclass(frozen=True)
+class Skew:
+    """How far one node's clock is from the common one.
+
+    Attributes:
+        offset_seconds: of its monotonic clock, which no other node can compare with its own.
+        rate: seconds it shows for each real one.
+        wall_ms: of its wall clock, on which no decision may rest.
+    """
+
+    offset_seconds: float = 0.0
+    rate: float = 1.0
+    wall_ms: int = 0
+
+
+class NodeClock:
+    """One node's clock: the timers of a frozen node wait until it is thawed, those of a dead one never run."""
+
+    def __init__(self, base: Clock, skew: Skew) -> None:
+        self._base, self._skew = base, skew
+        self._frozen = self._dead = False
+        self._held: list[Callable[[], None]] = []
+
+    def now(self) -> float:
+        """Seconds of the node's monotonic clock; it goes on while the node is frozen, as after SIGSTOP."""
+        return self._skew.offset_seconds + self._skew.rate * self._base.now()
+
+    def wall_ms(self) -> int:
+        """Of the node's wall clock."""
+        return self._base.wall_ms() + self._skew.wall_ms
+
+    def call_later(self, seconds: float, action: Callable[[], None]) -> Timer:
+        """See :class:`slotreeve.clock.Clock`."""
+        return self._base.call_later(seconds / self._skew.rate + ROUNDING_SECONDS, lambda: self._run(action))
+
+    def call_soon(self, action: Callable[[], None]) -> None:
+        """See :class:`slotreeve.clock.Clock`."""
+        self._base.call_soon(lambda: self._run(action))
+
+    async def sleep(self, seconds: float) -> None:
+        """See :class:`slotreeve.clock.Clock`."""
+        woken = asyncio.Event()
+        timer = self.call_later(seconds, woken.set)
+        try:
+            await woken.wait()
+        finally:
+            timer.cancel()
+
+    def freeze(self) -> None:
+        """Hold every timer."""
+        self._frozen = True
+
+    def thaw(self) -> None:
+        """Run what was held, and go on."""
+        self._frozen = False
+        held, self._held = self._held, []
+        for action in held:
+            self._run(action)
+
+    def die(self) -> None:
+        """Nothing runs any more."""
+        self._dead = True
+
+    def _run(self, action: Callable[[], None]) -> None:
+        if self._frozen:
+            self._held.append(action)
+        elif not self._dead:
+            action()
+
+
+@dataclass
+class Life:
+    """One life of a node, from its start to its end.
+
+    Attributes:
+        reports: every leadership it reported, in order.
+    """
+
+    name: str
+    number: int
+    clock: NodeClock
+    election: Election
+    reports: list[Leadership] = field(default_factory=list)
+    tasks: list[asyncio.Task[Any]] = field(default_factory=list)
+
+
+class Ensemble:
+    """The nodes of one cluster. Use it as an asynchronous context manager, on one event loop.
+
+    Attributes:
+        network: partitions and cuts are done here, by node name.
+        storages: by node name; they outlive the nodes' lives.
+        acknowledged: what :meth:`write` was told is stored: key -> version -> value.
+        skews: by node name; take effect with the node's next life.
+        samples: how often it has been looked whether two nodes hold leases at once.
+    """
+
+    def __init__(
+        self,
+        build: Build,
+        network: EnsembleNetwork,
+        names: Iterable[str],
+        clock: Clock,
+        rng: random.Random,
+        died: Callable[[str], None] = lambda _name: None,
+    ) -> None:
+        """``died`` is told the name of a killed node, to end what lives outside the event loop."""
+        self._build, self._clock, self._rng, self._died = build, clock, rng, died
+        self.network = network
+        self.names = sorted(names)
+        self.storages = {name: MemoryStorage(name) for name in self.names}
+        self.acknowledged: dict[str, dict[int, bytes]] = {}
+        self.skews: dict[str, Skew] = {}
+        self.samples = 0
+        self._members = {name: f"{name}:7712" for name in self.names}
+        self._lives: dict[str, Life] = {}
+        self._count = 0
+        self._leaders: dict[int, tuple[str, int]] = {}
+        self._committed: dict[tuple[str, int], Versioned] = {}
+        self._violations: list[str] = []
+
+    async def __aenter__(self) -> Ensemble:
+        """Nothing is started yet."""
+        loop = asyncio.get_running_loop()
+        loop.set_task_factory(_remembering_task)
+        self._sampler = loop.create_task(self._sample_leases())
+        return self
+
+    async def __aexit__(self, *_error: object) -> None:
+        """End every life as a kill would."""
+        self._sampler.cancel()
+        for name in list(self._lives):
+            self.kill(name)
+
+    # --- what can be done to nodes -----------------------------------------------------------------------------------
+
+    async def start(self, *names: str, observe_only: bool = False) -> None:
+        """Start these nodes (all where none is named), with what their storages hold."""
+        for name in names or self.names:
+            clock = NodeClock(self._clock, self.skews.get(name, Skew()))
+            self.storages.setdefault(name, MemoryStorage(name))
+            transport = self.network.transport(clock, name)
+            rng = random.Random(self._rng.getrandbits(64))
+            open_storage = partial(self._open_storage, name)
+            context = Context("ensemble", 256, clock, rng, name, self._members, transport, open_storage, observe_only)
+            self._count += 1
+            life = Life(name, self._count, clock, self._build(context))
+            self._lives[name] = life
+            life.election.state.watch(self._check_change)
+            token = _life.set(life)
+            try:
+                await life.election.start(partial(self._reported, life))
+            finally:
+                _life.reset(token)
+
+    def kill(self, name: str) -> None:
+        """The node's process is gone (SIGKILL); its storage holds what was durable."""
+        life = self._lives.pop(name)
+        life.clock.die()
+        self.network.kill(name)
+        for task in life.tasks:
+            task.cancel()
+        self.storages[name].crash()
+        self._died(name)
+
+    async def stop(self, name: str) -> None:
+        """An orderly end."""
+        await self._lives[name].election.stop()
+        self.kill(name)
+
+    def freeze(self, name: str) -> None:
+        """The process stands still (SIGSTOP); its connections stay."""
+        self._lives[name].clock.freeze()
+        self.network.freeze(name)
+
+    def thaw(self, name: str) -> None:
+        """It goes on (SIGCONT)."""
+        self._lives[name].clock.thaw()
+        self.network.thaw(name)
+
+    def _open_storage(self, name: str, _directory: str) -> MemoryStorage:
+        return self.storages[name].open()
+
+    # --- what nodes are asked ----------------------------------------------------------------------------------------
+
+    @property
+    def running(self) -> list[str]:
+        """Names of the nodes that have a life, frozen ones included."""
+        return sorted(self._lives)
+
+    def election(self, name: str) -> Election:
+        """The node's election."""
+        return self._lives[name].election
+
+    def now(self, name: str) -> float:
+        """What the node's own monotonic clock shows."""
+        return self._lives[name].clock.now()
+
+    def reports(self, name: str) -> list[Leadership]:
+        """Every leadership that the node has reported in this life."""
+        return self._lives[name].reports
+
+    def leading(self) -> list[str]:
+        """The nodes that lead and hold a valid lease now."""
+        found = []
+        for name, life in sorted(self._lives.items()):
+            leadership = life.election.leadership()
+            if leadership.leading and leadership.valid_until > life.clock.now():
+                found.append(name)
+        return found
+
+    async def leader(self, *, among: Iterable[str] = (), within_seconds: float = 10.0) -> str:
+        """Wait until a node (of ``among``, if given) leads, and return it."""
+        wanted = set(among) or set(self.names)
+        deadline = self._clock.now() + within_seconds
+        while self._clock.now() < deadline:
+            found = [name for name in self.leading() if name in wanted]
+            if found:
+                return found[0]
+            await self._clock.sleep(POLL_SECONDS)
+        raise AssertionError(f"nobody of {sorted(wanted)} leads after {within_seconds:g} s: {self._views()}")
+
+    async def until_nobody_leads(self, within_seconds: float) -> float:
+        """Wait until no node holds a valid lease; how many seconds that took."""
+        began = self._clock.now()
+        while self.leading():
+            if self._clock.now() - began > within_seconds:
+                raise AssertionError(f"somebody still leads after {within_seconds:g} s: {self._views()}")
+            await self._clock.sleep(POLL_SECONDS)
+        return self._clock.now() - began
+
+    async def agreed(self, *, among: Iterable[str] = (), within_seconds: float = 10.0) -> str:
+        """Wait until every node (of ``among``, if given) knows the same leader and term; the leader."""
+        deadline = self._clock.now() + within_seconds
+        while self._clock.now() < deadline:
+            views = [self.election(name).leadership() for name in (list(among) or self.running)]
+            known = {(view.leader, view.term) for view in views}
+            if len(known) == 1 and views[0].leader is not None and self.leading():
+                return views[0].leader
+            await self._clock.sleep(POLL_SECONDS)
+        raise AssertionError(f"no agreement after {within_seconds:g} s: {self._views()}")
+
+    async def write(self, name: str, key: str, value: bytes, expected_version: int | None = None) -> int:
+        """Write through the node under the term it knows, and remember what was acknowledged."""
+        term = self.election(name).leadership().term
+        version = await self.election(name).state.write(key, value, expected_version, term)
+        known = self.acknowledged.setdefault(key, {})
+        if version in known:
+            self._violations.append(f"I3: version {version} of {key!r} was acknowledged to two writers")
+        known[version] = value
+        return version
+
+    # --- invariants --------------------------------------------------------------------------------------------------
+
+    def check(self) -> None:
+        """Raise AssertionError if an invariant was ever broken, or an acknowledged write is missing at the leader."""
+        for name in self.leading():
+            state = self.election(name).state
+            for key, versions in self.acknowledged.items():
+                held = state.read(key)
+                newest = max(versions)
+                if held is None or held.version < newest:
+                    self._violations.append(f"I3: {name} leads without version {newest} of {key!r}")
+                elif held.version in versions and versions[held.version] != held.value:
+                    self._violations.append(f"I3: {name} holds another version {held.version} of {key!r}")
+        assert not self._violations, "; ".join(self._violations)
+
+    def _reported(self, life: Life, leadership: Leadership) -> None:
+        if life.reports and leadership.term < life.reports[-1].term:
+            self._violations.append(f"I1: {life.name} went from term {life.reports[-1].term} to {leadership.term}")
+        life.reports.append(leadership)
+        if leadership.leading:
+            first = self._leaders.setdefault(leadership.term, (life.name, life.number))
+            if first != (life.name, life.number):
+                self._violations.append(f"I1: {first[0]} and {life.name} both led in term {leadership.term}")
+            if leadership.term < max(self._leaders):
+                self._violations.append(f"I1: {life.name} led in term {leadership.term} after a higher one")
+        self._check_leases()
+
+    def _check_leases(self) -> None:
+        self.samples += 1
+        if len(leaders := self.leading()) > 1:
+            self._violations.append(f"I2: {' and '.join(leaders)} hold leases at once")
+
+    def _check_change(self, key: str, held: Versioned) -> None:
+        known = self._committed.setdefault((key, held.version), held)
+        if known != held:
+            self._violations.append(f"I3: version {held.version} of {key!r} is {known} here and {held} there")
+
+    async def _sample_leases(self) -> None:
+        while True:
+            self._check_leases()
+            await self._clock.sleep(LEASE_SAMPLE_SECONDS)
+
+    def _views(self) -> str:
+        return "; ".join(f"{name}: {life.election.leadership()}" for name, life in sorted(self._lives.items()))
+
+
+def _remembering_task(
+    loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, Any] | Generator[Any, None, Any]
+) -> asyncio.Task[Any]:
+    """A task that ends with the life of the node that made it."""
+    task = asyncio.Task(coroutine, loop=loop)
+    life = _life.get()
+    if life is not None:
+        life.tasks.append(task)
+    return task

@@ -1,0 +1,346 @@
+"""The contract of :class:`slotreeve.ports.Transport`, as tests.
+
+Derive a class whose name begins with ``Test`` from :class:`TransportContract` in a module of your own tests::
+
+    class TestMyTransport(TransportContract):
+        def build(self, clock, limits):
+            return MyTransport(clock, limits)
+
+What happens to both ends when a process is killed is for the tests of each transport: it takes a process.
+"""
+
+# ruff: noqa: D102 - the names of tests are sentences
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from slotreeve.errors import AddressInUse, ConnectionLost, Refused, RequestTimeout, Unreachable
+from slotreeve.model.nodes import Role
+from slotreeve.model.slots import SlotFacts
+from slotreeve.ports import Hello
+from slotreeve_protocol.codec import encode_message
+from slotreeve_protocol.general_messages import Done, Goodbye, Ping
+
+from slotreeve_conformance.transport_faults import TransportFaultsContract
+from slotreeve_conformance.transport_scene import (
+    CLIENT,
+    FACTS,
+    PATIENCE_SECONDS,
+    SERVER,
+    Pair,
+    RecordedAnswers,
+    RecordingHandler,
+    opaque,
+    open_descriptors,
+    turns,
+    until,
+)
+
+
+class TransportContract(TransportFaultsContract):
+    """What every transport must hold; see the module's text."""
+
+    crowd = 1000
+    """Connections made and closed in the test for leaks."""
+
+    # --- opening ---------------------------------------------------------------------------------------------
+
+    def test_both_ends_learn_who_the_other_is_before_anything_else(self) -> None:
+        async def scenario(pair: Pair) -> None:
+            near = await pair.connect()
+            assert pair.client_told.events == [("opened", near)]
+            assert near.peer == SERVER
+            assert not near.closed
+            near.send(opaque(1))
+            await until(lambda: bool(pair.server_told.received_messages))
+            far = pair.server_told.connections[0]
+            assert pair.server_told.history(far) == ["opened", "received"]
+            assert far.peer == CLIENT
+            assert near.address == pair.listener.address
+            assert far.address
+
+        self.check(scenario)
+
+    def test_the_listener_tells_the_port_it_was_given(self) -> None:
+        async def scenario(pair: Pair) -> None:
+            assert int(pair.listener.address.rpartition(":")[2]) > 0
+
+        self.check(scenario)
+
+    @pytest.mark.parametrize(
+        ("hello", "reason"),
+        [
+            (Hello("other", "c", Role.DATA, "p", facts=FACTS), "cluster 'test', not 'other'"),
+            (Hello("test", "c", Role.DATA, "p", "", 7, 9, FACTS), "protocol versions 7..9"),
+            (Hello("test", "c", Role.DATA, "p", facts=SlotFacts(128, 2, "crc32c")), "slots is 256 here and 128 there"),
+            (Hello("test", "c", Role.DATA, "p", facts=SlotFacts(256, 3, "crc32c")), "replicas is 2 here and 3 there"),
+            (Hello("test", "c", Role.DATA, "p", facts=SlotFacts(256, 2, "md5")), "function is 'crc32c' here and 'md5'"),
+        ],
+    )
+    def test_a_hello_that_does_not_fit_is_refused_with_the_reason(self, hello: Hello, reason: str) -> None:
+        async def scenario(pair: Pair) -> None:
+            with pytest.raises(Refused, match=reason):
+                await pair.connect(hello)
+            assert pair.server.counters.refused_hellos == 1
+            await turns()
+            assert pair.server_told.events == pair.client_told.events == []
+
+        self.check(scenario)
+
+    def test_who_does_not_shard_is_not_asked_for_slot_facts(self) -> None:
+        async def scenario(pair: Pair) -> None:
+            assert (await pair.connect(Hello("test", "c", Role.CLIENT, "p"))).peer.facts == FACTS
+
+        self.check(scenario)
+
+    def test_an_address_in_use_is_named(self) -> None:
+        async def scenario(pair: Pair) -> None:
+            with pytest.raises(AddressInUse, match=pair.listener.address):
+                await pair.client.listen(pair.listener.address, SERVER, RecordingHandler())
+
+        self.check(scenario)
+
+    def test_nobody_at_the_address_is_unreachable_at_once(self) -> None:
+        async def scenario(pair: Pair) -> None:
+            await pair.listener.close()
+            loop = asyncio.get_running_loop()
+            started = loop.time()
+            with pytest.raises(Unreachable, match=pair.listener.address):
+                await pair.connect()
+            assert loop.time() - started < PATIENCE_SECONDS / 2
+            assert pair.client_told.events == []
+
+        self.check(scenario)
+
+    def test_a_connect_that_is_cancelled_leaves_nothing_behind(self) -> None:
+        async def scenario(pair: Pair) -> None:
+            for patience in range(12):
+                attempt = asyncio.ensure_future(pair.connect())
+                await turns(patience)
+                in_time = attempt.cancel()
+                await asyncio.gather(attempt, return_exceptions=True)
+                # Whoever cancels waits for the end; a connect that goes on all the same would never let it go.
+                assert attempt.cancelled() is in_time
+                if not in_time:
+                    attempt.result().close("it came to be")
+            await until(lambda: len(pair.client_told.reasons) == len(pair.client_told.connections))
+            await until(lambda: len(pair.server_told.reasons) == len(pair.server_told.connections))
+
+        self.check(scenario)
+
+    # --- messages --------------------------------------------------------------------------------------------
+
+    def test_messages_arrive_once_and_in_order_both_ways_whatever_their_size(self) -> None:
+        sizes = [0, 1, 100, 60_000, 70_000, 300_000]
+        sent = [opaque(i, sizes[i % 60] if i % 60 < len(sizes) else i % 50) for i in range(3000)]
+
+        async def scenario(pair: Pair) -> None:
+            near, far = await pair.both_ends()
+            for i, message in enumerate(sent):
+                near.send(message)
+                far.send(message)
+                if i % 97 == 0:
+                    await turns(1)
+            await until(lambda: len(pair.server_told.received_messages) >= len(sent))
+            await until(lambda: len(pair.client_told.received_messages) >= len(sent))
+            await turns()
+            assert pair.server_told.received_messages == sent
+            assert pair.client_told.received_messages == sent
+
+        self.check(scenario)
+
+    def test_connections_do_not_mix(self) -> None:
+        async def scenario(pair: Pair) -> None:
+            clients = [RecordingHandler() for _ in range(20)]
+            near = [await pair.connect(handler=recorder) for recorder in clients]
+            await until(lambda: len(pair.server_told.connections) == len(clients))
+            for number in range(50):
+                for i, (one, other) in enumerate(zip(near, pair.server_told.connections, strict=True)):
+                    one.send(opaque(number, i))
+                    other.send(opaque(number, i))
+            await until(lambda: all(len(recorder.received_messages) == 50 for recorder in clients))
+            for i, recorder in enumerate(clients):
+                assert recorder.received_messages == [opaque(number, i) for number in range(50)]
+
+        self.check(scenario)
+
+    def test_a_message_encoded_once_goes_to_many(self) -> None:
+        async def scenario(pair: Pair) -> None:
+            clients = [RecordingHandler() for _ in range(5)]
+            for recorder in clients:
+                await pair.connect(handler=recorder)
+            await until(lambda: len(pair.server_told.connections) == len(clients))
+            frame = encode_message(opaque(1))
+            for connection in pair.server_told.connections:
+                connection.send_encoded(frame)
+            await until(lambda: all(recorder.received_messages == [opaque(1)] for recorder in clients))
+
+        self.check(scenario)
+
+    # --- requests --------------------------------------------------------------------------------------------
+
+    def test_each_request_gets_its_own_reply_in_whatever_order_they_come(self) -> None:
+        async def scenario(pair: Pair) -> None:
+            near = await pair.connect()
+            answers = [RecordedAnswers() for _ in range(200)]
+            for i, answered in enumerate(answers):
+                near.request(opaque(i), answered, PATIENCE_SECONDS)
+                assert answered.calls == []
+            await until(lambda: len(pair.server_told.requests) == len(answers))
+            for connection, request_id, message in reversed(pair.server_told.requests):
+                connection.reply(request_id, message)
+            await until(lambda: all(answered.calls for answered in answers))
+            assert [answered.calls for answered in answers] == [[opaque(i)] for i in range(len(answers))]
+
+        self.check(scenario)
+
+    def test_both_ends_may_ask(self) -> None:
+        async def scenario(pair: Pair) -> None:
+            near, far = await pair.both_ends()
+            asked = (end.ask(Ping(), PATIENCE_SECONDS) for end in (near, far) for _ in range(100))
+            assert await asyncio.gather(*asked) == [Done()] * 200
+
+        self.check(scenario)
+
+    def test_no_reply_in_time_is_told_once_and_the_late_reply_is_not(self) -> None:
+        async def scenario(pair: Pair) -> None:
+            near = await pair.connect()
+            answered = RecordedAnswers()
+            near.request(opaque(1), answered, 0.05)
+            with pytest.raises(RequestTimeout):
+                await near.ask(opaque(2), 0.02)
+            await until(lambda: bool(answered.calls))
+            for connection, request_id, message in pair.server_told.requests:
+                connection.reply(request_id, message)
+            assert await near.ask(Ping(), PATIENCE_SECONDS) == Done()
+            assert [type(call) for call in answered.calls] == [RequestTimeout]
+
+        self.check(scenario)
+
+    @pytest.mark.parametrize("closing_end", [0, 1])
+    def test_the_end_of_the_connection_answers_what_was_asked(self, closing_end: int) -> None:
+        async def scenario(pair: Pair) -> None:
+            ends = await pair.both_ends()
+            answered = RecordedAnswers()
+            ends[0].request(opaque(1), answered, PATIENCE_SECONDS)
+            waiting = asyncio.ensure_future(ends[0].ask(opaque(2), PATIENCE_SECONDS))
+            await until(lambda: len(pair.server_told.requests) == 2)
+            ends[closing_end].close("enough")
+            assert answered.calls == []
+            with pytest.raises(ConnectionLost, match="enough"):
+                await waiting
+            await turns()
+            assert [type(call) for call in answered.calls] == [ConnectionLost]
+
+        self.check(scenario)
+
+    # --- ending ----------------------------------------------------------------------------------------------
+
+    @pytest.mark.parametrize("closing_end", [0, 1])
+    def test_both_ends_learn_of_the_end_once_and_what_was_sent_before_arrives(self, closing_end: int) -> None:
+        async def scenario(pair: Pair) -> None:
+            near, far = await pair.both_ends()
+            ends, told = (near, far), (pair.client_told, pair.server_told)
+            for i in range(2000):
+                ends[closing_end].send(opaque(i, 1000))
+            ends[closing_end].close("enough")
+            assert ends[closing_end].closed
+            assert told[closing_end].reasons == [], "not from within close()"
+            await until(lambda: bool(near.closed and far.closed and all(t.reasons for t in told)))
+            ends[closing_end].close("again")
+            await turns()
+            assert [t.reasons for t in told] == [["enough"], ["enough"]]
+            assert told[1 - closing_end].received_messages == [opaque(i, 1000) for i in range(2000)]
+            for end, recorder in zip(ends, told, strict=True):
+                assert recorder.history(end)[-1] == "closed"
+
+        self.check(scenario)
+
+    def test_nothing_can_be_sent_after_the_end(self) -> None:
+        async def scenario(pair: Pair) -> None:
+            near = await pair.connect()
+            near.close("enough")
+            answered = RecordedAnswers()
+            with pytest.raises(ConnectionLost):
+                near.send(opaque(1))
+            with pytest.raises(ConnectionLost):
+                near.request(opaque(1), answered, 0.01)
+            with pytest.raises(ConnectionLost):
+                await near.ask(opaque(1), 0.01)
+            near.reply(1, Done())
+            await until(lambda: bool(pair.client_told.reasons))
+            assert answered.calls == []
+
+        self.check(scenario)
+
+    def test_a_new_connection_is_a_new_one_and_the_old_stays_closed(self) -> None:
+        async def scenario(pair: Pair) -> None:
+            old_near, old_far = await pair.both_ends()
+            old_far.close("enough")
+            await until(lambda: old_near.closed)
+            near, far = await pair.both_ends()
+            assert await near.ask(Ping(), PATIENCE_SECONDS) == Done()
+            assert old_near.closed
+            assert old_far.closed
+            assert near is not old_near
+            assert far is not old_far
+
+        self.check(scenario)
+
+    def test_a_closed_listener_ends_its_connections_and_frees_its_address(self) -> None:
+        async def scenario(pair: Pair) -> None:
+            near = await pair.connect()
+            await pair.listener.close()
+            assert len(pair.server_told.reasons) == 1
+            await until(lambda: near.closed)
+            again = await pair.server.listen(pair.listener.address, SERVER, pair.server_told)
+            assert again.address == pair.listener.address
+            assert await (await pair.connect()).ask(Ping(), PATIENCE_SECONDS) == Done()
+            await pair.listener.close()
+            assert await (await pair.connect()).ask(Ping(), PATIENCE_SECONDS) == Done()
+
+        self.check(scenario)
+
+    def test_closing_a_transport_ends_everything_and_may_be_repeated(self) -> None:
+        async def scenario(pair: Pair) -> None:
+            near, far = await pair.both_ends()
+            await pair.client.close()
+            assert len(pair.client_told.reasons) == 1
+            await until(lambda: far.closed)
+            await asyncio.gather(pair.client.close(), pair.server.close(), pair.listener.close())
+            assert near.closed
+            assert len(pair.server_told.reasons) == 1
+            with pytest.raises(Unreachable, match="closed"):
+                await pair.connect()
+            with pytest.raises(AddressInUse, match="closed"):
+                await pair.server.listen(self.address, SERVER, RecordingHandler())
+
+        self.check(scenario)
+
+    def test_many_connections_come_and_go_without_a_trace(self) -> None:
+        async def scenario(pair: Pair) -> None:
+            async def come_and_go(times: int, closing_end: int) -> None:
+                for _ in range(times):
+                    recorder = RecordingHandler()
+                    near = await pair.connect(handler=recorder)
+                    assert await near.ask(Ping(), PATIENCE_SECONDS) == Done()
+                    if closing_end == 0:
+                        near.close("enough")
+                    else:
+                        near.send(Goodbye("enough"))
+                    await until(lambda told=recorder: bool(told.reasons))  # type: ignore[misc]
+
+            await come_and_go(2, 0)
+            told = pair.server_told
+            await until(lambda: len(told.reasons) == len(told.connections))
+            await turns()
+            tasks, descriptors = len(asyncio.all_tasks()), open_descriptors()
+            await asyncio.gather(*(come_and_go(self.crowd // 10, i % 2) for i in range(10)))
+            await until(lambda: len(told.reasons) == len(told.connections))
+            assert len(told.connections) == self.crowd // 10 * 10 + 2
+            await until(lambda: open_descriptors() <= descriptors)
+            await until(lambda: len(asyncio.all_tasks()) <= tasks)
+
+        self.check(scenario)

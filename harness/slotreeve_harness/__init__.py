@@ -1,0 +1,1 @@
+"""Real servers for tests, demonstration and benchmarks: clusters of processes, and databases."""

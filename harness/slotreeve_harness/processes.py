@@ -1,0 +1,327 @@
+"""A whole cluster as real processes on loopback; used by ``cluster``, ``demo``, ``bench`` and tests."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import resource
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+
+from slotreeve.catalogue import build_plugin
+from slotreeve.clock import LoopClock
+from slotreeve.errors import ClientError, RequestTimeout
+from slotreeve.model.nodes import Role
+from slotreeve.offers import Port
+from slotreeve.ports import Context, SlotFunction, Transport
+from slotreeve_client.administration import complete_view
+from slotreeve_protocol.meta_messages import View
+from slotreeve_servers.launch import ELECTION_PORT_OFFSET, ROLE_PORTS
+
+STOP_SECONDS = 5.0
+POLL_SECONDS = 0.1
+PORTS = range(15_000, 32_000)
+
+
+class ServerProcess:
+    """One server process. Its output goes to ``log``."""
+
+    def __init__(self, role: Role, name: str, address: str, command: list[str], log: Path) -> None:
+        self.role, self.name, self.address, self.log = role, name, address, log
+        self._command = command
+        self._process: subprocess.Popen[bytes] | None = None
+        self._asked = False
+
+    @property
+    def pid(self) -> int:
+        """Id of the running process; raises ClientError if there is none."""
+        if self._process is None:
+            raise ClientError(f"{self.name} is not running")
+        return self._process.pid
+
+    @property
+    def is_running(self) -> bool:
+        """True between start and end of the process."""
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def has_failed(self) -> bool:
+        """True where it was started and ended by itself."""
+        return self._process is not None and self._process.poll() is not None
+
+    def start(self) -> None:
+        """Start it; returns before it listens. It ends by itself when this process does."""
+        self._asked = False
+        with self.log.open("ab") as output:
+            self._process = subprocess.Popen(
+                self._command, stdin=subprocess.PIPE, stdout=output, stderr=output, start_new_session=True
+            )
+
+    def kill(self) -> None:
+        """SIGKILL, and wait for the end."""
+        self._signal(signal.SIGKILL)
+        self._wait()
+
+    def pause(self) -> None:
+        """SIGSTOP: the process freezes, its connections stay."""
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """SIGCONT."""
+        self._signal(signal.SIGCONT)
+
+    def fill_disk(self) -> None:
+        """From now on every write that makes a file of the process longer fails, as on a full disk; Linux only."""
+        _, hard = resource.prlimit(self.pid, resource.RLIMIT_FSIZE)
+        resource.prlimit(self.pid, resource.RLIMIT_FSIZE, (0, hard))
+
+    def free_disk(self) -> None:
+        """End :meth:`fill_disk`."""
+        _, hard = resource.prlimit(self.pid, resource.RLIMIT_FSIZE)
+        resource.prlimit(self.pid, resource.RLIMIT_FSIZE, (hard, hard))
+
+    def signal_stop(self, number: signal.Signals = signal.SIGTERM) -> None:
+        """Ask for the orderly end, and return before it; SIGHUP for one that will be back."""
+        self._signal(signal.SIGCONT)
+        self._signal(number)
+        self._asked = True
+
+    def stop(self, number: signal.Signals = signal.SIGTERM, seconds: float = STOP_SECONDS) -> None:
+        """Ask for the orderly end, unless that was done, and wait for it; SIGKILL after ``seconds``."""
+        if self.is_running and not self._asked:
+            self.signal_stop(number)
+        self._wait(seconds)
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self._process is not None and self._process.poll() is None:
+            self._process.send_signal(number)
+
+    def _wait(self, seconds: float = STOP_SECONDS) -> None:
+        if self._process is None:
+            return
+        try:
+            self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        self._process = None
+
+    def tail(self, lines: int = 20) -> str:
+        """The end of its output."""
+        text = self.log.read_text(errors="replace") if self.log.exists() else ""
+        return "\n".join(text.splitlines()[-lines:])
+
+
+class LocalCluster:
+    """Meta, data and session processes of one cluster in ``directory`` (logs, meta state), on free ports.
+
+    A context manager: leaving it ends every process by its own handle. ``settings`` are dotted keys for all of them.
+    ``behind_proxies``: each server advertises addresses at which it does not listen; ``proxied`` says which to forward
+    where, by server.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        meta: int = 3,
+        data: int = 3,
+        session: int = 2,
+        settings: Mapping[str, object] | None = None,
+        rng: random.Random | None = None,
+        behind_proxies: bool = False,
+    ) -> None:
+        self.directory = directory
+        self.name = "local"
+        self.proxied: dict[str, list[tuple[str, str]]] = {}
+        ports = _free_ports(meta + data + session, rng or random.Random())
+        names = [(Role.META, f"meta-{i + 1}") for i in range(meta)]
+        names += [(Role.DATA, f"data-{i + 1}") for i in range(data)]
+        names += [(Role.SESSION, f"session-{i + 1}") for i in range(session)]
+        addresses = {name: f"127.0.0.1:{port}" for (_, name), port in zip(names, ports, strict=True)}
+        self.meta_addresses = {name: addresses[name] for role, name in names if role is Role.META}
+        self._settings = {"cluster.name": self.name, "log.format": "json", **(settings or {})}
+        if behind_proxies:
+            self._put_behind_proxies(addresses, rng or random.Random())
+        self.servers = {
+            name: ServerProcess(
+                role, name, addresses[name], self._command(role, name, addresses[name]), directory / f"{name}.log"
+            )
+            for role, name in names
+        }
+
+    def _put_behind_proxies(self, addresses: dict[str, str], rng: random.Random) -> None:
+        """Every server listens elsewhere than it advertises; whoever made the cluster forwards."""
+        ports = _free_ports(len(addresses), rng)
+        for (name, address), port in zip(addresses.items(), ports, strict=True):
+            near, far = int(address.rpartition(":")[2]), port
+            offsets = (0, ELECTION_PORT_OFFSET) if name in self.meta_addresses else (0,)
+            self.proxied[name] = [(f"127.0.0.1:{near + o}", f"127.0.0.1:{far + o}") for o in offsets]
+
+    def _command(self, role: Role, name: str, address: str) -> list[str]:
+        settings = dict(self._settings) | {"node.name": name, "node.advertise": address}
+        if name in self.proxied:
+            settings["node.bind"] = self.proxied[name][0][1]
+        for meta, meta_address in self.meta_addresses.items():
+            settings[f"cluster.meta.{meta}"] = meta_address
+        if role is Role.META and settings.get("election.use", "fle") == "fle":
+            settings["election.fle.data_dir"] = str(self.directory / f"{name}.state")
+        flags = [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]
+        return [sys.executable, "-m", "slotreeve_cli", str(role), "run", "--until-eof", *flags]
+
+    @property
+    def transport(self) -> str:
+        """Name of the transport plugin that clients need."""
+        return str(self._settings.get("transport.use", "zmq"))
+
+    @property
+    def replicas(self) -> int:
+        """Copies of each slot, the leader's included."""
+        return int(str(self._settings.get("cluster.replicas", 2)))
+
+    def slot_function(self) -> SlotFunction:
+        """The function that the servers map services to slots with."""
+        slots = int(str(self._settings.get("cluster.slots", 256)))
+        name = str(self._settings.get("slot_function.use", "crc32c"))
+        function = build_plugin(Port.SLOT_FUNCTION, name, Context(self.name, slots, LoopClock(), random.Random(0)))
+        assert isinstance(function, SlotFunction)
+        return function
+
+    def of(self, role: Role) -> list[ServerProcess]:
+        """The servers of one role, by name."""
+        return [server for server in self.servers.values() if server.role is role]
+
+    @property
+    def session_addresses(self) -> list[str]:
+        """Where clients connect."""
+        return [server.address for server in self.of(Role.SESSION)]
+
+    def start(self) -> None:
+        """Start every server; returns before they are ready, see :meth:`ready`."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        for server in self.servers.values():
+            server.start()
+
+    async def ready(self, transport: Transport, timeout_seconds: float = 30.0) -> View:
+        """Wait until every running data and session server is a member and every slot has leader and followers.
+
+        Raises:
+            RequestTimeout: not within ``timeout_seconds``; the message holds the ends of the logs.
+            ClientError: a server ended by itself; the message holds the end of its log.
+        """
+        names = {s.name for s in self.servers.values() if s.role is not Role.META and s.is_running}
+        complete = asyncio.ensure_future(
+            complete_view(
+                transport, self.name, list(self.meta_addresses.values()), names, self.replicas, timeout_seconds
+            )
+        )
+        try:
+            while not complete.done():
+                for server in self.servers.values():
+                    if server.has_failed:
+                        raise ClientError(f"{server.name} ended by itself:\n{server.tail()}")
+                await asyncio.wait([complete], timeout=POLL_SECONDS)
+            return complete.result()
+        except RequestTimeout as error:
+            logs = "\n".join(f"--- {server.name}\n{server.tail(8)}" for server in self.servers.values())
+            raise RequestTimeout(f"{error}\n{logs}") from None
+        finally:
+            complete.cancel()
+
+    def stop(self) -> None:
+        """End every process: sessions and data servers first, while there is a leader that lets them go."""
+        members = [server for server in self.servers.values() if server.role is not Role.META]
+        for servers in (members, self.of(Role.META)):
+            for server in servers:
+                server.signal_stop()
+            for server in servers:
+                server.stop()
+
+    def __enter__(self) -> LocalCluster:
+        """Start."""
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop."""
+        self.stop()
+
+
+class DevServer:
+    """``slotreeve dev`` as a process, on free ports; a context manager that waits until it is ready."""
+
+    def __init__(self, *flags: str) -> None:
+        # Its three ports, and the two above each, are free as far as can be known.
+        offset = _free_offset(random.Random())
+        self.meta_address = f"127.0.0.1:{ROLE_PORTS[Role.META] + offset}"
+        self.session_address = f"127.0.0.1:{ROLE_PORTS[Role.SESSION] + offset}"
+        self._command = [
+            sys.executable, "-m", "slotreeve_cli", "dev", "--until-eof", "--port-offset", str(offset), *flags
+        ]  # fmt: skip
+        self._process: subprocess.Popen[str] | None = None
+
+    def __enter__(self) -> DevServer:
+        """Start it.
+
+        Raises:
+            ClientError: it ended instead of getting ready; what it said is in the log of the caller.
+        """
+        self._process = subprocess.Popen(self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert self._process.stdout is not None
+        if not self._process.stdout.readline().startswith("ready"):
+            raise ClientError(f"slotreeve dev ended with exit code {self._process.wait()}")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop it in order."""
+        assert self._process is not None
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        try:
+            self._process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._process.stdout.close()
+
+
+def free_address() -> str:
+    """An address on loopback that can be bound now, as can the two ports above."""
+    return f"127.0.0.1:{_free_ports(1, random.Random())[0]}"
+
+
+def _free_offset(rng: random.Random) -> int:
+    while True:
+        offset = rng.randrange(PORTS.start - min(ROLE_PORTS.values()), PORTS.stop - max(ROLE_PORTS.values()) - 3)
+        if all(_is_free(port + offset + extra) for port in ROLE_PORTS.values() for extra in range(4)):
+            return offset
+
+
+def _free_ports(count: int, rng: random.Random) -> list[int]:
+    """Ports such that each, and the two after it, can be bound now."""
+    found: list[int] = []
+    while len(found) < count:
+        port = rng.randrange(PORTS.start, PORTS.stop, 4)
+        if port not in found and all(_is_free(port + extra) for extra in range(4)):
+            found.append(port)
+    return found
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True

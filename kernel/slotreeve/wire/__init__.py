@@ -1,1 +1,0 @@
-"""What travels between processes: every message there is, and how it becomes bytes."""

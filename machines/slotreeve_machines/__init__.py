@@ -1,0 +1,1 @@
+"""What state machines are run with: the driver of their steps and effects, their disk, their watched state."""

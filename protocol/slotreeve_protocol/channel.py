@@ -1,0 +1,377 @@
+"""One end of a connection, without I/O: what every transport shares.
+
+A transport supplies a :class:`~slotreeve_protocol.packets.Link` that carries packets of bytes. The :class:`Channel`
+makes of it the :class:`slotreeve.ports.Connection` that handlers see. It does the hello exchange, request ids and
+time-outs and the goodbye, and it counts what does not belong on the wire.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from enum import Enum, auto
+
+from slotreeve.clock import Clock, Timer
+from slotreeve.errors import (
+    Backpressure,
+    ConnectionLost,
+    FrameTooLarge,
+    MalformedFrame,
+    Refused,
+    RequestTimeout,
+    Unreachable,
+)
+from slotreeve.ports import Handler, Hello, Message, TransportCounters
+
+from slotreeve_protocol.codec import Kind, decode_frame, encode_frame, encode_message
+from slotreeve_protocol.general_messages import Failed, Goodbye
+from slotreeve_protocol.hello import refusal
+from slotreeve_protocol.packets import ChannelLimits, Link, Outbox, frames_of
+from slotreeve_protocol.requests import Answered, PendingRequests
+
+log = logging.getLogger("slotreeve.channel")
+
+BAD_FRAMES_ALLOWED = 2
+"""A connection ends with the bad frame after these."""
+CLOSE_GRACE_SECONDS = 1.0
+"""How long a closed connection may go on sending what was queued before."""
+
+
+class _State(Enum):
+    GREETING = auto()
+    """Not yet accepted by both sides; the handler has heard nothing."""
+    OPEN = auto()
+    CLOSED = auto()
+
+
+class Channel:
+    """One end of a connection over a link; implements :class:`slotreeve.ports.Connection`.
+
+    The dialling end calls :meth:`establish`; the accepting end only gets packets. The transport calls
+    :meth:`receive` for each packet, :meth:`flush` when asked to or when there is room again, and :meth:`lost` when
+    the link has ended; all on the event loop.
+    """
+
+    __slots__ = (
+        "_bad_frames",
+        "_clock",
+        "_counters",
+        "_established",
+        "_grace",
+        "_handler",
+        "_hello",
+        "_limits",
+        "_link",
+        "_outbox",
+        "_peer",
+        "_released",
+        "_requests",
+        "_state",
+    )
+
+    def __init__(
+        self,
+        link: Link,
+        hello: Hello,
+        handler: Handler,
+        clock: Clock,
+        counters: TransportCounters,
+        limits: ChannelLimits,
+    ) -> None:
+        self._link = link
+        self._hello = hello
+        self._handler = handler
+        self._clock = clock
+        self._counters = counters
+        self._limits = limits
+        self._outbox = Outbox(limits)
+        self._requests = PendingRequests(clock, self._request_expired)
+        self._state = _State.GREETING
+        self._peer: Hello | None = None
+        self._established: asyncio.Future[None] | None = None
+        self._bad_frames = 0
+        self._grace: Timer | None = None
+        self._released = False
+
+    # --- Connection ------------------------------------------------------------------------------------------
+
+    @property
+    def peer(self) -> Hello:
+        """What the other side said of itself; there is none before the handler's ``opened``."""
+        if self._peer is None:
+            raise ConnectionLost(f"{self._link.address} has not said who it is")
+        return self._peer
+
+    @property
+    def address(self) -> str:
+        """Where the other side is, for messages to people."""
+        return self._link.address
+
+    @property
+    def closed(self) -> bool:
+        """True once the connection has ended; it never comes back."""
+        return self._state is _State.CLOSED
+
+    @property
+    def opened(self) -> bool:
+        """True from the exchange of hellos on, also after the end."""
+        return self._peer is not None
+
+    def send(self, message: Message) -> None:
+        """Queue a one-way message; raises as :meth:`slotreeve.ports.Connection.send`."""
+        self.send_encoded(encode_message(message))
+
+    def send_encoded(self, frame: bytes) -> None:
+        """Queue a message encoded before; raises as :meth:`slotreeve.ports.Connection.send`."""
+        if self._state is not _State.OPEN:
+            raise ConnectionLost(f"the connection to {self._link.address} has ended")
+        size = len(frame)
+        if size > self._limits.max_frame_bytes:
+            raise FrameTooLarge(self._too_large(size))
+        if self._outbox.is_full(size):
+            self._counters.backpressure += 1
+            raise Backpressure(
+                f"{len(self._outbox)} frames ({self._outbox.waiting_bytes} bytes) wait for {self._link.address} to read"
+            )
+        if self._outbox.add(frame):
+            self._link.wake()
+
+    def request(self, message: Message, answered: Answered, timeout_seconds: float) -> None:
+        """Send a request; raises and calls as :meth:`slotreeve.ports.Connection.request`.
+
+        RequestTimeout may come up to :data:`slotreeve_protocol.requests.TIMEOUT_GRAIN_SECONDS` late.
+        """
+        request_id = self._requests.new_id()
+        self.send_encoded(encode_frame(Kind.REQUEST, message, request_id))
+        self._requests.add(request_id, answered, timeout_seconds)
+
+    async def ask(self, message: Message, timeout_seconds: float) -> Message:
+        """Send a request and wait for its reply; raises as :meth:`slotreeve.ports.Connection.ask`."""
+        future: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+
+        def answered(reply: Message | None, error: Exception | None) -> None:
+            if future.done():
+                return
+            if reply is not None:
+                future.set_result(reply)
+            else:
+                future.set_exception(error or ConnectionLost(f"no answer from {self._link.address}"))
+
+        self.request(message, answered, timeout_seconds)
+        return await future
+
+    def reply(self, request_id: int, message: Message) -> None:
+        """Answer a request; dropped if the connection has ended.
+
+        An answer too large for a frame becomes ``Failed``. An asker that lets twice the queue's bound of answers
+        pile up unread has its connection ended (and counted as back-pressure): nobody could act on an error here.
+        """
+        if self._state is not _State.OPEN:
+            return
+        frame = encode_frame(Kind.REPLY, message, request_id)
+        if len(frame) > self._limits.max_frame_bytes:
+            frame = encode_frame(Kind.REPLY, Failed(FrameTooLarge.code, self._too_large(len(frame))), request_id)
+        if self._outbox.is_full(len(frame), allowance=2):
+            self._counters.backpressure += 1
+            self.close(f"{len(self._outbox)} answers were left unread")
+        elif self._outbox.add(frame):
+            self._link.wake()
+
+    def close(self, reason: str) -> None:
+        """End the connection, telling the peer why; harmless once it has ended."""
+        if self._state is _State.GREETING:
+            self._fail_greeting(Unreachable(f"{self._link.address}: {reason}"))
+        elif self._state is _State.OPEN:
+            self._end(reason)
+            self._outbox.add(encode_frame(Kind.BYE, Goodbye(reason)))
+            if not self.flush():
+                self._grace = self._clock.call_later(CLOSE_GRACE_SECONDS, self._release)
+
+    # --- what the transport calls ----------------------------------------------------------------------------
+
+    async def establish(self, timeout_seconds: float) -> None:
+        """Dialling end: say hello and wait until the other side has accepted it and the handler knows.
+
+        Raises:
+            Unreachable: no answer in ``timeout_seconds``, or the link was lost before it.
+            Refused: the other side refused the hello, or we theirs.
+        """
+        self._established = asyncio.get_running_loop().create_future()
+        expired = Unreachable(f"{self._link.address} did not answer the hello within {timeout_seconds:.3g} s")
+        timer = self._clock.call_later(timeout_seconds, lambda: self._fail_greeting(expired))
+        self._outbox.add(encode_frame(Kind.HELLO, self._hello))
+        self._link.wake()
+        try:
+            await self._established
+        except asyncio.CancelledError:
+            self.close("the caller gave up")  # it may have opened just before
+            raise
+        finally:
+            timer.cancel()
+
+    def receive(self, packet: bytes) -> None:
+        """A packet arrived. Never raises: what does not belong on the wire is dropped and counted."""
+        if self._state is _State.CLOSED:
+            return
+        if len(packet) > self._limits.max_frame_bytes:
+            self._counters.oversize_frames += 1
+            self._bad_frame(self._too_large(len(packet)))
+            return
+        try:
+            for frame in frames_of(packet):
+                self._receive_frame(frame)
+        except MalformedFrame as error:
+            self.reject(str(error))
+
+    def reject(self, what: str) -> None:
+        """Drop something malformed that came in, and count it; the third ends the connection."""
+        if self._state is not _State.CLOSED:
+            self._counters.malformed_frames += 1
+            self._bad_frame(what)
+
+    def flush(self) -> bool:
+        """Write what is queued; False if the link has no room for all of it now."""
+        while packet := self._outbox.take_packet():
+            if not self._link.write(packet):
+                self._outbox.put_back(packet)
+                return False
+        if self._state is _State.CLOSED:
+            self._release()
+        return True
+
+    def lost(self, reason: str) -> None:
+        """The link has ended under us; nothing more can be written. Harmless once the channel has ended."""
+        if self._state is _State.GREETING:
+            self._fail_greeting(Unreachable(f"{self._link.address}: {reason}"))
+        elif self._state is _State.OPEN:
+            self._end(reason)
+        self._release()
+
+    def abandon(self) -> None:
+        """End without telling anybody, as a killed process does; requests are forgotten, not answered."""
+        self._state = _State.CLOSED
+        self._requests.take_all()
+        self._release()
+
+    # --- receiving -------------------------------------------------------------------------------------------
+
+    def _receive_frame(self, frame: bytes) -> None:
+        if self._state is _State.CLOSED:
+            return
+        try:
+            kind, request_id, message = decode_frame(frame)
+        except MalformedFrame as error:
+            self.reject(str(error))
+            return
+        if self._state is _State.GREETING:
+            self._receive_greeting(kind, message)
+            return
+        try:
+            if kind is Kind.MESSAGE:
+                self._handler.received(self, message, None)
+            elif kind is Kind.REQUEST:
+                self._handler.received(self, message, request_id)
+            elif kind is Kind.REPLY:
+                answered = self._requests.take(request_id)
+                if answered is not None:  # else it was told RequestTimeout before
+                    answered(message, None)
+            elif kind is Kind.BYE and isinstance(message, Goodbye):
+                self._end(message.reason)
+                self._release()
+            else:
+                self.reject(f"a {kind.name.lower()} with a {type(message).__name__} on an open connection")
+        except Exception:  # noqa: BLE001 - whatever a handler raises, only this connection may suffer
+            self._handler_failed()
+
+    def _receive_greeting(self, kind: Kind, message: Message) -> None:
+        dialling = self._established is not None
+        if kind is (Kind.WELCOME if dialling else Kind.HELLO) and isinstance(message, Hello):
+            reason = refusal(self._hello, message)
+            if reason is None:
+                self._open(message)
+            elif dialling:
+                self._fail_greeting(Refused(f"{self._link.address}: {reason}"))
+            else:
+                self._refuse(message, reason)
+        elif kind is Kind.REFUSED and dialling and isinstance(message, Goodbye):
+            self._fail_greeting(Refused(f"{self._link.address}: {message.reason}"))
+        elif kind is Kind.BYE and isinstance(message, Goodbye):
+            self.lost(message.reason)
+        else:
+            self.reject(f"a {kind.name.lower()} with a {type(message).__name__} instead of a greeting")
+
+    def _open(self, peer: Hello) -> None:
+        self._peer = peer
+        self._state = _State.OPEN
+        if self._established is None:
+            self._outbox.add(encode_frame(Kind.WELCOME, self._hello))
+            self._link.wake()
+        try:
+            self._handler.opened(self)
+        except Exception:  # noqa: BLE001 - as above
+            self._handler_failed()
+        if self._established is not None and not self._established.done():
+            self._established.set_result(None)
+
+    def _refuse(self, peer: Hello, reason: str) -> None:
+        self._counters.refused_hellos += 1
+        log.warning("refused %s (%s) at %s: %s", peer.node, peer.role, self._link.address, reason)
+        self._state = _State.CLOSED
+        self._outbox.add(encode_frame(Kind.REFUSED, Goodbye(reason)))
+        self.flush()
+        self._release()
+
+    def _fail_greeting(self, error: Exception) -> None:
+        if self._state is not _State.GREETING:
+            return
+        self._state = _State.CLOSED
+        if self._established is not None and not self._established.done():
+            self._established.set_exception(error)
+        self._release()
+
+    def _bad_frame(self, what: str) -> None:
+        self._bad_frames += 1
+        log.warning("dropped a frame from %s: %s", self._link.address, what)
+        if self._bad_frames > BAD_FRAMES_ALLOWED:
+            self.close(f"{self._bad_frames} bad frames, the last one: {what}")
+
+    def _handler_failed(self) -> None:
+        self._counters.handler_errors += 1
+        log.exception("the handler of the connection to %s failed", self._link.address)
+        self.close("the handler failed; its log says why")
+
+    def _too_large(self, size: int) -> str:
+        return f"a frame of {size} bytes exceeds max_frame_bytes = {self._limits.max_frame_bytes}"
+
+    # --- ending ----------------------------------------------------------------------------------------------
+
+    def _request_expired(self, answered: Answered) -> None:
+        self._answer_error(answered, RequestTimeout(f"{self._link.address} did not answer in time"))
+
+    def _answer_error(self, answered: Answered, error: Exception) -> None:
+        try:
+            answered(None, error)
+        except Exception:  # noqa: BLE001 - as above
+            self._handler_failed()
+
+    def _end(self, reason: str) -> None:
+        self._state = _State.CLOSED
+        # On a later turn: whoever sends or closes must not find its own handler called from within.
+        self._clock.call_soon(lambda: self._finish(reason))
+
+    def _finish(self, reason: str) -> None:
+        for answered in self._requests.take_all():
+            self._answer_error(answered, ConnectionLost(f"{self._link.address}: {reason}"))
+        try:
+            self._handler.closed(self, reason)
+        except Exception:  # noqa: BLE001 - as above
+            self._handler_failed()
+
+    def _release(self) -> None:
+        if self._released:
+            return
+        self._released = True
+        self._outbox.clear()
+        if self._grace is not None:
+            self._grace.cancel()
+        self._link.release()

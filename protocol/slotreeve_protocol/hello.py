@@ -1,0 +1,33 @@
+"""The first exchange on a connection: who is there, and may we talk."""
+
+from __future__ import annotations
+
+from slotreeve.ports import Hello
+
+PROTOCOL_VERSION = 1
+"""Version of the messages this build speaks."""
+OLDEST_PROTOCOL_VERSION = 1
+"""Oldest version it still understands."""
+
+
+def refusal(ours: Hello, theirs: Hello) -> str | None:
+    """Why ``theirs`` cannot be talked to, as a sentence for its operator; None when it can.
+
+    Refused are another cluster's processes, versions without overlap, and servers whose slot facts (count,
+    replicas, function) differ: they would send data to the wrong slots.
+    """
+    if theirs.cluster != ours.cluster:
+        return f"this is cluster {ours.cluster!r}, not {theirs.cluster!r} ([cluster] name)"
+    if theirs.newest_version < ours.oldest_version or theirs.oldest_version > ours.newest_version:
+        return (
+            f"protocol versions {theirs.oldest_version}..{theirs.newest_version} are not among "
+            f"{ours.oldest_version}..{ours.newest_version}, which {ours.node} speaks"
+        )
+    if theirs.facts is not None and ours.facts is not None and theirs.facts != ours.facts:
+        names = ("slots", "replicas", "function")
+        differing = [n for n in names if getattr(theirs.facts, n) != getattr(ours.facts, n)]
+        detail = ", ".join(
+            f"{n} is {getattr(ours.facts, n)!r} here and {getattr(theirs.facts, n)!r} there" for n in differing
+        )
+        return f"slot facts differ from the cluster's: {detail} ([cluster] slots, replicas; [slot_function] use)"
+    return None

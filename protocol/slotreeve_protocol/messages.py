@@ -1,0 +1,115 @@
+"""The union of all messages: what a received frame may decode to."""
+
+from __future__ import annotations
+
+from slotreeve.ports import Hello
+
+from slotreeve_protocol.client_messages import (
+    Datum,
+    Get,
+    ListServices,
+    Publish,
+    Published,
+    Push,
+    PushesReceived,
+    Redirect,
+    Rejected,
+    Services,
+    Sessions,
+    Subscribe,
+    Unsubscribe,
+    Withdraw,
+)
+from slotreeve_protocol.general_messages import (
+    Counters,
+    Done,
+    Failed,
+    GetCounters,
+    Goodbye,
+    Opaque,
+    Ping,
+)
+from slotreeve_protocol.meta_messages import (
+    Configs,
+    GetConfigs,
+    GetHistory,
+    GetLeader,
+    GetShadow,
+    GetView,
+    Heartbeat,
+    History,
+    LeaderIs,
+    LeaseGranted,
+    Leave,
+    PutConfig,
+    Resign,
+    ShadowIs,
+    UnwatchConfig,
+    View,
+    WatchConfigs,
+)
+from slotreeve_protocol.slot_messages import (
+    Answers,
+    Changed,
+    Compare,
+    Compared,
+    DeclareInterest,
+    Deliver,
+    Fetch,
+    Follow,
+    Replicate,
+    Write,
+)
+
+AnyMessage = (
+    Hello
+    | Goodbye
+    | Failed
+    | Done
+    | Ping
+    | GetCounters
+    | Counters
+    | Opaque
+    | Publish
+    | Published
+    | Rejected
+    | Subscribe
+    | Unsubscribe
+    | Push
+    | PushesReceived
+    | Get
+    | Datum
+    | ListServices
+    | Services
+    | Sessions
+    | Redirect
+    | Withdraw
+    | Write
+    | Answers
+    | DeclareInterest
+    | Changed
+    | Fetch
+    | Compare
+    | Follow
+    | Compared
+    | Replicate
+    | Deliver
+    | View
+    | Heartbeat
+    | LeaseGranted
+    | LeaderIs
+    | Leave
+    | GetView
+    | GetLeader
+    | PutConfig
+    | GetConfigs
+    | Configs
+    | WatchConfigs
+    | UnwatchConfig
+    | GetHistory
+    | History
+    | Resign
+    | GetShadow
+    | ShadowIs
+)
+"""A received frame decodes to exactly one of these."""

@@ -1,0 +1,48 @@
+"""Settings that every process has: the tables ``[cluster]``, ``[node]`` and ``[log]``."""
+
+from __future__ import annotations
+
+from pydantic import Field
+from slotreeve.configuration import Section
+
+
+class ClusterSettings(Section):
+    """What is the same on every process of a cluster."""
+
+    name: str = Field(default="slotreeve", min_length=1, description="Processes of another cluster are refused.")
+    slots: int = Field(default=256, ge=1, le=65_536, description="Number of slots; fixed for the life of the cluster.")
+    replicas: int = Field(
+        default=2, ge=1, le=7, description="Copies of each slot, the leader's included; fixed as well."
+    )
+    meta: dict[str, str] = Field(
+        default={"meta-1": "127.0.0.1:7710"},
+        min_length=1,
+        description="Advertised address of every meta server, by name.",
+    )
+
+
+class NodeSettings(Section):
+    """What is particular to this process."""
+
+    name: str = Field(default="", description="Unique in the cluster, stable across restarts; empty: role and address.")
+    bind: str = Field(default="", description="host:port to listen on; empty: the advertised address.")
+    advertise: str = Field(
+        default="", description="host:port where others reach this process; empty: 127.0.0.1, role's port."
+    )
+    port_offset: int = Field(default=0, ge=0, le=50_000, description="Added to the role's default port.")
+    zone: str = Field(default="", description="Failure domain; also what scope 'zone' of subscribers compares.")
+    weight: float = Field(
+        default=1.0, gt=0, description="Share of slots (data) or clients (session) against the others."
+    )
+    insecure: bool = Field(default=False, description="Allow listening on other than loopback addresses.")
+
+
+class LogSettings(Section):
+    """What is written to standard error."""
+
+    level: str = Field(
+        default="info", pattern="^(debug|info|warning|error)$", description="debug, info, warning or error."
+    )
+    format: str = Field(
+        default="auto", pattern="^(auto|text|json)$", description="auto: text on a terminal, else JSON."
+    )

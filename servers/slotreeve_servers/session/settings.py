@@ -1,0 +1,33 @@
+"""Settings of session servers: the table ``[session]``."""
+
+from __future__ import annotations
+
+from pydantic import Field
+from slotreeve.configuration import Section
+
+
+class SessionSettings(Section):
+    """A session server's rules."""
+
+    client_lease_seconds: float = Field(default=10.0, gt=0, description="A client silent for this long has left.")
+    drain_seconds: float = Field(
+        default=10.0, ge=0, description="Clients of a server that stops have this long to move; then it leaves."
+    )
+    linger_seconds: float = Field(
+        default=0.3, ge=0, description="A client whose connection closed has this long to come back."
+    )
+    push_window_seconds: float = Field(
+        default=0.002,
+        ge=0,
+        description="After a push, further changes of that service coalesce for at least this long.",
+    )
+    push_ceiling_seconds: float = Field(default=1.0, gt=0, description="No change waits longer than this to be pushed.")
+    scan_seconds: float = Field(
+        default=10.0, gt=0, description="Interval at which slot leaders are told the versions of all watched services."
+    )
+    write_timeout_seconds: float = Field(
+        default=2.0, gt=0, description="Time-out of one batch of writes to a data server."
+    )
+    max_pending_writes: int = Field(
+        default=200_000, ge=1, description="Unacknowledged records above which publishes are refused."
+    )

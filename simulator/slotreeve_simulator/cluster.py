@@ -1,0 +1,79 @@
+"""The simulated cluster of a scenario: every process with its own chance and its own wrong clocks."""
+
+from __future__ import annotations
+
+import random
+
+from slotreeve_servers.launch import Server
+
+from slotreeve_simulator.scenario import Scenario
+from slotreeve_simulator.simulated_cluster import ProcessClock, SimulatedCluster
+from slotreeve_simulator.store import ELECTION, LockStore
+
+SLOW_FACTOR = 100.0
+
+
+class ScenarioCluster(SimulatedCluster):
+    """Chance is drawn by process and by link, so that a fault which is left out changes nothing elsewhere.
+
+    Attributes:
+        lives: how often each process was started.
+        slowness: how many times as long packets to and from a process take; 1 unless it stands here. Of two slow
+            ends the slower one counts.
+        store: the database that a lock election meets at; None where the election needs none.
+    """
+
+    def __init__(self, scenario: Scenario, seed: int) -> None:
+        nodes = scenario.nodes
+        is_lock = nodes.election == "lock"
+        settings = {"election.use": ELECTION, **nodes.settings} if is_lock else nodes.settings
+        super().__init__(random.Random(f"{seed}/cluster"), nodes.meta, nodes.data, nodes.session, settings)
+        self._scenario, self._seed = scenario, seed
+        self.lives: dict[str, int] = {}
+        self.slowness: dict[str, float] = {}
+        self._delays: dict[tuple[str, str], random.Random] = {}
+        self._skews: dict[str, int] = {}
+        self.network.delay_seconds = self._delay
+        clocks = random.Random(f"{seed}/clocks")
+        for name in [*self._addresses, *(f"client-{number + 1}" for number in range(nodes.clients))]:
+            self.drifts[name] = clocks.uniform(-scenario.clocks.drift, scenario.clocks.drift)
+            self.set_wall_clock(name, clocks.random())
+        self.store: LockStore | None = None
+        if is_lock:
+            drift = clocks.uniform(-scenario.clocks.drift, scenario.clocks.drift)
+            chance = random.Random(f"{seed}/store")
+            self.store = LockStore(ProcessClock(drift=drift), chance, scenario.network.delay_ms)
+            self.store.offer(self.catalogue)
+
+    def set_wall_clock(self, name: str, amount: float) -> None:
+        """How wrong the wall clock of ``name`` is from its next start on: ``amount`` 0 to 1 is slow to fast."""
+        limit = self._scenario.clocks.wall_skew_ms
+        self._skews[name] = round((2 * amount - 1) * limit)
+
+    def _delay(self, source: str, target: str) -> float:
+        link = (source, target)
+        rng = self._delays.get(link)
+        if rng is None:
+            rng = self._delays[link] = random.Random(f"{self._seed}/delay/{source}/{target}")
+        shortest, longest = self._scenario.network.delay_ms
+        factor = max(self.slowness.get(source, 1.0), self.slowness.get(target, 1.0)) if self.slowness else 1.0
+        return (shortest + (longest - shortest) * rng.random()) * factor / 1000
+
+    async def start(self, name: str, wall_skew_ms: int = 0, **settings: object) -> Server:
+        """As the cluster's, with the wall clock that is set for it."""
+        return await super().start(name, wall_skew_ms or self._skews.get(name, 0), **settings)
+
+    def kill(self, name: str) -> None:
+        """As the cluster's; its connections to the store end, too."""
+        super().kill(name)
+        if self.store is not None:
+            self.store.database.hang_up(name)
+
+    def process_clock(self, name: str, wall_skew_ms: int = 0) -> ProcessClock:
+        """As the cluster's; a new life begins."""
+        self.lives[name] = self.lives.get(name, 0) + 1
+        return super().process_clock(name, wall_skew_ms)
+
+    def chance(self, name: str) -> random.Random:
+        """Each life of each process draws from its own."""
+        return random.Random(f"{self._seed}/process/{name}/{self.lives[name]}")

@@ -1,0 +1,308 @@
+"""Doing to the cluster what the plan says, and mending it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Protocol
+
+from slotreeve.errors import SlotreeveError, TransportError
+from slotreeve_protocol.meta_messages import Stopping
+
+from slotreeve_simulator.cluster import SLOW_FACTOR, ScenarioCluster
+from slotreeve_simulator.plan import Fault
+from slotreeve_simulator.scenario import STORE_FAULTS, FaultKind
+from slotreeve_simulator.servers_watch import ServersWatch
+from slotreeve_simulator.store import LockStore
+from slotreeve_simulator.tolerances import Tolerances
+from slotreeve_simulator.trace import Trace, Weight
+from slotreeve_simulator.verdict import RunVerdict
+
+START_ATTEMPTS = 40
+START_AGAIN_SECONDS = 0.5
+
+
+class ClientCalls(Protocol):
+    """Who has clients end and come."""
+
+    def ended(self, name: str) -> None:
+        """The client ``name`` has died or said goodbye: what it published must go."""
+
+    def come(self, name: str) -> None:
+        """A new client is to take the place of ``name``."""
+
+
+class Injector:
+    """Begins and ends faults. Faults that meet what is struck already by another of their kind do nothing."""
+
+    def __init__(
+        self,
+        cluster: ScenarioCluster,
+        clients: ClientCalls,
+        watch: ServersWatch,
+        excuses: Tolerances,
+        trace: Trace,
+        verdict: RunVerdict,
+        now: Callable[[], float],
+    ) -> None:
+        self._cluster, self._clients, self._watch = cluster, clients, watch
+        self._excuses, self._trace, self._verdict, self._now = excuses, trace, verdict, now
+        self._ends: dict[Fault, Callable[[], None]] = {}
+        self._timers: list[asyncio.TimerHandle] = []
+        self._partitions: dict[Fault, bool] = {}
+        self._absent: set[str] = set()
+        self._still: set[str] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._is_wiped = False
+
+    # --- one fault ---------------------------------------------------------------------------------------------------
+
+    def begin(self, fault: Fault) -> None:
+        """The fault strikes; it ends by itself."""
+        end = self._strike(fault)
+        if end is None:
+            self._trace.note(Weight.DETAIL, f"{fault}: not now")
+            return
+        self._excuses.begins(fault)
+        self._trace.note(Weight.FAULT, str(fault))
+        self._ends[fault] = end
+        self._watch.calm_since = None
+        self._timers.append(asyncio.get_running_loop().call_later(fault.seconds, lambda: self._end(fault)))
+
+    def _end(self, fault: Fault) -> None:
+        end = self._ends.pop(fault, None)
+        if end is not None:
+            self._trace.note(Weight.FAULT, f"fault {fault.number} ends")
+            end()
+            if not self._ends:
+                self._watch.calm_since = self._now()
+
+    async def mend(self) -> None:
+        """End every fault now, and wait until all that was to start has started."""
+        for timer in self._timers:
+            timer.cancel()
+        self._timers.clear()
+        self._is_wiped = False
+        for fault in sorted(self._ends, key=lambda fault: fault.number):
+            self._end(fault)
+        while self._tasks:
+            await asyncio.gather(*self._tasks)
+
+    def _strike(self, fault: Fault) -> Callable[[], None] | None:
+        """Do it; returns what ends it, or None if it cannot be done now."""
+        name = fault.first[0]
+        match fault.kind:
+            case FaultKind.PARTITION | FaultKind.PARTITION_ONE_WAY | FaultKind.ISOLATE_DATA:
+                return self._partition(fault)
+            case FaultKind.SLOW:
+                return self._slow(name, fault.amount)
+            case FaultKind.CUT:
+                return _nothing if self._cluster.network.cut(name, fault.others[0]) else None
+            case FaultKind.CUT_CLIENT:
+                return _nothing if self._cut_client(name) else None
+            case FaultKind.ADD_DATA:
+                return self._add(name)
+            case kind if kind in STORE_FAULTS:
+                return strike_store(self._cluster.store, fault)
+        if name in self._absent:
+            return None
+        match fault.kind:
+            case FaultKind.PAUSE | FaultKind.PAUSE_CLIENT:
+                return self._pause(name)
+            case FaultKind.FULL_DISK:
+                return self._fill_disk(name)
+            case FaultKind.CRASH_CLIENT | FaultKind.CLOSE_CLIENT:
+                return self._end_client(name, fault.kind is FaultKind.CLOSE_CLIENT)
+            case FaultKind.STOP_SERVER:
+                return self._stop(name, Stopping.FOR_GOOD if fault.amount < 0.5 else Stopping.FOR_A_RESTART)
+            case FaultKind.WIPE_META:
+                return self._wipe(name)
+            case FaultKind.CLOCK_JUMP:
+                self._cluster.set_wall_clock(name, fault.amount)
+        return self._crash(name)
+
+    # --- processes ---------------------------------------------------------------------------------------------------
+
+    def _crash(self, name: str) -> Callable[[], None]:
+        self._gone(name)
+        self._cluster.kill(name)
+        return lambda: self._start(name)
+
+    def _wipe(self, name: str) -> Callable[[], None] | None:
+        """One a storm, and none while another meta server is away: a minority may lose its disks, not a majority."""
+        if self._is_wiped or any(other.startswith("meta-") for other in self._absent):
+            return None
+        self._is_wiped = True
+        end = self._crash(name)
+        self._cluster.wipe(name)
+        self._watch.wiped(name)
+        return end
+
+    def _stop(self, name: str, how: Stopping) -> Callable[[], None] | None:
+        if name in self._still:
+            return None
+        self._gone(name)
+        self._watch.somebody_leaves = True
+        stopping = self._spawn(f"stop {name}", self._cluster.stop(name, how))
+        return lambda: self._start(name, stopping)
+
+    def _gone(self, name: str) -> None:
+        self._absent.add(name)
+        self._still.discard(name)
+        self._watch.forget(name)
+
+    def _start(self, name: str, after: asyncio.Task[None] | None = None) -> None:
+        async def start() -> None:
+            if after is not None:
+                await after
+            disk = self._cluster.disk(name)
+            if disk is not None:
+                disk.failure = None  # whoever starts it has made room
+            self._trace.note(Weight.FAULT, f"{name} starts")
+            await self._start_as_a_supervisor_does(name)
+            self._absent.discard(name)
+
+        self._spawn(f"start {name}", start())
+
+    async def _start_as_a_supervisor_does(self, name: str) -> None:
+        """Again and again where the store does not let it start."""
+        for attempt in range(1, START_ATTEMPTS + 1):
+            try:
+                await self._cluster.start(name)
+                return
+            except SlotreeveError as error:
+                if attempt == START_ATTEMPTS or self._cluster.store is None or not isinstance(error, TransportError):
+                    self._verdict.violate("health", f"{name} cannot start again: {error.code} {error}")
+                    return
+            self._cluster.kill(name)
+            await asyncio.sleep(START_AGAIN_SECONDS)
+
+    def _add(self, name: str) -> Callable[[], None] | None:
+        if name in self._cluster.servers or name in self._absent:
+            return None
+        self._start(name)
+
+        def end() -> None:
+            if name in self._cluster.servers:
+                self._watch.forget(name)
+                self._cluster.kill(name)
+
+        return end
+
+    def _pause(self, name: str) -> Callable[[], None] | None:
+        if name in self._still:
+            return None
+        self._still.add(name)
+        self._cluster.freeze(name)
+        life = self._cluster.lives[name]
+
+        def end() -> None:
+            self._still.discard(name)
+            if self._cluster.lives[name] == life:
+                self._cluster.thaw(name)
+
+        return end
+
+    def _fill_disk(self, name: str) -> Callable[[], None] | None:
+        disk = self._cluster.disk(name)
+        if disk is None:
+            return None
+        disk.failure = "No space left on device"
+
+        def end() -> None:
+            disk.failure = None
+
+        return end
+
+    def _end_client(self, name: str, politely: bool) -> Callable[[], None] | None:
+        if politely and name in self._still:
+            return None
+        self._absent.add(name)
+        self._still.discard(name)
+        self._clients.ended(name)
+        if politely:
+            closing = self._spawn(f"close {name}", self._cluster.clients[name].close())
+        else:
+            self._cluster.kill(name)
+            closing = None
+
+        async def come() -> None:
+            if closing is not None:
+                await closing
+                self._cluster.kill(name)
+            self._clients.come(name)
+            self._absent.discard(name)
+
+        def end() -> None:
+            self._spawn(f"start {name}", come())
+
+        return end
+
+    # --- network -----------------------------------------------------------------------------------------------------
+
+    def _partition(self, fault: Fault) -> Callable[[], None]:
+        self._partitions[fault] = fault.kind is FaultKind.PARTITION_ONE_WAY
+        self._part(fault)
+
+        def end() -> None:
+            del self._partitions[fault]
+            # The network mends all or nothing: what is still parted is parted again before anything passes.
+            self._cluster.network.heal()
+            for other in self._partitions:
+                self._part(other)
+
+        return end
+
+    def _part(self, fault: Fault) -> None:
+        others = fault.others or tuple(name for name in self._cluster.lives if name not in fault.first)
+        self._cluster.network.partition(fault.first, others, one_way=self._partitions[fault])
+
+    def _slow(self, name: str, amount: float) -> Callable[[], None]:
+        before = self._cluster.slowness.get(name, 1.0)
+        self._cluster.slowness[name] = max(before, SLOW_FACTOR**amount)
+
+        def end() -> None:
+            self._cluster.slowness.pop(name, None)
+
+        return end
+
+    def _cut_client(self, name: str) -> int:
+        network = self._cluster.network
+        return sum(network.cut(name, other) for other in dict.fromkeys(network.connections(name)))
+
+    # --- tasks -------------------------------------------------------------------------------------------------------
+
+    def _spawn(self, name: str, coroutine: Coroutine[object, object, None]) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(coroutine, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+
+def strike_store(store: LockStore | None, fault: Fault) -> Callable[[], None] | None:
+    """Do it to the database of a lock election; returns what ends it, or None if it is so already."""
+    assert store is not None
+    database, node = store.database, fault.first[0]
+    match fault.kind:
+        case FaultKind.STORE_RESTART:
+            database.restart()
+            return _nothing
+        case FaultKind.STORE_CUT:
+            if node in database.cut_off:
+                return None
+            database.cut_off.add(node)
+            return lambda: database.cut_off.discard(node)
+        case FaultKind.STORE_SLOW:
+            if store.slowness > 1.0:
+                return None
+            store.slowness = SLOW_FACTOR**fault.amount
+            return lambda: setattr(store, "slowness", 1.0)
+    attribute = "is_down" if fault.kind is FaultKind.STORE_DOWN else "is_silent"
+    if getattr(database, attribute):
+        return None
+    setattr(database, attribute, True)
+    return lambda: setattr(database, attribute, False)
+
+
+def _nothing() -> None:
+    """An instantaneous fault has ended already."""

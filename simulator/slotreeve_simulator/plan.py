@@ -1,0 +1,191 @@
+"""What will go wrong and what clients will do, drawn from the seed before anything runs.
+
+A plan does not depend on what happens, so that a part of it can be left out and the rest stays what it was
+(:mod:`slotreeve_simulator.shrink`).
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from slotreeve_simulator.scenario import FaultKind, Scenario
+
+INSTANT = frozenset({FaultKind.CUT, FaultKind.CUT_CLIENT, FaultKind.STORE_RESTART})
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One fault.
+
+    Attributes:
+        number: its place in the whole plan; what ``--only`` names.
+        at: seconds after its storm began; ``seconds``: how long it lasts.
+        first, others: whom it strikes; the second group of a partition or of a cut.
+        amount: between 0 and 1: how slow, how wrong.
+    """
+
+    number: int
+    at: float
+    kind: FaultKind
+    seconds: float
+    first: tuple[str, ...]
+    others: tuple[str, ...] = ()
+    amount: float = 0.0
+
+    def __str__(self) -> str:
+        others = f" from {', '.join(self.others)}" if self.others else ""
+        lasting = "" if self.kind in INSTANT else f" for {self.seconds:.3f} s"
+        return f"fault {self.number}: {self.kind} {', '.join(self.first)}{others}{lasting}"
+
+
+class CallKind(StrEnum):
+    """What a client may do."""
+
+    PUBLISH = "publish"
+    REPUBLISH = "republish"
+    UNPUBLISH = "unpublish"
+    SUBSCRIBE = "subscribe"
+    UNSUBSCRIBE = "unsubscribe"
+    GET = "get"
+
+
+CALL_WEIGHTS = {
+    CallKind.PUBLISH: 3,
+    CallKind.REPUBLISH: 6,
+    CallKind.UNPUBLISH: 3,
+    CallKind.SUBSCRIBE: 1,
+    CallKind.UNSUBSCRIBE: 1,
+    CallKind.GET: 3,
+}
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of one client; ``pick`` chooses among its services or publications."""
+
+    at: float
+    client: int
+    kind: CallKind
+    pick: int
+
+
+@dataclass(frozen=True)
+class Storm:
+    """Some seconds of faults and calls, in the order of their times."""
+
+    faults: tuple[Fault, ...]
+    calls: tuple[Call, ...]
+
+
+@dataclass(frozen=True)
+class Cut:
+    """What is left out of a plan: every fault but ``only`` (None: no fault), the calls but their first ``calls``
+    share. A storm that keeps no fault does not take place."""
+
+    only: Collection[int] | None = None
+    calls: float = 1.0
+
+    def apply(self, storms: list[Storm]) -> list[Storm]:
+        """What remains of a plan."""
+        kept = [self._of(storm) for storm in storms]
+        return kept if self.only is None else [storm for storm in kept if storm.faults] or kept[:1]
+
+    def _of(self, storm: Storm) -> Storm:
+        faults = storm.faults
+        if self.only is not None:
+            faults = tuple(fault for fault in faults if fault.number in self.only)
+        return Storm(faults, storm.calls[: math.ceil(len(storm.calls) * self.calls)])
+
+
+def plan(scenario: Scenario, seed: int, minutes: float) -> list[Storm]:
+    """The storms of a run of so many virtual minutes; a longer run begins like a shorter one."""
+    storms: list[Storm] = []
+    count = max(1, round(minutes * 60 / scenario.faults.storm_seconds))
+    numbered = 0
+    for number in range(count):
+        rng = random.Random(f"{seed}/storm/{number}")
+        faults = [replace(fault, number=numbered + i) for i, fault in enumerate(_faults(scenario, rng))]
+        numbered += len(faults)
+        storms.append(Storm(tuple(faults), tuple(_calls(scenario, rng))))
+    return storms
+
+
+def _faults(scenario: Scenario, rng: random.Random) -> list[Fault]:
+    rules = scenario.faults
+    weights = {kind: weight for kind, weight in rules.kinds.items() if weight > 0}
+    if not weights:
+        return []
+    chosen = [_weighted(rng, weights) for _ in range(rng.randint(*rules.kinds_per_storm))]
+    victims = _Victims(scenario, rng)
+    faults = []
+    for _ in range(rng.randint(*rules.per_storm)):
+        kind = rng.choice(chosen)
+        first, others = victims.of(kind)
+        shortest, longest = (max(x, 1e-3) for x in rules.lasting_seconds)
+        seconds = shortest * (longest / shortest) ** rng.random()  # as many short ones as long ones
+        at = rng.uniform(0.0, 0.7 * rules.storm_seconds)
+        faults.append(Fault(0, at, kind, min(seconds, rules.storm_seconds - at), first, others, rng.random()))
+    return sorted(faults, key=lambda fault: fault.at)
+
+
+def _weighted(rng: random.Random, weights: dict[FaultKind, float]) -> FaultKind:
+    return rng.choices(list(weights), list(weights.values()))[0]
+
+
+class _Victims:
+    """Whom a fault strikes."""
+
+    def __init__(self, scenario: Scenario, rng: random.Random) -> None:
+        nodes, self._rng = scenario.nodes, rng
+        self._meta = [f"meta-{number + 1}" for number in range(nodes.meta)]
+        self._data = [f"data-{number + 1}" for number in range(nodes.data)]
+        self._sessions = [f"session-{number + 1}" for number in range(nodes.session)]
+        self._clients = [f"client-{number + 1}" for number in range(nodes.clients)]
+        self._servers = [*self._meta, *self._data, *self._sessions]
+
+    def of(self, kind: FaultKind) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        pick = self._rng.choice
+        match kind:
+            case FaultKind.CRASH_META | FaultKind.WIPE_META | FaultKind.FULL_DISK | FaultKind.STORE_CUT:
+                return (pick(self._meta),), ()
+            case FaultKind.CRASH_DATA | FaultKind.ISOLATE_DATA:
+                return (pick(self._data),), ()
+            case FaultKind.CRASH_SESSION:
+                return (pick(self._sessions),), ()
+            case FaultKind.CRASH_CLIENT | FaultKind.CLOSE_CLIENT | FaultKind.PAUSE_CLIENT | FaultKind.CUT_CLIENT:
+                return (pick(self._clients),), ()
+            case FaultKind.STOP_SERVER:
+                return (pick([*self._data, *self._sessions]),), ()
+            case FaultKind.ADD_DATA:
+                return (f"data-{len(self._data) + 1}",), ()
+            case FaultKind.PAUSE | FaultKind.SLOW | FaultKind.CLOCK_JUMP:
+                return (pick(self._servers),), ()
+            case FaultKind.STORE_DOWN | FaultKind.STORE_SILENT | FaultKind.STORE_SLOW | FaultKind.STORE_RESTART:
+                return ("store",), ()
+            case FaultKind.CUT:
+                first, other = self._rng.sample(self._servers, 2)
+                return (first,), (other,)
+            case FaultKind.PARTITION:
+                everybody = [*self._servers, *self._clients]
+                size = self._rng.randint(1, len(everybody) // 2)
+                some = sorted(self._rng.sample(everybody, size))
+                return tuple(some), tuple(name for name in everybody if name not in some)
+            case FaultKind.PARTITION_ONE_WAY:
+                everybody = [*self._servers, *self._clients]
+                source = pick(everybody)
+                rest = [name for name in everybody if name != source]
+                return (source,), tuple(sorted(self._rng.sample(rest, self._rng.randint(1, len(rest)))))
+
+
+def _calls(scenario: Scenario, rng: random.Random) -> list[Call]:
+    work, seconds = scenario.workload, scenario.faults.storm_seconds
+    kinds, weights = list(CALL_WEIGHTS), list(CALL_WEIGHTS.values())
+    times = sorted(rng.uniform(0.0, seconds) for _ in range(round(work.calls_per_second * seconds)))
+    return [
+        Call(at, rng.randrange(scenario.nodes.clients), rng.choices(kinds, weights)[0], rng.getrandbits(32))
+        for at in times
+    ]

@@ -1,0 +1,216 @@
+"""What is looked at between any two turns of the event loop: leaders, views, tables, who serves what."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from slotreeve.errors import InvalidTable
+from slotreeve.invariants import check_table
+from slotreeve.model.slots import Slot, SlotTable
+from slotreeve.ports import Leadership
+from slotreeve_protocol.meta_messages import View
+from slotreeve_servers.data.server import DataServer
+from slotreeve_servers.meta.server import MetaServer
+from slotreeve_servers.session.server import SessionServer
+
+from slotreeve_simulator.cluster import ScenarioCluster
+from slotreeve_simulator.trace import Trace, Weight
+from slotreeve_simulator.verdict import RunVerdict
+
+LEADERS_EVERY_SECONDS = 0.005
+"""A lease has to be worked out anew for each look, and lasts a hundred times as long."""
+SERVING_EVERY_SECONDS = 0.02
+"""Who serves a slot is looked at this often only: there are many slots, and serving lasts."""
+LONGEST_LAG_SECONDS = 1.0
+"""A heartbeat interval: so long may a server that can be reached go on with an older view (I13)."""
+BACK_SECONDS = 4.0
+"""After the last fault each server has found the leader again, or is no member any more and on its way to be one."""
+
+
+class ServersWatch:
+    """Invariants I1 to I6 and I13 on the state of all servers of one cluster.
+
+    Attributes:
+        somebody_leaves: data servers are, or were just now, on their way out.
+        calm_since: when the last fault ended; None while one goes on.
+    """
+
+    def __init__(
+        self, cluster: ScenarioCluster, replicas: int, now: Callable[[], float], trace: Trace, verdict: RunVerdict
+    ) -> None:
+        self._cluster, self._replicas, self._now = cluster, replicas, now
+        self._trace, self._verdict = trace, verdict
+        self._leader_of_term: dict[int, str] = {}
+        self._leaderships: dict[str, Leadership] = {}
+        self._terms: dict[str, int] = {}
+        self._views: dict[int, View] = {}
+        self._seen: dict[str, View] = {}
+        self._servers: dict[tuple[int, int], str] = {}
+        self._look_at_leaders = self._look_at_serving = 0.0
+        self._newest = 0
+        self._newest_since = 0.0
+        self.somebody_leaves = False
+        self.calm_since: float | None = 0.0
+
+    def look(self) -> None:
+        """A turn of the event loop has ended."""
+        for name, server in self._cluster.servers.items():
+            if not isinstance(server, MetaServer) and server.view is not self._seen.get(name):
+                self._view(name, server)
+        now = self._now()
+        if now >= self._look_at_leaders:
+            self._look_at_leaders = now + LEADERS_EVERY_SECONDS
+            self._leaders()
+        if now >= self._look_at_serving:
+            self._look_at_serving = now + SERVING_EVERY_SECONDS
+            self._serving()
+            self._lag(now)
+
+    def forget(self, name: str) -> None:
+        """The process ``name`` has ended; its next life begins with nothing but its disk."""
+        self._seen.pop(name, None)
+        self._leaderships.pop(name, None)
+
+    # --- meta --------------------------------------------------------------------------------------------------------
+
+    def _leaders(self) -> None:
+        acting = []
+        for name, server in self._cluster.servers.items():
+            if isinstance(server, MetaServer):
+                leadership = server.leadership()
+                known = self._leaderships.get(name)
+                if known is None or known.term != leadership.term or known.leader != leadership.leader:
+                    self._leadership(name, leadership)
+                if leadership.leading and self._cluster.clock(name).now() < leadership.valid_until:
+                    acting.append(name)
+        if len(acting) > 1:
+            self._verdict.violate("I2", f"{' and '.join(acting)} hold a leader's lease at the same time")
+
+    def _leadership(self, name: str, leadership: Leadership) -> None:
+        self._leaderships[name] = leadership
+        leader = "nobody" if leadership.leader is None else leadership.leader
+        self._trace.note(
+            Weight.STEP, f"{name} sees {leader} lead in term {leadership.term}{' (itself)' * leadership.leading}"
+        )
+        if leadership.leader is not None and leadership.term > 0:
+            highest = self._terms.get(name, 0)
+            if leadership.term < highest:
+                self._verdict.violate("I1", f"{name} went back from term {highest} to {leadership.term}")
+            self._terms[name] = leadership.term
+            first = self._leader_of_term.setdefault(leadership.term, leadership.leader)
+            if first != leadership.leader:
+                self._verdict.violate("I1", f"term {leadership.term} is led by {first} and by {leadership.leader}")
+
+    def wiped(self, name: str) -> None:
+        """The disk of ``name`` is lost, and with it what it knew of terms."""
+        self._terms.pop(name, None)
+
+    # --- views -------------------------------------------------------------------------------------------------------
+
+    def _view(self, name: str, server: DataServer | SessionServer) -> None:
+        old, view = self._seen.get(name), server.view
+        self._seen[name] = view
+        if view.revision == 0:
+            return
+        self._trace.note(Weight.STEP, f"{name} has view {view.revision} of term {view.term}, table {view.table.epoch}")
+        if old is not None and view.revision <= old.revision:
+            self._verdict.violate("I4", f"{name} went from view {old.revision} to {view.revision}")
+        known = self._views.get(view.revision)
+        if known is None:
+            self._views[view.revision] = view
+            self._new_view(view)
+        elif known != view:
+            self._verdict.violate(
+                "I3",
+                f"there are two views {view.revision}: one of term {known.term} and table {known.table.epoch}, "
+                f"one of term {view.term} and table {view.table.epoch}",
+            )
+
+    def _new_view(self, view: View) -> None:
+        revisions = [revision for revision in self._views if revision < view.revision]
+        if revisions:
+            self._check_order(self._views[max(revisions)], view)
+        later = [revision for revision in self._views if revision > view.revision]
+        if later:
+            self._check_order(view, self._views[min(later)])
+        if view.revision > self._newest:
+            self._newest, self._newest_since = view.revision, self._now()
+        if problem := self._table_problem(view):
+            self._verdict.violate("I5", f"view {view.revision}: {problem}")
+
+    def _lag(self, now: float) -> None:
+        if self.calm_since is None or now < max(
+            self.calm_since + BACK_SECONDS, self._newest_since + LONGEST_LAG_SECONDS
+        ):
+            return
+        for name, view in self._seen.items():
+            if view.revision < self._newest:
+                self._verdict.violate(
+                    "I13", f"{name} acts on view {view.revision}; {self._newest} was committed "
+                    f"{now - self._newest_since:.2f} s ago"
+                )  # fmt: skip
+
+    def _table_problem(self, view: View) -> str | None:
+        if not view.data or not view.table.slots:
+            return None
+        if self.somebody_leaves:
+            # A server on its way out lives, but no longer counts; and while it hands over, the dead keep their places.
+            return next((f"slot {s.id} is held twice by one server" for s in view.table.slots if _held_twice(s)), None)
+        try:
+            check_table(view.table, [node.as_server() for node in view.data], self._replicas)
+        except InvalidTable as error:
+            return str(error)
+        return None
+
+    def _check_order(self, before: View, after: View) -> None:
+        if after.term < before.term:
+            self._verdict.violate(
+                "I3", f"view {after.revision} was committed in term {after.term}, view {before.revision} in "
+                f"{before.term} already"
+            )  # fmt: skip
+        if problem := table_order(before.table, after.table):
+            self._verdict.violate("I4", f"views {before.revision} and {after.revision}: {problem}")
+
+    # --- data --------------------------------------------------------------------------------------------------------
+
+    def _serving(self) -> None:
+        for name, server in self._cluster.servers.items():
+            if not isinstance(server, DataServer):
+                continue
+            for number, held in server.slots.held.items():
+                if held.serving and held.leads:
+                    first = self._servers.setdefault((number, held.slot.leader_epoch), self._process(name))
+                    if first != self._process(name):
+                        self._verdict.violate(
+                            "I6", f"slot {number} is served by {first} and by {self._process(name)} under leader "
+                            f"epoch {held.slot.leader_epoch}"
+                        )  # fmt: skip
+
+    def _process(self, name: str) -> str:
+        return f"{name}, life {self._cluster.lives[name]}"
+
+
+def table_order(before: SlotTable, after: SlotTable) -> str | None:
+    """Why table ``after`` cannot come later than ``before`` (I4), be it next or any number of tables later; None if it
+    can."""
+    if after.epoch < before.epoch:
+        return f"the epoch fell from {before.epoch} to {after.epoch}"
+    if after.epoch == before.epoch:
+        return None if after == before else f"there are two tables of epoch {after.epoch}"
+    if not before.slots:
+        return None
+    if len(before.slots) != len(after.slots):
+        return f"there were {len(before.slots)} slots and are {len(after.slots)}"
+    return next(filter(None, map(_slot_order, before.slots, after.slots)), None)
+
+
+def _held_twice(slot: Slot) -> bool:
+    return len({slot.leader, *slot.followers}) <= len(slot.followers)
+
+
+def _slot_order(before: Slot, after: Slot) -> str | None:
+    if after.leader_epoch < before.leader_epoch:
+        return f"slot {after.id}: the leader epoch fell from {before.leader_epoch} to {after.leader_epoch}"
+    if after.leader != before.leader and after.leader_epoch == before.leader_epoch:
+        return f"slot {after.id} went from {before.leader} to {after.leader} under leader epoch {after.leader_epoch}"
+    return None

@@ -1,0 +1,327 @@
+"""A whole cluster - servers, elections, clients - in one process on the memory transport and virtual time.
+
+::
+
+    async def scenario(rng: random.Random) -> None:
+        async with SimulatedCluster(rng) as cluster:
+            client = cluster.client()
+            client.publish("com.example.Greeter", "10.0.0.1:8080")
+            await client.flush()
+            cluster.kill("data-1")
+            ...
+
+    virtual_time.run(scenario, seed=7)
+
+The servers are the product's own, built by its launcher from a configuration; only network, disks and time are made.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import random
+from collections.abc import Callable, Mapping
+from types import TracebackType
+
+from slotreeve.catalogue import Catalogue
+from slotreeve.clock import Timer
+from slotreeve.errors import RequestTimeout
+from slotreeve.model.nodes import Role
+from slotreeve_client import Client, ClientOptions
+from slotreeve_conformance.virtual_time import START_SECONDS, VirtualClock
+from slotreeve_machines.storage import MemoryStorage
+from slotreeve_protocol.meta_messages import Stopping, View
+from slotreeve_servers.data.server import DataServer
+from slotreeve_servers.launch import Launcher, Server
+from slotreeve_servers.meta.server import MetaServer
+from slotreeve_servers.session.server import SessionServer
+from slotreeve_servers.settings import load_settings
+from slotreeve_transport_memory.network import MemoryNetwork
+from slotreeve_transport_memory.transport import MemoryTransport
+
+POLL_SECONDS = 0.005
+FIRST_PORT = 7700
+SHORTEST_WAIT_SECONDS = 1e-9
+"""Below that a drifting clock's rounding could keep the loop's time standing still."""
+
+
+class ProcessClock(VirtualClock):
+    """The clock of one simulated process: once it is killed nothing it scheduled happens any more, and while it is
+    frozen all of that waits, in order.
+
+    ``drift`` makes it run fast: by 0.01, 101 of its seconds pass in 100.
+    """
+
+    def __init__(self, wall_skew_ms: int = 0, drift: float = 0.0) -> None:
+        super().__init__(wall_skew_ms=wall_skew_ms)
+        self._rate = 1.0 + drift
+        self._dead = False
+        self._frozen = False
+        self._held: list[Callable[[], None]] = []
+
+    def kill(self) -> None:
+        """The process has died."""
+        self._dead = True
+        self._held.clear()
+
+    def freeze(self) -> None:
+        """The process stops."""
+        self._frozen = True
+
+    def thaw(self) -> None:
+        """The process goes on; what was due meanwhile happens now."""
+        self._frozen = False
+        held, self._held = self._held, []
+        for action in held:
+            super().call_soon(action)
+
+    def now(self) -> float:
+        """Seconds of this process."""
+        return START_SECONDS + (super().now() - START_SECONDS) * self._rate
+
+    def call_later(self, seconds: float, action: Callable[[], None]) -> Timer:
+        """As the loop's, unless dead or frozen by then."""
+        wait = max(SHORTEST_WAIT_SECONDS, seconds / self._rate) if seconds > 0 else seconds
+        return super().call_later(wait, lambda: self._act(action))
+
+    def call_soon(self, action: Callable[[], None]) -> None:
+        """As the loop's, unless dead or frozen by then."""
+        super().call_soon(lambda: self._act(action))
+
+    async def sleep(self, seconds: float) -> None:
+        """As the loop's; the sleep of a dead process never ends."""
+        over = asyncio.get_running_loop().create_future()
+        timer = self.call_later(seconds, lambda: None if over.done() else over.set_result(None))
+        try:
+            await over
+        finally:
+            timer.cancel()
+
+    def _act(self, action: Callable[[], None]) -> None:
+        if self._frozen:
+            self._held.append(action)
+        elif not self._dead:
+            action()
+
+
+class SimulatedCluster:
+    """``meta``, ``data`` and ``session`` servers named ``meta-1``, ... Everything random comes from ``rng``.
+
+    Use as an asynchronous context manager on a virtual event loop: entering waits until every slot is held and served,
+    leaving stops what still runs. ``settings`` are dotted keys, as for ``--set``.
+
+    Attributes:
+        drifts: how fast the clock of a process runs, by its name (:class:`ProcessClock`), from its next start on.
+    """
+
+    def __init__(
+        self,
+        rng: random.Random,
+        meta: int = 3,
+        data: int = 3,
+        session: int = 2,
+        settings: Mapping[str, object] | None = None,
+    ) -> None:
+        self.rng = rng
+        self.network = MemoryNetwork()
+        self.servers: dict[str, Server] = {}
+        self._clocks: dict[str, ProcessClock] = {}
+        self._disks: dict[str, MemoryStorage] = {}
+        self.clients: dict[str, Client] = {}
+        self.drifts: dict[str, float] = {}
+        self._dead: list[object] = []
+        self.catalogue = Catalogue.load()
+        self._client_numbers = itertools.count(1)
+        self._ports = itertools.count(FIRST_PORT, 4)
+        self._addresses: dict[str, str] = {}
+        for role, count in ((Role.META, meta), (Role.DATA, data), (Role.SESSION, session)):
+            for number in range(count):
+                self.address(f"{role}-{number + 1}")
+        self._settings = {"cluster.slots": 16, "cluster.meta": self._of_role(Role.META), **(settings or {})}
+
+    def address(self, name: str) -> str:
+        """Where a server listens, or will."""
+        return self._addresses.setdefault(name, f"127.0.0.1:{next(self._ports)}")
+
+    @property
+    def names(self) -> list[str]:
+        """Every server that was ever thought of, in the order in which they start."""
+        return list(self._addresses)
+
+    def _of_role(self, role: Role) -> dict[str, str]:
+        return {name: address for name, address in self._addresses.items() if name.startswith(f"{role}-")}
+
+    # --- life and death ------------------------------------------------------------------------------------------
+
+    async def start(self, name: str, wall_skew_ms: int = 0, **settings: object) -> Server:
+        """Start a server, for the first time or after :meth:`kill`: then with the disk of its former life.
+
+        A data or session server may have any new name that starts with its role. ``settings`` are its own, with
+        ``__`` for the dots; ``wall_skew_ms`` sets its wall clock wrong.
+        """
+        role = Role(name.partition("-")[0])
+        flags = {
+            **self._settings,
+            "node.name": name,
+            "node.advertise": self.address(name),
+            "election.fle.data_dir": name,
+            **{key.replace("__", "."): value for key, value in settings.items()},
+        }
+        clock = self.process_clock(name, wall_skew_ms)
+        launcher = Launcher(load_settings(None, {}, flags), self.catalogue, clock, self.chance(name))
+        environment = launcher.environment(role, MemoryTransport(clock, name, self.network))
+        server = self.servers[name] = launcher.server(environment, self._open_disk)
+        await server.start()
+        return server
+
+    def _open_disk(self, path: str) -> MemoryStorage:
+        return self._disks.setdefault(path, MemoryStorage(path)).open()
+
+    def kill(self, name: str) -> None:
+        """SIGKILL: the process is gone, its peers see their connections end, its disk stays."""
+        self._clocks[name].kill()
+        self.network.kill(name)
+        # What is dead is kept to the end: its tasks sleep for ever, and are not to be collected while they do.
+        self._dead += [self.servers.pop(name, None), self.clients.pop(name, None)]
+        if name in self._disks:
+            self._disks[name].crash()
+
+    def wipe(self, name: str) -> None:
+        """A killed server's disk is gone: its next life starts with an empty one."""
+        self._disks.pop(name, None)
+
+    def disk(self, name: str) -> MemoryStorage | None:
+        """A meta server's disk; None where it has none yet."""
+        return self._disks.get(name)
+
+    def freeze(self, name: str) -> None:
+        """SIGSTOP: nothing of it moves, its connections stay."""
+        self._clocks[name].freeze()
+        self.network.freeze(name)
+
+    def thaw(self, name: str) -> None:
+        """SIGCONT."""
+        self.network.thaw(name)
+        self._clocks[name].thaw()
+
+    async def stop(self, name: str, how: Stopping = Stopping.FOR_GOOD) -> None:
+        """SIGTERM: an orderly end (``how`` FOR_A_RESTART: SIGHUP)."""
+        await self.servers[name].stop(how)
+        del self.servers[name]
+        self.network.kill(name)
+        if name in self._disks:
+            self._disks[name].crash()
+
+    def client(self, *sessions: str, name: str = "", **options: object) -> Client:
+        """A client process of its own, of these session servers (default: all). It can be killed like a server."""
+        name = name or f"client-{next(self._client_numbers)}"
+        clock = self.process_clock(name)
+        chosen = ClientOptions.model_validate(options)
+        addresses = [self._addresses[session] for session in sessions or self._of_role(Role.SESSION)]
+        client = Client(addresses, chosen, MemoryTransport(clock, name, self.network), clock, self.chance(name))
+        self.clients[name] = client
+        return client
+
+    def process_clock(self, name: str, wall_skew_ms: int = 0) -> ProcessClock:
+        """The clock of a new process ``name``: a server, a client, or something else."""
+        clock = self._clocks[name] = ProcessClock(wall_skew_ms, self.drifts.get(name, 0.0))
+        return clock
+
+    def clock(self, name: str) -> ProcessClock:
+        """The clock of a process, in its present life."""
+        return self._clocks[name]
+
+    def chance(self, name: str) -> random.Random:
+        """What a new process ``name`` draws its chance from: all from the cluster's."""
+        return self.rng
+
+    async def __aenter__(self) -> SimulatedCluster:
+        """Start every server and wait until all is served."""
+        for name in self.names:
+            await self.start(name)
+        await self.ready()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the clients, stop the servers; a failed scenario leaves that to the end of its event loop."""
+        if error is not None:
+            return
+        self.network.heal()
+        for name in self.network.endpoints:
+            if name in self._clocks:
+                self.thaw(name)
+        await asyncio.gather(*(client.close() for client in self.clients.values()))
+        for name in sorted(self.servers, reverse=True):
+            await self.stop(name, Stopping.NO)
+
+    # --- looking -------------------------------------------------------------------------------------------------
+
+    def meta(self, name: str) -> MetaServer:
+        """A running meta server."""
+        server = self.servers[name]
+        assert isinstance(server, MetaServer), name
+        return server
+
+    def data(self, name: str) -> DataServer:
+        """A running data server."""
+        server = self.servers[name]
+        assert isinstance(server, DataServer), name
+        return server
+
+    def session(self, name: str) -> SessionServer:
+        """A running session server."""
+        server = self.servers[name]
+        assert isinstance(server, SessionServer), name
+        return server
+
+    @property
+    def leader(self) -> str | None:
+        """The meta server that may act as leader now; None while none may."""
+        leading = [n for n, s in self.servers.items() if isinstance(s, MetaServer) and s.leadership().leading]
+        return leading[0] if len(leading) == 1 else None
+
+    def views(self) -> list[View]:
+        """The view of every running data and session server."""
+        return [s.view for s in self.servers.values() if isinstance(s, DataServer | SessionServer)]
+
+    async def until(
+        self, condition: Callable[[], object], what: str, seconds: float = 30.0, poll_seconds: float = POLL_SECONDS
+    ) -> float:
+        """Wait until ``condition()`` is true; returns the virtual seconds that took.
+
+        Raises:
+            RequestTimeout: it did not happen within ``seconds``; the message says ``what``.
+        """
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        while not condition():
+            if loop.time() - began > seconds:
+                raise RequestTimeout(f"not within {seconds:g} virtual seconds: {what}")
+            await asyncio.sleep(poll_seconds)
+        return loop.time() - began
+
+    def is_settled(self) -> bool:
+        """Every running server knows the same view of exactly the running servers, and every slot is served by its
+        leader and in sync on its followers."""
+        views = self.views()
+        running = {n for n, s in self.servers.items() if isinstance(s, DataServer | SessionServer)}
+        members = {node.name for node in [*views[0].data, *views[0].sessions]}
+        if members != running or any(view.revision != views[0].revision for view in views):
+            return False
+        replicas = min(int(str(self._settings.get("cluster.replicas", 2))), len(views[0].data))
+        rows = views[0].table.slots
+        return (
+            bool(rows)
+            and all(row.leader in running and len(row.followers) == replicas - 1 for row in rows)
+            and not any(s.slots.unsettled() for s in self.servers.values() if isinstance(s, DataServer))
+        )
+
+    async def ready(self, seconds: float = 30.0) -> float:
+        """Wait until the cluster :meth:`is_settled`; returns the virtual seconds that took.
+
+        Raises:
+            RequestTimeout: not within ``seconds``.
+        """
+        return await self.until(self.is_settled, "the cluster has settled", seconds)

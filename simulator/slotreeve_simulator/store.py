@@ -1,0 +1,50 @@
+"""The database of a simulated cluster whose meta servers elect by a lock, and what can be wrong with it."""
+
+from __future__ import annotations
+
+import random
+
+from pydantic import Field
+from slotreeve import Context, Offer, Options
+from slotreeve.catalogue import Catalogue, Listed
+from slotreeve.clock import Clock
+from slotreeve.offers import Port
+from slotreeve.ports import Election
+from slotreeve_election_mysql.election import LockElection
+from slotreeve_election_mysql.timing import Timing
+
+from slotreeve_simulator.simulated_lock_table import SimulatedBell, SimulatedDatabase, SimulatedLockTable
+
+ELECTION = "simulated_lock"
+
+
+class SimulatedLockOptions(Options):
+    """As of the real lock elections, shorter by default: a storm lasts some seconds."""
+
+    lease_ms: int = Field(default=2_000, ge=100, description="Milliseconds for which the row is its owner's.")
+    renew_ms: int = Field(default=400, ge=10, description="Milliseconds between two renewals.")
+    timeout_ms: int = Field(default=500, ge=10, description="Milliseconds until a statement is given up.")
+
+
+class LockStore:
+    """The product's lock election on a table in memory. ``clock``: the database's own.
+
+    Attributes:
+        slowness: how many times as long statements are on their way; 1 where nothing is wrong.
+    """
+
+    def __init__(self, clock: Clock, rng: random.Random, delay_ms: tuple[float, float]) -> None:
+        self.database = SimulatedDatabase(clock)
+        self.database.delay_seconds = lambda: rng.uniform(*delay_ms) * self.slowness / 1000
+        self.slowness = 1.0
+
+    def offer(self, catalogue: Catalogue) -> None:
+        """Let the cluster's configuration choose it."""
+        offer = Offer(ELECTION, self._build, "the lock election on a simulated table", SimulatedLockOptions)
+        catalogue.listed.append(Listed(Port.ELECTION, offer, "the simulator"))
+
+    def _build(self, options: SimulatedLockOptions, context: Context) -> Election:
+        timing = Timing(options.lease_ms / 1000, options.renew_ms / 1000, options.timeout_ms / 1000)
+        timing.check(f"[election.{ELECTION}]")
+        table = SimulatedLockTable(self.database, context.clock, timing.timeout, context.node)
+        return LockElection(context, timing, table, SimulatedBell(self.database, context.clock, context.node))

@@ -1,0 +1,159 @@
+"""What the clients do: publish, subscribe, change, read; and what they must see in the end."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Coroutine
+
+from slotreeve.errors import ClientError, RequestTimeout
+from slotreeve_client import Client, ClientState
+
+from slotreeve_simulator.clients_watch import ClientsWatch, Registration, Watcher, read
+from slotreeve_simulator.cluster import ScenarioCluster
+from slotreeve_simulator.plan import Call, CallKind
+from slotreeve_simulator.scenario import Scenario
+from slotreeve_simulator.trace import Trace, Weight
+
+
+class _Life:
+    """One client process, from its start to its end."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+        self.registrations: list[Registration] = []
+        self.watchers: list[Watcher] = []
+
+
+class Clients:
+    """The clients of one run, called ``client-1``, ..."""
+
+    def __init__(
+        self, scenario: Scenario, seed: int, cluster: ScenarioCluster, watch: ClientsWatch, trace: Trace
+    ) -> None:
+        self._scenario, self._seed = scenario, seed
+        self._cluster, self._watch, self._trace = cluster, watch, trace
+        self._lives: dict[str, _Life] = {}
+        self._reads: set[asyncio.Task[None]] = set()
+
+    # --- coming and going --------------------------------------------------------------------------------------------
+
+    def come_all(self) -> None:
+        """Every client of the scenario comes."""
+        for number in range(self._scenario.nodes.clients):
+            self.come(f"client-{number + 1}")
+
+    def come(self, name: str) -> None:
+        """A new client process: it publishes and subscribes its share at once."""
+        life = self._lives[name] = _Life(self._cluster.client(name=name))
+        rng = random.Random(f"{self._seed}/workload/{name}/{self._cluster.lives[name]}")
+        work, clients = self._scenario.workload, self._scenario.nodes.clients
+        number = int(name.rpartition("-")[2]) - 1
+        for _ in range(number, work.publishers, clients):
+            self._publish(name, life, rng.randrange(work.services))
+        for _ in range(number, work.subscriptions, clients):
+            self._subscribe(name, life, rng.randrange(work.services))
+
+    def ended(self, name: str) -> None:
+        """The process has died, or says goodbye."""
+        for registration in self._lives.pop(name).registrations:
+            registration.alive = False
+
+    # --- calls -------------------------------------------------------------------------------------------------------
+
+    def call(self, call: Call) -> None:
+        """A client does something, if it lives."""
+        name = f"client-{call.client + 1}"
+        life = self._lives.get(name)
+        if life is None:
+            return
+        services = self._scenario.workload.services
+        self._trace.note(Weight.DETAIL, f"{name}: {call.kind} {call.pick}")
+        match call.kind:
+            case CallKind.PUBLISH:
+                self._publish(name, life, call.pick % services)
+            case CallKind.SUBSCRIBE:
+                self._subscribe(name, life, call.pick % services)
+            case CallKind.GET:
+                self._spawn(self._get(name, life, _service(call.pick % services)))
+            case CallKind.UNSUBSCRIBE:
+                if life.watchers:
+                    watcher = life.watchers.pop(call.pick % len(life.watchers))
+                    if watcher.subscription is not None:
+                        watcher.subscription.unsubscribe()
+            case CallKind.REPUBLISH | CallKind.UNPUBLISH:
+                if life.registrations:
+                    self._change(life, call)
+
+    def _publish(self, name: str, life: _Life, service: int) -> None:
+        life.registrations.append(
+            self._watch.register(name, _service(service), lambda data: life.client.publish(_service(service), data))
+        )
+
+    def _subscribe(self, name: str, life: _Life, service: int) -> None:
+        watcher = Watcher(self._watch, name, _service(service))
+        life.watchers.append(watcher)
+        watcher.subscription = life.client.subscribe(watcher.service, watcher.changed)
+
+    @staticmethod
+    def _change(life: _Life, call: Call) -> None:
+        index = call.pick % len(life.registrations)
+        registration = life.registrations[index]
+        if call.kind is CallKind.UNPUBLISH:
+            registration.alive = False
+            registration.publication.unpublish()
+            del life.registrations[index]
+        else:
+            registration.count += 1
+            registration.publication.republish(registration.payload)
+
+    async def _get(self, name: str, life: _Life, service: str) -> None:
+        before = self._watch.stored(service)
+        try:
+            instances = await life.client.get(service)
+        except (RequestTimeout, ClientError) as error:
+            self._trace.note(Weight.DETAIL, f"{name} cannot read {service}: {type(error).__name__}")
+        else:
+            self._watch.answered(name, service, before, read(instances))
+
+    def _spawn(self, coroutine: Coroutine[object, object, None]) -> None:
+        task = asyncio.get_running_loop().create_task(coroutine, name="read")
+        self._reads.add(task)
+        task.add_done_callback(self._reads.discard)
+
+    # --- the end of a storm ------------------------------------------------------------------------------------------
+
+    def unconverged(self) -> str | None:
+        """Why not all is as it must be in the end; None when it is."""
+        for name, life in self._lives.items():
+            if life.client.state is not ClientState.CONNECTED:
+                return f"{name} has no connection"
+            for registration in life.registrations:
+                if not registration.publication.is_acknowledged:
+                    return f"{registration.payload} of {name} is not acknowledged"
+        expected = self._watch.expected()
+        for name, life in self._lives.items():
+            for watcher in life.watchers:
+                problem = self._watch.difference(expected.get(watcher.service, {}), watcher.seen)
+                if problem is not None:
+                    return f"{name}, subscribed to {watcher.service}, {problem}"
+        return None
+
+    async def read_all(self) -> str | None:
+        """Read every service once, each by some client; what is wrong with an answer, or None."""
+        names = sorted(self._lives)
+        expected = self._watch.expected()
+        for number in range(self._scenario.workload.services):
+            name = names[number % len(names)]
+            try:
+                seen = read(await self._lives[name].client.get(_service(number)))
+            except (RequestTimeout, ClientError) as error:
+                return f"{name} cannot read {_service(number)}: {error}"
+            problem = self._watch.difference(expected.get(_service(number), {}), seen)
+            if problem is not None:
+                return f"{name}, which reads {_service(number)}, {problem}"
+        return None
+
+
+def _service(number: int) -> str:
+    return f"service-{number + 1}"

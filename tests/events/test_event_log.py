@@ -1,0 +1,159 @@
+"""The event log that servers write for the pipeline on Spark."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from pathlib import Path
+
+import msgspec
+import pytest
+from slotreeve.clock import LoopClock
+from slotreeve.errors import StorageError
+from slotreeve.model.nodes import Node, Role
+from slotreeve.model.publisher import Publisher
+from slotreeve_conformance import virtual_time
+from slotreeve_events.log import SEGMENT_SECONDS, Event, EventLog, Segments
+from slotreeve_events.settings import EventSettings
+from slotreeve_simulator.simulated_cluster import SimulatedCluster
+
+NODE = Node("session-127.0.0.1:1", Role.SESSION, "127.0.0.1:1", "session-127.0.0.1:1@abc")
+RECORD = Publisher("r1", "com.example.A#@#i#@#g", 3, 1, NODE.process_id, "", (b"x",))
+
+
+def read(directory: Path, pattern: str = "*.jsonl") -> list[Event]:
+    lines = [line for file in sorted(directory.glob(pattern)) for line in file.read_bytes().splitlines()]
+    return sorted((msgspec.json.decode(line, type=Event) for line in lines), key=lambda event: (event.at_ms, event.id))
+
+
+def test_a_cluster_tells_what_happens_in_it(tmp_path: Path) -> None:
+    async def scenario(rng: random.Random) -> None:
+        cluster = SimulatedCluster(rng, meta=1, settings={"events.path": str(tmp_path)})
+        async with cluster:
+            client, watcher = cluster.client(), cluster.client()
+            seen: list[object] = []
+            watcher.subscribe("com.example.A", lambda service: seen.append(service))
+            await asyncio.sleep(1)
+            registration = client.publish("com.example.A", "10.0.0.1:1")
+            await client.flush()
+            await cluster.until(lambda: seen, "the push has come")
+            await asyncio.sleep(1)
+            registration.unpublish()
+            await client.flush()
+            client.publish("com.example.B", "10.0.0.1:2")
+            await client.flush()
+            cluster.kill("data-1")
+            await cluster.ready()
+            lost = cluster.client("session-2", name="lost")
+            lost.publish("com.example.Lost", "10.0.0.1:3")
+            await lost.flush()
+            cluster.kill("session-2")
+            cluster.kill("lost")
+            await asyncio.sleep(5)
+
+    virtual_time.run(scenario, seed=3)
+    events = read(tmp_path)
+    assert len({event.id for event in events}) == len(events)
+    assert {event.v for event in events} == {1}
+    kinds = {event.kind for event in events}
+    assert kinds >= {"registered", "unregistered", "expired", "pushed", "table", "node_joined", "node_left", "leader"}
+    service = "com.example.A#@#DEFAULT_INSTANCE_ID#@#DEFAULT_GROUP"
+    of_a = [
+        (event.kind, version)
+        for event in events
+        for name, version in zip(event.services or (), event.versions or (), strict=True)
+        if name == service
+    ]
+    assert of_a[:2] == [("registered", 1), ("unregistered", 2)]
+    lost = [
+        event for event in events if "com.example.Lost#@#DEFAULT_INSTANCE_ID#@#DEFAULT_GROUP" in (event.services or ())
+    ]
+    # That of its session server, which was killed, is not finished.
+    assert [(event.kind, event.node.partition("-")[0]) for event in lost] == [("expired", "data")]
+    pushed = next(event for event in events if event.kind == "pushed" and event.changes)
+    assert pushed.changes is not None
+    assert pushed.changes[0]["version"] == 1
+    tables = [event for event in events if event.kind == "table"]
+    assert len(tables[0].changed or ()) == 16
+    assert {change["leader"] for change in tables[-1].changed or ()} <= {"data-2", "data-3"}
+    assert all(move["reason"] for event in tables for move in event.moves or ())
+    left = next(event for event in events if event.kind == "node_left")
+    assert (left.member, left.role, left.reason) == ("data-1", "data", "connection lost")
+
+
+def test_segments_are_finished_when_full_and_when_their_process_comes_back(tmp_path: Path) -> None:
+    async def scenario(_rng: random.Random) -> None:
+        rules = EventSettings(path=str(tmp_path), segment_bytes=1_000)
+        first = EventLog(Segments(tmp_path, NODE.process_id, 1_000), NODE, LoopClock(), rules)
+        for _ in range(3):
+            for _ in range(30):
+                first.registration(RECORD)
+            first.flush()
+        first.registration(RECORD)
+        first.flush()
+
+    virtual_time.run(scenario)
+    assert len(list(tmp_path.glob("*.jsonl"))) == 3
+    (unfinished,) = tmp_path.glob("*.open")
+    with unfinished.open("ab") as file:
+        file.write(b'{"v":1,"id":"torn')
+    Segments(tmp_path, NODE.process_id.replace("abc", "def"), 1_000)
+    assert not list(tmp_path.glob("*.open"))
+    assert len(list(tmp_path.glob("*.jsonl"))) == 4
+    assert all(":" not in file.name for file in tmp_path.iterdir())
+
+
+def test_registrations_of_one_turn_are_told_together_and_in_order(tmp_path: Path) -> None:
+    async def scenario(_rng: random.Random) -> None:
+        log = EventLog(Segments(tmp_path, NODE.process_id, 1_000_000), NODE, LoopClock(), EventSettings())
+        for version in (1, 2):
+            log.registration(msgspec.structs.replace(RECORD, version=version))
+        log.registration(msgspec.structs.replace(RECORD, version=3, data=None))
+        log.pushed(RECORD.data_info_id, {RECORD.register_id: None}, 1)
+        log.registration(msgspec.structs.replace(RECORD, version=4))
+        await asyncio.sleep(0)
+        log.registration(msgspec.structs.replace(RECORD, version=5))
+        log.close()
+
+    virtual_time.run(scenario)
+    found = [(event.id.rpartition("/")[2], event.kind, event.versions) for event in read(tmp_path)]
+    assert found == [
+        ("1", "registered", [1, 2]), ("2", "unregistered", [3]), ("3", "pushed", None),
+        ("4", "registered", [4]), ("5", "registered", [5]),
+    ]  # fmt: skip
+
+
+def test_the_segment_of_a_quiet_server_is_finished_after_five_minutes(tmp_path: Path) -> None:
+    def is_open() -> bool:
+        return any(tmp_path.glob("*.open"))
+
+    async def scenario(_rng: random.Random) -> None:
+        log = EventLog(Segments(tmp_path, NODE.process_id, 1_000_000), NODE, LoopClock(), EventSettings())
+        for _ in range(2):
+            log.registration(RECORD)
+            await asyncio.sleep(SEGMENT_SECONDS - 1)
+            assert is_open()
+            await asyncio.sleep(2)
+            assert not is_open()
+
+    virtual_time.run(scenario)
+    assert len(list(tmp_path.glob("*.jsonl"))) == 2
+
+
+def test_a_disk_that_takes_nothing_costs_records_and_not_the_server(tmp_path: Path) -> None:
+    async def scenario(_rng: random.Random) -> None:
+        directory = tmp_path / "events"
+        log = EventLog(Segments(directory, NODE.process_id, 1_000), NODE, LoopClock(), EventSettings())
+        directory.rmdir()
+        log.registration(RECORD)
+        log.flush()
+        assert log.lost == 1
+        log.close()
+
+    virtual_time.run(scenario)
+
+
+def test_a_directory_that_cannot_be_made_is_a_clear_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StorageError, match=r"events\.path: .* cannot be written"):
+        Segments(tmp_path / "file" / "x", "n@1", 1_000)

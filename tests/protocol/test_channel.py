@@ -1,0 +1,367 @@
+"""The protocol over one link, without a transport: a scripted link, virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from slotreeve.errors import Backpressure, ConnectionLost, Refused, RequestTimeout, Unreachable
+from slotreeve.model.nodes import Role
+from slotreeve.ports import Connection, Hello, Message, TransportCounters
+from slotreeve_conformance.virtual_time import VirtualClock, run
+from slotreeve_protocol.channel import CLOSE_GRACE_SECONDS, Channel
+from slotreeve_protocol.codec import Kind, decode_frame, encode_frame, encode_message
+from slotreeve_protocol.general_messages import Done, Goodbye, Opaque, Ping
+from slotreeve_protocol.packets import ChannelLimits, Outbox, frames_of
+from slotreeve_protocol.requests import TIMEOUT_GRAIN_SECONDS, PendingRequests
+
+OURS = Hello("test", "ours", Role.DATA, "our-process")
+THEIRS = Hello("test", "theirs", Role.DATA, "their-process")
+
+
+def batch(frames: list[bytes]) -> bytes:
+    """One packet with all these frames."""
+    outbox = Outbox(ChannelLimits())
+    for frame in frames:
+        outbox.add(frame)
+    packet = outbox.take_packet()
+    assert outbox.take_packet() == b""
+    return packet
+
+
+@dataclass
+class ScriptedLink:
+    """A link with room for so many packets; ``frames`` are those it took, as (kind, request id, message)."""
+
+    address: str = "peer:1"
+    room: int = 1_000
+    woken: int = 0
+    released: int = 0
+    frames: list[tuple[Kind, int, Message]] = field(default_factory=list)
+
+    def write(self, packet: bytes) -> bool:
+        if not self.room:
+            return False
+        self.room -= 1
+        self.frames += [decode_frame(frame) for frame in frames_of(packet)]
+        return True
+
+    def wake(self) -> None:
+        self.woken += 1
+
+    def release(self) -> None:
+        self.released += 1
+
+
+@dataclass
+class Told:
+    """A handler that remembers; ``replies`` makes it answer at once."""
+
+    events: list[object] = field(default_factory=list)
+
+    def opened(self, connection: Connection) -> None:
+        self.events.append("opened")
+
+    def received(self, connection: Connection, message: Message, request_id: int | None) -> None:
+        self.events.append((message, request_id))
+
+    def closed(self, connection: Connection, reason: str) -> None:
+        self.events.append(reason)
+
+
+@dataclass
+class Scene:
+    """A channel between a scripted link and a remembering handler."""
+
+    channel: Channel
+    link: ScriptedLink
+    told: Told
+    counters: TransportCounters
+
+    def receive(self, kind: Kind, message: Message, request_id: int = 0) -> None:
+        self.channel.receive(encode_frame(kind, message, request_id))
+
+
+def play(
+    scenario: Callable[[Scene], Awaitable[None]], limits: ChannelLimits | None = None, *, opened: bool = True
+) -> None:
+    """Run a scenario with an accepting channel, opened unless told otherwise."""
+
+    async def main(_rng: object) -> None:
+        link, told, counters = ScriptedLink(), Told(), TransportCounters()
+        scene = Scene(
+            Channel(link, OURS, told, VirtualClock(), counters, limits or ChannelLimits()), link, told, counters
+        )
+        if opened:
+            scene.receive(Kind.HELLO, THEIRS)
+            scene.channel.flush()
+            link.frames.clear()
+        await scenario(scene)
+
+    run(main)
+
+
+# --- greeting --------------------------------------------------------------------------------------------------------
+
+
+def test_the_accepting_end_answers_a_hello_with_its_own() -> None:
+    async def scenario(scene: Scene) -> None:
+        assert not scene.channel.opened
+        with pytest.raises(ConnectionLost):
+            _ = scene.channel.peer
+        scene.receive(Kind.HELLO, THEIRS)
+        assert scene.channel.flush()
+        assert scene.link.frames == [(Kind.WELCOME, 0, OURS)]
+        assert scene.channel.peer == THEIRS
+        assert scene.told.events == ["opened"]
+
+    play(scenario, opened=False)
+
+
+def test_the_dialling_end_is_open_once_it_is_welcome() -> None:
+    async def scenario(scene: Scene) -> None:
+        dialling = asyncio.ensure_future(scene.channel.establish(1.0))
+        await asyncio.sleep(0)
+        scene.channel.flush()
+        assert scene.link.frames == [(Kind.HELLO, 0, OURS)]
+        scene.receive(Kind.WELCOME, THEIRS)
+        await dialling
+        assert scene.told.events == ["opened"]
+
+    play(scenario, opened=False)
+
+
+@pytest.mark.parametrize(
+    ("answer", "error", "text"),
+    [
+        (encode_frame(Kind.REFUSED, Goodbye("go away")), Refused, "peer:1: go away"),
+        (
+            encode_frame(Kind.WELCOME, Hello("other", "n", Role.DATA, "p")),
+            Refused,
+            "this is cluster 'test', not 'other'",
+        ),
+        (encode_frame(Kind.BYE, Goodbye("stopping")), Unreachable, "peer:1: stopping"),
+        (b"", Unreachable, "did not answer the hello within 0.5 s"),
+    ],
+)
+def test_the_dialling_end_says_why_it_is_not_let_in(answer: bytes, error: type[Exception], text: str) -> None:
+    async def scenario(scene: Scene) -> None:
+        dialling = asyncio.ensure_future(scene.channel.establish(0.5))
+        await asyncio.sleep(0)
+        if answer:
+            scene.channel.receive(answer)
+        with pytest.raises(error, match=text):
+            await dialling
+        assert scene.channel.closed
+        assert scene.link.released == 1
+        assert scene.told.events == []
+
+    play(scenario, opened=False)
+
+
+def test_a_dialler_that_is_cancelled_just_after_it_opened_closes() -> None:
+    async def scenario(scene: Scene) -> None:
+        dialling = asyncio.ensure_future(scene.channel.establish(1.0))
+        await asyncio.sleep(0)
+        scene.receive(Kind.WELCOME, THEIRS)
+        dialling.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await dialling
+        await asyncio.sleep(0)
+        assert scene.told.events == ["opened", "the caller gave up"]
+        assert scene.link.frames[-1] == (Kind.BYE, 0, Goodbye("the caller gave up"))
+
+    play(scenario, opened=False)
+
+
+# --- queues ----------------------------------------------------------------------------------------------------------
+
+
+def test_frames_of_one_turn_travel_in_one_packet() -> None:
+    async def scenario(scene: Scene) -> None:
+        scene.link.room, scene.link.woken = 1, 0
+        for i in range(100):
+            scene.channel.send(Opaque(str(i), b""))
+        assert scene.link.woken == 1
+        assert scene.channel.flush()
+        assert [frame[2] for frame in scene.link.frames] == [Opaque(str(i), b"") for i in range(100)]
+
+    play(scenario)
+
+
+def test_what_finds_no_room_is_written_later_in_order() -> None:
+    async def scenario(scene: Scene) -> None:
+        scene.link.room = 0
+        scene.channel.send(Opaque("0", b""))
+        assert not scene.channel.flush()
+        for i in range(1, 5):
+            scene.channel.send(Opaque(str(i), b""))
+        assert not scene.channel.flush()
+        scene.link.room = 10
+        assert scene.channel.flush()
+        assert [frame[2] for frame in scene.link.frames] == [Opaque(str(i), b"") for i in range(5)]
+
+    play(scenario)
+
+
+def test_the_queue_is_bounded_in_bytes_too_but_takes_one_frame_of_any_size() -> None:
+    async def scenario(scene: Scene) -> None:
+        scene.channel.send(Opaque("large", b"x" * 5_000))
+        with pytest.raises(Backpressure, match="peer:1"):
+            scene.channel.send(Opaque("small", b""))
+        assert scene.channel.flush()
+        scene.channel.send(Opaque("small", b""))
+        assert scene.counters.backpressure == 1
+
+    play(scenario, ChannelLimits(queue_bytes=1_000))
+
+
+def test_who_leaves_answers_unread_loses_the_connection() -> None:
+    async def scenario(scene: Scene) -> None:
+        scene.link.room = 0
+        for i in range(20):
+            assert not scene.channel.closed
+            scene.channel.reply(i, Done())
+        scene.channel.reply(20, Done())
+        assert scene.channel.closed
+        assert scene.counters.backpressure == 1
+
+    play(scenario, ChannelLimits(queue_frames=10))
+
+
+# --- ending ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_closed_channel_waits_for_room_but_not_for_ever() -> None:
+    async def scenario(scene: Scene) -> None:
+        scene.link.room = 0
+        scene.channel.send(Ping())
+        scene.channel.close("enough")
+        assert scene.link.released == 0
+        await asyncio.sleep(CLOSE_GRACE_SECONDS / 2)
+        assert scene.told.events == ["opened", "enough"]
+        assert scene.link.released == 0
+        await asyncio.sleep(CLOSE_GRACE_SECONDS)
+        assert scene.link.released == 1
+        assert scene.link.frames == []
+
+    play(scenario)
+
+
+def test_a_closed_channel_sends_what_was_queued_and_the_goodbye_once_there_is_room() -> None:
+    async def scenario(scene: Scene) -> None:
+        scene.link.room = 0
+        scene.channel.send(Ping())
+        scene.channel.close("enough")
+        scene.link.room = 10
+        assert scene.channel.flush()
+        assert scene.link.released == 1
+        assert scene.link.frames == [(Kind.MESSAGE, 0, Ping()), (Kind.BYE, 0, Goodbye("enough"))]
+
+    play(scenario)
+
+
+@pytest.mark.parametrize("ending", ["close", "lost", "goodbye"])
+def test_whatever_ends_it_the_handler_is_told_once_and_the_link_released_once(ending: str) -> None:
+    async def scenario(scene: Scene) -> None:
+        answers: list[Exception | None] = []
+        scene.channel.request(Ping(), lambda _reply, error: answers.append(error), 10.0)
+        if ending == "close":
+            scene.channel.close("enough")
+        elif ending == "lost":
+            scene.channel.lost("enough")
+        else:
+            scene.receive(Kind.BYE, Goodbye("enough"))
+        assert scene.told.events == ["opened"]
+        scene.channel.lost("again")
+        scene.channel.close("again")
+        scene.receive(Kind.MESSAGE, Ping())
+        await asyncio.sleep(20)
+        assert scene.told.events == ["opened", "enough"]
+        assert [type(error) for error in answers] == [ConnectionLost]
+        assert scene.link.released == 1
+
+    play(scenario)
+
+
+def test_frames_behind_a_goodbye_are_not_delivered() -> None:
+    async def scenario(scene: Scene) -> None:
+        scene.channel.receive(
+            batch([encode_message(Ping()), encode_frame(Kind.BYE, Goodbye("enough")), encode_message(Done())])
+        )
+        await asyncio.sleep(0)
+        assert scene.told.events == ["opened", (Ping(), None), "enough"]
+
+    play(scenario)
+
+
+def test_an_abandoned_channel_tells_nobody() -> None:
+    async def scenario(scene: Scene) -> None:
+        scene.channel.request(Ping(), lambda _reply, _error: pytest.fail("told"), 1.0)
+        scene.channel.abandon()
+        await asyncio.sleep(5)
+        assert scene.told.events == ["opened"]
+        assert scene.link.released == 1
+
+    play(scenario)
+
+
+# --- requests --------------------------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.tuples(st.floats(0, 3), st.floats(0.001, 3), st.booleans()), max_size=30))
+def test_each_request_is_answered_once_within_its_time_and_a_grain(requests: list[tuple[float, float, bool]]) -> None:
+    async def scenario(scene: Scene) -> None:
+        clock = asyncio.get_running_loop()
+        outcomes: list[list[tuple[float, type[Exception] | None]]] = [[] for _ in requests]
+
+        async def ask(index: int, delay: float, patience: float, answer: bool) -> None:
+            await asyncio.sleep(delay)
+            asked = clock.time()
+
+            def answered(_reply: Message | None, error: Exception | None) -> None:
+                outcomes[index].append((clock.time() - asked, type(error) if error else None))
+
+            scene.channel.request(Ping(), answered, patience)
+            scene.channel.flush()
+            request_id = scene.link.frames[-1][1]
+            await asyncio.sleep(patience / 2)
+            if answer:
+                scene.receive(Kind.REPLY, Done(), request_id)
+
+        await asyncio.gather(*(ask(i, *request) for i, request in enumerate(requests)))
+        await asyncio.sleep(10)
+        for (_, patience, answer), outcome in zip(requests, outcomes, strict=True):
+            ((seconds, error),) = outcome
+            assert error is (None if answer else RequestTimeout)
+            assert seconds <= patience + TIMEOUT_GRAIN_SECONDS + 1e-9
+            assert answer or seconds >= patience - 1e-9
+
+    play(scenario)
+
+
+def test_a_request_id_in_use_is_skipped_when_the_numbers_begin_anew() -> None:
+    async def main(_rng: object) -> None:
+        pending = PendingRequests(VirtualClock(), lambda _answered: None)
+        first = pending.new_id()
+        pending.add(first, lambda _reply, _error: None, 1.0)
+        pending._next_id = (1 << 32) - 1
+        assert pending.new_id() == (1 << 32) - 1
+        assert pending.new_id() == 0
+        assert pending.new_id() == first + 1
+        assert len(pending.take_all()) == 1
+
+    run(main)
+
+
+def test_a_batch_that_does_not_add_up_is_counted_once_and_used_not_at_all() -> None:
+    async def scenario(scene: Scene) -> None:
+        scene.channel.receive(batch([encode_message(Ping()), encode_message(Ping())])[:-1])
+        assert scene.told.events == ["opened"]
+        assert scene.counters.malformed_frames == 1
+
+    play(scenario)

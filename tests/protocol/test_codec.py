@@ -1,0 +1,213 @@
+"""The bytes on the wire: golden frames, round trips, and garbage."""
+
+from __future__ import annotations
+
+import json
+import typing
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from slotreeve.errors import MalformedFrame
+from slotreeve.model.nodes import Node, Role
+from slotreeve.model.publisher import Publisher
+from slotreeve.model.slots import Slot, SlotFacts, SlotTable
+from slotreeve.ports import Hello
+from slotreeve_protocol import client_messages as client
+from slotreeve_protocol import general_messages as general
+from slotreeve_protocol import meta_messages as meta
+from slotreeve_protocol import slot_messages as slot
+from slotreeve_protocol.codec import Kind, decode_frame, encode_frame, encode_message
+from slotreeve_protocol.messages import AnyMessage
+
+GOLDEN = Path(__file__).parent / "golden" / "frames.json"
+"""Frames by message type, in hexadecimal: what released versions sent. An entry may be added, never changed."""
+
+RECORD = Publisher("r-1", "orders@@shop", 3, 2, "session-1", "zone-a", (b"10.0.0.1:80", b""))
+TOMBSTONE = RECORD.tombstone()
+NODE = Node("data-1", Role.DATA, "10.0.0.9:7720", "process-9", "zone-b", 0.5)
+FACTS = SlotFacts(256, 2, "crc32c")
+TABLE = SlotTable(9, (Slot(0, "data-1", 8, ("data-2",)), Slot(1, None, 9, ())))
+WRITE = slot.SlotWrite(7, 8, [RECORD], [TOMBSTONE], [("orders@@shop", "r-0")])
+CHANGE = slot.DatumChange("orders@@shop", 4, 5, 0xFFFF_FFFF_FFFF_FFFF, [RECORD], ["r-0"])
+
+SAMPLES: list[AnyMessage] = [
+    Hello("prod", "data-1", Role.DATA, "process-9", "10.0.0.9:7720", 1, 2, FACTS),
+    general.Goodbye("enough"),
+    general.Failed("SR205", "the queue is full"),
+    general.Done(),
+    general.Ping(),
+    general.GetCounters(),
+    general.Counters({"clients": 3}),
+    general.Opaque("votes", b"\x00\xff"),
+    client.Publish(17, [RECORD, TOMBSTONE]),
+    client.Published([17, 18]),
+    client.Rejected(17, "SR402", "no such slot"),
+    client.Subscribe(
+        [client.Want("orders@@shop", client.Scope.ZONE, 5, 99), client.Want("users@@shop", client.Scope.DATA_CENTER)]
+    ),
+    client.Unsubscribe("orders@@shop", client.Scope.ZONE),
+    client.Push("orders@@shop", client.Scope.DATA_CENTER, 4, 5, 99, [RECORD], ["r-0"]),
+    client.PushesReceived([client.PushReceipt("orders@@shop", client.Scope.DATA_CENTER, 5, 5)]),
+    client.Get("orders@@shop"),
+    client.Datum("orders@@shop", 5, [RECORD]),
+    client.ListServices("orders"),
+    client.Services({"orders@@shop": 3}),
+    client.Sessions(["10.0.0.3:7730"]),
+    client.Withdraw(),
+    slot.Write([WRITE]),
+    slot.Answers([slot.SlotAnswer(7, slot.Access.MOVED, 9)]),
+    slot.DeclareInterest([slot.SlotInterest(7, 8, [slot.Known("orders@@shop", 5, 99)], ["users@@shop"])]),
+    slot.Changed([CHANGE]),
+    slot.Fetch(7, 8, "orders@@shop"),
+    slot.Compare([slot.SlotDigests(7, 8, {"orders@@shop": 1 << 63})]),
+    slot.Follow([slot.SlotDigests(7, 8, {"orders@@shop": 99})]),
+    slot.Compared([slot.SlotDifference(7, slot.Access.ACCEPT, 8, False, {"orders@@shop": [RECORD]})]),
+    slot.Replicate([WRITE]),
+    slot.Deliver([7, 8]),
+    meta.View(3, 12, TABLE, [NODE], [], FACTS),
+    meta.Heartbeat(NODE, 12, 9, [0, 1]),
+    meta.LeaseGranted(3, 5.0, meta.View(3, 12, TABLE, [NODE], [], FACTS)),
+    meta.LeaderIs(3, "meta-1", None),
+    meta.Leave(NODE, "upgrade"),
+    meta.GetView(),
+    meta.GetLeader(),
+    meta.PutConfig("limits", b"100", 3),
+    client.Redirect(["10.0.0.2:7730"]),
+    meta.GetShadow(),
+    meta.ShadowIs("postgres", True, "", "meta-1", "meta-2", 1, 2, 0.5, 4.5),
+    meta.GetConfigs("lim"),
+    meta.Configs([meta.ConfigEntry("limits", b"100", 4), meta.ConfigEntry("old", None, 2)]),
+    meta.WatchConfigs({"limits": 4}),
+    meta.UnwatchConfig("limits"),
+    meta.GetHistory(),
+    meta.History("meta-1", [meta.LeaderChange(1_700_000_000_000, "meta-1", 3, "elected", 0.25)]),
+    meta.Resign(),
+]
+
+# --- golden frames ---------------------------------------------------------------------------------------------------
+
+
+def test_every_message_type_has_a_sample_and_a_golden_frame() -> None:
+    types = {kind.__name__ for kind in typing.get_args(AnyMessage)}
+    samples = {type(sample).__name__: encode_message(sample).hex() for sample in SAMPLES}
+    assert samples.keys() == types
+    golden = json.loads(GOLDEN.read_text())
+    assert golden.keys() == types, {name: samples[name] for name in types - golden.keys()}
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: type(sample).__name__)
+def test_the_encoding_of_each_message_is_what_it_always_was(sample: AnyMessage) -> None:
+    name = type(sample).__name__
+    golden = bytes.fromhex(json.loads(GOLDEN.read_text())[name])
+    assert encode_message(sample).hex() == golden.hex(), f"the encoding of {name} has changed"
+    assert decode_frame(golden) == (Kind.MESSAGE, 0, sample), f"{name} is no longer read as it was"
+
+
+@pytest.mark.parametrize(
+    ("kind", "head"),
+    [
+        (Kind.MESSAGE, "10"),
+        (Kind.REQUEST, "1107000000"),
+        (Kind.REPLY, "1207000000"),
+        (Kind.HELLO, "13"),
+        (Kind.WELCOME, "14"),
+        (Kind.REFUSED, "15"),
+        (Kind.BYE, "16"),
+    ],
+)
+def test_the_head_of_each_kind_is_what_it_always_was(kind: Kind, head: str) -> None:
+    assert encode_frame(kind, general.Done(), 7).hex() == head + "9104"
+
+
+def test_fields_that_a_later_version_adds_are_ignored_and_those_it_left_out_have_their_default() -> None:
+    longer = b"\x10" + msgspec.msgpack.encode([2, "enough", "a field of the future"])
+    assert decode_frame(longer)[2] == general.Goodbye("enough")
+    shorter = b"\x10" + msgspec.msgpack.encode([1, "prod", "c", "client", "p"])
+    assert decode_frame(shorter)[2] == Hello("prod", "c", Role.CLIENT, "p")
+
+
+# --- properties ------------------------------------------------------------------------------------------------------
+
+
+def values_of(kind: msgspec.inspect.Type) -> st.SearchStrategy[object]:
+    """Any value of a type that occurs in messages."""
+    match kind:
+        case msgspec.inspect.StructType(cls=cls, fields=fields):
+            return st.builds(cls, *(values_of(field.type) for field in fields))
+        case msgspec.inspect.UnionType(types=types):
+            return st.one_of(*(values_of(one) for one in types))
+        case msgspec.inspect.EnumType(cls=cls):
+            return st.sampled_from(list(cls))
+        case msgspec.inspect.ListType(item_type=item):
+            return st.lists(values_of(item), max_size=3)
+        case msgspec.inspect.VarTupleType(item_type=item):
+            return st.lists(values_of(item), max_size=3).map(tuple)
+        case msgspec.inspect.TupleType(item_types=items):
+            return st.tuples(*(values_of(item) for item in items))
+        case msgspec.inspect.DictType(key_type=key, value_type=value):
+            return st.dictionaries(values_of(key), values_of(value), max_size=3)
+    return _SIMPLE[type(kind)]
+
+
+_SIMPLE: dict[type, st.SearchStrategy[object]] = {
+    msgspec.inspect.StrType: st.text(max_size=20),
+    msgspec.inspect.BytesType: st.binary(max_size=20),
+    msgspec.inspect.IntType: st.integers(-(1 << 63), (1 << 64) - 1),
+    msgspec.inspect.FloatType: st.floats(allow_nan=False),
+    msgspec.inspect.BoolType: st.booleans(),
+    msgspec.inspect.NoneType: st.none(),
+}
+
+any_message = st.one_of(*(values_of(msgspec.inspect.type_info(kind)) for kind in typing.get_args(AnyMessage)))
+
+
+@given(st.sampled_from(Kind), any_message, st.integers(0, (1 << 32) - 1))
+def test_any_message_is_decoded_as_it_was_encoded(kind: Kind, message: AnyMessage, request_id: int) -> None:
+    expected_id = request_id if kind in (Kind.REQUEST, Kind.REPLY) else 0
+    assert decode_frame(encode_frame(kind, message, request_id)) == (kind, expected_id, message)
+
+
+@given(any_message, st.data())
+def test_a_frame_that_is_damaged_or_cut_raises_nothing_but_malformed_frame(
+    message: AnyMessage, data: st.DataObject
+) -> None:
+    frame = bytearray(encode_frame(Kind.REQUEST, message, 1))
+    for _ in range(data.draw(st.integers(0, 3))):
+        frame[data.draw(st.integers(0, len(frame) - 1))] = data.draw(st.integers(0, 255))
+    decode_or_malformed(bytes(frame[: data.draw(st.integers(0, len(frame)))]))
+
+
+@given(st.sampled_from([b"", b"\x10", b"\x11\x00\x00\x00\x00", b"\x13"]), st.binary())
+def test_any_bytes_raise_nothing_but_malformed_frame(head: bytes, body: bytes) -> None:
+    decode_or_malformed(head + body)
+
+
+@pytest.mark.parametrize(
+    "body", [b"\x91" * 100_000, b"\xdd\xff\xff\xff\xff", b"\xdf\xff\xff\xff\xff", b"\x92\x06\xd9\x02\xff\xfe"]
+)
+def test_bytes_made_to_hurt_a_decoder_are_malformed(body: bytes) -> None:
+    with pytest.raises(MalformedFrame):
+        decode_frame(b"\x10" + body)
+
+
+def test_what_is_wrong_with_a_frame_is_said() -> None:
+    for frame, reason in [
+        (b"", "an empty frame"),
+        (b"\x20\x91\x04", "wire version 2"),
+        (b"\x1e\x91\x04", "kind 14"),
+        (b"\x11\x00\x00", "a request of 3 bytes is cut short"),
+        (b"\x10\x91\xcd\x03\xe7", "999"),
+    ]:
+        with pytest.raises(MalformedFrame, match=reason):
+            decode_frame(frame)
+
+
+def decode_or_malformed(frame: bytes) -> None:
+    try:
+        kind, request_id, message = decode_frame(frame)
+    except MalformedFrame:
+        return
+    assert encode_frame(kind, message, request_id)

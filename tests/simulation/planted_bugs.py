@@ -1,0 +1,393 @@
+"""Bugs to plant in the product, to see that the simulator finds them.
+
+Each is a small patch of one method, in force within ``with planted(name):``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from typing import Any
+from unittest.mock import patch
+
+import msgspec
+from slotreeve.model.publisher import Publisher
+from slotreeve.model.slots import Slot, SlotTable
+from slotreeve_client.core import ClientCore
+from slotreeve_election_mysql.machine import Machine
+from slotreeve_protocol.meta_messages import View
+from slotreeve_protocol.slot_messages import Access, SlotDifference, SlotWrite
+from slotreeve_servers.data.departures import Departures, _Departure
+from slotreeve_servers.data.digest import SessionComparison
+from slotreeve_servers.data.orphans import Orphans
+from slotreeve_servers.data.server import DataServer
+from slotreeve_servers.data.slots import HeldSlot, HeldSlots
+from slotreeve_servers.meta import server as meta_server
+from slotreeve_servers.meta.arranger import Arranger
+from slotreeve_servers.meta.table import CommittedView
+from slotreeve_servers.node.links import Links
+from slotreeve_servers.node.membership import Membership
+from slotreeve_servers.node.records import SlotStore
+from slotreeve_servers.session import push as session_push
+from slotreeve_servers.session.interests import Interests
+from slotreeve_servers.session.registrations import Registrations
+from slotreeve_servers.session.server import SessionServer
+from slotreeve_servers.session.writes import Writes
+
+Patch = AbstractContextManager[Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class PlantedBug:
+    """A bug that can be planted.
+
+    Attributes:
+        name: what ``--plant`` takes. ``what``: what the product does wrong then.
+        scenario: the built-in scenario that finds it soonest.
+        make: makes the patch.
+    """
+
+    name: str
+    what: str
+    scenario: str
+    make: Callable[[], Patch]
+
+
+BUGS: dict[str, PlantedBug] = {}
+
+
+def _bug(what: str, scenario: str = "mixed") -> Callable[[Callable[[], Patch]], Callable[[], Patch]]:
+    def add(make: Callable[[], Patch]) -> Callable[[], Patch]:
+        name = make.__name__.lstrip("_")
+        BUGS[name] = PlantedBug(name, what, scenario, make)
+        return make
+
+    return add
+
+
+@contextmanager
+def planted(name: str) -> Iterator[None]:
+    """Within: the product has this bug, in this process.
+
+    Raises:
+        KeyError: there is no such bug in :data:`BUGS`.
+    """
+    with BUGS[name].make():
+        yield
+
+
+@contextmanager
+def _both(*patches: Patch) -> Iterator[None]:
+    with ExitStack() as stack:
+        for one in patches:
+            stack.enter_context(one)
+        yield
+
+
+# --- election --------------------------------------------------------------------------------------------------------
+
+
+def _election(module: str) -> Any:
+    """A module of the fle plugin; found by name, since only this room plants bugs in it."""
+    from importlib import import_module
+
+    return import_module(f"slotreeve_election_fle.{module}")
+
+
+@_bug("a candidate proposes an epoch that was used before, and voters accept what is not higher", "elections")
+def _accept_lower_term() -> Patch:
+    handshake, following = _election("handshake"), _election("following")
+    proposal = handshake.EpochProposal
+    right = proposal.proposal
+
+    def propose(self: Any) -> int | None:
+        return None if right(self) is None else max(1, self._reports[self._sid])
+
+    ledger = _election("ledger").Ledger
+
+    def accept(self: Any, epoch: int) -> None:
+        self.accepted_epoch = epoch
+
+    return _both(
+        patch.object(following, "judge", lambda _accepted, _proposed: handshake.Verdict.ACCEPT),
+        patch.object(ledger, "accept", accept),
+        patch.object(proposal, "proposal", propose),
+    )
+
+
+@_bug("any one meta server is a quorum", "elections")
+def _quorum_of_one() -> Patch:
+    return patch.object(_election("quorum").Quorum, "contains", lambda self, sids: bool(self.voters & set(sids)))
+
+
+@_bug("a leader acts on after its lease has ended", "elections")
+def _act_without_lease() -> Patch:
+    leading = _election("leading").Leading
+    return patch.object(leading, "valid_until", property(lambda self: float("inf") if self.is_established else 0.0))
+
+
+@_bug("the owner of the lock row leads on when its renewals are not answered", "lock")
+def _lead_on_without_answers() -> Patch:
+    right = Machine._set_lease
+
+    def set_lease(self: Machine, sent_at: float) -> None:
+        right(self, sent_at)
+        self._lease_end = float("inf")
+
+    return patch.object(Machine, "_set_lease", set_lease)
+
+
+@_bug("the log of the meta state is not written to the disk", "disks")
+def _forget_the_log() -> Patch:
+    ledger = _election("ledger").Ledger
+    return patch.object(ledger, "append", lambda self, entries: self._extend(entries))
+
+
+@_bug("accepted epochs are not written to the disk", "disks")
+def _forget_epochs() -> Patch:
+    def write(self: Any, epochs: Any) -> None:
+        if self._storage.read("epochs") is None:
+            original(self, epochs)
+        self.accepted_epoch, self.current_epoch = epochs.accepted, epochs.current
+
+    ledger = _election("ledger").Ledger
+    original = ledger._write_epochs
+    return patch.object(ledger, "_write_epochs", write)
+
+
+# --- views and tables ------------------------------------------------------------------------------------------------
+
+
+@_bug("a meta server that leads again goes on from the table of the time when it last led", "elections")
+def _apply_older_table() -> Patch:
+    original = CommittedView.read
+
+    def read(self: CommittedView) -> View:
+        return self._view if self._version else original(self)
+
+    async def commit(self: CommittedView, view: View) -> None:
+        self._view = view
+        await self._state.write("view", msgspec.msgpack.encode(view), None, view.term)
+
+    return _both(patch.object(CommittedView, "read", read), patch.object(CommittedView, "commit", commit))
+
+
+@_bug("a restarted data server goes on under the leader epochs of its former life", "data")
+def _same_epoch_for_new_process() -> Patch:
+    return patch.object(meta_server, "without_replaced", lambda table, _before, _now: table)
+
+
+@_bug("a plugin's table is not checked, and the assigner forgets a follower", "data")
+def _unchecked_table() -> Patch:
+    def checked(self: Arranger, role: str, plugin: Callable[..., Any], table: SlotTable, servers: Sequence[Any]) -> Any:
+        plan = plugin(table, servers, self._limits)
+        if plan is None or not plan.moves:
+            return None
+        first = plan.table.slots[0]
+        rows = (Slot(first.id, first.leader, first.leader_epoch, ()), *plan.table.slots[1:])
+        return type(plan)(SlotTable(plan.table.epoch, rows), plan.moves)
+
+    return patch.object(Arranger, "_checked", checked)
+
+
+@_bug("a lost link is not made again", "network")
+def _links_stay_down() -> Patch:
+    original = Links.closed
+
+    def closed(self: Links, name: str, connection: Any, reason: str) -> None:
+        original(self, name, connection, reason)
+        self._addresses.pop(name, None)
+        self._wakes.pop(name, None)
+
+    return patch.object(Links, "closed", closed)
+
+
+# --- data ------------------------------------------------------------------------------------------------------------
+
+
+@_bug("a new slot leader serves before it has compared with the sessions", "data")
+def _serve_before_sync() -> Patch:
+    return patch.object(DataServer, "_sessions", lambda _self: set())
+
+
+@_bug("requests under another leader epoch are taken, and replies under one are believed", "data")
+def _skip_epoch_recheck() -> Patch:
+    def access(self: HeldSlot, leader_epoch: int) -> Access:
+        return Access.ACCEPT
+
+    return patch.object(HeldSlot, "access", access)
+
+
+@_bug("an ended registration leaves no tombstone", "retries")
+def _forget_tombstone() -> Patch:
+    original = SlotStore.put
+
+    def put(self: SlotStore, record: Publisher, now: float) -> Any:
+        stored = original(self, record, now)
+        if record.is_tombstone:
+            self.tombstones.pop(record.register_id, None)
+        return stored
+
+    return patch.object(SlotStore, "put", put)
+
+
+@_bug("a record replaces whatever is there, newer ones too", "retries")
+def _take_older_records() -> Patch:
+    return patch.object(Publisher, "newer_than", lambda _self, _other: True)
+
+
+@_bug("the versions of a slot do not rise with its leader epoch", "data")
+def _versions_start_over() -> Patch:
+    original = HeldSlots.apply
+
+    def apply(self: HeldSlots, table: SlotTable) -> Any:
+        led, followed = original(self, table)
+        for slot in (*led, *followed):
+            slot.version = 1
+        return led, followed
+
+    return patch.object(HeldSlots, "apply", apply)
+
+
+@_bug("the registrations of a lost session server are never removed", "sessions")
+def _orphans_stay() -> Patch:
+    return patch.object(Orphans, "due", lambda _self, _now: [])
+
+
+@_bug("a comparison with one session server removes the records of the others", "data")
+def _purge_what_is_not_yours() -> Patch:
+    def apply(self: SessionComparison, slot: HeldSlot, difference: SlotDifference, process: str) -> None:
+        records = [record for service in difference.records.values() for record in service]
+        kept = {record.register_id for record in records}
+        purged = [
+            (data_info_id, register_id)
+            for data_info_id in difference.records
+            for register_id in slot.store.services.get(data_info_id, {})
+            if register_id not in kept
+        ]
+        self._store(slot, SlotWrite(slot.slot.id, slot.slot.leader_epoch, records, [], purged))
+
+    return patch.object(SessionComparison, "_apply", apply)
+
+
+@_bug("a client is gone as soon as one session server says so, whatever the others have on their way", "retries")
+def _believe_leaving_at_once() -> Patch:
+    def add(self: Departures, slot: HeldSlot, gone: list[Publisher], left: list[Publisher]) -> None:
+        self._apply(_Departure(slot, gone, left))
+
+    return patch.object(Departures, "add", add)
+
+
+@_bug("that a client left is believed of a registration that has moved elsewhere", "sessions")
+def _gone_without_a_look() -> Patch:
+    def put_gone(self: SlotStore, tombstone: Publisher, now: float) -> bool:
+        old = self.find(tombstone)
+        return old is not None and self._drop(old)
+
+    return patch.object(SlotStore, "put_gone", put_gone)
+
+
+@_bug("a server takes no newer view for ten seconds after it took one", "sessions")
+def _sleepy_servers() -> Patch:
+    right = Membership._apply
+
+    def apply(self: Any, view: View) -> None:
+        now = self._environment.clock.now()
+        if now >= getattr(self, "sleeps_until", 0.0) or not view.data:
+            self.sleeps_until = now + 10.0
+            right(self, view)
+
+    return patch.object(Membership, "_apply", apply)
+
+
+# --- sessions --------------------------------------------------------------------------------------------------------
+
+
+@_bug("incarnations are stamped with the session server's wall clock", "sessions")
+def _compare_wall_clocks() -> Patch:
+    original = SessionServer._on_publish
+
+    def on_publish(self: SessionServer, connection: Any, message: Any, request_id: int | None) -> None:
+        stamped = [
+            Publisher(r.register_id, r.data_info_id, r.version, self._clock.wall_ms(), r.session, r.zone, r.data)
+            for r in message.records
+        ]
+        original(self, connection, type(message)(message.sequence, stamped), request_id)
+
+    return patch.object(SessionServer, "_on_publish", on_publish)
+
+
+@_bug("writes are acknowledged although the slot's leader refused them", "data")
+def _acknowledge_refused() -> Patch:
+    def put_back(self: Writes, slot: int, batch: Any) -> None:
+        self._acknowledge(batch)
+
+    return patch.object(Writes, "_put_back", put_back)
+
+
+@_bug("writes that found no leader are forgotten", "data")
+def _drop_refused() -> Patch:
+    return patch.object(Writes, "_put_back", lambda _self, _slot, _batch: None)
+
+
+@_bug("interest is not declared again to a slot's new leader", "data")
+def _interest_stays_behind() -> Patch:
+    return patch.object(Interests, "declare_slots", lambda _self, _slots: None)
+
+
+@_bug("when a slot's leader changes, subscribers are pushed an empty service first", "data")
+def _empty_push() -> Patch:
+    original = Interests.declare_slots
+
+    def declare_slots(self: Interests, slots: Any) -> None:
+        slots = list(slots)
+        for slot in slots:
+            for interest in self._by_slot.get(slot, {}).values():
+                view = interest.view
+                if view.records:
+                    before, view.records = view.records, {}
+                    view.digest, view.version = 0, view.version + 1
+                    for group in interest.groups.values():
+                        group.note(before, dict.fromkeys(before))
+        original(self, slots)
+
+    return patch.object(Interests, "declare_slots", declare_slots)
+
+
+@_bug("registrations of a client that died stay", "clients")
+def _dead_clients_stay() -> Patch:
+    return patch.object(Registrations, "left", lambda _self, _client: None)
+
+
+@_bug("changes after the first push do not reach subscribers", "clients")
+def _push_once() -> Patch:
+    return patch.object(session_push.PushGroup, "_schedule", lambda _self: None)
+
+
+# --- clients ---------------------------------------------------------------------------------------------------------
+
+
+@_bug("a client replays nothing at another session server", "sessions")
+def _no_replay() -> Patch:
+    original = ClientCore.connected
+
+    def connected(self: ClientCore, session_process_id: str) -> None:
+        is_first = self.incarnation == 0
+        waiting = dict(self._outbox)
+        original(self, session_process_id)
+        if not is_first:
+            self._outbox = waiting
+
+    return patch.object(ClientCore, "connected", connected)
+
+
+@_bug("a client does not count its connections", "sessions")
+def _same_incarnation() -> Patch:
+    original = ClientCore.connected
+
+    def connected(self: ClientCore, session_process_id: str) -> None:
+        self.incarnation = 0
+        original(self, session_process_id)
+
+    return patch.object(ClientCore, "connected", connected)
