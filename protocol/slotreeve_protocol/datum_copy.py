@@ -1,0 +1,127 @@
+"""A copy of one service that follows its slot's leader by deltas (original: ``SessionDatumCacheService``, which forgets
+after 5 s). Session servers hold one for each watched service, clients one for each subscription. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+from typing import Protocol
+
+from slotreeve.model.datum import NO_VERSION, content_digest, with_change
+from slotreeve.model.publisher import Publisher
+
+
+class Delta(Protocol):
+    """One step of a service: what :class:`~slotreeve_protocol.slot_messages.DatumChange` and
+    :class:`~slotreeve_protocol.client_messages.Push` have in common.
+
+    ``from_version`` 0: ``changed`` is the whole service. ``removed`` holds register ids. ``digest`` is the content
+    digest of the service at ``version``.
+    """
+
+    @property
+    def from_version(self) -> int:
+        """The version that the step starts from."""
+
+    @property
+    def version(self) -> int:
+        """The version that the step leads to."""
+
+    @property
+    def digest(self) -> int:
+        """The content digest at ``version``."""
+
+    @property
+    def changed(self) -> Sequence[Publisher]:
+        """The records that are new or differ, each of them whole."""
+
+    @property
+    def removed(self) -> Sequence[str]:
+        """The register ids of the records that went away."""
+
+
+Step = dict[str, tuple[Publisher | None, Publisher | None]]
+"""What a delta changed, by register id: the record before and after (None: there is none)."""
+
+
+class Fit(Enum):
+    """How a delta fits the copy."""
+
+    STALE = 0
+    """It is not newer than the copy (I11); it is to be ignored."""
+    NEXT = 1
+    """It leads from the copy to a newer state."""
+    GAP = 2
+    """It starts from a state that the copy does not have; the whole service is needed."""
+
+
+class DatumCopy:
+    """All records of one service at one version.
+
+    Invariant: ``version`` only rises, but for a fall to 0 when a delta does not add up (I11). At ``version`` > 0
+    ``records`` is complete (I7) and ``digest`` is its content digest.
+
+    Attributes:
+        version: datum version of the copy; 0: nothing is known for sure.
+        digest: content digest of ``records``.
+        records: the records by register id.
+    """
+
+    __slots__ = ("digest", "records", "version")
+
+    def __init__(self) -> None:
+        self.version = NO_VERSION
+        self.digest = 0
+        self.records: dict[str, Publisher] = {}
+
+    def fit(self, delta: Delta) -> Fit:
+        """How ``delta`` fits.
+
+        A delta carries each record that it touches whole, so one that starts before this version and ends after it
+        fits too.
+        """
+        if delta.version <= self.version:
+            return Fit.STALE
+        if delta.from_version == NO_VERSION or NO_VERSION < delta.from_version <= self.version:
+            return Fit.NEXT
+        return Fit.GAP
+
+    def apply(self, delta: Delta) -> Step | None:
+        """Go to ``delta.version``; return what differs now.
+
+        Call it only where :meth:`fit` says NEXT. Returns None where the result does not have the digest that the
+        delta names: ``version`` is 0 then, and the whole service is needed.
+        """
+        step = self._differences(delta)
+        digest, records = self.digest, self.records
+        for register_id, (old, new) in step.items():
+            digest = with_change(digest, old, new)
+            if new is None:
+                del records[register_id]
+            else:
+                records[register_id] = new
+        if digest != delta.digest:
+            self.forget_version()
+            self.digest = content_digest(records.values())
+            return None
+        self.digest, self.version = digest, delta.version
+        return step
+
+    def forget_version(self) -> None:
+        """From now on only a whole service fits; the records stay readable."""
+        self.version = NO_VERSION
+
+    def _differences(self, delta: Delta) -> Step:
+        records = self.records
+        step: Step = {}
+        for record in delta.changed:
+            old = records.get(record.register_id)
+            if old is None or old.data != record.data or old.zone != record.zone:
+                step[record.register_id] = old, record
+        if delta.from_version == NO_VERSION:
+            kept = {record.register_id for record in delta.changed}
+            step.update((register_id, (old, None)) for register_id, old in records.items() if register_id not in kept)
+        else:
+            step.update((key, (records[key], None)) for key in delta.removed if key in records)
+        return step
