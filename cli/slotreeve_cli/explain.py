@@ -60,7 +60,7 @@ def staleness(
 
 def bounds(settings: Settings) -> list[tuple[str, float, str]]:
     """(what happens, seconds, which settings add up to that)."""
-    from slotreeve_servers.session.server import sweep_seconds
+    from slotreeve_servers.session.core import sweep_seconds
 
     session, data, meta = settings.session, settings.data, settings.meta
     push = PUSH_ALLOWANCE_SECONDS

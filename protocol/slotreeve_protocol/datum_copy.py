@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import Protocol
 
-from slotreeve.model.datum import NO_VERSION, content_digest, with_change
+from slotreeve.model.datum import NO_VERSION, with_change
 from slotreeve.model.publisher import Publisher
 
 
@@ -91,20 +91,21 @@ class DatumCopy:
         """Go to ``delta.version``; return what differs now.
 
         Call it only where :meth:`fit` says NEXT. Returns None where the result does not have the digest that the
-        delta names: ``version`` is 0 then, and the whole service is needed.
+        delta names: then nothing is applied, ``version`` is 0, and the whole service is needed.
         """
         step = self._differences(delta)
-        digest, records = self.digest, self.records
-        for register_id, (old, new) in step.items():
+        digest = self.digest
+        for old, new in step.values():
             digest = with_change(digest, old, new)
+        if digest != delta.digest:
+            self.forget_version()
+            return None
+        records = self.records
+        for register_id, (_, new) in step.items():
             if new is None:
                 del records[register_id]
             else:
                 records[register_id] = new
-        if digest != delta.digest:
-            self.forget_version()
-            self.digest = content_digest(records.values())
-            return None
         self.digest, self.version = digest, delta.version
         return step
 

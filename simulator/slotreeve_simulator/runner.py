@@ -163,7 +163,7 @@ class _Run:
     def _unsettled(self) -> str:
         servers = self._cluster.servers
         views = {name: s.view.revision for name, s in servers.items() if not isinstance(s, MetaServer)}
-        slots = {name: s.slots.unsettled() for name, s in servers.items() if isinstance(s, DataServer)}
+        slots = {name: s.core.slots.unsettled() for name, s in servers.items() if isinstance(s, DataServer)}
         return f"the cluster has not settled: views {views}, unsettled slots {slots}"
 
     async def _until_well(self, what: str, seconds: float) -> float:

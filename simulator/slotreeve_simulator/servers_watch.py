@@ -177,7 +177,7 @@ class ServersWatch:
         for name, server in self._cluster.servers.items():
             if not isinstance(server, DataServer):
                 continue
-            for number, held in server.slots.held.items():
+            for number, held in server.core.slots.held.items():
                 if held.serving and held.leads:
                     first = self._servers.setdefault((number, held.slot.leader_epoch), self._process(name))
                     if first != self._process(name):

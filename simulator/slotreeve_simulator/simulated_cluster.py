@@ -315,7 +315,7 @@ class SimulatedCluster:
         return (
             bool(rows)
             and all(row.leader in running and len(row.followers) == replicas - 1 for row in rows)
-            and not any(s.slots.unsettled() for s in self.servers.values() if isinstance(s, DataServer))
+            and not any(s.core.slots.unsettled() for s in self.servers.values() if isinstance(s, DataServer))
         )
 
     async def ready(self, seconds: float = 30.0) -> float:

@@ -59,7 +59,7 @@ def test_what_a_slot_leader_or_a_follower_lost_is_repaired_and_counted() -> None
                 client.publish(f"s{number}", "x")
             await client.flush()
             await asyncio.sleep(2)
-            slots = cluster.data("data-1").slots
+            slots = cluster.data("data-1").core.slots
             lost = 0
             for slot in slots.held.values():
                 lost += len(slot.store.services)
@@ -85,12 +85,12 @@ def test_a_session_server_that_missed_a_change_is_told_by_its_version_scan() -> 
             await cluster.until(lambda: watched.instances, "it is seen")
             servers = [cluster.data(name) for name in ("data-1", "data-2", "data-3")]
             for server in servers:  # what they send to sessions gets lost
-                vars(server.changes)["_send"] = lambda audience, changes: None
+                vars(server.core.changes)["_send"] = lambda audience, changes: None
             publication.republish("2")
             await publication.acknowledged()
             await asyncio.sleep(1)
             for server in servers:
-                del vars(server.changes)["_send"]
+                del vars(server.core.changes)["_send"]
             assert watched.instances[0].data == (b"1",)
             await cluster.until(lambda: watched.instances[0].data == (b"2",), "the change is seen", 15)
 

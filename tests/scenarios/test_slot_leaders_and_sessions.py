@@ -162,7 +162,7 @@ def test_a_session_server_that_has_stopped_sends_nothing_more(caplog: pytest.Log
             for service in SERVICES:
                 provider.publish(service, "more")
             await asyncio.sleep(0.2)
-            assert cluster.session("session-1").writes.waiting
+            assert cluster.session("session-1").core.writes.waiting
             await cluster.stop("session-1")
             await asyncio.sleep(1)
             caplog.clear()

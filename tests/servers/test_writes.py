@@ -1,22 +1,250 @@
-"""What waits on a session server for the slot leaders."""
+"""The way of records from clients to slot leaders: batching, acknowledging, trying again."""
 
 from __future__ import annotations
 
+from hypothesis import given
+from hypothesis import strategies as st
+from slotreeve.model.nodes import Role
 from slotreeve.model.publisher import Publisher
-from slotreeve_servers.session.writes import WEIGHT_PER_MESSAGE, _Batch, _Delivery
+from slotreeve.model.slots import Slot, SlotTable
+from slotreeve_protocol.client_messages import Published
+from slotreeve_protocol.general_messages import Done
+from slotreeve_protocol.slot_messages import Access, Answers, SlotAnswer, Write
+from slotreeve_servers.node.outbox import Peer, Request
+from slotreeve_servers.session.clients import ConnectedClient
+from slotreeve_servers.session.routes import Routes
+from slotreeve_servers.session.writes import IN_FLIGHT, LIGHT_RECORDS, WEIGHT_PER_MESSAGE, Delivery, WriteBatch, Writes
+
+from tests.servers.recording_outbox import RecordingOutbox, a_peer
 
 
-def test_who_waits_for_a_batch_that_is_cut_waits_for_both_parts() -> None:
-    record = Publisher("r1", "com.example.A#@#i#@#g", 1, 1, "session-1@1", "", (b"x",))
+def record(number: int, version: int = 1) -> Publisher:
+    return Publisher(f"r{number}", f"s{number}", version, 1, "session-1@1", "", (b"x",))
+
+
+class Scene:
+    """Writes to two data servers: data-1 leads slots 0 and 1, data-2 leads slot 2."""
+
+    def __init__(self) -> None:
+        self.outbox = RecordingOutbox()
+        self.data = {name: a_peer(name, Role.DATA) for name in ("data-1", "data-2")}
+        self.routes = Routes()
+        rows = [Slot(0, "data-1", 1, ()), Slot(1, "data-1", 1, ()), Slot(2, "data-2", 1, ())]
+        self.routes.apply(SlotTable(1, tuple(rows)))
+        for peer in self.data.values():
+            self.routes.opened(peer)
+        self.writes = Writes(self.outbox, self.routes, 2.0)
+        self.client = ConnectedClient(a_peer("client", Role.CLIENT), 0.0)
+
+    def submit(self, slot: int, *numbers: int) -> None:
+        for number in numbers:
+            self.writes.submit(slot, record(number), self.client, number)
+        self.outbox.end_turn()
+
+    def open_writes(self, name: str) -> list[Write]:
+        peer = self.data[name]
+        return [r.message for r in self.outbox.requests if r.peer is peer and isinstance(r.message, Write)]
+
+    def answer(self, access: Access = Access.ACCEPT) -> Write:
+        request = self.outbox.requests[0]
+        assert isinstance(request.message, Write)
+        answers = [SlotAnswer(batch.slot, access, batch.leader_epoch) for batch in request.message.batches]
+        self.outbox.answer(Answers(answers))
+        return request.message
+
+    def acknowledged(self) -> list[int]:
+        sequences: list[int] = []
+        for message in self.outbox.messages(Published, self.client.peer):
+            assert isinstance(message, Published)
+            sequences += message.sequences
+        return sequences
+
+
+def test_the_records_of_one_turn_go_to_each_leader_in_one_message() -> None:
+    scene = Scene()
+    for number, slot in enumerate((0, 1, 2, 0)):
+        scene.writes.submit(slot, record(number), scene.client, number)
+    scene.outbox.end_turn()
+    (to_first,), (to_second,) = scene.open_writes("data-1"), scene.open_writes("data-2")
+    assert {batch.slot: len(batch.records) for batch in to_first.batches} == {0: 2, 1: 1}
+    assert [batch.slot for batch in to_second.batches] == [2]
+
+
+def test_a_record_is_acknowledged_once_its_leader_has_stored_it() -> None:
+    scene = Scene()
+    scene.submit(0, 7)
+    assert scene.acknowledged() == []
+    assert scene.writes.waiting == 1
+    scene.answer(Access.MIGRATING)
+    assert scene.acknowledged() == [7]
+    assert (scene.writes.waiting, scene.client.waiting) == (0, 0)
+
+
+def test_what_a_leader_refused_is_sent_again_after_a_pause() -> None:
+    scene = Scene()
+    scene.submit(0, 7)
+    scene.answer(Access.MOVED)
+    assert scene.acknowledged() == []
+    assert scene.open_writes("data-1") == []
+    scene.outbox.advance(0.1)
+    scene.answer()
+    assert scene.acknowledged() == [7]
+    assert scene.writes.retries == 1
+
+
+def test_what_a_leader_refused_goes_to_another_leader_at_once() -> None:
+    scene = Scene()
+    scene.submit(0, 7)
+    scene.answer(Access.MOVED)
+    scene.routes.apply(SlotTable(2, (Slot(0, "data-2", 2, ()), *scene.routes.slots[1:])))
+    scene.writes.routes_changed()
+    scene.outbox.end_turn()
+    (write,) = scene.open_writes("data-2")
+    assert [(batch.slot, batch.leader_epoch) for batch in write.batches] == [(0, 2)]
+
+
+def test_what_was_refused_goes_in_front_of_what_came_later() -> None:
+    scene = Scene()
+    scene.submit(0, 1)
+    scene.writes.submit(0, record(2), scene.client, 2)
+    scene.answer(Access.MISMATCH)
+    scene.outbox.advance(0.1)
+    while scene.outbox.requests:
+        scene.answer()
+    assert scene.acknowledged() == [1, 2]
+
+
+def test_without_a_link_records_wait_and_then_go_out() -> None:
+    scene = Scene()
+    scene.routes.closed(scene.data["data-1"])
+    scene.submit(0, 1)
+    assert scene.outbox.requests == []
+    scene.routes.opened(scene.data["data-1"])
+    scene.writes.routes_changed()
+    scene.outbox.end_turn()
+    assert len(scene.open_writes("data-1")) == 1
+
+
+def test_a_leader_that_takes_nothing_gets_it_after_a_pause() -> None:
+    scene = Scene()
+    scene.outbox.unreachable.add(scene.data["data-1"])
+    scene.submit(0, 1)
+    scene.outbox.unreachable.clear()
+    scene.outbox.advance(0.1)
+    assert len(scene.open_writes("data-1")) == 1
+
+
+def test_few_messages_are_in_flight_and_a_light_client_overtakes_a_replay() -> None:
+    scene = Scene()
+    scene.submit(2, *range(LIGHT_RECORDS))
+    for _ in range(IN_FLIGHT + 2):
+        scene.submit(0, *range(2 * WEIGHT_PER_MESSAGE))
+    assert len(scene.open_writes("data-1")) == IN_FLIGHT
+    light = ConnectedClient(a_peer("light", Role.CLIENT), 0.0)
+    scene.writes.submit(1, record(-1), light, 0)
+    scene.outbox.end_turn()
+    *_, last = scene.open_writes("data-1")
+    assert [batch.slot for batch in last.batches] == [1]
+
+
+def test_a_delivery_waits_for_what_is_on_its_way_and_for_what_waits_but_not_for_what_comes_later() -> None:
+    scene = Scene()
+    asker = scene.data["data-1"]
+    scene.submit(0, 1)
+    scene.submit(0, 2)
+    scene.writes.deliver([0], Request(asker, 5))
+    scene.submit(0, 3)
+    scene.answer()
+    assert scene.outbox.messages(Done) == []
+    while scene.outbox.requests and not scene.outbox.messages(Done):
+        scene.answer()
+    assert scene.outbox.messages(Done) == [Done()]
+    assert scene.acknowledged()[:2] == [1, 2]
+
+
+def test_a_delivery_of_nothing_is_answered_at_once() -> None:
+    scene = Scene()
+    scene.writes.deliver([0, 1], Request(scene.data["data-1"], 5))
+    assert scene.outbox.messages(Done) == [Done()]
+
+
+def test_a_delivery_waits_for_both_parts_of_a_batch_that_is_split() -> None:
+    outbox = RecordingOutbox()
     count = WEIGHT_PER_MESSAGE + 1
-    told: list[str] = []
-    delivery = _Delivery(1, lambda: told.append("stored"))
-    rest = _Batch(records=[record] * count, sequences=list(range(count)), weight=count, deliveries=[delivery])
+    client = ConnectedClient(a_peer("client", Role.CLIENT), 0.0)
+    delivery = Delivery(outbox, Request(a_peer("data-1", Role.DATA), 1), 1)
+    rest = WriteBatch([record(1)] * count, [], [client] * count, list(range(count)), count, [delivery])
     first = rest.split()
     assert (len(first.records), len(rest.records)) == (WEIGHT_PER_MESSAGE, 1)
+    assert (len(first.clients), len(rest.clients)) == (WEIGHT_PER_MESSAGE, 1)
     for waiting in rest.deliveries:
         waiting.one_stored()
-    assert told == []
+    assert outbox.messages(Done) == []
     for waiting in first.deliveries:
         waiting.one_stored()
-    assert told == ["stored"]
+    assert outbox.messages(Done) == [Done()]
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("submit"), st.integers(0, 2), st.integers(1, 700)),
+        st.tuples(st.just("answer"), st.sampled_from([Access.ACCEPT, Access.MIGRATING, Access.MOVED]), st.just(0)),
+        st.tuples(st.just("time-out"), st.just(0), st.just(0)),
+        st.tuples(st.just("link"), st.sampled_from(["data-1", "data-2"]), st.just(0)),
+        st.tuples(st.just("pass"), st.just(0), st.just(0)),
+    ),
+    max_size=40,
+)
+
+
+@given(STEPS)
+def test_every_record_is_acknowledged_exactly_once_and_only_after_a_leader_stored_it(
+    steps: list[tuple[str, object, int]],
+) -> None:
+    """The dumb twin is the set of sequences that some leader accepted."""
+    scene = Scene()
+    submitted: list[int] = []
+    stored: set[int] = set()
+    sequence_of: dict[str, int] = {}
+
+    def answer(access: Access) -> None:
+        write = scene.answer(access)
+        if access is not Access.MOVED:
+            stored.update(sequence_of[r.register_id] for batch in write.batches for r in batch.records)
+
+    for kind, what, count in steps:
+        if kind == "submit":
+            assert isinstance(what, int)
+            for _ in range(count):
+                number = len(submitted)
+                sequence_of[f"r{number}"] = number
+                submitted.append(number)
+                scene.writes.submit(what, record(number), scene.client, number)
+            scene.outbox.end_turn()
+        elif kind == "answer" and scene.outbox.requests:
+            assert isinstance(what, Access)
+            answer(what)
+        elif kind == "time-out" and scene.outbox.requests:
+            scene.outbox.answer(None, TimeoutError())
+        elif kind == "link":
+            peer: Peer = scene.data[str(what)]
+            if peer.node in scene.routes.linked:
+                scene.routes.closed(peer)
+                scene.writes.closed(peer)
+            else:
+                scene.routes.opened(peer)
+                scene.writes.routes_changed()
+        elif kind == "pass":
+            scene.outbox.advance(0.1)
+        assert set(scene.acknowledged()) <= stored
+    for peer in scene.data.values():
+        scene.routes.opened(peer)
+    scene.writes.routes_changed()
+    for _ in range(1_000):
+        scene.outbox.advance(0.1)
+        if not scene.outbox.requests:
+            break
+        while scene.outbox.requests:
+            answer(Access.ACCEPT)
+    assert sorted(scene.acknowledged()) == submitted
+    assert scene.writes.waiting == 0

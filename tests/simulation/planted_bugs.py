@@ -18,12 +18,12 @@ from slotreeve_client.core import ClientCore
 from slotreeve_election_mysql.machine import Machine
 from slotreeve_protocol.meta_messages import View
 from slotreeve_protocol.slot_messages import Access, SlotDifference, SlotWrite
-from slotreeve_servers.data.departures import Departures, _Departure
-from slotreeve_servers.data.digest import SessionComparison
+from slotreeve_servers.data.comparison import SessionComparison
+from slotreeve_servers.data.departures import Departure, Departures
 from slotreeve_servers.data.orphans import Orphans
-from slotreeve_servers.data.server import DataServer
+from slotreeve_servers.data.sessions import SessionServers
 from slotreeve_servers.data.slots import HeldSlot, HeldSlots
-from slotreeve_servers.meta import server as meta_server
+from slotreeve_servers.meta import core as meta_core
 from slotreeve_servers.meta.arranger import Arranger
 from slotreeve_servers.meta.table import CommittedView
 from slotreeve_servers.node.links import Links
@@ -32,7 +32,6 @@ from slotreeve_servers.node.records import SlotStore
 from slotreeve_servers.session import push as session_push
 from slotreeve_servers.session.interests import Interests
 from slotreeve_servers.session.registrations import Registrations
-from slotreeve_servers.session.server import SessionServer
 from slotreeve_servers.session.writes import Writes
 
 Patch = AbstractContextManager[Any]
@@ -175,7 +174,7 @@ def _apply_older_table() -> Patch:
 
 @_bug("a restarted data server goes on under the leader epochs of its former life", "data")
 def _same_epoch_for_new_process() -> Patch:
-    return patch.object(meta_server, "without_replaced", lambda table, _before, _now: table)
+    return patch.object(meta_core, "without_replaced", lambda table, _before, _now: table)
 
 
 @_bug("a plugin's table is not checked, and the assigner forgets a follower", "data")
@@ -208,7 +207,7 @@ def _links_stay_down() -> Patch:
 
 @_bug("a new slot leader serves before it has compared with the sessions", "data")
 def _serve_before_sync() -> Patch:
-    return patch.object(DataServer, "_sessions", lambda _self: set())
+    return patch.object(SessionServers, "to_compare", lambda _self: set())
 
 
 @_bug("requests under another leader epoch are taken, and replies under one are believed", "data")
@@ -257,7 +256,7 @@ def _orphans_stay() -> Patch:
 
 @_bug("a comparison with one session server removes the records of the others", "data")
 def _purge_what_is_not_yours() -> Patch:
-    def apply(self: SessionComparison, slot: HeldSlot, difference: SlotDifference, process: str) -> None:
+    def repair(self: SessionComparison, slot: HeldSlot, difference: SlotDifference) -> None:
         records = [record for service in difference.records.values() for record in service]
         kept = {record.register_id for record in records}
         purged = [
@@ -266,15 +265,15 @@ def _purge_what_is_not_yours() -> Patch:
             for register_id in slot.store.services.get(data_info_id, {})
             if register_id not in kept
         ]
-        self._store(slot, SlotWrite(slot.slot.id, slot.slot.leader_epoch, records, [], purged))
+        self._writer.store(slot, SlotWrite(slot.slot.id, slot.slot.leader_epoch, records, [], purged))
 
-    return patch.object(SessionComparison, "_apply", apply)
+    return patch.object(SessionComparison, "_repair", repair)
 
 
 @_bug("a client is gone as soon as one session server says so, whatever the others have on their way", "retries")
 def _believe_leaving_at_once() -> Patch:
     def add(self: Departures, slot: HeldSlot, gone: list[Publisher], left: list[Publisher]) -> None:
-        self._apply(_Departure(slot, gone, left))
+        self._remove(Departure(slot, gone, left))
 
     return patch.object(Departures, "add", add)
 
@@ -293,7 +292,7 @@ def _sleepy_servers() -> Patch:
     right = Membership._apply
 
     def apply(self: Any, view: View) -> None:
-        now = self._environment.clock.now()
+        now = self._outbox.now()
         if now >= getattr(self, "sleeps_until", 0.0) or not view.data:
             self.sleeps_until = now + 10.0
             right(self, view)
@@ -306,16 +305,17 @@ def _sleepy_servers() -> Patch:
 
 @_bug("incarnations are stamped with the session server's wall clock", "sessions")
 def _compare_wall_clocks() -> Patch:
-    original = SessionServer._on_publish
+    original = Registrations.publish
 
-    def on_publish(self: SessionServer, connection: Any, message: Any, request_id: int | None) -> None:
+    def publish(self: Registrations, client: Any, message: Any) -> None:
+        wall_ms = vars(self._outbox)["wall_ms"]()
         stamped = [
-            Publisher(r.register_id, r.data_info_id, r.version, self._clock.wall_ms(), r.session, r.zone, r.data)
+            Publisher(r.register_id, r.data_info_id, r.version, wall_ms, r.session, r.zone, r.data)
             for r in message.records
         ]
-        original(self, connection, type(message)(message.sequence, stamped), request_id)
+        original(self, client, type(message)(message.sequence, stamped))
 
-    return patch.object(SessionServer, "_on_publish", on_publish)
+    return patch.object(Registrations, "publish", publish)
 
 
 @_bug("writes are acknowledged although the slot's leader refused them", "data")
@@ -343,13 +343,13 @@ def _empty_push() -> Patch:
     def declare_slots(self: Interests, slots: Any) -> None:
         slots = list(slots)
         for slot in slots:
-            for interest in self._by_slot.get(slot, {}).values():
-                view = interest.view
-                if view.records:
-                    before, view.records = view.records, {}
-                    view.digest, view.version = 0, view.version + 1
-                    for group in interest.groups.values():
-                        group.note(before, dict.fromkeys(before))
+            for service in self._by_slot.get(slot, {}).values():
+                copy = service.copy
+                if copy.records:
+                    before, copy.records = copy.records, {}
+                    copy.digest, copy.version = 0, copy.version + 1
+                    for group in service.groups.values():
+                        group.note({key: (old, None) for key, old in before.items()})
         original(self, slots)
 
     return patch.object(Interests, "declare_slots", declare_slots)

@@ -41,13 +41,13 @@ def test_a_restarted_data_server_does_not_lead_under_a_leader_epoch_of_its_forme
     async def scenario(rng: random.Random) -> None:
         async with SimulatedCluster(rng) as cluster:
             cluster.network.delay_seconds = lambda _source, _target: 0.02
-            before = {(slot.slot.id, slot.slot.leader_epoch) for slot in cluster.data("data-1").slots.led()}
+            before = {(slot.slot.id, slot.slot.leader_epoch) for slot in cluster.data("data-1").core.slots.led()}
             again: set[tuple[int, int]] = set()
             cluster.kill("data-1")
             await cluster.start("data-1")
 
             def settled() -> bool:
-                led = cluster.data("data-1").slots.led()
+                led = cluster.data("data-1").core.slots.led()
                 again.update((slot.slot.id, slot.slot.leader_epoch) for slot in led)
                 return cluster.is_settled()
 

@@ -1,147 +1,145 @@
-"""Registrations whose clients are said to have left: they go once every session server was heard.
+"""Registrations whose clients have left according to one session server: they are removed once every session server was
+asked.
 
-A client that lost its session server is back at another one at once. Where the slot's leader cannot be reached
-meanwhile, or hardly, the old server's word that the client left and the new one's that it is here wait side by side,
-and then come in any order. Taken as they come, a registration that lives would be seen to vanish. So the leader first
-asks each session server for what it has on its way: whatever came back is newer then, and stays. (The original removes
-at once.)
+A client that lost its session server connects to another one at once. Where the slot's leader is hard to reach
+meanwhile, the departure that the old server reports and the replay that the new server sends wait side by side, and
+then arrive in any order. Removed on arrival, a registration that lives would vanish for a moment. So the leader first
+asks each session server to deliver what it has on its way: a registration that came back is newer then, and stays
+(docs/decisions/0007). The original removes at once.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
-from slotreeve.clock import Clock
-from slotreeve.errors import TransportError
 from slotreeve.model.publisher import Publisher
-from slotreeve.ports import Connection, Message
+from slotreeve.ports import Message
+from slotreeve_events.log import EventLog
 from slotreeve_protocol.general_messages import Done
 from slotreeve_protocol.slot_messages import Deliver, SlotWrite
 
-from slotreeve_servers.data.slots import HeldSlot
+from slotreeve_servers.data.sessions import SessionServers
+from slotreeve_servers.data.slots import HeldSlot, HeldSlots
+from slotreeve_servers.data.writer import SlotWriter
+from slotreeve_servers.node.outbox import Outbox, Peer
 
 log = logging.getLogger("slotreeve.departures")
 
 GATHER_SECONDS = 0.01
-"""What leaves within this time is asked for together."""
+"""Departures that arrive within this time share one round."""
 AGAIN_SECONDS = 0.05
 """A session server that is not connected, or did not answer, is asked again after this time."""
 
 
 @dataclass(slots=True)
-class _Departure:
-    """What is to go from one slot. ``gone``: tombstones; ``left``: records as they were, to go without a trace."""
+class Departure:
+    """What is to be removed from one slot. ``gone``: tombstones; ``left``: records as they were, removed without a
+    tombstone."""
 
     slot: HeldSlot
     gone: list[Publisher]
     left: list[Publisher]
 
 
+@dataclass(eq=False, slots=True)
+class Round:
+    """Departures that are removed together, and the session processes that have not answered yet."""
+
+    departures: list[Departure]
+    slots: list[int]
+    unanswered: set[str]
+    ends_at: float
+    asked: set[str]
+
+
 class Departures:
-    """What is to go, round after round: gather, ask every session server, remove.
+    """Round after round: gather departures, ask every session server, remove.
 
     Args:
-        held: the slot that this server holds under a number.
-        store: takes the write that removes.
-        parted: is told of each record that went without a trace.
-        sessions: the members' process ids, each with its connection if it has one.
-        patience_seconds: a round does not wait longer than this, whoever has not answered.
+        events: the event log, which records what expired with its session server; None where there is none.
+        patience_seconds: a round does not take longer than this, whichever session servers have not answered.
     """
 
     def __init__(
         self,
-        clock: Clock,
-        held: Callable[[int], HeldSlot | None],
-        store: Callable[[HeldSlot, SlotWrite], None],
-        parted: Callable[[Publisher], None],
-        sessions: Callable[[], Mapping[str, Connection | None]],
+        outbox: Outbox,
+        slots: HeldSlots,
+        writer: SlotWriter,
+        sessions: SessionServers,
+        events: EventLog | None,
         patience_seconds: float,
     ) -> None:
-        self._clock, self._held, self._store, self._sessions = clock, held, store, sessions
-        self._parted = parted
-        self._patience = patience_seconds
-        self._gathered: list[_Departure] = []
-        self._round: list[_Departure] = []
-        self._slots: list[int] = []
-        self._unheard: set[str] = set()
-        self._asked: set[str] = set()
-        self._give_up_at = 0.0
+        self._outbox, self._slots, self._writer, self._sessions = outbox, slots, writer, sessions
+        self._events, self._patience = events, patience_seconds
+        self._gathered: list[Departure] = []
+        self._round: Round | None = None
 
     def add(self, slot: HeldSlot, gone: list[Publisher], left: list[Publisher]) -> None:
-        """These are to go from ``slot``: at once where it does not serve, for there nobody sees it."""
-        departure = _Departure(slot, gone, left)
+        """These depart from ``slot``: at once where it does not serve, for nobody reads it there."""
+        departure = Departure(slot, gone, left)
         if not slot.serving:
-            self._apply(departure)
+            self._remove(departure)
             return
         slot.departing += 1
-        if not self._gathered and not self._round:
-            self._clock.call_later(GATHER_SECONDS, self._begin)
+        if not self._gathered and self._round is None:
+            self._outbox.after(GATHER_SECONDS, self._begin)
         self._gathered.append(departure)
 
     def _begin(self) -> None:
-        self._round, self._gathered = self._gathered, []
-        self._slots = sorted({departure.slot.slot.id for departure in self._round})
-        self._unheard = set(self._sessions())
-        self._asked = set()
-        self._give_up_at = self._clock.now() + self._patience
-        self._ask()
+        departures, self._gathered = self._gathered, []
+        slots = sorted({departure.slot.slot.id for departure in departures})
+        unanswered = set(self._sessions.connected_members())
+        self._round = Round(departures, slots, unanswered, self._outbox.now() + self._patience, set())
+        self._ask(self._round)
 
-    def _ask(self) -> None:
-        """Ask whoever has not answered yet; end the round where all have, or for too long have not."""
-        sessions = self._sessions()
-        self._unheard &= sessions.keys()
-        if not self._unheard or self._clock.now() >= self._give_up_at:
-            self._end()
+    def _ask(self, current: Round) -> None:
+        """Ask each session server that has not answered; end the round where all have, or its time is over."""
+        if current is not self._round:
             return
-        for process in sorted(self._unheard - self._asked):
-            connection = sessions[process]
-            if connection is not None:
-                self._ask_one(process, connection)
-        self._clock.call_later(AGAIN_SECONDS, self._look_again(self._round))
+        sessions = self._sessions.connected_members()
+        current.unanswered &= sessions.keys()
+        if not current.unanswered or self._outbox.now() >= current.ends_at:
+            self._end(current)
+            return
+        for process_id in sorted(current.unanswered - current.asked):
+            peer = sessions[process_id]
+            if peer is not None:
+                self._ask_one(current, process_id, peer)
+        self._outbox.after(AGAIN_SECONDS, partial(self._ask, current))
 
-    def _look_again(self, of_round: list[_Departure]) -> Callable[[], None]:
-        def look() -> None:
-            if self._round is of_round:
-                self._ask()
-
-        return look
-
-    def _ask_one(self, process: str, connection: Connection) -> None:
-        of_round = self._round
-
+    def _ask_one(self, current: Round, process_id: str, peer: Peer) -> None:
         def answered(reply: Message | None, error: Exception | None) -> None:
-            if self._round is not of_round:
+            if current is not self._round:
                 return
-            self._asked.discard(process)
+            current.asked.discard(process_id)
             if isinstance(reply, Done):
-                self._unheard.discard(process)
-                if not self._unheard:
-                    self._end()
+                current.unanswered.discard(process_id)
+                if not current.unanswered:
+                    self._end(current)
 
-        try:
-            connection.request(Deliver(self._slots), answered, self._patience)
-        except TransportError as error:
-            log.info("%s not asked for what it has on its way, it will be: %s", connection.peer.node, error)
-        else:
-            self._asked.add(process)
+        if self._outbox.ask(peer, Deliver(current.slots), answered, self._patience):
+            current.asked.add(process_id)
 
-    def _end(self) -> None:
-        ended, self._round = self._round, []
-        for departure in ended:
+    def _end(self, current: Round) -> None:
+        self._round = None
+        for departure in current.departures:
             departure.slot.departing -= 1
-            self._apply(departure)
+            self._remove(departure)
         if self._gathered:
             self._begin()
 
-    def _apply(self, departure: _Departure) -> None:
+    def _remove(self, departure: Departure) -> None:
         slot = departure.slot
-        if self._held(slot.slot.id) is not slot:
-            return  # whoever leads it now compares with every session first, and so finds what left
+        if self._slots.get(slot.slot.id) is not slot:
+            return  # its next leader compares with every session server first, and so finds what left
         left = [record for record in departure.left if slot.store.find(record) == record]
         if departure.gone or left:
             purged = [(record.data_info_id, record.register_id) for record in left]
-            self._store(slot, SlotWrite(slot.slot.id, slot.slot.leader_epoch, [], departure.gone, purged))
-        for record in left:
-            self._parted(record)
+            self._writer.store(slot, SlotWrite(slot.slot.id, slot.slot.leader_epoch, [], departure.gone, purged))
+        if self._events is not None:
+            for record in left:
+                # A session server that lives writes this down itself.
+                if not self._sessions.is_member(record.session):
+                    self._events.expired(record)

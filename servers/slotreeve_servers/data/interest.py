@@ -1,58 +1,60 @@
-"""Which session servers want to hear of which services (original: the subscriber side of ``DataChangeEventCenter``)."""
+"""Which session servers have an interest in which services (original: the subscriber side of
+``DataChangeEventCenter``)."""
 
 from __future__ import annotations
 
-from slotreeve.ports import Connection
 from slotreeve_protocol.slot_messages import Access, SlotAnswer, SlotInterest
 
 from slotreeve_servers.data.changes import Changes
 from slotreeve_servers.data.slots import HeldSlot, HeldSlots
+from slotreeve_servers.node.outbox import Peer
 
 
 class SessionInterests:
-    """Kept by connection; what a session server is to be told of is noted on the slot (:class:`Tracked`)."""
+    """Interests by peer. What a session server is to be sent is noted on the slot (:class:`TrackedService`)."""
 
     def __init__(self, slots: HeldSlots, changes: Changes) -> None:
         self._slots, self._changes = slots, changes
-        self._of: dict[Connection, dict[str, int]] = {}
+        self._slot_of: dict[Peer, dict[str, int]] = {}
 
-    def declare(self, connection: Connection, interest: SlotInterest) -> SlotAnswer:
-        """A session server begins or ceases to want services of one slot; each that it wants is told, once it can."""
-        slot = self._slots.held.get(interest.slot)
+    def declare(self, peer: Peer, interest: SlotInterest) -> SlotAnswer:
+        """A session server begins or ends its interest in services of one slot. Each service that it begins with is
+        announced to it: now, or once the slot serves and was compared with it."""
+        slot = self._slots.get(interest.slot)
         if slot is None:
             return SlotAnswer(interest.slot, Access.MOVED, 0)
         access = slot.access(interest.leader_epoch)
         if access is Access.ACCEPT or access is Access.MIGRATING:
-            mine = self._of.setdefault(connection, {})
+            slot_of = self._slot_of.setdefault(peer, {})
             for known in interest.wanted:
                 service = slot.track(known.data_info_id)
-                ready = slot.serving and connection.peer.process_id in slot.compared
-                service.sessions[connection] = None if ready else known
-                mine[known.data_info_id] = interest.slot
+                ready = slot.serving and peer.process_id in slot.compared
+                service.sessions[peer] = None if ready else known
+                slot_of[known.data_info_id] = interest.slot
                 if ready:
-                    self._changes.announce(slot, known.data_info_id, connection, known)
+                    self._changes.announce(slot, known.data_info_id, peer, known)
             for data_info_id in interest.unwanted:
-                if mine.pop(data_info_id, None) is not None:
-                    self._lose(connection, data_info_id, interest.slot)
+                if slot_of.pop(data_info_id, None) is not None:
+                    self._end(peer, data_info_id, interest.slot)
         return SlotAnswer(interest.slot, access, slot.slot.leader_epoch)
 
     def announce(self, slot: HeldSlot, processes: set[str]) -> None:
-        """Tell these session servers what they want of a serving slot, where they wait for it."""
+        """Send these session processes the services of a serving slot that they wait for."""
         for data_info_id, service in slot.tracked.items():
-            for connection, known in service.sessions.items():
-                if known is not None and connection.peer.process_id in processes:
-                    self._changes.announce(slot, data_info_id, connection, known)
-                    service.sessions[connection] = None
+            for peer, known in service.sessions.items():
+                if known is not None and peer.process_id in processes:
+                    self._changes.announce(slot, data_info_id, peer, known)
+                    service.sessions[peer] = None
 
-    def closed(self, connection: Connection) -> None:
-        """The session server's connection ended."""
-        for data_info_id, number in self._of.pop(connection, {}).items():
-            self._lose(connection, data_info_id, number)
+    def closed(self, peer: Peer) -> None:
+        """The connection to a session server has ended."""
+        for data_info_id, number in self._slot_of.pop(peer, {}).items():
+            self._end(peer, data_info_id, number)
 
-    def _lose(self, connection: Connection, data_info_id: str, number: int) -> None:
-        slot = self._slots.held.get(number)
+    def _end(self, peer: Peer, data_info_id: str, number: int) -> None:
+        slot = self._slots.get(number)
         service = slot.tracked.get(data_info_id) if slot is not None else None
         if slot is not None and service is not None:
-            service.sessions.pop(connection, None)
+            service.sessions.pop(peer, None)
             if not service.sessions:
                 del slot.tracked[data_info_id]

@@ -1,4 +1,7 @@
-"""Publishers whose session process is gone: how long they stay (original: ``SessionLeaseManager``). Pure."""
+"""Records whose session process has left the cluster, and how long they stay (original: ``SessionLeaseManager``).
+
+Pure: time is an argument.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,10 @@ from slotreeve_servers.node.records import SlotStore
 
 
 class Orphans:
-    """Session processes that left the cluster, each with the time at which its records go.
+    """Session processes that left the cluster, each with the time at which its records are removed.
 
-    A client whose session server died replays through another within that time, under the next incarnation, so that
-    its records change hands and nobody sees them disappear.
+    A client whose session server died replays its registrations at another one within that time, under the next
+    incarnation: its records change hands, and no subscriber sees them disappear.
     """
 
     def __init__(self, grace_seconds: float) -> None:
@@ -20,19 +23,20 @@ class Orphans:
     def view_changed(self, before: set[str], alive: set[str], now: float) -> None:
         """The set of live session processes changed."""
         self._alive = alive
-        for process in before - alive:
-            self._deadlines.setdefault(process, now + self._grace)
-        for process in alive:
-            self._deadlines.pop(process, None)
+        for process_id in before - alive:
+            self._deadlines.setdefault(process_id, now + self._grace)
+        for process_id in alive:
+            self._deadlines.pop(process_id, None)
 
     def adopt(self, store: SlotStore, now: float) -> None:
-        """This server leads a slot anew: records of processes that left before it knew of them start their grace."""
-        for process in {record.session for record in store.records()} - self._alive:
-            self._deadlines.setdefault(process, now + self._grace)
+        """This server has become leader of a slot: the grace of processes that left before it learned of them begins
+        now."""
+        for process_id in {record.session for record in store.records()} - self._alive:
+            self._deadlines.setdefault(process_id, now + self._grace)
 
     def due(self, now: float) -> list[str]:
-        """The processes whose time has come; they are forgotten."""
-        gone = sorted(process for process, deadline in self._deadlines.items() if deadline <= now)
-        for process in gone:
-            del self._deadlines[process]
-        return gone
+        """Remove and return the processes whose time has come, sorted."""
+        due = sorted(process_id for process_id, deadline in self._deadlines.items() if deadline <= now)
+        for process_id in due:
+            del self._deadlines[process_id]
+        return due

@@ -1,36 +1,37 @@
-"""The slots one data server holds, and what it may do with each (original: ``SlotManagerImpl``). Pure."""
+"""The slots that one data server holds, and what it may do with each (original: ``SlotManagerImpl``). Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from slotreeve.model.datum import content_digest, first_version, with_change
 from slotreeve.model.publisher import Publisher
 from slotreeve.model.slots import Slot, SlotTable
-from slotreeve.ports import Connection
 from slotreeve_protocol.slot_messages import Access, Known, SlotWrite
 
+from slotreeve_servers.node.outbox import Peer
 from slotreeve_servers.node.records import SlotStore, Stored
 
 _CHANGED = Stored.CHANGED
 
 
 @dataclass(eq=False, slots=True)
-class Tracked:
-    """A service that some session server wants to hear about.
+class TrackedService:
+    """A service that some session server has an interest in.
 
     Attributes:
-        version: of the present content; ``told``: of the content that the sessions were last told.
+        version: version of the present content. ``announced``: the version that the session servers have.
         digest: content digest at ``version``.
-        sessions: who wants it; until the slot serves and the session was compared with: with what it already knows.
-        pending: what changed since ``told``: the new record, or None where it went away.
+        sessions: the interested session servers. The value is what the session server knew when it declared its
+            interest, and None once changes are sent to it: when the slot serves and was compared with it.
+        pending: what changed since ``announced``, by register id: the new record, or None where it went away.
     """
 
     version: int
-    told: int
+    announced: int
     digest: int
-    sessions: dict[Connection, Known | None] = field(default_factory=dict)
+    sessions: dict[Peer, Known | None] = field(default_factory=dict)
     pending: dict[str, Publisher | None] = field(default_factory=dict)
 
 
@@ -39,15 +40,15 @@ class HeldSlot:
     """One slot on this server.
 
     Attributes:
-        slot: the table's row. ``leads``: this server is its leader.
-        serving: leader: every session has been compared with, so that reads are complete (I7).
-        led_since: leader: when it began to lead, on the server's clock.
-        compared: leader: session processes compared with under this leader epoch.
-        departing: leader: how many words of leaving clients wait to be believed.
+        slot: the row of the table. ``leads``: this server is its leader.
+        serving: leader: the slot was compared with every session server, so that reads are complete (I7).
+        led_since: leader: when this server began to lead it, in seconds on its clock.
+        compared: leader: the session processes that were compared with under this leader epoch.
+        departing: leader: departures of clients that wait for the answers of session servers.
         synced: follower: complete, and streamed to by the leader.
         version: rises with every change of content; at least ``first_version(leader_epoch)`` (I11).
-        tracked: services with an interested session, by data info id.
-        streams: leader: connections of the followers in sync.
+        tracked: services with an interested session server, by data info id.
+        streams: leader: the followers in sync, in the order in which they came.
     """
 
     slot: Slot
@@ -59,8 +60,8 @@ class HeldSlot:
     departing: int = 0
     synced: bool = False
     version: int = 0
-    tracked: dict[str, Tracked] = field(default_factory=dict)
-    streams: set[Connection] = field(default_factory=set)
+    tracked: dict[str, TrackedService] = field(default_factory=dict)
+    streams: dict[Peer, None] = field(default_factory=dict)
 
     def access(self, leader_epoch: int) -> Access:
         """What a request that names ``leader_epoch`` may do (original: ``SlotAccess``)."""
@@ -75,9 +76,9 @@ class HeldSlot:
         """Complete in its role."""
         return self.serving if self.leads else self.synced
 
-    def apply(self, write: SlotWrite, now: float) -> dict[str, Tracked]:
-        """Store what ``write`` says; returns the tracked services whose content changed."""
-        touched: dict[str, Tracked] = {}
+    def apply(self, write: SlotWrite, now: float) -> dict[str, TrackedService]:
+        """Store ``write``; return the tracked services whose content changed, by data info id."""
+        touched: dict[str, TrackedService] = {}
         put, tracked = self.store.put, self.tracked
         for record in write.records:
             service = tracked.get(record.data_info_id) if tracked else None
@@ -99,7 +100,7 @@ class HeldSlot:
                 self._removed(old, touched)
         return touched
 
-    def _removed(self, old: Publisher | None, touched: dict[str, Tracked]) -> None:
+    def _removed(self, old: Publisher | None, touched: dict[str, TrackedService]) -> None:
         assert old is not None
         service = self.tracked.get(old.data_info_id)
         if service is None:
@@ -108,52 +109,68 @@ class HeldSlot:
         self._note(service, old, None, old.register_id)
         touched[old.data_info_id] = service
 
-    def _note(self, service: Tracked, old: Publisher | None, new: Publisher | None, register_id: str) -> None:
+    def _note(self, service: TrackedService, old: Publisher | None, new: Publisher | None, register_id: str) -> None:
         self.version += 1
         service.version = self.version
         service.digest = with_change(service.digest, old, new)
         service.pending[register_id] = new
 
-    def track(self, data_info_id: str) -> Tracked:
-        """The tracked state of a service, begun now if nobody was interested before."""
+    def track(self, data_info_id: str) -> TrackedService:
+        """The tracked state of a service; tracking begins now where no session server had an interest before."""
         service = self.tracked.get(data_info_id)
         if service is None:
             digest = content_digest(self.store.services.get(data_info_id, {}).values())
-            service = self.tracked[data_info_id] = Tracked(self.version, self.version, digest)
+            service = self.tracked[data_info_id] = TrackedService(self.version, self.version, digest)
         return service
 
     def serve(self) -> None:
-        """Every session has been compared with: from now on reads are answered."""
+        """From now on reads are answered."""
         self.serving = True
         for service in self.tracked.values():
-            service.told = service.version
+            service.announced = service.version
             service.pending = {}
 
 
 class HeldSlots:
-    """All slots of one server, kept equal to the newest table."""
+    """All slots of one server, kept equal to the newest table.
+
+    Attributes:
+        held: the slots by number.
+    """
 
     def __init__(self, node: str) -> None:
         self._node = node
         self.held: dict[int, HeldSlot] = {}
 
-    def led(self) -> Iterable[HeldSlot]:
-        """The slots this server leads."""
+    def get(self, number: int) -> HeldSlot | None:
+        """The slot, where this server holds it."""
+        return self.held.get(number)
+
+    def led(self) -> Iterator[HeldSlot]:
+        """The slots that this server leads."""
         return (slot for slot in self.held.values() if slot.leads)
 
+    def followed(self, leader: str) -> Iterator[HeldSlot]:
+        """The slots that this server follows and ``leader`` leads."""
+        return (slot for slot in self.held.values() if not slot.leads and slot.slot.leader == leader)
+
+    def leaders(self) -> set[str]:
+        """The servers that lead a slot which this server follows."""
+        return {slot.slot.leader for slot in self.held.values() if not slot.leads and slot.slot.leader is not None}
+
     def unsettled(self) -> list[int]:
-        """The slots this server does not yet hold completely."""
+        """The slots that this server does not hold completely yet, sorted."""
         return sorted(number for number, slot in self.held.items() if not slot.settled)
 
     def apply(self, table: SlotTable) -> tuple[list[HeldSlot], list[HeldSlot]]:
-        """Follow a newer table; returns (slots newly led, slots newly followed or with a new leader to follow).
+        """Follow a newer table; return the slots newly led, and those newly followed or with a new leader to follow.
 
-        A slot whose leader epoch changed starts over as migrating, even where this server led it before. Records
-        of slots that this server keeps are kept; those of slots it lost are dropped.
+        A slot whose leader epoch changed starts again as migrating, even where this server led it before. The records
+        of slots that this server keeps are kept; those of slots that it lost are dropped.
         """
         led: list[HeldSlot] = []
         followed: list[HeldSlot] = []
-        mine = {row.id: row for row in table.slots if row.leader == self._node or self._node in row.followers}
+        mine = {row.id: row for row in self._rows(table)}
         for number in self.held.keys() - mine.keys():
             del self.held[number]
         for number, row in mine.items():
@@ -164,8 +181,8 @@ class HeldSlots:
                 continue
             store = old.store if old is not None else SlotStore()
             new = self.held[number] = HeldSlot(row, leads, store, version=first_version(row.leader_epoch))
-            if leads:
-                led.append(new)
-            else:
-                followed.append(new)
+            (led if leads else followed).append(new)
         return led, followed
+
+    def _rows(self, table: SlotTable) -> Iterable[Slot]:
+        return (row for row in table.slots if row.leader == self._node or self._node in row.followers)

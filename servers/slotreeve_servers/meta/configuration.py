@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 
 from slotreeve.errors import ModelError
 from slotreeve.ports import MetaState, Versioned
@@ -21,31 +20,27 @@ _GONE, _THERE = b"\x00", b"\x01"
 
 
 class ProvidedConfig:
-    """All entries as this node knows them. ``changed`` is called with each newly committed one."""
+    """All entries as this node knows them."""
 
-    def __init__(self, state: MetaState, changed: Callable[[ConfigEntry], None]) -> None:
-        self._state, self._changed = state, changed
-        self._intent, self._intent_version = Orders(), 0
-
-    def start(self) -> None:
-        """Follow the meta state, once the election has started."""
-        self._state.watch(self._committed)
+    def __init__(self, state: MetaState) -> None:
+        self._state = state
+        self._orders, self._orders_version = Orders(), 0
 
     @property
-    def intent(self) -> Orders:
-        """The operator's standing orders, as this node knows them."""
+    def orders(self) -> Orders:
+        """The operator's orders as this node knows them."""
         stored = self._state.read(PREFIX + ORDERS_KEY)
         version = stored.version if stored is not None else 0
-        if version != self._intent_version and stored is not None:
-            self._intent_version = version
+        if version != self._orders_version and stored is not None:
+            self._orders_version = version
             try:
-                self._intent = Orders.decode(_entry(PREFIX + ORDERS_KEY, stored).value)
+                self._orders = Orders.decode(_entry(PREFIX + ORDERS_KEY, stored).value)
             except ModelError as error:
                 log.error("%s; the orders before it stay in force", error)
-        return self._intent
+        return self._orders
 
     def entries(self, prefix: str = "") -> list[ConfigEntry]:
-        """Every entry whose key starts with ``prefix``, those that were deleted included, by key."""
+        """Every entry whose key starts with ``prefix``, with those that were deleted, sorted by key."""
         found = []
         for name in self._state.keys():  # noqa: SIM118 - not a mapping
             stored = self._state.read(name) if name.startswith(PREFIX + prefix) else None
@@ -55,7 +50,7 @@ class ProvidedConfig:
 
     @property
     def digest(self) -> int:
-        """Of all keys with their versions: equal where nothing was missed."""
+        """Digest of all keys with their versions: equal where nothing was missed."""
         return config_digest({entry.key: entry.version for entry in self.entries()})
 
     async def put(self, message: PutConfig, term: int) -> ConfigEntry:
@@ -73,9 +68,10 @@ class ProvidedConfig:
         version = await self._state.write(PREFIX + message.key, stored, message.expected_version, term)
         return ConfigEntry(message.key, message.value, version)
 
-    def _committed(self, name: str, stored: Versioned) -> None:
-        if name.startswith(PREFIX):
-            self._changed(_entry(name, stored))
+    @staticmethod
+    def entry_of(name: str, stored: Versioned) -> ConfigEntry | None:
+        """The entry that a committed key of the meta state holds; None where it holds something else."""
+        return _entry(name, stored) if name.startswith(PREFIX) else None
 
 
 def _entry(name: str, stored: Versioned) -> ConfigEntry:

@@ -1,4 +1,4 @@
-"""Who lives, by lease (original: ``SimpleLeaseManager``). Pure: time is an argument."""
+"""The leases of data and session servers (original: ``SimpleLeaseManager``). Pure: time is an argument."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Renewal(Enum):
 
 
 class Leases:
-    """One lease per server; departure from the original: a lost connection shortens it at once.
+    """One lease for each server. Departure from the original: a lost connection shortens the lease at once.
 
     Invariant: every known node has a deadline; a renewal only ever sets it to ``now + lease_seconds``.
     """
@@ -38,8 +38,8 @@ class Leases:
         return [self._nodes[name] for name in sorted(self._nodes)]
 
     def adopt(self, nodes: list[Node], connected: set[str], now: float) -> None:
-        """Forget everything and start with ``nodes`` (a new leader does): a fresh lease for each whose process id
-        is among the ``connected``, a short time to show up for the others."""
+        """Start again with ``nodes``, as a new leader does: a fresh lease for each server whose process id is among the
+        ``connected``, and ``meta.unseen_seconds`` to connect for the others."""
         self._nodes = {node.name: node for node in nodes}
         self._deadlines = {
             node.name: now + (self._lease if node.process_id in connected else self._unseen) for node in nodes
@@ -57,20 +57,20 @@ class Leases:
         return Renewal.NOTHING if known == node else Renewal.CHANGED
 
     def connection_lost(self, name: str, process_id: str, now: float) -> None:
-        """Its connection closed: it has a short time to come back. A late notice about an earlier process of the
-        same name is ignored."""
+        """The connection to a server has ended: it has ``meta.lost_connection_seconds`` to come back. A late notice
+        about an earlier process of the same name is ignored."""
         node = self._nodes.get(name)
         if node is not None and node.process_id == process_id and name not in self._reasons:
             self._deadlines[name] = min(self._deadlines[name], now + self._lost)
             self._reasons[name] = "connection lost"
 
-    def hear_out(self, now: float) -> None:
-        """After a time in which nobody could be heard at all: everybody has a short time to show up."""
+    def extend_all(self, now: float) -> None:
+        """After a time in which no server was connected: each has at least ``meta.unseen_seconds`` to connect."""
         for name, deadline in self._deadlines.items():
             self._deadlines[name] = max(deadline, now + self._unseen)
 
     def leave(self, node: Node, until: float | None = None) -> bool:
-        """It said goodbye, perhaps only ``until`` then; True if it was known in this incarnation."""
+        """The server leaves on purpose, for good or ``until`` then; True if that process held a lease."""
         known = self._nodes.get(node.name)
         if known is None or known.process_id != node.process_id:
             return False
@@ -82,7 +82,7 @@ class Leases:
         return True
 
     def expire(self, now: float) -> list[tuple[Node, str]]:
-        """Remove and return the servers whose lease has ended, with how that was noticed."""
+        """Remove and return the servers whose lease has ended, each with the reason."""
         gone = sorted(name for name, deadline in self._deadlines.items() if deadline <= now)
         result = [(self._nodes[name], self._reasons.get(name, "lease expired")) for name in gone]
         for name in gone:
@@ -90,7 +90,7 @@ class Leases:
         return result
 
     def next_deadline(self) -> float | None:
-        """When :meth:`expire` may next have something to do; None while nobody is known."""
+        """When the next lease may end; None while there is none."""
         return min(self._deadlines.values(), default=None)
 
     def _drop(self, name: str) -> None:

@@ -1,7 +1,7 @@
-"""A second election back-end that takes part in elections of its own and never acts: the rehearsal of a migration.
+"""A second election back-end that holds elections of its own and never acts: the rehearsal of a migration.
 
-Its leader need not be the real one's - both are chosen freely - so what is compared is what users would have felt: how
-often the leader changed, how long there was none, and whether both name a leader now.
+Its leader need not be the leader in use, because both are chosen freely. So the report compares what users would have
+noticed: how often the leader changed, how long there was none, and whether both elections have a leader now.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ log = logging.getLogger("slotreeve.shadow")
 
 
 class _ElectionWatch:
-    """Changes of one election, and how long it named no leader."""
+    """The changes of one election, and how long it had no leader."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -46,7 +46,7 @@ class _ElectionWatch:
 
 
 class Shadow:
-    """The second back-end ``name`` beside the one in use. Its failure to start is logged, and stops nothing."""
+    """The second back-end ``name`` beside the one in use. Where it fails to start, that is logged and stops nothing."""
 
     def __init__(self, name: str, election: Election, clock: Clock) -> None:
         self._name, self._election = name, election
@@ -54,7 +54,7 @@ class Shadow:
         self._failure = ""
 
     async def start(self) -> None:
-        """Take part in the shadow's own elections."""
+        """Take part in the elections of the shadow."""
         try:
             await self._election.start(self._shadow_changed)
         except SlotreeveError as error:
@@ -70,8 +70,8 @@ class Shadow:
         self._real.changed(leadership)
 
     def _shadow_changed(self, leadership: Leadership) -> None:
-        log.info("the shadow election %s: leader %s, term %d (%s)", self._name, leadership.leader, leadership.term,
-                 leadership.cause)  # fmt: skip
+        leader, term, cause = leadership.leader, leadership.term, leadership.cause
+        log.info("the shadow election %s: leader %s, term %d (%s)", self._name, leader, term, cause)
         self._shadow.changed(leadership)
 
     def report(self) -> ShadowIs:
@@ -79,6 +79,13 @@ class Shadow:
         real, shadow = self._real, self._shadow
         agrees = not self._failure and (real.leader is None) == (shadow.leader is None)
         return ShadowIs(
-            self._name, agrees, self._failure, real.leader, shadow.leader, real.changes, shadow.changes,
-            real.leaderless_seconds, shadow.leaderless_seconds,
-        )  # fmt: skip
+            self._name,
+            agrees,
+            self._failure,
+            real.leader,
+            shadow.leader,
+            real.changes,
+            shadow.changes,
+            real.leaderless_seconds,
+            shadow.leaderless_seconds,
+        )

@@ -1,65 +1,115 @@
-"""From a received message to the method that handles it."""
+"""From a received message to the method of the core that handles it: the one place for requests and replies."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from slotreeve.errors import SlotreeveError
 from slotreeve.ports import Connection, Message
 from slotreeve_protocol.general_messages import Counters, Done, Failed, GetCounters, Ping
 
+from slotreeve_servers.node.outbox import Peer, Request
+from slotreeve_servers.node.peers import Peers
+
 log = logging.getLogger("slotreeve.dispatch")
 
-Method = Callable[[Connection, Any, "int | None"], None]
-"""Handles one message; where the request id is not None, it replies now or later."""
+UNEXPECTED = "SR208"
+"""Error code of the reply to a request that a role does not take."""
+
+
+class Desk:
+    """What one kind of peers may send to a core, and which method takes it.
+
+    Attributes:
+        messages: one-way messages; the method gets (peer, message).
+        requests: requests; the method gets (peer, message) and returns the reply.
+        later: requests that are answered later; the method gets (peer, message, request) and answers through the
+            outbox.
+    """
+
+    def __init__(
+        self,
+        messages: Mapping[type, Callable[[Peer, Any], None]] | None = None,
+        requests: Mapping[type, Callable[[Peer, Any], Message]] | None = None,
+        later: Mapping[type, Callable[[Peer, Any, Request], None]] | None = None,
+    ) -> None:
+        self.messages = dict(messages or {})
+        self.requests = dict(requests or {})
+        self.later = dict(later or {})
+
+
+class Guest(Protocol):
+    """The part of a core that learns of connections of one kind."""
+
+    def opened(self, peer: Peer) -> None:
+        """A peer has connected."""
+
+    def closed(self, peer: Peer, reason: str) -> None:
+        """A peer's connection has ended; nothing comes from it any more."""
+
+
+class CountersSource(Protocol):
+    """What answers ``GetCounters``."""
+
+    def counters(self) -> dict[str, int]:
+        """Counters by name."""
 
 
 class Dispatcher:
     """A transport handler that looks up a method by the type of the message.
 
-    A message that the role does not take is answered with Failed where it is a request, else logged and counted in
-    ``unexpected``: it disturbs nobody. ``Ping`` is answered for every role, and ``GetCounters`` with ``counters()``.
+    A message that the desk does not take is logged and counted in ``unexpected``; a request among them is answered with
+    Failed. ``Ping`` is answered for every desk, and ``GetCounters`` where there is a source of counters. An error of
+    ours out of a method becomes the reply Failed with its code.
     """
 
-    def __init__(
-        self,
-        methods: Mapping[type, Method],
-        opened: Callable[[Connection], None],
-        closed: Callable[[Connection, str], None],
-        counters: Callable[[], dict[str, int]] = dict,
-    ) -> None:
-        self._methods = dict(methods)
-        self.opened = opened
-        self.closed = closed
-        self._counters = counters
+    def __init__(self, peers: Peers, desk: Desk, guest: Guest, source: CountersSource | None = None) -> None:
+        self._peers, self._guest, self._source = peers, guest, source
+        self._messages, self._requests, self._later = desk.messages, desk.requests, desk.later
         self.unexpected = 0
 
+    def opened(self, connection: Connection) -> None:
+        """The transport: a connection is open."""
+        self._guest.opened(self._peers.add(connection))
+
+    def closed(self, connection: Connection, reason: str) -> None:
+        """The transport: a connection has ended."""
+        self._guest.closed(self._peers.remove(connection), reason)
+
     def received(self, connection: Connection, message: Message, request_id: int | None) -> None:
-        """Hand the message to its method."""
-        method = self._methods.get(type(message))
-        if method is None:
-            self._unexpected(connection, message, request_id)
-            return
+        """The transport: a message arrived. Hand it to its method, and send the reply that the method returns."""
+        peer = self._peers.peer_of(connection)
+        kind = type(message)
         try:
-            method(connection, message, request_id)
+            if request_id is None:
+                take = self._messages.get(kind)
+                if take is not None:
+                    take(peer, message)
+                    return
+            elif (answer := self._requests.get(kind)) is not None:
+                connection.reply(request_id, answer(peer, message))
+                return
+            elif (begin := self._later.get(kind)) is not None:
+                begin(peer, message, Request(peer, request_id))
+                return
         except SlotreeveError as error:
-            log.warning("%s from %s: %s", type(message).__name__, connection.peer.node, error)
+            log.warning("%s from %s: %s", kind.__name__, peer.node, error)
             if request_id is not None:
                 connection.reply(request_id, Failed(error.code, str(error)))
+            return
+        reply = self._reply_of_every_desk(peer, message, request_id)
+        if request_id is not None:
+            connection.reply(request_id, reply)
 
-    def _unexpected(self, connection: Connection, message: Message, request_id: int | None) -> None:
+    def _reply_of_every_desk(self, peer: Peer, message: Message, request_id: int | None) -> Message:
         if isinstance(message, Ping):
-            if request_id is not None:
-                connection.reply(request_id, Done())
-            return
-        if isinstance(message, GetCounters):
-            if request_id is not None:
-                connection.reply(request_id, Counters(self._counters() | {"unexpected_messages": self.unexpected}))
-            return
+            return Done()
+        if isinstance(message, GetCounters) and self._source is not None:
+            return Counters(self._source.counters() | {"unexpected_messages": self.unexpected})
         self.unexpected += 1
         name = type(message).__name__
-        log.warning("%s from %s is nothing this server takes", name, connection.peer.node)
-        if request_id is not None:
-            connection.reply(request_id, Failed("SR208", f"this server does not take {name}"))
+        kind = "message" if request_id is None else "request"
+        log.warning("%s from %s is no %s that this server takes", name, peer.node, kind)
+        return Failed(UNEXPECTED, f"this server does not take {name}")

@@ -1,111 +1,106 @@
-"""A data or session server's place in the cluster: heartbeats to the meta leader, views from it."""
+"""A data or session server's place in the cluster: heartbeats to the meta leader, views from it. Pure."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from typing import Protocol
 
-from slotreeve.errors import Refused, SlotreeveError
+from slotreeve.clock import Timer
+from slotreeve.model.nodes import Node
 from slotreeve.model.slots import SlotTable
-from slotreeve.ports import Connection, Message
-from slotreeve_protocol.meta_messages import Heartbeat, LeaderIs, LeaseGranted, Leave, Stopping, View
+from slotreeve.ports import Message
+from slotreeve_protocol.meta_messages import Heartbeat, LeaderIs, LeaseGranted, Stopping, View
 
-from slotreeve_servers.node.dispatch import Dispatcher, Method
-from slotreeve_servers.node.environment import Environment
-from slotreeve_servers.node.links import Links
-from slotreeve_servers.node.supervisor import Supervisor, Wake
+from slotreeve_servers.node.dispatch import Desk
+from slotreeve_servers.node.outbox import Outbox, Peer, TurnEnd
 
 log = logging.getLogger("slotreeve.membership")
 
-STOP_POLL_SECONDS = 0.02
-
 NO_VIEW = View(0, 0, SlotTable(), [], [])
+"""What a server knows of the cluster before the first view."""
+
+
+class Member(Protocol):
+    """The core of the server whose membership this is."""
+
+    def view_changed(self, old: View, view: View) -> None:
+        """A newer view has arrived."""
+
+    def unsettled(self) -> list[int]:
+        """The slots of its table that the server does not yet hold completely."""
+
+    def lease_granted(self, leader: Peer, granted: LeaseGranted) -> None:
+        """The meta leader has answered a heartbeat."""
 
 
 class Membership:
-    """Keeps a connection to every meta server, beats to the one that leads, and applies newer views only.
+    """Sends heartbeats to the meta server that leads, and takes newer views only.
 
-    ``changed`` is called with (old view, new view) on the event loop. ``unsettled`` tells which slots this server
-    does not yet hold completely (always empty on a session server). ``beaten`` hears of the leader's answers to
-    heartbeats, ``methods`` take what else meta servers send.
+    Invariant: ``view.revision`` only rises, and a leader is followed only under a term that is not lower than the
+    highest one seen (I3).
+
+    Attributes:
+        view: the newest view of the cluster.
+        granted_at: when the heartbeat was sent that was granted last; minus infinity before the first.
+        may_leave: the leader has agreed that this server stops.
     """
 
-    def __init__(
-        self,
-        environment: Environment,
-        supervisor: Supervisor,
-        changed: Callable[[View, View], None],
-        unsettled: Callable[[], list[int]],
-        beaten: Callable[[Connection, LeaseGranted], None] = lambda _connection, _beat: None,
-        methods: Mapping[type, Method] | None = None,
-    ) -> None:
-        self._environment, self._supervisor = environment, supervisor
-        self._changed, self._unsettled, self._beaten = changed, unsettled, beaten
-        self._wake = Wake(environment.clock)
+    def __init__(self, outbox: Outbox, node: Node, interval_seconds: float, member: Member) -> None:
+        self._outbox, self._node, self._interval, self._member = outbox, node, interval_seconds, member
+        self._heartbeat = TurnEnd(outbox, self._send_heartbeats)
+        self._timer: Timer | None = None
+        self._meta_servers: dict[str, Peer] = {}
         self._leader: str | None = None
         self._term = 0
         self._stopping = Stopping.NO
-        self._may_leave = False
         self.view = NO_VIEW
-        self.last_beat = -float("inf")
-        own: dict[type, Method] = {View: self._on_view, LeaderIs: self._on_leader_is}
-        handler = Dispatcher({**own, **(methods or {})}, self._opened, self._closed)
-        self._links = Links(
-            environment.transport, environment.clock, supervisor, environment.hello, handler, self._refused
-        )
-        self._links.aim(environment.settings.cluster.meta)
-        supervisor.start("heartbeat", self._beat)
+        self.granted_at = -float("inf")
+        self.may_leave = False
+        self.desk = Desk({View: self._on_view, LeaderIs: self._on_leader_is})
 
-    def beat_soon(self) -> None:
-        """Send a heartbeat now: something in it changed that the leader waits for."""
-        self._wake.set()
+    @property
+    def leader(self) -> Peer | None:
+        """The meta leader, where it is known and connected."""
+        return self._meta_servers.get(self._leader or "")
 
-    async def may_leave(self, stopping: Stopping, seconds: float) -> None:
-        """Announce that this server stops, and wait until the leader says that it may: at most ``seconds``, and not
-        where no leader answers."""
-        clock, interval = self._environment.clock, self._environment.settings.meta.heartbeat_seconds
+    def start(self) -> None:
+        """Send heartbeats from now on."""
+        self._arm()
+
+    def heartbeat_soon(self) -> None:
+        """Send a heartbeat at the end of this turn: something in it has changed that the leader waits for."""
+        self._heartbeat.soon()
+
+    def announce_stop(self, stopping: Stopping) -> None:
+        """Tell the leader, in every heartbeat from now on, that this server stops."""
         self._stopping = stopping
-        deadline = clock.now() + seconds
-        unheard = clock.now() + 2 * interval
-        self.beat_soon()
-        while not self._may_leave and clock.now() < min(deadline, max(unheard, self.last_beat + 3 * interval)):
-            await clock.sleep(STOP_POLL_SECONDS)
+        self.heartbeat_soon()
 
-    async def leave(self, reason: str, back_in_seconds: float = 0.0) -> None:
-        """Tell the leader that this server stops on purpose; a leader that cannot be told will notice by itself."""
-        connection = self._links.connected.get(self._leader or "")
-        if connection is None:
-            return
-        try:
-            await connection.ask(Leave(self._environment.node, reason, back_in_seconds), 1.0)
-        except SlotreeveError as error:
-            log.warning("could not tell the meta leader that this server leaves: %s", error)
+    # --- connections to meta servers ---------------------------------------------------------------------------------
 
-    def _opened(self, connection: Connection) -> None:
-        # A server that knows no leader asks whomever it reaches first: the answer is a Beat or names the leader.
-        self._wake.set()
+    def opened(self, peer: Peer) -> None:
+        """A meta server is connected. Its answer to a heartbeat grants the lease or names the leader."""
+        self._meta_servers[peer.node] = peer
+        self.heartbeat_soon()
 
-    def _refused(self, error: Refused) -> None:
-        # One that was never a member is configured wrongly, and its operator looks at it now; a member goes on with
-        # what it has while somebody mends the meta servers.
-        if self.view is NO_VIEW:
-            self._supervisor.give_up(error)
-
-    def _closed(self, connection: Connection, reason: str) -> None:
-        if connection.peer.node == self._leader:
+    def closed(self, peer: Peer, reason: str) -> None:
+        """The connection to a meta server has ended."""
+        if self._meta_servers.get(peer.node) is peer:
+            del self._meta_servers[peer.node]
+        if peer.node == self._leader:
             self._leader = None
-            self._wake.set()
+            self.heartbeat_soon()
 
-    def _on_view(self, connection: Connection, view: View, request_id: int | None) -> None:
-        self._follow(view.term, connection.peer.node)
+    def _on_view(self, peer: Peer, view: View) -> None:
+        self._follow(view.term, peer.node)
         self._apply(view)
 
-    def _on_leader_is(self, connection: Connection, message: LeaderIs, request_id: int | None) -> None:
+    def _on_leader_is(self, peer: Peer, message: LeaderIs) -> None:
         if message.leader is not None and self._follow(message.term, message.leader):
-            self._wake.set()
+            self.heartbeat_soon()
 
     def _follow(self, term: int, leader: str) -> bool:
-        """Believe only equal or higher terms (I3); True when the leader is another now."""
+        """Follow ``leader`` unless its term is lower than the highest one seen; True where the leader changed."""
         if term < self._term or (term == self._term and leader == self._leader):
             return False
         self._term, self._leader = term, leader
@@ -115,38 +110,43 @@ class Membership:
         if view.revision <= self.view.revision:
             return
         old, self.view = self.view, view
-        self._changed(old, view)
-        self._wake.set()
+        self._member.view_changed(old, view)
+        self.heartbeat_soon()
 
-    async def _beat(self) -> None:
-        interval = self._environment.settings.meta.heartbeat_seconds
-        while True:
-            await self._wake.wait(interval)
-            leader = self._links.connected.get(self._leader or "")
-            targets = [leader] if leader is not None else list(self._links.connected.values())
-            for connection in targets:
-                self._send_beat(connection, interval)
+    # --- heartbeats --------------------------------------------------------------------------------------------------
 
-    def _send_beat(self, connection: Connection, interval: float) -> None:
-        sent = self._environment.clock.now()
+    def _arm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._outbox.after(self._interval, self._send_heartbeats)
+
+    def _send_heartbeats(self) -> None:
+        """To the leader; where none is known, to every meta server that is connected."""
+        self._arm()
+        leader = self.leader
+        for peer in [leader] if leader is not None else list(self._meta_servers.values()):
+            self._send_heartbeat(peer)
+
+    def _send_heartbeat(self, peer: Peer) -> None:
+        sent_at = self._outbox.now()
 
         def answered(reply: Message | None, error: Exception | None) -> None:
             if isinstance(reply, LeaseGranted):
-                self._follow(reply.term, connection.peer.node)
-                self._may_leave = reply.may_leave
-                self.last_beat = sent
-                if reply.view is not None:
-                    self._apply(reply.view)
-                self._beaten(connection, reply)
+                self._on_granted(peer, reply, sent_at)
             elif isinstance(reply, LeaderIs):
-                self._on_leader_is(connection, reply, None)
-            elif error is not None and connection.peer.node == self._leader:
-                log.warning("no answer to a heartbeat from %s: %s", connection.peer.node, error)
+                self._on_leader_is(peer, reply)
+            elif error is not None and peer.node == self._leader:
+                log.warning("no answer to a heartbeat from %s: %s", peer.node, error)
                 self._leader = None
 
         view = self.view
-        beat = Heartbeat(self._environment.node, view.revision, view.table.epoch, self._unsettled(), self._stopping)
-        try:
-            connection.request(beat, answered, timeout_seconds=2 * interval)
-        except SlotreeveError as error:
-            log.warning("heartbeat to %s not sent: %s", connection.peer.node, error)
+        heartbeat = Heartbeat(self._node, view.revision, view.table.epoch, self._member.unsettled(), self._stopping)
+        self._outbox.ask(peer, heartbeat, answered, timeout_seconds=2 * self._interval)
+
+    def _on_granted(self, peer: Peer, granted: LeaseGranted, sent_at: float) -> None:
+        self._follow(granted.term, peer.node)
+        self.may_leave = granted.may_leave
+        self.granted_at = sent_at
+        if granted.view is not None:
+            self._apply(granted.view)
+        self._member.lease_granted(peer, granted)

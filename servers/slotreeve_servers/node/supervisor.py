@@ -57,6 +57,27 @@ class Supervisor:
             ran_long = self._clock.now() - began > 2 * LONGEST_RESTART_SECONDS
             pause = FIRST_RESTART_SECONDS if ran_long else min(2 * pause, LONGEST_RESTART_SECONDS)
 
+    def run(self, name: str, action: Callable[[], None]) -> None:
+        """Call ``action`` now; where it raises, log that and count it as a failure of ``name``."""
+        try:
+            action()
+        except Exception:
+            self.failures[name] = self.failures.get(name, 0) + 1
+            log.exception("an action at %s failed", name)
+
+    def once(self, name: str, action: Callable[[], Awaitable[None]]) -> None:
+        """Run ``action()`` as a task that is not repeated; where it raises, log that and count it as a failure."""
+        task = asyncio.get_running_loop().create_task(self._attempt(name, action), name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _attempt(self, name: str, action: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await action()
+        except Exception:
+            self.failures[name] = self.failures.get(name, 0) + 1
+            log.exception("%s failed", name)
+
     async def stop(self) -> None:
         """Cancel every loop and wait until they have ended."""
         tasks = list(self._tasks)

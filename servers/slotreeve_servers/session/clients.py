@@ -1,48 +1,35 @@
-"""The clients of one session server: who is connected, what each published, since when it is silent."""
+"""The clients of one session server: what each published, which services and keys it watches, since when it is silent.
+Pure."""
 
 from __future__ import annotations
 
-from slotreeve.errors import TransportError
 from slotreeve.model.publisher import Publisher
-from slotreeve.ports import Connection
-from slotreeve_protocol.client_messages import Published
+
+from slotreeve_servers.node.outbox import Peer
 
 
 class ConnectedClient:
     """One client connection.
 
     Attributes:
-        records: the live records it published over this connection, by register id.
-        wants: the services it subscribes to, as keys of the interests.
-        configs: the configuration keys it watches.
+        peer: the connection.
+        records: the live records that it published over this connection, by register id.
+        watched: the data info ids that it subscribes to.
+        configs: the configuration keys that it watches.
         waiting: how many of its records are on their way to the slot leaders.
-        is_off: nobody shall see what it publishes (the operator's order).
-        last_seen: when it was last heard of.
+        is_off: nothing that it publishes is visible, by the operator's orders.
+        last_seen: when the last message from it arrived, in seconds on the server's clock.
+        stored: sequences of records that are stored but not acknowledged to it yet.
     """
 
-    __slots__ = ("_acknowledged", "configs", "connection", "is_off", "last_seen", "records", "waiting", "wants")
+    __slots__ = ("configs", "is_off", "last_seen", "peer", "records", "stored", "waiting", "watched")
 
-    def __init__(self, connection: Connection, now: float) -> None:
-        self.connection = connection
+    def __init__(self, peer: Peer, now: float) -> None:
+        self.peer = peer
         self.records: dict[str, Publisher] = {}
-        self.wants: set[str] = set()
+        self.watched: set[str] = set()
         self.configs: set[str] = set()
         self.waiting = 0
         self.is_off = False
         self.last_seen = now
-        self._acknowledged: list[int] = []
-
-    def acknowledge(self, sequence: int) -> bool:
-        """Note that a record is stored; True if it is the first since the last :meth:`flush`."""
-        self.waiting -= 1
-        self._acknowledged.append(sequence)
-        return len(self._acknowledged) == 1
-
-    def flush(self) -> None:
-        """Send the noted acknowledgements in one message."""
-        sequences, self._acknowledged = self._acknowledged, []
-        try:
-            self.connection.send(Published(sequences))
-        except TransportError:
-            # A client that cannot take acknowledgements is gone or hopelessly behind: it will replay.
-            self.connection.close("it does not read its acknowledgements")
+        self.stored: list[int] = []

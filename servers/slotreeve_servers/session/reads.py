@@ -2,80 +2,95 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
 
-from slotreeve.clock import Clock
-from slotreeve.errors import Backpressure, RequestTimeout, TransportError
-from slotreeve.ports import Connection, Message
+from slotreeve.errors import RequestTimeout
+from slotreeve.ports import Message
 from slotreeve_protocol.client_messages import Datum, ListServices, Services
 from slotreeve_protocol.general_messages import Failed
 from slotreeve_protocol.slot_messages import Fetch
 
+from slotreeve_servers.node.outbox import Outbox, Peer, Request
 from slotreeve_servers.session.routes import Routes
 
 RETRY_SECONDS = 0.02
 GIVE_UP_SECONDS = 4.0
 ASK_SECONDS = 2.0
 
-Answer = Callable[[Message], None]
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """One service to be read for one request, until a deadline on the server's clock."""
+
+    request: Request
+    slot: int
+    data_info_id: str
+    deadline: float
 
 
 class Reads:
-    """Answers a client's reads; while a slot has no leader that serves, a read waits, up to four seconds (I7)."""
+    """Answers the reads of clients. While a slot has no leader that serves, a read waits, up to four seconds (I7)."""
 
-    def __init__(self, routes: Routes, clock: Clock) -> None:
-        self._routes, self._clock = routes, clock
+    def __init__(self, outbox: Outbox, routes: Routes) -> None:
+        self._outbox, self._routes = outbox, routes
 
-    def get(self, slot: int, data_info_id: str, answer: Answer) -> None:
-        """Read one service; ``answer`` gets a Datum, or Failed."""
-        self._try(slot, data_info_id, answer, self._clock.now() + GIVE_UP_SECONDS)
+    def get(self, slot: int, data_info_id: str, request: Request) -> None:
+        """Read one service; the reply is a Datum, or Failed."""
+        self._try(Read(request, slot, data_info_id, self._outbox.now() + GIVE_UP_SECONDS))
 
-    def _try(self, slot: int, data_info_id: str, answer: Answer, deadline: float) -> None:
+    def _try(self, read: Read) -> None:
+        leader = self._routes.leader_of(read.slot)
+
         def answered(reply: Message | None, error: Exception | None) -> None:
-            # A reply under an epoch that is no longer the slot's may be incomplete: it is asked for again (I7).
-            if isinstance(reply, Datum) and self._routes.leader_of(slot) == leader:
-                answer(reply)
-            elif self._clock.now() < deadline:
-                self._clock.call_later(RETRY_SECONDS, lambda: self._try(slot, data_info_id, answer, deadline))
+            # A reply under an epoch that is no longer the slot's may be incomplete; the read is repeated (I7).
+            if isinstance(reply, Datum) and self._routes.leader_of(read.slot) == leader:
+                self._outbox.reply(read.request, reply)
             else:
-                why = str(error) if error is not None else "its leader does not serve it yet"
-                answer(Failed(RequestTimeout.code, f"slot {slot} of {data_info_id} cannot be read: {why}"))
+                self._again(read, str(error) if error is not None else "its leader does not serve it yet")
 
-        leader = self._routes.leader_of(slot)
         if leader is None:
-            answered(None, RequestTimeout("it has no leader that can be reached"))
+            self._again(read, "it has no leader that can be reached")
             return
-        connection, epoch = leader
-        try:
-            connection.request(Fetch(slot, epoch, data_info_id), answered, ASK_SECONDS)
-        except Backpressure as error:
-            answer(Failed(error.code, str(error)))
-        except TransportError as error:
-            answered(None, error)
+        peer, epoch = leader
+        if not self._outbox.ask(peer, Fetch(read.slot, epoch, read.data_info_id), answered, ASK_SECONDS):
+            self._again(read, f"{peer.node} takes no requests now")
 
-    def list_services(self, prefix: str, leaders: list[Connection], answer: Answer) -> None:
-        """Ask every data server; ``answer`` gets Services, or Failed if any did not answer."""
-        counts: dict[str, int] = {}
-        missing = len(leaders)
-        if not missing:
-            answer(Services({}))
+    def _again(self, read: Read, why: str) -> None:
+        if self._outbox.now() < read.deadline:
+            self._outbox.after(RETRY_SECONDS, partial(self._try, read))
+        else:
+            text = f"slot {read.slot} of {read.data_info_id} cannot be read: {why}"
+            self._outbox.reply(read.request, Failed(RequestTimeout.code, text))
+
+    def list_services(self, prefix: str, leaders: Sequence[Peer], request: Request) -> None:
+        """Ask every data server; the reply is Services, or Failed where any of them did not answer."""
+        if not leaders:
+            self._outbox.reply(request, Services({}))
             return
+        listing = _Listing(self._outbox, request, len(leaders))
+        for peer in leaders:
+            if not self._outbox.ask(peer, ListServices(prefix), listing.answered, ASK_SECONDS):
+                listing.answered(None, RequestTimeout(f"{peer.node} takes no requests now"))
 
-        def one(reply: Message | None, error: Exception | None) -> None:
-            nonlocal missing
-            if missing <= 0:
-                return
-            if not isinstance(reply, Services):
-                missing = 0
-                answer(Failed(RequestTimeout.code, f"a data server did not list its services: {error or reply}"))
-                return
-            counts.update(reply.counts)
-            missing -= 1
-            if missing == 0:
-                answer(Services(counts))
 
-        for connection in leaders:
-            try:
-                connection.request(ListServices(prefix), one, ASK_SECONDS)
-            except TransportError as error:
-                one(None, error)
+class _Listing:
+    """The answers of all data servers to one listing."""
+
+    def __init__(self, outbox: Outbox, request: Request, missing: int) -> None:
+        self._outbox, self._request, self._missing = outbox, request, missing
+        self._counts: dict[str, int] = {}
+
+    def answered(self, reply: Message | None, error: Exception | None) -> None:
+        if self._missing <= 0:
+            return
+        if not isinstance(reply, Services):
+            self._missing = 0
+            text = f"a data server did not list its services: {error or reply}"
+            self._outbox.reply(self._request, Failed(RequestTimeout.code, text))
+            return
+        self._counts.update(reply.counts)
+        self._missing -= 1
+        if self._missing == 0:
+            self._outbox.reply(self._request, Services(self._counts))

@@ -1,18 +1,19 @@
-"""What the clients of one session server published: the truth about it, and its way to the slot leaders."""
+"""What the clients of one session server published: the source of truth, and its way to the slot leaders."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
-from slotreeve.clock import Clock
 from slotreeve.errors import Backpressure, ModelError, SlotreeveError
 from slotreeve.model.data_info import DataInfo
 from slotreeve.model.publisher import MAX_PAYLOAD_BYTES, Publisher
+from slotreeve.ports import SlotFunction
 from slotreeve_events.log import EventLog
 from slotreeve_protocol.client_messages import Publish, Published, Rejected
 from slotreeve_protocol.slot_messages import Access, SlotDifference, SlotDigests
 
+from slotreeve_servers.node.outbox import Outbox, TurnEnd
 from slotreeve_servers.node.records import SlotStore
 from slotreeve_servers.session.clients import ConnectedClient
 from slotreeve_servers.session.writes import Writes
@@ -25,29 +26,37 @@ KNOWN_SLOTS = 200_000
 
 
 class Registrations:
-    """All records of this session process's clients, by slot; each change goes on to the slot's leader."""
+    """All records of this session process's clients, by slot; each change goes on to the slot's leader.
+
+    Args:
+        process_id: of this session process; each record names it.
+        max_pending_writes: records on their way to slot leaders from which on publishes are refused.
+        events: the event log, where one is written.
+    """
 
     def __init__(
         self,
+        outbox: Outbox,
         process_id: str,
-        slot_of: Callable[[str], int],
+        slot_function: SlotFunction,
         writes: Writes,
-        clock: Clock,
         max_pending_writes: int,
         events: EventLog | None = None,
     ) -> None:
-        self._process_id, self._slot_of, self._writes, self._clock = process_id, slot_of, writes, clock
+        self._outbox, self._process_id, self._writes = outbox, process_id, writes
+        self._slot_of = slot_function.slot_of
         self._max_pending_writes, self._events = max_pending_writes, events
         self._stores: dict[int, SlotStore] = {}
         self._known_slots: dict[str, int] = {}
         self._leaving: deque[Publisher] = deque()
+        self._drop = TurnEnd(outbox, self._drop_some)
 
     def publish(self, client: ConnectedClient, message: Publish) -> None:
-        """Take a client's records; each is answered, once its slot's leader has it or with why it is not taken."""
+        """Take a client's records. Each is acknowledged once its slot's leader has it, or rejected with the reason."""
         if client.is_off:
-            client.connection.send(Published([message.sequence + i for i in range(len(message.records))]))
+            self._outbox.send(client.peer, Published([message.sequence + i for i in range(len(message.records))]))
             return
-        now = self._clock.now()
+        now = self._outbox.now()
         submit, slots, stores = self._writes.submit, self._known_slots, self._stores
         sequence = message.sequence - 1
         for record in message.records:
@@ -61,7 +70,7 @@ class Registrations:
             ):
                 refusal = self._refusal(record)
                 if refusal is not None:
-                    client.connection.send(Rejected(sequence, refusal.code, str(refusal)))
+                    self._outbox.send(client.peer, Rejected(sequence, refusal.code, str(refusal)))
                     continue
                 slot = slots[record.data_info_id]
             if stores[slot].put(record, now):
@@ -74,7 +83,7 @@ class Registrations:
             submit(slot, record, client, sequence)
 
     def _refusal(self, record: Publisher) -> SlotreeveError | None:
-        """Why a record is not taken, looked at where it is not plainly good; None: it is good after all."""
+        """Why a record is not taken; None where it is good after all. Called where it is not plainly good."""
         if self._writes.waiting >= self._max_pending_writes:
             return Backpressure(f"{self._writes.waiting} records are on their way to the data servers; send later")
         if record.weight > HEAVIEST:
@@ -104,12 +113,12 @@ class Registrations:
         return slot
 
     def left(self, client: ConnectedClient) -> None:
-        """The client withdrew, or did not come back in time. Removes a part a turn: a client may have a hundred
-        thousand publishers, and others must not wait for them."""
-        if not self._leaving:
-            self._clock.call_soon(self._drop_some)
+        """The client withdrew, or did not come back in time: remove its records, a part each turn, because one client
+        may have a hundred thousand and others must not wait for them."""
         self._leaving.extend(client.records.values())
         client.records = {}
+        if self._leaving:
+            self._drop.soon()
 
     def _drop_some(self) -> None:
         for _ in range(min(DROPS_PER_TURN, len(self._leaving))):
@@ -124,7 +133,7 @@ class Registrations:
                     self._events.expired(record)
                 self._writes.submit_gone(slot, record.tombstone())
         if self._leaving:
-            self._clock.call_soon(self._drop_some)
+            self._drop.soon()
 
     def differences(self, asked: Iterable[SlotDigests]) -> list[SlotDifference]:
         """The truth for a slot leader that compares, slot by slot, up to a bounded weight."""
@@ -139,7 +148,7 @@ class Registrations:
 
     def compact(self) -> None:
         """Forget old tombstones."""
-        before = self._clock.now() - TOMBSTONE_SECONDS
+        before = self._outbox.now() - TOMBSTONE_SECONDS
         for store in self._stores.values():
             store.compact(before)
 

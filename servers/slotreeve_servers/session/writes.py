@@ -1,101 +1,122 @@
 """The way of records from clients to slot leaders (original: ``DataNodeServiceImpl``).
 
-Records wait per slot; what waits for one data server goes out as one message at the end of a turn of the event
-loop, at most ``IN_FLIGHT`` unanswered: an idle server sends at once, a busy one batches by itself. Whatever is not
-answered with Accept or Migrating is sent again, to whoever leads by then: storing twice changes nothing (I10).
+Records wait per slot. What waits for one data server goes out as one message at the end of a turn of the event loop,
+with at most ``IN_FLIGHT`` messages unanswered: an idle server sends at once, a busy one batches by itself. A batch that
+is not answered with Accept or Migrating is sent again, to the slot's leader of that moment: storing twice changes
+nothing (I10).
 """
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from slotreeve.clock import Clock
-from slotreeve.errors import TransportError
 from slotreeve.model.publisher import Publisher
-from slotreeve.ports import Connection, Message
+from slotreeve.ports import Message
+from slotreeve_protocol.client_messages import Published
+from slotreeve_protocol.general_messages import Done
 from slotreeve_protocol.slot_messages import Access, Answers, SlotWrite, Write
 
+from slotreeve_servers.node.outbox import Outbox, Peer, Request, Retry, TurnEnd
 from slotreeve_servers.session.clients import ConnectedClient
 from slotreeve_servers.session.routes import Routes
 
-log = logging.getLogger("slotreeve.writes")
-
 IN_FLIGHT = 2
-"""Messages to one data server that are not answered yet; one more may go out with records of modest clients."""
+"""Messages to one data server that are not answered yet. One more may go out with records of light clients."""
 WEIGHT_PER_MESSAGE = 500
-MODEST_RECORDS = 32
-"""A client with fewer records on their way need not wait for one that replays a hundred thousand."""
+LIGHT_RECORDS = 32
+"""A client with fewer records on their way is light: it does not wait for one that replays a hundred thousand."""
 RETRY_SECONDS = 0.05
 
 
 @dataclass(eq=False, slots=True)
-class _Delivery:
-    """Somebody waits until these batches, so many, are stored."""
+class Delivery:
+    """A slot leader's request that is answered once these batches, ``batches`` of them, are stored."""
 
+    outbox: Outbox
+    request: Request
     batches: int
-    done: Callable[[], None]
 
     def one_stored(self) -> None:
+        """One of the batches is stored."""
         self.batches -= 1
         if self.batches == 0:
-            self.done()
+            self.outbox.reply(self.request, Done())
 
 
 @dataclass(eq=False, slots=True)
-class _Batch:
-    """What waits for one slot, and whom to tell."""
+class WriteBatch:
+    """What waits for one slot, and to which clients each record is acknowledged.
+
+    Attributes:
+        records, clients, sequences: equally long.
+        gone: tombstones of registrations whose client has left.
+        weight: of the records together.
+        deliveries: requests that wait for this batch.
+    """
 
     records: list[Publisher] = field(default_factory=list)
     gone: list[Publisher] = field(default_factory=list)
     clients: list[ConnectedClient] = field(default_factory=list)
     sequences: list[int] = field(default_factory=list)
     weight: int = 0
-    deliveries: list[_Delivery] = field(default_factory=list)
+    deliveries: list[Delivery] = field(default_factory=list)
 
-    def split(self) -> _Batch:
-        """Cut off and return the records that go out first, up to a bounded weight."""
-        first = _Batch()
+    def split(self) -> WriteBatch:
+        """Cut off and return the records that go out first, up to a bounded weight. A delivery waits for both parts."""
+        first = WriteBatch()
         count = 0
         while first.weight < WEIGHT_PER_MESSAGE:
             first.weight += self.records[count].weight
             count += 1
-        first.records, first.clients, first.sequences = (
-            self.records[:count],
-            self.clients[:count],
-            self.sequences[:count],
-        )
-        del self.records[:count], self.clients[:count], self.sequences[:count]
+        first.records, self.records = self.records[:count], self.records[count:]
+        first.clients, self.clients = self.clients[:count], self.clients[count:]
+        first.sequences, self.sequences = self.sequences[:count], self.sequences[count:]
         self.weight -= first.weight
         for delivery in self.deliveries:
             delivery.batches += 1
         first.deliveries = self.deliveries.copy()
         return first
 
-    def extend(self, other: _Batch) -> None:
-        self.records += other.records
-        self.gone += other.gone
-        self.clients += other.clients
-        self.sequences += other.sequences
-        self.weight += other.weight
-        self.deliveries += other.deliveries
+    def extend(self, later: WriteBatch) -> None:
+        """Append what came later for the same slot."""
+        self.records += later.records
+        self.gone += later.gone
+        self.clients += later.clients
+        self.sequences += later.sequences
+        self.weight += later.weight
+        self.deliveries += later.deliveries
+
+
+@dataclass(eq=False, slots=True)
+class SentBatches:
+    """One message on its way to a data server: its batches and the leader epochs that it names, by slot."""
+
+    peer: Peer
+    batches: dict[int, WriteBatch] = field(default_factory=dict)
+    epochs: dict[int, int] = field(default_factory=dict)
+    weight: int = 0
 
 
 class Writes:
-    """All records on their way. ``waiting`` counts those not yet acknowledged by a slot leader."""
+    """All records on their way to slot leaders.
 
-    def __init__(self, routes: Routes, clock: Clock, timeout_seconds: float) -> None:
-        self._routes, self._clock, self._timeout = routes, clock, timeout_seconds
-        self._pending: dict[int, _Batch] = {}
-        self._urgent: set[int] = set()
-        self._in_flight: dict[Connection, int] = {}
-        self._sent: dict[int, set[_Batch]] = {}
-        self._refused: dict[int, tuple[Connection, int]] = {}
+    Attributes:
+        waiting: records and departures that no slot leader has stored yet.
+        retries: batches that were sent again since the start; 0 in a quiet cluster.
+    """
+
+    def __init__(self, outbox: Outbox, routes: Routes, timeout_seconds: float) -> None:
+        self._outbox, self._routes, self._timeout = outbox, routes, timeout_seconds
+        self._pending: dict[int, WriteBatch] = {}
+        self._urgent: dict[int, None] = {}
+        self._in_flight: dict[Peer, int] = {}
+        self._sent: dict[int, dict[WriteBatch, None]] = {}
+        self._refused: dict[int, tuple[Peer, int]] = {}
         self._to_acknowledge: list[ConnectedClient] = []
-        self._scheduled = False
-        self._retrying = False
-        self._is_closed = False
+        self._flush = TurnEnd(outbox, self._send_waiting)
+        self._acknowledgements = TurnEnd(outbox, self._send_acknowledgements)
+        self._retry = Retry(outbox, RETRY_SECONDS, self._try_refused)
         self.waiting = 0
         self.retries = 0
 
@@ -103,146 +124,138 @@ class Writes:
         """Bring ``record`` to the leader of ``slot``, then acknowledge ``sequence`` to ``client``."""
         batch = self._pending.get(slot)
         if batch is None:
-            batch = self._pending[slot] = _Batch()
+            batch = self._pending[slot] = WriteBatch()
         batch.records.append(record)
         batch.clients.append(client)
         batch.sequences.append(sequence)
         batch.weight += record.weight
-        if client.waiting < MODEST_RECORDS:
-            self._urgent.add(slot)
+        if client.waiting < LIGHT_RECORDS:
+            self._urgent[slot] = None
         client.waiting += 1
         self.waiting += 1
-        if not self._scheduled:
-            self.flush_soon()
+        self._flush.soon()
 
     def submit_gone(self, slot: int, tombstone: Publisher) -> None:
-        """Tell the leader of ``slot`` that the client behind a registration left."""
-        self._pending.setdefault(slot, _Batch()).gone.append(tombstone)
+        """Tell the leader of ``slot`` that the client behind a registration has left."""
+        self._pending.setdefault(slot, WriteBatch()).gone.append(tombstone)
         self.waiting += 1
-        if not self._scheduled:
-            self.flush_soon()
+        self._flush.soon()
 
-    def flush_soon(self) -> None:
-        """Send what can be sent when this turn of the event loop has ended."""
-        if not self._scheduled:
-            self._scheduled = True
-            self._clock.call_soon(self._flush)
+    def routes_changed(self) -> None:
+        """There is another table or link: what waits may go out now."""
+        self._flush.soon()
 
-    def deliver(self, slots: Iterable[int], done: Callable[[], None]) -> None:
-        """Call ``done`` when all that waits or is on its way for these slots now is stored by their leaders."""
-        batches = [batch for slot in slots for batch in self._sent.get(slot, ())]
-        batches += [self._pending[slot] for slot in slots if slot in self._pending]
+    def deliver(self, slots: Iterable[int], request: Request) -> None:
+        """Answer ``request`` when all that waits or is on its way for these slots now is stored by their leaders."""
+        batches: list[WriteBatch] = []
+        for slot in slots:
+            batches += self._sent.get(slot, ())
+            if slot in self._pending:
+                batches.append(self._pending[slot])
         if not batches:
-            done()
+            self._outbox.reply(request, Done())
             return
-        delivery = _Delivery(len(batches), done)
+        delivery = Delivery(self._outbox, request, len(batches))
         for batch in batches:
             batch.deliveries.append(delivery)
 
-    def close(self) -> None:
-        """The server has left: what still waits is not sent any more, its clients bring it elsewhere."""
-        self._is_closed = True
-
-    def closed(self, connection: Connection) -> None:
+    def closed(self, peer: Peer) -> None:
         """A link to a data server is down; its unanswered requests fail by themselves."""
-        self._in_flight.pop(connection, None)
+        self._in_flight.pop(peer, None)
 
-    def _flush(self) -> None:
-        self._scheduled = False
-        if self._is_closed:
-            self._pending.clear()
-            self._urgent.clear()
-            return
-        parts: dict[Connection, dict[int, _Batch]] = {}
-        epochs: dict[int, int] = {}
-        weights: dict[Connection, int] = {}
+    # --- sending -----------------------------------------------------------------------------------------------------
+
+    def _send_waiting(self) -> None:
+        messages: dict[Peer, SentBatches] = {}
         urgent = self._urgent
         for slot in [*urgent, *(slot for slot in self._pending if slot not in urgent)]:
             leader = self._routes.leader_of(slot)
             if leader is None or self._refused.get(slot) == leader:
                 continue
-            connection, epochs[slot] = leader
-            weight = weights.get(connection, 0)
+            peer, epoch = leader
+            message = messages.get(peer)
+            if message is None:
+                message = messages[peer] = SentBatches(peer)
             most = IN_FLIGHT + 1 if slot in urgent else IN_FLIGHT
-            if self._in_flight.get(connection, 0) < most and weight < WEIGHT_PER_MESSAGE:
+            if self._in_flight.get(peer, 0) < most and message.weight < WEIGHT_PER_MESSAGE:
                 batch = self._pending[slot]
                 part = batch if batch.weight <= WEIGHT_PER_MESSAGE else batch.split()
-                parts.setdefault(connection, {})[slot] = part
-                weights[connection] = weight + part.weight + len(part.gone)
-        for connection, batches in parts.items():
-            self._send(connection, batches, epochs)
+                message.batches[slot] = part
+                message.epochs[slot] = epoch
+                message.weight += part.weight + len(part.gone)
+        for message in messages.values():
+            if message.batches:
+                self._send(message)
 
-    def _send(self, connection: Connection, batches: dict[int, _Batch], epochs: dict[int, int]) -> None:
-        message = Write([SlotWrite(slot, epochs[slot], b.records, b.gone, []) for slot, b in batches.items()])
-        try:
-            connection.request(
-                message, lambda reply, _: self._answered(connection, batches, epochs, reply), self._timeout
-            )
-        except TransportError as error:
-            log.warning("writes to %s not sent: %s", connection.peer.node, error)
-            for slot, batch in batches.items():
+    def _send(self, sent: SentBatches) -> None:
+        def answered(reply: Message | None, error: Exception | None) -> None:
+            self._answered(sent, reply)
+
+        epochs = sent.epochs
+        write = Write([SlotWrite(slot, epochs[slot], b.records, b.gone, []) for slot, b in sent.batches.items()])
+        if not self._outbox.ask(sent.peer, write, answered, self._timeout):
+            for slot, batch in sent.batches.items():
                 if self._pending[slot] is not batch:
                     self._put_back(slot, batch)
-            self._retry_later()
+            self._retry.later()
             return
-        self._in_flight[connection] = self._in_flight.get(connection, 0) + 1
-        for slot, batch in batches.items():
-            self._sent.setdefault(slot, set()).add(batch)
+        self._in_flight[sent.peer] = self._in_flight.get(sent.peer, 0) + 1
+        for slot, batch in sent.batches.items():
+            self._sent.setdefault(slot, {})[batch] = None
             rest = self._pending.pop(slot)
             if rest is not batch:
                 self._pending[slot] = rest  # behind the other slots: each gets its turn
             else:
-                self._urgent.discard(slot)
+                self._urgent.pop(slot, None)
 
-    def _answered(
-        self, connection: Connection, batches: dict[int, _Batch], epochs: dict[int, int], reply: Message | None
-    ) -> None:
-        if connection in self._in_flight:
-            self._in_flight[connection] -= 1
+    def _answered(self, sent: SentBatches, reply: Message | None) -> None:
+        if sent.peer in self._in_flight:
+            self._in_flight[sent.peer] -= 1
+        stored: set[int] = set()
         if isinstance(reply, Answers):
             stored = {a.slot for a in reply.answers if a.access is Access.ACCEPT or a.access is Access.MIGRATING}
-        else:
-            stored = set()
-        for slot, batch in batches.items():
-            self._sent[slot].discard(batch)
+        for slot, batch in sent.batches.items():
+            del self._sent[slot][batch]
             if slot in stored:
                 self._acknowledge(batch)
             else:
-                self._refused[slot] = (connection, epochs[slot])
+                self._refused[slot] = (sent.peer, sent.epochs[slot])
                 self._put_back(slot, batch)
         if self._pending:
-            self.flush_soon()
+            self._flush.soon()
 
-    def _acknowledge(self, batch: _Batch) -> None:
+    # --- acknowledging -----------------------------------------------------------------------------------------------
+
+    def _acknowledge(self, batch: WriteBatch) -> None:
         self.waiting -= len(batch.records) + len(batch.gone)
         for client, sequence in zip(batch.clients, batch.sequences, strict=True):
-            if client.acknowledge(sequence):
-                if not self._to_acknowledge:
-                    self._clock.call_soon(self._flush_acknowledgements)
+            client.waiting -= 1
+            if not client.stored:
                 self._to_acknowledge.append(client)
+                self._acknowledgements.soon()
+            client.stored.append(sequence)
         for delivery in batch.deliveries:
             delivery.one_stored()
 
-    def _flush_acknowledgements(self) -> None:
+    def _send_acknowledgements(self) -> None:
         clients, self._to_acknowledge = self._to_acknowledge, []
         for client in clients:
-            client.flush()
+            sequences, client.stored = client.stored, []
+            # A client that does not take its acknowledgements is closed; it replays over its next connection.
+            self._outbox.send(client.peer, Published(sequences))
 
-    def _put_back(self, slot: int, batch: _Batch) -> None:
+    # --- trying again ------------------------------------------------------------------------------------------------
+
+    def _put_back(self, slot: int, batch: WriteBatch) -> None:
+        """A refused batch goes in front of what came later. It waits for another leader, leader epoch or link, and is
+        sent again after a pause where none of them comes."""
         self.retries += 1
         later = self._pending.pop(slot, None)
         if later is not None:
             batch.extend(later)
         self._pending[slot] = batch
-        self._retry_later()
+        self._retry.later()
 
-    def _retry_later(self) -> None:
-        """What was refused waits for another leader, leader epoch or link, or, where none comes, for this."""
-        if not self._retrying:
-            self._retrying = True
-            self._clock.call_later(RETRY_SECONDS, self._retry)
-
-    def _retry(self) -> None:
-        self._retrying = False
+    def _try_refused(self) -> None:
         self._refused.clear()
-        self.flush_soon()
+        self._flush.soon()

@@ -1,0 +1,90 @@
+"""A slot leader's comparison with a session server, which is the source of truth for its clients' records (original:
+``SlotDiffSyncer``).
+
+One comparison of each led slot with each session server must succeed under a leader epoch before the slot serves reads.
+Afterwards the same exchange, every ``data.repair_seconds``, repairs what should never differ.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Protocol
+
+from slotreeve.ports import Message
+from slotreeve_protocol.slot_messages import Access, Compare, SlotDifference, SlotDigests, SlotWrite
+
+from slotreeve_servers.data.departures import Departures
+from slotreeve_servers.data.exchange import Progress
+from slotreeve_servers.data.slots import HeldSlot, HeldSlots
+from slotreeve_servers.data.writer import SlotWriter
+
+
+class SlotLeadership(Protocol):
+    """The core that learns which slots are compared."""
+
+    def compared(self, slot: HeldSlot, process_id: str) -> None:
+        """``slot`` holds all that the session process has for it."""
+
+
+class SessionComparison:
+    """The leader's side of the exchange with one session process.
+
+    ``counters`` counts services that differed: ``takeover_differences`` before the slot served, ``session_repairs``
+    after.
+    """
+
+    def __init__(
+        self,
+        process_id: str,
+        slots: HeldSlots,
+        writer: SlotWriter,
+        departures: Departures,
+        leadership: SlotLeadership,
+        counters: Counter[str],
+    ) -> None:
+        self._process_id, self._slots, self._writer = process_id, slots, writer
+        self._departures, self._leadership, self._counters = departures, leadership, counters
+
+    def digests(self, number: int) -> SlotDigests | None:
+        """What this server holds of the session process's records in a slot that it leads."""
+        slot = self._slots.get(number)
+        if slot is None or not slot.leads:
+            return None
+        return SlotDigests(number, slot.slot.leader_epoch, slot.store.digests(self._process_id))
+
+    def request(self, slots: list[SlotDigests]) -> Message:
+        """Ask the session server where it differs."""
+        return Compare(slots)
+
+    def take(self, asked: SlotDigests, difference: SlotDifference) -> Progress:
+        """Make the slot equal to the answer."""
+        slot = self._slots.get(asked.slot)
+        if slot is None or not slot.leads or slot.slot.leader_epoch != asked.leader_epoch:
+            return Progress.DONE
+        if difference.records:
+            self._repair(slot, difference)
+        if not difference.complete or difference.access is not Access.ACCEPT:
+            return Progress.AGAIN
+        self._leadership.compared(slot, self._process_id)
+        return Progress.DONE
+
+    def answered(self) -> None:
+        """Nothing is left to do after an answer."""
+
+    def _repair(self, slot: HeldSlot, difference: SlotDifference) -> None:
+        """Store the session process's records; those that it no longer has depart.
+
+        Safe although writes go on: they come over the same connection, so that all that the session server sent before
+        its answer is already stored here, and all that it sends later is stored after it.
+        """
+        records = [record for service in difference.records.values() for record in service]
+        left = []
+        for data_info_id, theirs in difference.records.items():
+            kept = {record.register_id for record in theirs}
+            for register_id, ours in slot.store.services.get(data_info_id, {}).items():
+                if ours.session == self._process_id and register_id not in kept:
+                    left.append(ours)
+        self._counters["session_repairs" if slot.serving else "takeover_differences"] += len(difference.records)
+        self._writer.store(slot, SlotWrite(slot.slot.id, slot.slot.leader_epoch, records, [], []))
+        if left:
+            self._departures.add(slot, [], left)

@@ -1,0 +1,106 @@
+"""The follower's side of replication: one digest exchange with the slot's leader, then its stream."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Protocol
+
+from slotreeve.ports import Message
+from slotreeve_protocol.slot_messages import Access, Follow, Replicate, SlotDifference, SlotDigests
+
+from slotreeve_servers.data.exchange import DigestExchange, Progress
+from slotreeve_servers.data.slots import HeldSlot, HeldSlots
+from slotreeve_servers.node.dispatch import Desk
+from slotreeve_servers.node.outbox import Outbox, Peer
+
+TIMEOUT_SECONDS = 2.0
+
+
+class Followership(Protocol):
+    """The core that learns of progress."""
+
+    def follower_progressed(self) -> None:
+        """Some followed slots may be in sync now."""
+
+
+class SlotFollowing:
+    """The follower's side of the exchange with one leader.
+
+    ``counters`` counts services that differed: ``services_copied`` before the slot was in sync, ``follower_repairs``
+    after.
+    """
+
+    def __init__(self, leader: str, slots: HeldSlots, followership: Followership, counters: Counter[str]) -> None:
+        self._leader, self._slots, self._followership, self._counters = leader, slots, followership, counters
+
+    def _followed(self, number: int) -> HeldSlot | None:
+        slot = self._slots.get(number)
+        return slot if slot is not None and not slot.leads and slot.slot.leader == self._leader else None
+
+    def digests(self, number: int) -> SlotDigests | None:
+        """What this server holds of a slot that it follows."""
+        slot = self._followed(number)
+        return None if slot is None else SlotDigests(number, slot.slot.leader_epoch, slot.store.digests())
+
+    def request(self, slots: list[SlotDigests]) -> Message:
+        """Ask the leader where this server differs, and for the stream from there on."""
+        return Follow(slots)
+
+    def take(self, asked: SlotDigests, difference: SlotDifference) -> Progress:
+        """Copy what differs; in sync once the leader's answer was complete."""
+        slot = self._followed(asked.slot)
+        if slot is None or slot.slot.leader_epoch != asked.leader_epoch:
+            return Progress.DONE
+        for data_info_id, records in difference.records.items():
+            slot.store.replace(data_info_id, records)
+        self._counters["follower_repairs" if slot.synced else "services_copied"] += len(difference.records)
+        if difference.complete:
+            slot.synced = True
+            return Progress.DONE
+        if difference.access is Access.ACCEPT or difference.access is Access.MIGRATING:
+            return Progress.AGAIN
+        return Progress.LATER
+
+    def answered(self) -> None:
+        """The core looks whether everything is in sync."""
+        self._followership.follower_progressed()
+
+
+class FollowedLeaders:
+    """The links to the leaders of followed slots, and what comes over them."""
+
+    def __init__(self, outbox: Outbox, slots: HeldSlots, followership: Followership, counters: Counter[str]) -> None:
+        self._outbox, self._slots, self._followership, self._counters = outbox, slots, followership, counters
+        self._exchanges: dict[Peer, DigestExchange] = {}
+        self.desk = Desk({Replicate: self._on_replicate})
+
+    def opened(self, peer: Peer) -> None:
+        """A leader is connected: ask it for every slot that this server follows there."""
+        side = SlotFollowing(peer.node, self._slots, self._followership, self._counters)
+        exchange = self._exchanges[peer] = DigestExchange(self._outbox, peer, side, TIMEOUT_SECONDS)
+        exchange.add(slot.slot.id for slot in self._slots.followed(peer.node))
+
+    def closed(self, peer: Peer, reason: str) -> None:
+        """The connection to a leader has ended, and its streams with it."""
+        self._exchanges.pop(peer).stop()
+        for slot in self._slots.followed(peer.node):
+            slot.synced = False
+
+    def follow(self, slots: Iterable[HeldSlot]) -> None:
+        """Ask the connected leaders for these slots."""
+        rows = [slot.slot for slot in slots]
+        for peer, exchange in self._exchanges.items():
+            exchange.add(row.id for row in rows if row.leader == peer.node)
+
+    def compare(self, numbers: Iterable[int]) -> None:
+        """Compare these slots again, where they are followed."""
+        for exchange in self._exchanges.values():
+            exchange.add(numbers)
+
+    def _on_replicate(self, peer: Peer, message: Replicate) -> None:
+        now = self._outbox.now()
+        for write in message.batches:
+            slot = self._slots.get(write.slot)
+            if slot is not None and not slot.leads and slot.slot.leader_epoch == write.leader_epoch:
+                slot.apply(write, now)

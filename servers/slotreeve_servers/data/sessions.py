@@ -1,0 +1,47 @@
+"""The session servers as one data server sees them: the members of the view, and those that are connected. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from slotreeve.model.nodes import Node
+
+from slotreeve_servers.node.outbox import Peer
+
+
+class SessionServers:
+    """Session processes by id.
+
+    Attributes:
+        members: the process ids of the newest view, in its order.
+    """
+
+    def __init__(self) -> None:
+        self.members: tuple[str, ...] = ()
+        self._peers: dict[Peer, None] = {}
+
+    def view_changed(self, nodes: Iterable[Node]) -> None:
+        """A newer view has arrived."""
+        self.members = tuple([node.process_id for node in nodes])
+
+    def opened(self, peer: Peer) -> None:
+        """A session server has connected."""
+        self._peers[peer] = None
+
+    def closed(self, peer: Peer) -> None:
+        """The connection to a session server has ended."""
+        self._peers.pop(peer, None)
+
+    def is_member(self, process_id: str) -> bool:
+        """Whether a session process is a member."""
+        return process_id in self.members
+
+    def to_compare(self) -> set[str]:
+        """The session processes whose records a slot must hold before it serves: the members, and those that are
+        connected although the meta leader has dropped them."""
+        return {*self.members, *(peer.process_id for peer in self._peers)}
+
+    def connected_members(self) -> Mapping[str, Peer | None]:
+        """The members in the order of the view, each with its newest connection, or None where it has none."""
+        newest = {peer.process_id: peer for peer in self._peers}
+        return {process_id: newest.get(process_id) for process_id in self.members}

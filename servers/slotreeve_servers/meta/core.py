@@ -1,0 +1,337 @@
+"""The core of a meta server: while it leads, it keeps the leases of the members and decides the next view.
+
+It knows peers, time and messages, and acts through its outbox; :mod:`slotreeve_servers.meta.server` is its shell.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+
+from slotreeve.clock import Timer
+from slotreeve.invariants import check_successor, stamp
+from slotreeve.model.nodes import Role
+from slotreeve.model.slots import Move, SlotFacts, SlotTable
+from slotreeve.ports import Election, Leadership, Message
+from slotreeve_protocol.general_messages import Done
+from slotreeve_protocol.meta_messages import (
+    ConfigEntry,
+    Configs,
+    GetConfigs,
+    GetHistory,
+    GetLeader,
+    GetView,
+    Heartbeat,
+    LeaderIs,
+    LeaseGranted,
+    Leave,
+    PutConfig,
+    Resign,
+    Stopping,
+    View,
+)
+
+from slotreeve_servers.meta.arranger import Arranger, Leaving, without_replaced
+from slotreeve_servers.meta.configuration import ProvidedConfig
+from slotreeve_servers.meta.effects import MetaOutbox
+from slotreeve_servers.meta.leases import Leases, Renewal
+from slotreeve_servers.meta.recorder import LeadershipRecorder
+from slotreeve_servers.meta.table import CommittedView
+from slotreeve_servers.node.dispatch import Desk
+from slotreeve_servers.node.outbox import Peer, Request, TurnEnd, send_to_all
+from slotreeve_servers.settings import Settings
+
+log = logging.getLogger("slotreeve.meta")
+
+MEMBERS = (Role.DATA, Role.SESSION)
+
+
+class MetaCore:
+    """One meta server's state. Only the leader acts on it, and only while its lease lasts.
+
+    Args:
+        election: who leads, and the meta state; the core only reads it.
+        node: name of this server.
+        facts: the slot facts of the configuration.
+
+    Attributes:
+        is_fit: False once the server has given up; it does not act any more.
+    """
+
+    def __init__(
+        self,
+        outbox: MetaOutbox,
+        election: Election,
+        arranger: Arranger,
+        settings: Settings,
+        node: str,
+        facts: SlotFacts,
+    ) -> None:
+        self._outbox, self._election, self._arranger = outbox, election, arranger
+        self._rules, self._addresses, self._facts = settings.meta, settings.cluster.meta, facts
+        self._leases = Leases(settings.meta)
+        self.view = CommittedView(election.state)
+        self.configs = ProvidedConfig(election.state)
+        self.recorder = LeadershipRecorder(outbox, node, election)
+        self._peers: dict[Peer, None] = {}
+        self._heartbeats: dict[str, Heartbeat] = {}
+        self._adopted_term = 0
+        self._first_assign: float | None = None
+        self._moves: Sequence[Move] | None = None
+        self._look = TurnEnd(outbox, self._look_at_cluster)
+        self._timer: Timer | None = None
+        self.is_fit = True
+        self.desk = Desk(
+            requests={
+                Heartbeat: self._on_heartbeat,
+                Leave: self._on_leave,
+                GetView: lambda peer, message: self.view.read(),
+                GetLeader: lambda peer, message: self._leader_is(),
+                GetHistory: lambda peer, message: self.recorder.history(),
+                GetConfigs: self._on_get_configs,
+            },
+            later={PutConfig: self._on_put_config, Resign: self._on_resign},
+        )
+
+    def start(self) -> None:
+        """Look at the cluster from now on, once the election has started."""
+        self._look.soon()
+
+    # --- leadership --------------------------------------------------------------------------------------------------
+
+    def leadership_changed(self, leadership: Leadership) -> None:
+        """The election reports another leader, term or right to act."""
+        self.recorder.record(leadership)
+        leader, term, cause = leadership.leader, leadership.term, leadership.cause
+        extra = {"leader": leader, "term": term, "cause": cause}
+        log.info("leader is %s in term %d (%s)", leader, term, cause, extra=extra)
+        if leadership.leading:
+            self._adopt(term)
+        self._outbox.notify("slotreeve_leader_changed", leadership=leadership)
+        if leader is not None:
+            self._send_to_members(self._leader_is())
+        self._look.soon()
+
+    def _adopt(self, term: int) -> None:
+        """Go on from the committed view, without a warm-up: every member gets a fresh lease."""
+        if term == self._adopted_term:
+            return
+        self._adopted_term = term
+        view = self.view.read()
+        connected = {peer.process_id for peer in self._peers}
+        self._leases.adopt([*view.data, *view.sessions], connected, self._outbox.now())
+        self._heartbeats.clear()
+
+    def _may_act(self) -> bool:
+        if not self.is_fit:
+            return False
+        leadership = self._election.leadership()
+        return leadership.leading and self._outbox.now() < leadership.valid_until
+
+    def _leader_is(self) -> LeaderIs:
+        leadership = self._election.leadership()
+        return LeaderIs(leadership.term, leadership.leader, self._addresses.get(leadership.leader or ""))
+
+    def _on_resign(self, peer: Peer, message: Resign, request: Request) -> None:
+        if not self._election.leadership().leading:
+            self._outbox.reply(request, self._leader_is())
+            return
+        log.warning("%s asks this leader to resign", peer.node)
+        self._outbox.resign(request)
+
+    # --- members come, renew their leases, and go --------------------------------------------------------------------
+
+    def opened(self, peer: Peer) -> None:
+        """A process is connected."""
+        if peer.role in MEMBERS and not self._any_member_connected():
+            self._leases.extend_all(self._outbox.now())
+        self._peers[peer] = None
+
+    def closed(self, peer: Peer, reason: str) -> None:
+        """A connection has ended: the lease of a member is shortened."""
+        self._peers.pop(peer, None)
+        if peer.role in MEMBERS:
+            self._leases.connection_lost(peer.node, peer.process_id, self._outbox.now())
+            self._look.soon()
+
+    def _any_member_connected(self) -> bool:
+        """Whether any data or session server is connected. A leader without any is cut off itself, or no member is
+        there to act on what it decides: it keeps the view as it is."""
+        return any(peer.role in MEMBERS for peer in self._peers)
+
+    def _on_heartbeat(self, peer: Peer, heartbeat: Heartbeat) -> Message:
+        """Renew the sender's lease, and send it the view where it has an older one."""
+        if not self._may_act():
+            return self._leader_is()
+        node = heartbeat.node
+        renewal = self._leases.renew(node, self._outbox.now())
+        before = self._heartbeats.get(node.name)
+        self._heartbeats[node.name] = heartbeat
+        if renewal is not Renewal.NOTHING or before is None or _differs(before, heartbeat):
+            self._look.soon()
+        view = self.view.read()
+        return LeaseGranted(
+            self._election.leadership().term,
+            self._rules.lease_seconds,
+            view if view.revision > heartbeat.revision else None,
+            self.configs.digest,
+            heartbeat.stopping is not Stopping.NO and self._may_leave(heartbeat, view),
+        )
+
+    def _may_leave(self, heartbeat: Heartbeat, view: View) -> bool:
+        """Whether a stopping server has handed over everything, or no server is left to take it."""
+        name = heartbeat.node.name
+        if heartbeat.node.role is not Role.DATA:
+            return True
+        if not any(node.name not in self._leaving().for_good for node in view.data):
+            return True
+        leads = any(slot.leader == name for slot in view.table.slots)
+        follows = any(name in slot.followers for slot in view.table.slots)
+        return not leads and (heartbeat.stopping is Stopping.FOR_A_RESTART or not follows)
+
+    def _leaving(self) -> Leaving:
+        """The servers on their way out: those that stop, and those that the operator banned."""
+        stopping = {name: heartbeat.stopping for name, heartbeat in self._heartbeats.items()}
+        for_good = {name for name, stops in stopping.items() if stops is Stopping.FOR_GOOD}
+        for_a_restart = {name for name, stops in stopping.items() if stops is Stopping.FOR_A_RESTART}
+        return Leaving(frozenset(for_good | self.configs.orders.banned), frozenset(for_a_restart))
+
+    def _on_leave(self, peer: Peer, message: Leave) -> Message:
+        if not self._may_act():
+            return self._leader_is()
+        back = message.back_in_seconds
+        if self._leases.leave(message.node, self._outbox.now() + back if back > 0 else None):
+            log.info("%s leaves: %s", message.node.name, message.reason)
+            if back <= 0:
+                self._heartbeats.pop(message.node.name, None)
+            self._look.soon()
+        return Done()
+
+    # --- the next view of the cluster --------------------------------------------------------------------------------
+
+    def _look_at_cluster(self) -> None:
+        """Commit the next change of membership or table, where there is one; look again when a lease may end."""
+        try:
+            if self._moves is None and self._may_act() and self._any_member_connected():
+                self._expire_leases()
+                self._commit_next_view()
+        finally:
+            # A look that failed is logged by the shell; the next one comes all the same.
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer = self._outbox.after(self._until_next_look(), self._look_at_cluster)
+
+    def _until_next_look(self) -> float:
+        """Seconds until a lease may end; the interval where this server may not act on that, or is committing."""
+        interval = self._rules.arrange_seconds
+        if self._moves is not None or not self._may_act() or not self._any_member_connected():
+            return interval
+        deadline = self._leases.next_deadline()
+        return interval if deadline is None else min(interval, max(0.0, deadline - self._outbox.now()))
+
+    def _expire_leases(self) -> None:
+        for node, reason in self._leases.expire(self._outbox.now()):
+            log.warning("%s %s has left: %s", node.role, node.name, reason)
+            self._heartbeats.pop(node.name, None)
+            self._outbox.notify("slotreeve_node_left", node=node, reason=reason)
+
+    def _commit_next_view(self) -> None:
+        old = self.view.read()
+        data = [node for node in self._leases.nodes if node.role is Role.DATA]
+        sessions = [node for node in self._leases.nodes if node.role is Role.SESSION]
+        before = without_replaced(old.table, old.data, data)
+        plan = None
+        if before.slots or self._waited_for_company(bool(data)):
+            servers = [node.as_server() for node in data]
+            plan = self._arranger.next_plan(before, servers, self._settled(old.table), self._leaving())
+        unchanged = data == old.data and sessions == old.sessions
+        if plan is None and (unchanged or before is not old.table):
+            # A new process may not become a member before its predecessor's slots have another leader epoch.
+            return
+        table = before if plan is None else stamp(before, plan.table, before.epoch + 1)
+        check_successor(before, table)
+        self._moves = () if plan is None else plan.moves
+        term = self._election.leadership().term
+        self._outbox.commit(View(term, old.revision + 1, table, data, sessions, self._facts))
+
+    def _waited_for_company(self, any_data: bool) -> bool:
+        """Whether the first data server of a new cluster has waited for others: it need not take every slot only to
+        give most of them away."""
+        if not any_data:
+            return False
+        now = self._outbox.now()
+        if self._first_assign is None:
+            self._first_assign = now + self._rules.first_assign_seconds
+            self._outbox.after(self._rules.first_assign_seconds, self._look.soon)
+        return now >= self._first_assign
+
+    def _settled(self, table: SlotTable) -> Callable[[str, int], bool]:
+        """A function that returns whether a server has reported that it holds a slot completely, under ``table``."""
+        unsettled = {
+            name: set(heartbeat.unsettled)
+            for name, heartbeat in self._heartbeats.items()
+            if heartbeat.table_epoch == table.epoch
+        }
+        return lambda server, slot: server in unsettled and slot not in unsettled[server]
+
+    def committed(self, old: View, view: View) -> None:
+        """``view`` is the committed one after ``old``: publish it, and look for the next change."""
+        moves, self._moves = self._moves or (), None
+        self._send_to_members(view)
+        for node in [*view.data, *view.sessions]:
+            if node not in old.data and node not in old.sessions:
+                log.info("%s %s joined at %s", node.role, node.name, node.address)
+                self._outbox.notify("slotreeve_node_joined", node=node)
+        if moves:
+            reasons = sorted({move.reason for move in moves})
+            extra = {"epoch": view.table.epoch, "moves": len(moves), "revision": view.revision}
+            log.info("slot table %d: %d moves (%s)", view.table.epoch, len(moves), "; ".join(reasons[:3]), extra=extra)
+            reason = "; ".join(reasons)
+            self._outbox.notify("slotreeve_table_published", table=view.table, moves=tuple(moves), reason=reason)
+        self._look_at_cluster()
+
+    def not_committed(self, view: View, error: Exception) -> None:
+        """``view`` was not committed: publish nothing, and look again later."""
+        self._moves = None
+        log.warning("view %d not committed: %s", view.revision, error)
+
+    def _send_to_members(self, message: Message, roles: Sequence[Role] = MEMBERS) -> None:
+        send_to_all(self._outbox, [peer for peer in self._peers if peer.role in roles], message)
+
+    # --- provided configuration --------------------------------------------------------------------------------------
+
+    def _on_put_config(self, peer: Peer, message: PutConfig, request: Request) -> None:
+        if self._may_act():
+            self._outbox.put_config(message, self._election.leadership().term, request)
+        else:
+            self._outbox.reply(request, self._leader_is())
+
+    def _on_get_configs(self, peer: Peer, message: GetConfigs) -> Message:
+        return Configs(self.configs.entries(message.prefix)) if self._may_act() else self._leader_is()
+
+    def config_committed(self, entry: ConfigEntry) -> None:
+        """A provided configuration was committed: the leader sends it to every session server."""
+        if self._may_act():
+            self._send_to_members(Configs([entry]), (Role.SESSION,))
+
+    # --- for people --------------------------------------------------------------------------------------------------
+
+    def counters(self) -> dict[str, int]:
+        """What this server did since its start, and what it keeps."""
+        leadership, view = self._election.leadership(), self.view.read()
+        return {
+            "leading": int(leadership.leading),
+            "term": leadership.term,
+            "revision": view.revision,
+            "table_epoch": view.table.epoch,
+            "data_servers": len(view.data),
+            "session_servers": len(view.sessions),
+            "protected": int(self._arranger.is_protected([node.as_server() for node in view.data])),
+            "rejected_plans": self._arranger.rejected,
+        }
+
+
+def _differs(before: Heartbeat, heartbeat: Heartbeat) -> bool:
+    """Whether a heartbeat differs from the one before it in what the arranger waits for."""
+    old = (before.table_epoch, before.unsettled, before.stopping)
+    return old != (heartbeat.table_epoch, heartbeat.unsettled, heartbeat.stopping)

@@ -1,0 +1,29 @@
+"""What the core of a meta server can do beyond sending messages: write the meta state, resign, notify plugins."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from slotreeve_protocol.meta_messages import PutConfig, View
+
+from slotreeve_servers.node.outbox import Outbox, Request
+
+
+class MetaOutbox(Outbox, Protocol):
+    """The outbox of a meta server. What takes time is begun here; the core learns of its end as stated."""
+
+    def wall_ms(self) -> int:
+        """Milliseconds since 1970 by this machine's clock, for records only: no decision is taken on it."""
+
+    def commit(self, view: View) -> None:
+        """Make ``view`` the committed one. The core receives ``committed`` or ``not_committed``; until then it commits
+        no other view."""
+
+    def put_config(self, message: PutConfig, term: int, request: Request) -> None:
+        """Write one provided configuration under ``term``, and answer ``request``."""
+
+    def resign(self, request: Request) -> None:
+        """Give up the leadership, and answer ``request``."""
+
+    def notify(self, hook: str, **arguments: object) -> None:
+        """Call an observing hook of every plugin."""

@@ -1,0 +1,70 @@
+"""The outbox of a meta server: messages, and the writes of the meta state that its core begins."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from slotreeve.errors import SlotreeveError
+from slotreeve.ports import Election
+from slotreeve_protocol.general_messages import Done, Failed
+from slotreeve_protocol.meta_messages import Configs, PutConfig, View
+
+from slotreeve_servers.meta.core import MetaCore
+from slotreeve_servers.node.environment import Environment
+from slotreeve_servers.node.outbox import Request
+from slotreeve_servers.node.peers import Peers
+from slotreeve_servers.node.supervisor import Supervisor
+
+
+class MetaPeers(Peers):
+    """Implements :class:`slotreeve_servers.meta.effects.MetaOutbox`; ``core`` is set before the core acts."""
+
+    core: MetaCore
+
+    def __init__(self, environment: Environment, supervisor: Supervisor, election: Election) -> None:
+        super().__init__(environment.clock, supervisor)
+        self._catalogue, self._election = environment.catalogue, election
+
+    def notify(self, hook: str, **arguments: object) -> None:
+        """See :meth:`slotreeve_servers.meta.effects.MetaOutbox.notify`."""
+        self._catalogue.notify(hook, **arguments)
+
+    def commit(self, view: View) -> None:
+        """See :meth:`slotreeve_servers.meta.effects.MetaOutbox.commit`."""
+        self._supervisor.once(f"commit of view {view.revision}", partial(self._commit, view))
+
+    async def _commit(self, view: View) -> None:
+        old = self.core.view.read()
+        try:
+            await self.core.view.commit(view)
+        except SlotreeveError as error:
+            self.core.not_committed(view, error)
+        except Exception as error:
+            self.core.not_committed(view, error)
+            raise
+        else:
+            self.core.committed(old, view)
+
+    def put_config(self, message: PutConfig, term: int, request: Request) -> None:
+        """See :meth:`slotreeve_servers.meta.effects.MetaOutbox.put_config`."""
+        self._supervisor.once(f"put {message.key}", partial(self._put_config, message, term, request))
+
+    async def _put_config(self, message: PutConfig, term: int, request: Request) -> None:
+        try:
+            entry = await self.core.configs.put(message, term)
+        except SlotreeveError as error:
+            self.reply(request, Failed(error.code, str(error)))
+        else:
+            self.reply(request, Configs([entry]))
+
+    def resign(self, request: Request) -> None:
+        """See :meth:`slotreeve_servers.meta.effects.MetaOutbox.resign`."""
+        self._supervisor.once("resign", partial(self._resign, request))
+
+    async def _resign(self, request: Request) -> None:
+        try:
+            await self._election.resign()
+        except SlotreeveError as error:
+            self.reply(request, Failed(error.code, str(error)))
+        else:
+            self.reply(request, Done())

@@ -1,0 +1,128 @@
+"""What a server's core knows of the world: peers by identity, and one outbox through which it acts.
+
+A core keeps no connection, loop, timer or disk. The shell calls it with events; the core acts through the outbox.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple, Protocol
+
+from slotreeve.clock import Timer
+from slotreeve.model.nodes import Role
+from slotreeve.ports import Message
+
+Answered = Callable[[Message | None, Exception | None], None]
+"""Called once with the reply to a request, or with the error that came instead of it."""
+
+
+class Peer:
+    """One connection as a core knows it. Two connections of one process are two peers.
+
+    Attributes:
+        node: name of the process at the other end.
+        role: its role.
+        process_id: unique for each life of that process.
+        address: where it is, for messages to people and for orders that name an IP address.
+    """
+
+    __slots__ = ("address", "node", "process_id", "role")
+
+    def __init__(self, node: str, role: Role, process_id: str, address: str = "") -> None:
+        self.node, self.role, self.process_id, self.address = node, role, process_id, address
+
+    def __repr__(self) -> str:
+        return self.node
+
+
+class Request(NamedTuple):
+    """A request that is answered later, through :meth:`Outbox.reply`."""
+
+    peer: Peer
+    number: int
+
+
+class Outbox(Protocol):
+    """All that a core can do. Every call is made on the server's event loop and returns at once.
+
+    A message to a peer that has gone is dropped: the core receives ``closed`` for that peer. A peer whose queue is full
+    is closed, because its state would have a gap; it may connect and ask again.
+    """
+
+    def now(self) -> float:
+        """Seconds on the server's monotonic clock."""
+
+    def send(self, peer: Peer, message: Message) -> bool:
+        """Send a one-way message. False: it was not sent, and the peer is gone or about to be closed."""
+
+    def send_encoded(self, peer: Peer, frame: bytes, what: str) -> bool:
+        """As :meth:`send`, for a message that was encoded once for many peers; ``what`` names it in the log."""
+
+    def ask(self, peer: Peer, message: Message, answered: Answered, timeout_seconds: float) -> bool:
+        """Send a request. ``answered`` is called once, never before this method has returned. False: the request was
+        not sent, and ``answered`` is not called."""
+
+    def reply(self, request: Request, message: Message) -> None:
+        """Answer a request; dropped where the peer has gone."""
+
+    def close(self, peer: Peer, reason: str) -> None:
+        """End the connection; the core receives ``closed`` on a later turn of the event loop."""
+
+    def after(self, seconds: float, action: Callable[[], None]) -> Timer:
+        """Call ``action`` after ``seconds``. An action that raises is logged and counted as a failure."""
+
+    def at_turns_end(self, action: Callable[[], None]) -> None:
+        """Call ``action`` when the current turn of the event loop has ended."""
+
+    def repeat(self, name: str, seconds: float, action: Callable[[], float | None]) -> None:
+        """Call ``action`` every ``seconds``, or after as many seconds as it returned the last time, until the server
+        stops. An action that raises is logged and counted under ``name``, and is called again."""
+
+    def keep_links(self, peers: Mapping[str, str]) -> None:
+        """Keep connections to exactly these data servers (name to address); lost ones are made again."""
+
+
+class TurnEnd:
+    """Runs one action when the current turn of the event loop ends, however often the turn asks for it."""
+
+    __slots__ = ("_action", "_is_due", "_outbox")
+
+    def __init__(self, outbox: Outbox, action: Callable[[], None]) -> None:
+        self._outbox, self._action = outbox, action
+        self._is_due = False
+
+    def soon(self) -> None:
+        """Run the action at the end of this turn."""
+        if not self._is_due:
+            self._is_due = True
+            self._outbox.at_turns_end(self._run)
+
+    def _run(self) -> None:
+        self._is_due = False
+        self._action()
+
+
+class Retry:
+    """Runs one action a fixed time after it was first asked for; further requests before that change nothing."""
+
+    __slots__ = ("_action", "_is_due", "_outbox", "_seconds")
+
+    def __init__(self, outbox: Outbox, seconds: float, action: Callable[[], None]) -> None:
+        self._outbox, self._seconds, self._action = outbox, seconds, action
+        self._is_due = False
+
+    def later(self) -> None:
+        """Run the action after the fixed time, once."""
+        if not self._is_due:
+            self._is_due = True
+            self._outbox.after(self._seconds, self._run)
+
+    def _run(self) -> None:
+        self._is_due = False
+        self._action()
+
+
+def send_to_all(outbox: Outbox, peers: Iterable[Peer], message: Message) -> None:
+    """Send one message to each of ``peers``."""
+    for peer in peers:
+        outbox.send(peer, message)

@@ -1,0 +1,143 @@
+"""The shell under a core: connections behind peers, and the outbox over clock, connections and supervised loops."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from slotreeve.clock import Clock, Timer
+from slotreeve.errors import ConnectionLost, TransportError
+from slotreeve.ports import Connection, Message
+from slotreeve_protocol.codec import encode_message
+
+from slotreeve_servers.node.links import Links
+from slotreeve_servers.node.outbox import Answered, Peer, Request
+from slotreeve_servers.node.supervisor import Supervisor
+
+log = logging.getLogger("slotreeve.peers")
+
+
+class Peers:
+    """All connections of one server, by peer. Implements :class:`slotreeve_servers.node.outbox.Outbox`.
+
+    Attributes:
+        links: the links that :meth:`keep_links` aims; set by the shell before the core runs.
+    """
+
+    def __init__(self, clock: Clock, supervisor: Supervisor) -> None:
+        self._clock, self._supervisor = clock, supervisor
+        self._connections: dict[Peer, Connection] = {}
+        self._peers: dict[Connection, Peer] = {}
+        self._is_silent = False
+        self.links: Links | None = None
+        self.now, self.wall_ms = clock.now, clock.wall_ms
+
+    def silence(self) -> None:
+        """The server has left the cluster: from now on nothing is sent, and no timer of the core runs."""
+        self._is_silent = True
+
+    # --- for the dispatchers -----------------------------------------------------------------------------------------
+
+    def add(self, connection: Connection) -> Peer:
+        """A connection has opened; returns its peer."""
+        hello = connection.peer
+        peer = self._peers[connection] = Peer(hello.node, hello.role, hello.process_id, connection.address)
+        self._connections[peer] = connection
+        return peer
+
+    def remove(self, connection: Connection) -> Peer:
+        """A connection has ended; returns its peer."""
+        peer = self._peers.pop(connection)
+        del self._connections[peer]
+        return peer
+
+    def peer_of(self, connection: Connection) -> Peer:
+        """The peer at the other end of an open connection."""
+        return self._peers[connection]
+
+    async def ask_and_wait(self, peer: Peer, message: Message, timeout_seconds: float) -> Message:
+        """Send a request and wait for its reply.
+
+        Raises:
+            RequestTimeout, ConnectionLost, Backpressure, FrameTooLarge.
+        """
+        connection = self._connections.get(peer)
+        if connection is None:
+            raise ConnectionLost(f"{peer.node} has gone")
+        return await connection.ask(message, timeout_seconds)
+
+    # --- the outbox --------------------------------------------------------------------------------------------------
+
+    def send(self, peer: Peer, message: Message) -> bool:
+        """See :meth:`slotreeve_servers.node.outbox.Outbox.send`."""
+        return self.send_encoded(peer, encode_message(message), type(message).__name__)
+
+    def send_encoded(self, peer: Peer, frame: bytes, what: str) -> bool:
+        """See :meth:`slotreeve_servers.node.outbox.Outbox.send_encoded`."""
+        connection = self._connections.get(peer)
+        if connection is None or self._is_silent:
+            return False
+        try:
+            connection.send_encoded(frame)
+        except ConnectionLost:
+            return False  # the handler's ``closed`` follows
+        except TransportError as error:
+            log.warning("%s does not keep up with its %s messages: %s", peer.node, what, error)
+            connection.close(f"it does not read its {what} messages; it may connect and ask again")
+            return False
+        return True
+
+    def ask(self, peer: Peer, message: Message, answered: Answered, timeout_seconds: float) -> bool:
+        """See :meth:`slotreeve_servers.node.outbox.Outbox.ask`."""
+        connection = self._connections.get(peer)
+        if connection is None or self._is_silent:
+            return False
+        try:
+            connection.request(message, answered, timeout_seconds)
+        except ConnectionLost:
+            return False
+        except TransportError as error:
+            log.warning("%s not sent to %s: %s", type(message).__name__, peer.node, error)
+            return False
+        return True
+
+    def reply(self, request: Request, message: Message) -> None:
+        """See :meth:`slotreeve_servers.node.outbox.Outbox.reply`."""
+        connection = self._connections.get(request.peer)
+        if connection is not None:
+            connection.reply(request.number, message)
+
+    def close(self, peer: Peer, reason: str) -> None:
+        """See :meth:`slotreeve_servers.node.outbox.Outbox.close`."""
+        connection = self._connections.get(peer)
+        if connection is not None:
+            connection.close(reason)
+
+    def after(self, seconds: float, action: Callable[[], None]) -> Timer:
+        """See :meth:`slotreeve_servers.node.outbox.Outbox.after`."""
+        return self._clock.call_later(seconds, partial(self._run, "timer", action))
+
+    def at_turns_end(self, action: Callable[[], None]) -> None:
+        """See :meth:`slotreeve_servers.node.outbox.Outbox.at_turns_end`."""
+        self._clock.call_soon(partial(self._run, "end of turn", action))
+
+    def _run(self, name: str, action: Callable[[], None]) -> None:
+        if not self._is_silent:
+            self._supervisor.run(name, action)
+
+    def repeat(self, name: str, seconds: float, action: Callable[[], float | None]) -> None:
+        """See :meth:`slotreeve_servers.node.outbox.Outbox.repeat`."""
+
+        async def loop() -> None:
+            pause: float | None = seconds
+            while True:
+                await self._clock.sleep(seconds if pause is None else pause)
+                pause = action()
+
+        self._supervisor.start(name, loop)
+
+    def keep_links(self, peers: Mapping[str, str]) -> None:
+        """See :meth:`slotreeve_servers.node.outbox.Outbox.keep_links`."""
+        if self.links is not None:
+            self.links.aim(peers)

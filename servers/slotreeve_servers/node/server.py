@@ -1,0 +1,113 @@
+"""The shells that the roles share: a process that listens, and a member that keeps its place in the cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from slotreeve.errors import Refused, SlotreeveError
+from slotreeve.ports import Listener
+from slotreeve_protocol.meta_messages import Leave, Stopping, View
+
+from slotreeve_servers.node.dispatch import CountersSource, Desk, Dispatcher, Guest
+from slotreeve_servers.node.environment import Environment
+from slotreeve_servers.node.links import Links
+from slotreeve_servers.node.membership import NO_VIEW, Membership
+from slotreeve_servers.node.peers import Peers
+from slotreeve_servers.node.supervisor import Supervisor
+
+log = logging.getLogger("slotreeve.server")
+
+STOP_POLL_SECONDS = 0.02
+LEAVE_TIMEOUT_SECONDS = 1.0
+
+
+class NodeServer:
+    """A process that listens. Use it on its event loop only."""
+
+    def __init__(self, environment: Environment) -> None:
+        self._environment, self._clock = environment, environment.clock
+        self._supervisor = Supervisor(environment.clock)
+        self._peers = Peers(environment.clock, self._supervisor)
+        self._listener: Listener | None = None
+
+    @property
+    def given_up(self) -> asyncio.Future[SlotreeveError]:
+        """Done once this server cannot go on, with the error for its operator."""
+        return self._supervisor.given_up
+
+    @property
+    def address(self) -> str:
+        """Where this server listens."""
+        return self._listener.address if self._listener is not None else self._environment.bind
+
+    def _dispatcher(self, desk: Desk, guest: Guest, source: CountersSource | None = None) -> Dispatcher:
+        return Dispatcher(self._peers, desk, guest, source)
+
+    async def _listen(self, dispatcher: Dispatcher) -> None:
+        """Raises AddressInUse."""
+        environment = self._environment
+        self._listener = await environment.transport.listen(environment.bind, environment.hello(), dispatcher)
+
+    async def _close(self) -> None:
+        """End the loops, every connection that was accepted, and the event log."""
+        self._peers.silence()
+        await self._supervisor.stop()
+        if self._listener is not None:
+            await self._listener.close()
+        if self._environment.events is not None:
+            self._environment.events.close()
+
+
+class MemberServer(NodeServer):
+    """A data or session server: links to every meta server and to data servers, and a planned way out."""
+
+    def __init__(self, environment: Environment) -> None:
+        super().__init__(environment)
+        self._membership: Membership | None = None
+
+    def _link_up(self, membership: Membership, meta_servers: Dispatcher, data_servers: Dispatcher) -> None:
+        """Connect to the meta servers of the configuration, and be ready to connect to data servers."""
+        environment = self._environment
+        self._membership = membership
+        self._peers.links = Links(environment.transport, self._clock, self._supervisor, environment.hello, data_servers)
+        meta_links = Links(
+            environment.transport, self._clock, self._supervisor, environment.hello, meta_servers, self._refused
+        )
+        meta_links.aim(environment.settings.cluster.meta)
+        membership.start()
+
+    @property
+    def view(self) -> View:
+        """The newest view of the cluster that this server knows."""
+        return self._membership.view if self._membership is not None else NO_VIEW
+
+    def _refused(self, error: Refused) -> None:
+        # A server that was never a member is configured wrongly, and its operator looks at it now. A member works on
+        # with what it has until the meta servers are mended.
+        if self.view is NO_VIEW:
+            self._supervisor.give_up(error)
+
+    async def _wait_until_it_may_leave(self, stopping: Stopping, seconds: float) -> None:
+        """Announce the stop and wait until the leader agrees: at most ``seconds``, and only while a leader answers."""
+        membership, interval = self._membership, self._environment.settings.meta.heartbeat_seconds
+        if membership is None:
+            return
+        membership.announce_stop(stopping)
+        deadline = self._clock.now() + seconds
+        unanswered = self._clock.now() + 2 * interval
+        while not membership.may_leave and self._clock.now() < min(
+            deadline, max(unanswered, membership.granted_at + 3 * interval)
+        ):
+            await self._clock.sleep(STOP_POLL_SECONDS)
+
+    async def _leave(self, reason: str, back_in_seconds: float = 0.0) -> None:
+        """Tell the leader that this server stops on purpose; a leader that is not reached notices it by itself."""
+        leader = self._membership.leader if self._membership is not None else None
+        if leader is None:
+            return
+        try:
+            leave = Leave(self._environment.node, reason, back_in_seconds)
+            await self._peers.ask_and_wait(leader, leave, LEAVE_TIMEOUT_SECONDS)
+        except SlotreeveError as error:
+            log.warning("the meta leader does not know yet that this server leaves: %s", error)

@@ -1,0 +1,283 @@
+"""The core of a session server: it holds the clients, brings their records to the slot leaders, and pushes to their
+subscriptions.
+
+It knows peers, time and messages, and acts through its outbox; :mod:`slotreeve_servers.session.server` is its shell.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Iterable
+from functools import partial
+
+from slotreeve.model.nodes import Node
+from slotreeve.ports import Message, SlotFunction
+from slotreeve_events.log import EventLog
+from slotreeve_protocol.client_messages import (
+    Get,
+    ListServices,
+    Publish,
+    PushesReceived,
+    Redirect,
+    Sessions,
+    Subscribe,
+    Unsubscribe,
+    Withdraw,
+)
+from slotreeve_protocol.general_messages import Done, Ping
+from slotreeve_protocol.meta_messages import (
+    ConfigEntry,
+    Configs,
+    GetConfigs,
+    LeaseGranted,
+    UnwatchConfig,
+    View,
+    WatchConfigs,
+)
+
+from slotreeve_servers.node.dispatch import Desk
+from slotreeve_servers.node.membership import Membership
+from slotreeve_servers.node.outbox import Outbox, Peer, Request, send_to_all
+from slotreeve_servers.session.clients import ConnectedClient
+from slotreeve_servers.session.configuration import ConfigMirror
+from slotreeve_servers.session.interests import Interests
+from slotreeve_servers.session.leaders import SlotLeaders
+from slotreeve_servers.session.orders import OrdersInForce
+from slotreeve_servers.session.push import PushRules
+from slotreeve_servers.session.reads import Reads
+from slotreeve_servers.session.registrations import Registrations
+from slotreeve_servers.session.routes import Routes
+from slotreeve_servers.session.settings import SessionSettings
+from slotreeve_servers.session.writes import Writes
+
+log = logging.getLogger("slotreeve.session")
+
+CONFIG_TIMEOUT_SECONDS = 2.0
+COMPACT_SECONDS = 10.0
+SCAN_PAUSE_SECONDS = 0.005
+
+
+class SessionCore:
+    """One session server's state.
+
+    Args:
+        heartbeat_seconds: interval of the heartbeats to the meta leader.
+        events: the event log, where one is written.
+
+    Attributes:
+        clients: the connected clients by peer.
+    """
+
+    def __init__(
+        self,
+        outbox: Outbox,
+        node: Node,
+        rules: SessionSettings,
+        heartbeat_seconds: float,
+        slot_function: SlotFunction,
+        events: EventLog | None = None,
+    ) -> None:
+        self._outbox, self._node, self._rules = outbox, node, rules
+        self.membership = Membership(outbox, node, heartbeat_seconds, self)
+        self.membership.desk.messages[Configs] = self._on_configs
+        self._orders = OrdersInForce(node.name)
+        self._configs = ConfigMirror(outbox)
+        self.routes = Routes()
+        self.writes = Writes(outbox, self.routes, rules.write_timeout_seconds)
+        self._registrations = Registrations(
+            outbox, node.process_id, slot_function, self.writes, rules.max_pending_writes, events
+        )
+        self.interests = Interests(self.routes, PushRules(outbox, rules, node.zone, self._orders, events))
+        self.leaders = SlotLeaders(self.routes, self.writes, self.interests, self._registrations)
+        self._reads = Reads(outbox, self.routes)
+        self.clients: dict[Peer, ConnectedClient] = {}
+        self._sessions = Sessions([])
+        self._closed_to_clients = ""
+        self._compacted_at = outbox.now()
+        self._to_scan: deque[int] = deque()
+        self.desk = Desk(
+            {
+                Publish: self._on_publish,
+                Withdraw: self._on_withdraw,
+                Subscribe: self._on_subscribe,
+                Unsubscribe: self._on_unsubscribe,
+                PushesReceived: self._on_receipts,
+                WatchConfigs: self._on_watch,
+                UnwatchConfig: self._on_unwatch,
+            },
+            {Ping: self._on_ping},
+            {Get: self._on_get, ListServices: self._on_list},
+        )
+
+    def start(self) -> None:
+        """Begin the upkeep."""
+        self._outbox.repeat("client leases", sweep_seconds(self._rules), self._sweep)
+        self._outbox.repeat("version scan", self._rules.scan_seconds, self._scan)
+
+    # --- a client comes and goes -------------------------------------------------------------------------------------
+
+    def opened(self, peer: Peer) -> None:
+        """A client is connected."""
+        if self._closed_to_clients:
+            self._outbox.close(peer, self._closed_to_clients)
+            return
+        client = self.clients[peer] = ConnectedClient(peer, self._outbox.now())
+        client.is_off = self._orders.is_off(peer)
+        self._outbox.send(peer, self._sessions)
+
+    def closed(self, peer: Peer, reason: str) -> None:
+        """A client's connection has ended: its subscriptions end, and its records too unless it comes back soon."""
+        client = self.clients.pop(peer, None)
+        if client is None:
+            return
+        self._configs.unwatch(client, client.configs)
+        for data_info_id in sorted(client.watched):
+            self.interests.unsubscribe(client, data_info_id)
+        if client.records:
+            self._outbox.after(self._rules.linger_seconds, partial(self._registrations.left, client))
+
+    def _on_withdraw(self, peer: Peer, message: Withdraw) -> None:
+        if (client := self.clients.get(peer)) is not None:
+            self._registrations.left(client)
+
+    def _on_ping(self, peer: Peer, message: Ping) -> Message:
+        if (client := self.clients.get(peer)) is not None:
+            client.last_seen = self._outbox.now()
+        return Done()
+
+    def _sweep(self) -> float | None:
+        """End what frozen clients have here; forget old tombstones."""
+        now, lease = self._outbox.now(), self._rules.client_lease_seconds
+        for client in list(self.clients.values()):
+            if now - client.last_seen > lease:
+                # No linger: the client had all of its lease to send something.
+                self._registrations.left(client)
+                self._outbox.close(client.peer, f"no message arrived for {lease} s")
+        if now - self._compacted_at > COMPACT_SECONDS:
+            self._compacted_at = now
+            self._registrations.compact()
+        return None
+
+    # --- a client publishes ------------------------------------------------------------------------------------------
+
+    def _on_publish(self, peer: Peer, message: Publish) -> None:
+        if (client := self.clients.get(peer)) is not None:
+            client.last_seen = self._outbox.now()
+            self._registrations.publish(client, message)
+
+    # --- a client subscribes -----------------------------------------------------------------------------------------
+
+    def _on_subscribe(self, peer: Peer, message: Subscribe) -> None:
+        client = self.clients.get(peer)
+        if client is None:
+            return
+        client.last_seen = self._outbox.now()
+        for want in message.wants:
+            self.interests.subscribe(client, want, self._registrations.slot(want.data_info_id))
+
+    def _on_unsubscribe(self, peer: Peer, message: Unsubscribe) -> None:
+        if (client := self.clients.get(peer)) is not None:
+            self.interests.unsubscribe(client, message.data_info_id, (message.scope,))
+
+    def _on_receipts(self, peer: Peer, message: PushesReceived) -> None:
+        if (client := self.clients.get(peer)) is not None:
+            client.last_seen = self._outbox.now()
+            for receipt in message.receipts:
+                self.interests.acknowledged(client, receipt)
+
+    def _scan(self) -> float | None:
+        """Declare the versions of all watched services again, one slot a turn: their leaders send what is newer
+        (original: ``DefaultDataVersionScan``). It finds nothing unless something was lost."""
+        if not self._to_scan:
+            self._to_scan.extend(self.interests.slots)
+        if self._to_scan:
+            self.interests.declare_slots((self._to_scan.popleft(),))
+        return SCAN_PAUSE_SECONDS if self._to_scan else None
+
+    # --- a client reads ----------------------------------------------------------------------------------------------
+
+    def _on_get(self, peer: Peer, message: Get, request: Request) -> None:
+        self._reads.get(self._registrations.slot(message.data_info_id), message.data_info_id, request)
+
+    def _on_list(self, peer: Peer, message: ListServices, request: Request) -> None:
+        self._reads.list_services(message.prefix, list(self.routes.linked.values()), request)
+
+    # --- the cluster changes -----------------------------------------------------------------------------------------
+
+    def view_changed(self, old: View, view: View) -> None:
+        """Follow the newer table; tell the clients of new session servers."""
+        self._outbox.keep_links({node.name: node.address for node in view.data})
+        self.leaders.table_changed(view.table)
+        sessions = Sessions([node.address for node in view.sessions])
+        if sessions != self._sessions:
+            self._sessions = sessions
+            send_to_all(self._outbox, list(self.clients), sessions)
+
+    def unsettled(self) -> list[int]:
+        """A session server holds no slot."""
+        return []
+
+    def redirect_clients(self, reason: str) -> None:
+        """Take no new clients, for ``reason``, and send the present ones to the other session servers."""
+        self._closed_to_clients = reason
+        others = [node.address for node in self.membership.view.sessions if node.process_id != self._node.process_id]
+        send_to_all(self._outbox, list(self.clients), Redirect(others))
+
+    # --- provided configuration, and the operator's orders in it ---------------------------------------------------
+
+    def _on_watch(self, peer: Peer, message: WatchConfigs) -> None:
+        if (client := self.clients.get(peer)) is not None:
+            self._configs.watch(client, message.wants)
+
+    def _on_unwatch(self, peer: Peer, message: UnwatchConfig) -> None:
+        if (client := self.clients.get(peer)) is not None:
+            self._configs.unwatch(client, (message.key,))
+
+    def _on_configs(self, peer: Peer, message: Configs) -> None:
+        self._follow_orders(self._configs.apply(message.entries))
+
+    def lease_granted(self, leader: Peer, granted: LeaseGranted) -> None:
+        """Each answer to a heartbeat carries a digest of the configuration: fetch it where something was missed."""
+        if self._configs.agrees(granted.configs):
+            return
+
+        def answered(reply: Message | None, error: Exception | None) -> None:
+            if isinstance(reply, Configs):
+                self._follow_orders(self._configs.load(reply.entries))
+
+        self._outbox.ask(leader, GetConfigs(""), answered, CONFIG_TIMEOUT_SECONDS)
+
+    def _follow_orders(self, newer: Iterable[ConfigEntry]) -> None:
+        changed = [entry for entry in newer if self._orders.take(entry)]
+        if not changed:
+            return
+        log.warning("new orders of the operator: %s", self._orders.orders)
+        self._closed_to_clients = ""
+        if self._orders.is_banned:
+            self.redirect_clients("this session server is banned")
+        for client in list(self.clients.values()):
+            is_off = self._orders.is_off(client.peer)
+            if is_off and not client.is_off:
+                self._registrations.left(client)
+            elif client.is_off and not is_off:
+                self._outbox.close(client.peer, "it may publish again; it replays over its next connection")
+            client.is_off = is_off
+        self.interests.resume_pushing()
+
+    # --- for people --------------------------------------------------------------------------------------------------
+
+    def counters(self) -> dict[str, int]:
+        """What this server did since its start, and what it holds. Gaps and retries are 0 in a quiet cluster."""
+        return {
+            "clients": len(self.clients),
+            "services_watched": len(self.interests.services),
+            "writes_waiting": self.writes.waiting,
+            "write_retries": self.writes.retries,
+            "change_gaps": self.interests.gaps,
+        }
+
+
+def sweep_seconds(rules: SessionSettings) -> float:
+    """How often a session server looks for frozen clients."""
+    return min(0.25, rules.client_lease_seconds / 8)

@@ -1,0 +1,49 @@
+"""The links of a session server to the slot leaders, and what comes over them."""
+
+from __future__ import annotations
+
+from slotreeve.model.slots import SlotTable
+from slotreeve.ports import Message
+from slotreeve_protocol.slot_messages import Changed, Compare, Compared, Deliver
+
+from slotreeve_servers.node.dispatch import Desk
+from slotreeve_servers.node.outbox import Peer, Request
+from slotreeve_servers.session.interests import Interests
+from slotreeve_servers.session.registrations import Registrations
+from slotreeve_servers.session.routes import Routes
+from slotreeve_servers.session.writes import Writes
+
+
+class SlotLeaders:
+    """Declares interest and sends writes where a slot has another leader or link; answers the leaders' requests."""
+
+    def __init__(self, routes: Routes, writes: Writes, interests: Interests, registrations: Registrations) -> None:
+        self._routes, self._writes = routes, writes
+        self._interests, self._registrations = interests, registrations
+        self.desk = Desk({Changed: self._on_changed}, {Compare: self._on_compare}, {Deliver: self._on_deliver})
+
+    def table_changed(self, table: SlotTable) -> None:
+        """A newer slot table has arrived."""
+        self._interests.declare_slots(self._routes.apply(table))
+        self._writes.routes_changed()
+
+    def opened(self, peer: Peer) -> None:
+        """The link to a data server is up."""
+        self._routes.opened(peer)
+        self._interests.declare_slots(self._routes.led_by(peer.node))
+        self._writes.routes_changed()
+
+    def closed(self, peer: Peer, reason: str) -> None:
+        """The link to a data server is down."""
+        self._routes.closed(peer)
+        self._writes.closed(peer)
+
+    def _on_changed(self, peer: Peer, message: Changed) -> None:
+        for change in message.changes:
+            self._interests.changed(change)
+
+    def _on_compare(self, peer: Peer, message: Compare) -> Message:
+        return Compared(self._registrations.differences(message.slots))
+
+    def _on_deliver(self, peer: Peer, message: Deliver, request: Request) -> None:
+        self._writes.deliver(message.slots, request)

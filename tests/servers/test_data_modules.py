@@ -1,0 +1,347 @@
+"""The parts of a data server's core, each alone: orphans, session servers, interests, changes, streams, departures."""
+
+from __future__ import annotations
+
+from slotreeve.model.nodes import Node, Role
+from slotreeve.model.publisher import Publisher
+from slotreeve.model.slots import Slot, SlotTable
+from slotreeve_protocol.general_messages import Done
+from slotreeve_protocol.slot_messages import (
+    Access,
+    Changed,
+    Compared,
+    Deliver,
+    Follow,
+    Known,
+    Replicate,
+    SlotDigests,
+    SlotInterest,
+    SlotWrite,
+)
+from slotreeve_servers.data.changes import WEIGHT_PER_MESSAGE, Changes
+from slotreeve_servers.data.departures import AGAIN_SECONDS, GATHER_SECONDS, Departures
+from slotreeve_servers.data.interest import SessionInterests
+from slotreeve_servers.data.orphans import Orphans
+from slotreeve_servers.data.sessions import SessionServers
+from slotreeve_servers.data.slots import HeldSlot, HeldSlots
+from slotreeve_servers.data.streams import Streams
+from slotreeve_servers.data.writer import SlotWriter
+from slotreeve_servers.node.records import SlotStore
+
+from tests.servers.recording_outbox import RecordingOutbox, a_peer
+
+SESSION_1, SESSION_2 = a_peer("session-1", Role.SESSION), a_peer("session-2", Role.SESSION)
+FOLLOWER = a_peer("data-2", Role.DATA)
+
+
+def record(register_id: str, version: int = 1, session: str = "session-1@1", service: str = "s") -> Publisher:
+    return Publisher(register_id, service, version, 1, session, "", (b"x",))
+
+
+class Scene:
+    """One data server that leads slot 0 and serves it."""
+
+    def __init__(self) -> None:
+        self.outbox = RecordingOutbox()
+        self.slots = HeldSlots("data-1")
+        self.slots.apply(SlotTable(1, (Slot(0, "data-1", 1, ("data-2",)),)))
+        self.slot.serve()
+        self.changes = Changes(self.outbox)
+        self.streams = Streams(self.outbox, self.slots)
+        self.writer = SlotWriter(self.outbox, self.streams, self.changes)
+        self.interests = SessionInterests(self.slots, self.changes)
+        self.sessions = SessionServers()
+        self.departures = Departures(self.outbox, self.slots, self.writer, self.sessions, None, 3.0)
+
+    @property
+    def slot(self) -> HeldSlot:
+        return self.slots.held[0]
+
+    def store(self, *records: Publisher) -> None:
+        self.writer.store(self.slot, SlotWrite(0, 1, list(records), [], []))
+
+    def changed(self) -> list[tuple[str, int, list[str], list[str]]]:
+        self.outbox.end_turn()
+        found = []
+        for effect in self.outbox.take("sent"):
+            if isinstance(effect.what, Changed):
+                for change in effect.what.changes:
+                    names = [r.register_id for r in change.changed]
+                    found.append((str(effect.peer), change.from_version, names, change.removed))
+        return found
+
+
+# --- orphans ---------------------------------------------------------------------------------------------------------
+
+
+def test_records_of_a_session_process_that_left_stay_for_the_grace_and_then_are_due_once() -> None:
+    orphans = Orphans(3.0)
+    orphans.view_changed(set(), {"a", "b"}, 0.0)
+    orphans.view_changed({"a", "b"}, {"b"}, 10.0)
+    assert orphans.due(12.9) == []
+    assert orphans.due(13.0) == ["a"]
+    assert orphans.due(99.0) == []
+
+
+def test_a_session_process_that_comes_back_is_no_orphan() -> None:
+    orphans = Orphans(3.0)
+    orphans.view_changed({"a"}, set(), 0.0)
+    orphans.view_changed(set(), {"a"}, 1.0)
+    assert orphans.due(99.0) == []
+
+
+def test_a_new_leader_grants_the_grace_to_processes_that_left_before_it_led() -> None:
+    orphans, store = Orphans(3.0), SlotStore()
+    store.put(record("r", session="lost@1"), 0.0)
+    store.put(record("q", session="b"), 0.0)
+    orphans.view_changed(set(), {"b"}, 0.0)
+    orphans.adopt(store, 5.0)
+    assert orphans.due(7.9) == []
+    assert orphans.due(8.0) == ["lost@1"]
+
+
+# --- session servers -------------------------------------------------------------------------------------------------
+
+
+def test_members_and_connected_processes_are_compared_and_only_members_are_asked() -> None:
+    sessions = SessionServers()
+    sessions.view_changed(
+        [Node("session-1", Role.SESSION, "x:1", "session-1@1"), Node("s3", Role.SESSION, "x:2", "s3@1")]
+    )
+    sessions.opened(SESSION_1)
+    sessions.opened(SESSION_2)
+    assert sessions.to_compare() == {"session-1@1", "s3@1", "session-2@1"}
+    assert sessions.connected_members() == {"session-1@1": SESSION_1, "s3@1": None}
+    sessions.closed(SESSION_2)
+    assert sessions.to_compare() == {"session-1@1", "s3@1"}
+    assert sessions.is_member("s3@1")
+    assert not sessions.is_member("session-2@1")
+
+
+def test_the_newest_connection_of_a_process_counts() -> None:
+    sessions = SessionServers()
+    sessions.view_changed([Node("session-1", Role.SESSION, "x:1", "session-1@1")])
+    newer = a_peer("session-1", Role.SESSION)
+    sessions.opened(SESSION_1)
+    sessions.opened(newer)
+    assert sessions.connected_members() == {"session-1@1": newer}
+    sessions.closed(SESSION_1)
+    assert sessions.connected_members() == {"session-1@1": newer}
+
+
+# --- interests and changes -------------------------------------------------------------------------------------------
+
+
+def test_an_interest_in_a_compared_slot_is_answered_with_the_whole_service_and_then_with_deltas() -> None:
+    scene = Scene()
+    scene.store(record("r1"))
+    scene.slot.compared.add(SESSION_1.process_id)
+    answer = scene.interests.declare(SESSION_1, SlotInterest(0, 1, [Known("s", 0, 0)], []))
+    assert answer.access is Access.ACCEPT
+    assert scene.changed() == [("session-1", 0, ["r1"], [])]
+    before = scene.slot.tracked["s"].version
+    scene.store(record("r2"))
+    scene.writer.store(scene.slot, SlotWrite(0, 1, [], [], [("s", "r1")]))
+    assert scene.changed() == [("session-1", before, ["r2"], ["r1"])]
+
+
+def test_a_session_server_that_knows_the_content_gets_only_its_version() -> None:
+    scene = Scene()
+    scene.store(record("r1"))
+    scene.slot.compared.add(SESSION_1.process_id)
+    scene.slot.track("s")
+    digest = scene.slot.tracked["s"].digest
+    scene.interests.declare(SESSION_1, SlotInterest(0, 1, [Known("s", 5, digest)], []))
+    assert scene.changed() == [("session-1", 5, [], [])]
+    version = scene.slot.tracked["s"].version
+    scene.interests.declare(SESSION_1, SlotInterest(0, 1, [Known("s", version, digest)], []))
+    assert scene.changed() == []
+
+
+def test_an_interest_waits_until_its_session_server_was_compared_with() -> None:
+    scene = Scene()
+    scene.store(record("r1"))
+    scene.interests.declare(SESSION_1, SlotInterest(0, 1, [Known("s", 0, 0)], []))
+    scene.store(record("r2"))
+    assert scene.changed() == []
+    scene.interests.announce(scene.slot, {SESSION_1.process_id})
+    assert scene.changed() == [("session-1", 0, ["r1", "r2"], [])]
+
+
+def test_ended_interests_are_forgotten() -> None:
+    scene = Scene()
+    scene.slot.compared |= {SESSION_1.process_id, SESSION_2.process_id}
+    for peer in (SESSION_1, SESSION_2):
+        scene.interests.declare(peer, SlotInterest(0, 1, [Known("s", 0, 0)], []))
+    scene.changed()
+    scene.interests.declare(SESSION_1, SlotInterest(0, 1, [], ["s"]))
+    scene.store(record("r1"))
+    assert [to for to, *_ in scene.changed()] == ["session-2"]
+    scene.interests.closed(SESSION_2)
+    assert scene.slot.tracked == {}
+
+
+def test_an_interest_under_another_epoch_or_in_another_servers_slot_is_refused() -> None:
+    scene = Scene()
+    assert scene.interests.declare(SESSION_1, SlotInterest(0, 2, [Known("s", 0, 0)], [])).access is Access.MISMATCH
+    assert scene.interests.declare(SESSION_1, SlotInterest(7, 1, [Known("s", 0, 0)], [])).access is Access.MOVED
+    assert scene.slot.tracked == {}
+
+
+def test_changes_are_cut_into_messages_of_a_bounded_weight_and_no_service_is_cut() -> None:
+    scene = Scene()
+    scene.slot.compared.add(SESSION_1.process_id)
+    for number in range(5):
+        scene.interests.declare(SESSION_1, SlotInterest(0, 1, [Known(f"s{number}", 0, 0)], []))
+    scene.changed()
+    for number in range(5):
+        scene.store(*[record(f"r{number}-{i}", service=f"s{number}") for i in range(WEIGHT_PER_MESSAGE // 2)])
+    scene.outbox.end_turn()
+    parts = [effect.what for effect in scene.outbox.take("sent") if isinstance(effect.what, Changed)]
+    assert [len(part.changes) for part in parts] == [1] * 5
+    assert scene.changes.sent == 1 + 5
+
+
+def test_nothing_is_announced_to_a_session_server_whose_connection_has_ended() -> None:
+    scene = Scene()
+    scene.slot.compared.add(SESSION_1.process_id)
+    scene.interests.declare(SESSION_1, SlotInterest(0, 1, [Known("s", 0, 0)], []))
+    scene.changes.forget(SESSION_1)
+    assert scene.changed() == []
+
+
+# --- streams ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_follower_gets_what_differs_and_then_every_write() -> None:
+    scene = Scene()
+    scene.store(record("r1"))
+    answer = scene.streams.answer(FOLLOWER, Follow([SlotDigests(0, 1, {}), SlotDigests(3, 1, {})]))
+    assert isinstance(answer, Compared)
+    first, other = answer.differences
+    assert first.complete
+    assert [r.register_id for r in first.records["s"]] == ["r1"]
+    assert (other.access, other.complete) == (Access.MOVED, False)
+    scene.store(record("r2"))
+    scene.store(record("r3"))
+    scene.outbox.end_turn()
+    (replicate,) = scene.outbox.messages(Replicate, FOLLOWER)
+    assert isinstance(replicate, Replicate)
+    assert [r.register_id for write in replicate.batches for r in write.records] == ["r2", "r3"]
+    assert scene.streams.records == 2
+
+
+def test_what_was_stored_before_the_answer_is_sent_before_it() -> None:
+    scene = Scene()
+    scene.streams.answer(FOLLOWER, Follow([SlotDigests(0, 1, {})]))
+    scene.store(record("r1"))
+    scene.streams.answer(FOLLOWER, Follow([SlotDigests(0, 1, {})]))
+    assert len(scene.outbox.messages(Replicate, FOLLOWER)) == 1
+
+
+def test_a_stream_ends_with_its_connection() -> None:
+    scene = Scene()
+    scene.streams.answer(FOLLOWER, Follow([SlotDigests(0, 1, {})]))
+    scene.store(record("r1"))
+    scene.streams.closed(FOLLOWER)
+    scene.store(record("r2"))
+    scene.outbox.end_turn()
+    assert scene.outbox.messages(Replicate) == []
+
+
+def test_a_follower_under_another_epoch_is_refused_and_not_streamed_to() -> None:
+    scene = Scene()
+    answer = scene.streams.answer(FOLLOWER, Follow([SlotDigests(0, 2, {})]))
+    assert isinstance(answer, Compared)
+    assert answer.differences[0].access is Access.MISMATCH
+    assert scene.slot.streams == {}
+
+
+# --- departures ------------------------------------------------------------------------------------------------------
+
+
+def departing(connected: bool = True) -> Scene:
+    scene = Scene()
+    members = [Node(p.node, Role.SESSION, "x:1", p.process_id) for p in (SESSION_1, SESSION_2)]
+    scene.sessions.view_changed(members)
+    if connected:
+        scene.sessions.opened(SESSION_1)
+        scene.sessions.opened(SESSION_2)
+    scene.store(record("r1"))
+    scene.departures.add(scene.slot, [record("r1").tombstone()], [])
+    return scene
+
+
+def test_a_departed_registration_is_removed_once_every_session_server_has_answered() -> None:
+    scene = departing()
+    assert scene.slot.departing == 1
+    scene.outbox.advance(GATHER_SECONDS)
+    assert [r.peer for r in scene.outbox.requests] == [SESSION_1, SESSION_2]
+    assert scene.outbox.requests[0].message == Deliver([0])
+    scene.outbox.answer(Done())
+    assert "s" in scene.slot.store.services
+    scene.outbox.answer(Done())
+    assert "s" not in scene.slot.store.services
+    assert scene.slot.departing == 0
+
+
+def test_a_registration_that_was_replayed_meanwhile_stays() -> None:
+    scene = departing()
+    scene.outbox.advance(GATHER_SECONDS)
+    scene.store(Publisher("r1", "s", 1, 2, "session-2@1", "", (b"x",)))
+    scene.outbox.answer(Done())
+    scene.outbox.answer(Done())
+    assert "s" in scene.slot.store.services
+
+
+def test_a_session_server_that_does_not_answer_is_asked_again_and_not_for_ever() -> None:
+    scene = departing()
+    scene.outbox.advance(GATHER_SECONDS)
+    scene.outbox.answer(Done())
+    scene.outbox.answer(None, TimeoutError())
+    scene.outbox.advance(AGAIN_SECONDS)
+    assert [r.peer for r in scene.outbox.requests] == [SESSION_2]
+    assert "s" in scene.slot.store.services
+    scene.outbox.advance(3.0)
+    assert "s" not in scene.slot.store.services
+
+
+def test_a_member_without_a_connection_is_waited_for_until_it_leaves_the_view() -> None:
+    scene = departing(connected=False)
+    scene.outbox.advance(1.0)
+    assert "s" in scene.slot.store.services
+    scene.sessions.view_changed([])
+    scene.outbox.advance(AGAIN_SECONDS)
+    assert "s" not in scene.slot.store.services
+
+
+def test_departures_that_come_during_a_round_get_their_own_round() -> None:
+    scene = departing()
+    scene.outbox.advance(GATHER_SECONDS)
+    scene.store(record("r2"))
+    scene.departures.add(scene.slot, [], [record("r2")])
+    scene.outbox.answer(Done())
+    scene.outbox.answer(Done())
+    assert list(scene.slot.store.services["s"]) == ["r2"]
+    assert len(scene.outbox.requests) == 2
+    scene.outbox.answer(Done())
+    scene.outbox.answer(Done())
+    assert "s" not in scene.slot.store.services
+
+
+def test_in_a_slot_that_does_not_serve_departures_are_removed_at_once() -> None:
+    scene = Scene()
+    scene.store(record("r1"))
+    scene.slot.serving = False
+    scene.departures.add(scene.slot, [], [record("r1")])
+    assert "s" not in scene.slot.store.services
+
+
+def test_departures_from_a_slot_that_has_moved_are_dropped() -> None:
+    scene = departing()
+    former = scene.slot
+    scene.slots.apply(SlotTable(2, (Slot(0, "data-2", 2, ()),)))
+    scene.outbox.advance(GATHER_SECONDS)
+    scene.outbox.answer(Done())
+    scene.outbox.answer(Done())
+    assert list(former.store.services) == ["s"]

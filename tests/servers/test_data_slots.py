@@ -1,0 +1,127 @@
+"""Held slots: what may be done with each, what changes, which table they follow."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+from slotreeve.model.datum import content_digest, first_version
+from slotreeve.model.publisher import Publisher
+from slotreeve.model.slots import Slot, SlotTable
+from slotreeve_protocol.slot_messages import Access, SlotWrite
+from slotreeve_servers.data.slots import HeldSlot, HeldSlots
+
+
+def table(epoch: int, *rows: tuple[str | None, int, tuple[str, ...]]) -> SlotTable:
+    return SlotTable(epoch, tuple(Slot(i, leader, term, followers) for i, (leader, term, followers) in enumerate(rows)))
+
+
+def test_only_a_serving_leader_of_that_epoch_accepts() -> None:
+    leader = HeldSlot(Slot(0, "data-1", 4, ()), leads=True)
+    follower = HeldSlot(Slot(0, "data-2", 4, ("data-1",)), leads=False)
+    assert follower.access(4) is Access.MOVED
+    assert leader.access(3) is leader.access(5) is Access.MISMATCH
+    assert leader.access(4) is Access.MIGRATING
+    leader.serve()
+    assert leader.access(4) is Access.ACCEPT
+
+
+def test_a_server_holds_what_the_table_gives_it_and_drops_the_rest() -> None:
+    slots = HeldSlots("data-1")
+    led, followed = slots.apply(table(1, ("data-1", 1, ("data-2",)), ("data-2", 1, ("data-1",)), ("data-2", 1, ())))
+    assert ([s.slot.id for s in led], [s.slot.id for s in followed]) == ([0], [1])
+    assert [s.slot.id for s in slots.led()] == [0]
+    assert [s.slot.id for s in slots.followed("data-2")] == [1]
+    assert slots.leaders() == {"data-2"}
+    slots.apply(table(2, ("data-2", 2, ()), ("data-2", 1, ()), ("data-1", 2, ())))
+    assert list(slots.held) == [2]
+    assert slots.get(0) is None
+
+
+def test_a_slot_under_another_leader_epoch_starts_again_with_its_records_and_higher_versions() -> None:
+    slots = HeldSlots("data-1")
+    slots.apply(table(1, ("data-1", 1, ())))
+    held = slots.held[0]
+    held.serve()
+    held.apply(SlotWrite(0, 1, [Publisher("r", "s", 1, 1, "p", "", (b"x",))], [], []), 0.0)
+    led, _ = slots.apply(table(2, ("data-1", 2, ())))
+    assert led == [slots.held[0]]
+    assert not led[0].serving
+    assert list(led[0].store.services) == ["s"]
+    assert led[0].version >= first_version(2) > held.version
+
+
+def test_a_slot_whose_row_changed_only_in_its_followers_goes_on() -> None:
+    slots = HeldSlots("data-1")
+    slots.apply(table(1, ("data-1", 1, ("data-2",))))
+    held = slots.held[0]
+    held.serve()
+    assert slots.apply(table(2, ("data-1", 1, ("data-3",)))) == ([], [])
+    assert slots.held[0] is held
+    assert held.slot.followers == ("data-3",)
+    assert slots.unsettled() == []
+
+
+RECORDS = st.builds(
+    Publisher,
+    st.sampled_from(["r1", "r2", "r3"]),
+    st.sampled_from(["a", "b"]),
+    st.integers(1, 4),
+    st.integers(1, 2),
+    st.sampled_from(["p1", "p2"]),
+    st.just(""),
+    st.one_of(st.none(), st.tuples(st.sampled_from([b"1", b"2"]))),
+)
+WRITES = st.builds(
+    SlotWrite,
+    st.just(0),
+    st.just(1),
+    st.lists(RECORDS, max_size=3),
+    st.lists(RECORDS.map(Publisher.tombstone), max_size=2),
+    st.lists(st.tuples(st.sampled_from(["a", "b"]), st.sampled_from(["r1", "r2", "r3"])), max_size=1),
+)
+
+
+def one_service_each(record: Publisher) -> Publisher:
+    """A register id belongs to one service."""
+    service = "a" if record.register_id != "r3" else "b"
+    return Publisher(
+        record.register_id, service, record.version, record.incarnation, record.session, record.zone, record.data
+    )
+
+
+@given(st.lists(WRITES, max_size=12))
+def test_pending_changes_lead_from_the_announced_content_to_the_present_one(writes: list[SlotWrite]) -> None:
+    """The dumb twin keeps a full copy of each service and compares whole contents."""
+    slot = HeldSlot(Slot(0, "data-1", 1, ()), leads=True, version=first_version(1))
+    for name in ("a", "b"):
+        slot.track(name)
+    slot.serve()
+    copies: dict[str, dict[str, Publisher]] = {"a": {}, "b": {}}
+    version = slot.version
+    for raw in writes:
+        write = SlotWrite(
+            0,
+            1,
+            [one_service_each(r) for r in raw.records],
+            [one_service_each(r) for r in raw.gone],
+            [("b" if r == "r3" else "a", r) for _, r in raw.purged],
+        )
+        before = {name: {k: (r.data, r.zone) for k, r in copy.items()} for name, copy in copies.items()}
+        touched = slot.apply(write, 0.0)
+        assert slot.version >= version
+        version = slot.version
+        for name in copies:
+            service = slot.tracked[name]
+            for register_id, record in service.pending.items():
+                if record is None:
+                    copies[name].pop(register_id, None)
+                else:
+                    copies[name][register_id] = record
+            service.pending = {}
+            present = slot.store.services.get(name, {})
+            seen = {k: (r.data, r.zone) for k, r in present.items()}
+            assert {k: (r.data, r.zone) for k, r in copies[name].items()} == seen
+            assert service.digest == content_digest(present.values())
+            if seen != before[name]:
+                assert name in touched
+                assert service.version <= slot.version
