@@ -211,7 +211,7 @@ def _serve_before_sync() -> Patch:
     return patch.object(DataServer, "_sessions", lambda _self: set())
 
 
-@_bug("requests under another leader epoch are taken, and replies under one are believed", "data")
+@_bug("requests under another leader epoch are taken, and replies under one are believed", "churn")
 def _skip_epoch_recheck() -> Patch:
     def access(self: HeldSlot, leader_epoch: int) -> Access:
         return Access.ACCEPT
