@@ -208,7 +208,7 @@ def test_s90_a_follower_that_acknowledges_nothing_is_hung_up_on() -> None:
     assert hung_up == [2]
 
 
-def test_s6_the_lease_counts_from_before_the_ping_was_sent() -> None:
+def test_r6_the_lease_counts_from_before_the_ping_was_sent() -> None:
     leader = Nominated()
     leader.establish(now=10.0)
     assert leader.role.valid_until == 10.0 + TIMING.lease

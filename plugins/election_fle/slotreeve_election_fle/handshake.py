@@ -1,4 +1,4 @@
-"""The epoch handshake: what makes a nomination exclusive (docs/fle.md, sections 6.1 and 8.1, S1 to S5). Pure.
+"""The epoch handshake: what makes a nomination exclusive (docs/fle.md, sections 6.1 and 8.1, R1 to R5). Pure.
 
 A candidate proposes an epoch above everything a quorum has accepted. A voter accepts each epoch at most once, and its
 disk has it before it answers. Two quorums share a voter, hence no epoch has two leaders.
@@ -23,7 +23,7 @@ class EpochVerdict(Enum):
 
 
 def judge(accepted_epoch: int, proposed_epoch: int) -> EpochVerdict:
-    """How a voter that has accepted ``accepted_epoch`` answers (docs/fle.md, 8.1, S2)."""
+    """How a voter that has accepted ``accepted_epoch`` answers (docs/fle.md, R2)."""
     if proposed_epoch > accepted_epoch:
         return EpochVerdict.ACCEPT
     return EpochVerdict.KNOWN if proposed_epoch == accepted_epoch else EpochVerdict.REFUSE

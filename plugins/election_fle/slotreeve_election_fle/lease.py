@@ -1,6 +1,6 @@
 """Leases: how long a leader may act on its own, and how long its followers keep their promise. Pure.
 
-docs/fle.md, section 8.1, S6.
+docs/fle.md, R6.
 
 The leader counts from before it *sent* the ping that a quorum answered; a follower counts from its *receipt*, which
 is later, and a little longer (:data:`DRIFT`), so that the follower's promise outlasts the leader's lease on clocks

@@ -66,7 +66,7 @@ class Ledger:
         """Accept ``epoch``.
 
         Raises:
-            ElectionError: it is not higher than every epoch accepted before (docs/fle.md, S2).
+            ElectionError: it is not higher than every epoch accepted before (docs/fle.md, R2).
         """
         if epoch <= self.accepted_epoch:
             raise ElectionError(f"epoch {epoch} cannot be accepted again: {self.accepted_epoch} already is")

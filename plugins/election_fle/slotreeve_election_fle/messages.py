@@ -2,7 +2,7 @@
 
 Every message of a term names its epoch. What belongs to one attempt of a follower to join a leader carries the
 ``attempt`` that the follower chose and the leader repeats, so that an answer to an earlier attempt is never taken for
-one to the present. Numbers in brackets are sections of docs/fle.md.
+one to the present. Numbers in brackets are sections and rules of docs/fle.md.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Greeting(msgspec.Struct, array_like=True, frozen=True, tag=1):
         accepted_epoch: the highest epoch the sender has accepted.
         admitted_term: the term under which an established leader admitted this directory again; 0 if none had to.
         observer: the sender takes no part in elections.
-        weighing: weights and groups of the members, in one line; must be the same everywhere (8.1 S3).
+        weighing: weights and groups of the members, in one line; must be the same everywhere (R3).
     """
 
     format: int
