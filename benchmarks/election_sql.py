@@ -114,7 +114,7 @@ def _wait_for(event: str, nodes: Sequence[_Node]) -> tuple[_Node, dict[str, Any]
 
 
 def _fail_over(nodes: list[_Node], leader: _Node, how: str, rng: random.Random) -> tuple[_Node, float]:
-    time.sleep(rng.uniform(1.0, 2.0))  # any moment between two renewals; the bell has found its holder
+    time.sleep(rng.uniform(1.0, 2.0))  # any moment between two renewals; the leader holds the notifier's lock
     others = [node for node in nodes if node is not leader]
     for node in others:
         node.events()

@@ -1,7 +1,7 @@
-"""The lock table, the meta state's table and the bell in memory, on the caller's clock: for tests and simulation.
+"""The lock table, the meta state's table and the notifier in memory, on the caller's clock: for tests and simulation.
 
 One :class:`SimulatedDatabase` is the server; each life of a node has its own :class:`SimulatedLockTable` and
-:class:`SimulatedBell`. Outages, slow answers and restarts are what the database can be told to have.
+:class:`SimulatedNotifier`. Outages, slow answers and restarts are what the database can be told to have.
 """
 
 from __future__ import annotations
@@ -69,27 +69,27 @@ class SimulatedDatabase:
         self.delay_seconds: Callable[[], float] = lambda: 0.0
         self.is_down = self.is_silent = self.is_read_only = False
         self.cut_off: set[str] = set()
-        self.bells: list[SimulatedBell] = []
+        self.notifiers: list[SimulatedNotifier] = []
         self.statements = 0
         self.row: _Stored | None = None
         self.state: dict[str, tuple[int, Versioned]] = {}
-        self.bell = asyncio.Lock()
+        self.notifier_lock = asyncio.Lock()
         self._epoch = 0
 
     def restart(self) -> None:
         """Every connection ends, what was committed stays."""
         self._epoch += 1
-        self.bell = asyncio.Lock()
+        self.notifier_lock = asyncio.Lock()
 
     def is_reachable(self, node: str) -> bool:
         """Whether statements of ``node`` arrive."""
         return not self.is_down and node not in self.cut_off
 
     def hang_up(self, node: str) -> None:
-        """The process of ``node`` has died: its connections end, and so does its hold of the bell, or its wait."""
-        for bell in [bell for bell in self.bells if bell.node == node]:
-            self.bells.remove(bell)
-            bell.die()
+        """The process of ``node`` has died: its connections end, and it neither holds nor waits for the lock."""
+        for notifier in [each for each in self.notifiers if each.node == node]:
+            self.notifiers.remove(notifier)
+            notifier.die()
 
     @property
     def epoch(self) -> int:
@@ -256,8 +256,8 @@ class SimulatedLockTable:
         """Nothing is held."""
 
 
-class SimulatedBell:
-    """The named lock."""
+class SimulatedNotifier:
+    """The named lock; see the lock election's Notifier."""
 
     def __init__(self, database: SimulatedDatabase, clock: Clock, node: str = "") -> None:
         self.node = node
@@ -265,12 +265,12 @@ class SimulatedBell:
         self._held: asyncio.Lock | None = None
         self._waiting: asyncio.Task[Literal[True]] | None = None
         self._is_dead = False
-        database.bells.append(self)
+        database.notifiers.append(self)
 
     async def acquire(self, wait_seconds: float) -> bool:
-        """Queue for it."""
+        """Wait for it."""
         self._check_up()
-        lock = self._database.bell
+        lock = self._database.notifier_lock
         waiting = self._waiting = asyncio.ensure_future(lock.acquire())
 
         def give_up() -> None:
@@ -295,12 +295,12 @@ class SimulatedBell:
     async def check(self) -> None:
         """Raise if the connection has ended."""
         self._check_up()
-        if self._held is not self._database.bell:
+        if self._held is not self._database.notifier_lock:
             self._held = None
             raise ConnectionLost(f"{self._database.place}: the connection was lost")
 
     async def release(self) -> None:
-        """Let the next one have it."""
+        """Release it."""
         self.abort()
 
     def abort(self) -> None:

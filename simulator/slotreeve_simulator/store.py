@@ -11,9 +11,9 @@ from slotreeve.clock import Clock
 from slotreeve.offers import Port
 from slotreeve.ports import Election
 from slotreeve_election_mysql.election import LockElection
-from slotreeve_election_mysql.timing import Timing
+from slotreeve_election_mysql.timing import LockTiming
 
-from slotreeve_simulator.simulated_lock_table import SimulatedBell, SimulatedDatabase, SimulatedLockTable
+from slotreeve_simulator.simulated_lock_table import SimulatedDatabase, SimulatedLockTable, SimulatedNotifier
 
 ELECTION = "simulated_lock"
 
@@ -44,7 +44,7 @@ class LockStore:
         catalogue.listed.append(Listed(Port.ELECTION, offer, "the simulator"))
 
     def _build(self, options: SimulatedLockOptions, context: Context) -> Election:
-        timing = Timing(options.lease_ms / 1000, options.renew_ms / 1000, options.timeout_ms / 1000)
+        timing = LockTiming(options.lease_ms / 1000, options.renew_ms / 1000, options.timeout_ms / 1000)
         timing.check(f"[election.{ELECTION}]")
         table = SimulatedLockTable(self.database, context.clock, timing.timeout, context.node)
-        return LockElection(context, timing, table, SimulatedBell(self.database, context.clock, context.node))
+        return LockElection(context, timing, table, SimulatedNotifier(self.database, context.clock, context.node))

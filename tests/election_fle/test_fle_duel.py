@@ -10,20 +10,32 @@ import random
 from collections import deque
 
 import pytest
-from slotreeve_election_fle.effects import Effect, LeadershipChanged, RoleOver, Send
+from slotreeve_election_fle.effects import (
+    AppendToLog,
+    ReplaceLog,
+    RoleEffect,
+    RoleOver,
+    SaveEpochs,
+    SaveSnapshot,
+    Send,
+)
+from slotreeve_election_fle.events import FollowerReported, PeerConnected, PeerDisconnected, Received
 from slotreeve_election_fle.following import Following
 from slotreeve_election_fle.leading import Leading
 from slotreeve_election_fle.lease import Promise
-from slotreeve_election_fle.ledger import Ledger
 from slotreeve_election_fle.messages import EpochAck, FollowerInfo, RoleMessage
 from slotreeve_election_fle.quorum import Quorum
-from slotreeve_election_fle.timing import Timing
+from slotreeve_election_fle.timing import FleTiming
+from slotreeve_machines.driver import Started
+from slotreeve_machines.leadership import LeadershipChanged
 from slotreeve_machines.storage import MemoryStorage
+
+from tests.election_fle.durable import DurableLedger
 
 VOTER, CANDIDATES = 1, (2, 3)
 SERVERS = (VOTER, *CANDIDATES)
 QUORUM = Quorum(SERVERS)
-TIMING = Timing(lease=0.0)
+TIMING = FleTiming(lease=0.0)
 MOST_STATES = 20_000
 Action = tuple[str, int, int]
 
@@ -34,7 +46,7 @@ class Duel:
     def __init__(self, kills: int, votes: int) -> None:
         self.kills, self.votes = kills, votes
         self.storages = {sid: MemoryStorage() for sid in SERVERS}
-        self.ledgers = {sid: Ledger(self.storages[sid], 1_000) for sid in SERVERS}
+        self.ledgers = {sid: DurableLedger(self.storages[sid]) for sid in SERVERS}
         self.leading: dict[int, Leading] = {}
         self.following: Following | None = None
         self.wires: dict[tuple[int, int], deque[RoleMessage | None]] = {}
@@ -67,7 +79,7 @@ class Duel:
                 sid,
                 role.phase,
                 role.epoch,
-                sorted(map(repr, role._learners.values())),
+                sorted(map(repr, role._learners.at_stage())),
                 sorted(role._proposal._acknowledged),
             )
             for sid, role in sorted(self.leading.items())
@@ -78,19 +90,19 @@ class Duel:
         return repr((self.kills, self.votes, roles, voter, epochs, wires, self.established))
 
     def _nominate(self, sid: int) -> None:
-        self.leading[sid] = Leading(sid, QUORUM, self.ledgers[sid], Promise(), TIMING, 0.0)
-        self._carry_out(sid, list(self.leading[sid].begin(0.0)))
+        self.leading[sid] = Leading(sid, QUORUM, self.ledgers[sid], Promise(), TIMING)
+        self._carry_out(sid, list(self.leading[sid].step(Started(), 0.0)))
 
     def _vote(self, leader: int) -> None:
         if self.following is not None:
             self._hang_up(VOTER, self.following.leader)
         self.votes -= 1  # counts down, and so tells attempts apart too
-        self.following = Following(leader, self.votes, True, self.ledgers[VOTER], Promise(), TIMING, 0.0)
-        self._carry_out(VOTER, list(self.following.connected(0.0)))
+        self.following = Following(leader, self.votes, True, self.ledgers[VOTER], Promise(), TIMING)
+        self._carry_out(VOTER, [*self.following.step(Started(), 0.0), *self.following.step(PeerConnected(leader), 0.0)])
 
     def _kill(self, sid: int) -> None:
         self.kills -= 1
-        self.ledgers[sid] = Ledger(self.storages[sid], 1_000)
+        self.ledgers[sid] = DurableLedger(self.storages[sid])
         self.leading.pop(sid, None)
         for other in SERVERS:
             if other != sid:
@@ -105,31 +117,30 @@ class Duel:
 
     def _deliver(self, source: int, to: int) -> None:
         message = self.wires[source, to].popleft()
-        effects: list[Effect] = []
+        effects: list[RoleEffect] = []
         if to == VOTER:
             if self.following is not None and self.following.leader == source:
-                if message is None:
-                    self.following = None
-                else:
-                    effects = list(self.following.receive(message, 0.0))
+                event = PeerDisconnected(source) if message is None else Received(source, message)
+                effects = list(self.following.step(event, 0.0))
         elif to in self.leading:
-            leading = self.leading[to]
             if message is None:
-                effects = list(leading.lose(source))
+                effects = list(self.leading[to].step(PeerDisconnected(source), 0.0))
             elif isinstance(message, FollowerInfo):
-                effects = list(leading.report(source, message, True, 0.0))
+                effects = list(self.leading[to].step(FollowerReported(source, message, True), 0.0))
             else:
-                effects = list(leading.receive(source, message, 0.0))
+                effects = list(self.leading[to].step(Received(source, message), 0.0))
         self._carry_out(to, effects)
 
-    def _carry_out(self, sid: int, effects: list[Effect]) -> None:
+    def _carry_out(self, sid: int, effects: list[RoleEffect]) -> None:
         for effect in effects:
             match effect:
                 case Send(to, message):
                     assert not isinstance(message, tuple)
                     if isinstance(message, EpochAck) and message.counted:
-                        assert Ledger(copy.deepcopy(self.storages[sid]), 1_000).accepted_epoch >= message.epoch
+                        assert DurableLedger(copy.deepcopy(self.storages[sid])).accepted_epoch >= message.epoch
                     self.wires.setdefault((sid, to), deque()).append(message)  # type: ignore[arg-type]
+                case SaveEpochs() | AppendToLog() | ReplaceLog() | SaveSnapshot():
+                    self.ledgers[sid].save([effect])
                 case LeadershipChanged(leader, term, True):
                     assert leader == sid
                     self._check_established(sid, term)

@@ -1,4 +1,4 @@
-"""Scenarios of whole clusters (fle-scenarios.md, by S number) on the memory transport and virtual time."""
+"""Scenarios of whole clusters (docs/fle.md, by S number) on the memory transport and virtual time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from slotreeve.errors import AddressInUse, ElectionError, NotLeader, StorageErro
 from slotreeve.ports import Context, Election
 from slotreeve_conformance.ensemble import Ensemble
 from slotreeve_election_fle import FleOptions
-from slotreeve_election_fle.ledger import EPOCHS
+from slotreeve_election_fle.disk import EPOCHS
 from slotreeve_machines.storage import MemoryStorage
 
 Play = Callable[..., None]

@@ -8,10 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from slotreeve.errors import ElectionError, StorageError
+from slotreeve_election_fle.disk import EPOCHS, SNAPSHOT
 from slotreeve_election_fle.entries import Entry, items_of
-from slotreeve_election_fle.ledger import EPOCHS, SNAPSHOT, Ledger
+from slotreeve_election_fle.ledger import Ledger
 from slotreeve_election_fle.vote import make_zxid
 from slotreeve_machines.storage import DirectoryStorage, MemoryStorage
+
+from tests.election_fle.durable import DurableLedger
 
 
 def entry(counter: int, key: str = "k", epoch: int = 1, value: bytes = b"v") -> Entry:
@@ -22,48 +25,52 @@ def history(ledger: Ledger) -> list[Entry]:
     return list(ledger.entries_after(0))
 
 
+def commit(ledger: DurableLedger, zxid: int) -> None:
+    ledger.commit(zxid)
+    ledger.save(ledger.snapshot_if_due())
+
+
 def test_s76_epochs_are_durable_and_only_rise() -> None:
     storage = MemoryStorage()
-    ledger = Ledger(storage, 100)
+    ledger = DurableLedger(storage, 100)
     assert (ledger.accepted_epoch, ledger.current_epoch) == (0, 0)
-    ledger.accept(1)
-    assert (Ledger(storage, 100).accepted_epoch, Ledger(storage, 100).current_epoch) == (1, 0)
-    ledger.enter(1)
-    assert Ledger(storage, 100).current_epoch == 1
+    ledger.save(ledger.accept(1))
+    assert (DurableLedger(storage, 100).accepted_epoch, DurableLedger(storage, 100).current_epoch) == (1, 0)
+    ledger.save(ledger.enter(1))
+    assert DurableLedger(storage, 100).current_epoch == 1
     with pytest.raises(ElectionError, match="cannot be accepted again"):
-        ledger.accept(1)
+        ledger.save(ledger.accept(1))
     with pytest.raises(ElectionError, match="epoch 2 was not accepted"):
-        ledger.enter(2)
+        ledger.save(ledger.enter(2))
 
 
-def test_s83_a_refused_write_leaves_the_epochs_as_they_were() -> None:
+def test_s83_a_refused_write_leaves_the_epochs_on_the_disk_as_they_were() -> None:
     storage = MemoryStorage()
-    ledger = Ledger(storage, 100)
+    ledger = DurableLedger(storage, 100)
     storage.failure = "No space left on device"
     with pytest.raises(StorageError, match="No space left"):
-        ledger.accept(1)
-    assert ledger.accepted_epoch == 0
+        ledger.save(ledger.accept(1))
     storage.failure = None
-    assert Ledger(storage, 100).accepted_epoch == 0
+    assert DurableLedger(storage, 100).accepted_epoch == 0
 
 
 def test_only_committed_entries_are_in_the_table() -> None:
-    ledger = Ledger(MemoryStorage(), 100)
-    ledger.accept(1)
-    ledger.append([entry(1, "a"), entry(2, "b")])
+    ledger = DurableLedger(MemoryStorage(), 100)
+    ledger.save(ledger.accept(1))
+    ledger.save(ledger.append([entry(1, "a"), entry(2, "b")]))
     assert ledger.table == {}
     assert [key for key, _ in ledger.commit(entry(1).zxid)] == ["a"]
     assert [key for key, _ in ledger.commit(make_zxid(9, 9))] == ["b"]
 
 
 def test_a_committed_entry_is_never_rolled_back() -> None:
-    ledger = Ledger(MemoryStorage(), 100)
-    ledger.accept(1)
-    ledger.append([entry(1), entry(2), entry(3)])
-    ledger.commit(entry(2).zxid)
+    ledger = DurableLedger(MemoryStorage(), 100)
+    ledger.save(ledger.accept(1))
+    ledger.save(ledger.append([entry(1), entry(2), entry(3)]))
+    commit(ledger, entry(2).zxid)
     with pytest.raises(ElectionError, match="would roll back"):
-        ledger.keep_and_append(entry(1).zxid, [])
-    ledger.keep_and_append(entry(2).zxid, [entry(4)])
+        ledger.save(ledger.keep_and_append(entry(1).zxid, []))
+    ledger.save(ledger.keep_and_append(entry(2).zxid, [entry(4)]))
     assert [e.zxid for e in history(ledger)] == [entry(n).zxid for n in (1, 2, 4)]
 
 
@@ -73,8 +80,8 @@ def test_a_restarted_ledger_equals_a_plain_list_and_a_dictionary(data: st.DataOb
     """The dumb twin: every entry in a list, every commit replayed from the beginning."""
     storage = MemoryStorage()
     every = data.draw(st.integers(1, 6), "snapshot every")
-    ledger = Ledger(storage, every)
-    ledger.accept(1)
+    ledger = DurableLedger(storage, every)
+    ledger.save(ledger.accept(1))
     twin: list[Entry] = []
     committed = counter = 0
     for _ in range(data.draw(st.integers(1, 25), "steps")):
@@ -82,52 +89,52 @@ def test_a_restarted_ledger_equals_a_plain_list_and_a_dictionary(data: st.DataOb
         if action == "append":
             new = [entry(counter + i + 1, f"k{(counter + i) % 3}") for i in range(data.draw(st.integers(1, 3)))]
             counter += len(new)
-            ledger.append(new)
+            ledger.save(ledger.append(new))
             twin += new
         elif action == "commit" and twin:
             committed = max(committed, data.draw(st.integers(0, len(twin))))
             if committed:
-                ledger.commit(twin[committed - 1].zxid)
+                commit(ledger, twin[committed - 1].zxid)
         elif action == "roll back":
             keep = data.draw(st.integers(committed, len(twin)))
-            ledger.keep_and_append(twin[keep - 1].zxid if keep else 0, [])
+            ledger.save(ledger.keep_and_append(twin[keep - 1].zxid if keep else 0, []))
             del twin[keep:]
         elif action == "restart":
-            ledger = Ledger(storage, every)
+            ledger = DurableLedger(storage, every)
             if committed:
-                ledger.commit(twin[committed - 1].zxid)
+                commit(ledger, twin[committed - 1].zxid)
         assert ledger.last_zxid == (twin[-1].zxid if twin else 0)
         assert ledger.table == {e.key: e.outcome() for e in twin[:committed]}
-    whole = Ledger(MemoryStorage(), 10_000)
-    whole.accept(1)
-    whole.append(twin)
+    whole = DurableLedger(MemoryStorage(), 10_000)
+    whole.save(whole.accept(1))
+    whole.save(whole.append(twin))
     assert whole.last_chain == ledger.last_chain
 
 
 def test_an_append_cut_at_any_byte_loses_only_that_append() -> None:
     storage = MemoryStorage()
-    ledger = Ledger(storage, 100)
-    ledger.accept(1)
-    ledger.append([entry(1)])
+    ledger = DurableLedger(storage, 100)
+    ledger.save(ledger.accept(1))
+    ledger.save(ledger.append([entry(1)]))
     before = storage.files["log-0"]
-    ledger.append([entry(2, value=b"second")])
+    ledger.save(ledger.append([entry(2, value=b"second")]))
     after = storage.files["log-0"]
     for length in range(len(before), len(after)):
         for padding in (b"", b"\0" * 40):
             storage.files["log-0"] = after[:length] + padding
-            assert history(Ledger(storage, 100)) == [entry(1)]
+            assert history(DurableLedger(storage, 100)) == [entry(1)]
     storage.files["log-0"] = after
-    assert len(history(Ledger(storage, 100))) == 2
+    assert len(history(DurableLedger(storage, 100))) == 2
 
 
 def used_directory(every: int = 2) -> MemoryStorage:
     storage = MemoryStorage()
-    ledger = Ledger(storage, every)
-    ledger.accept(1)
-    ledger.enter(1)
+    ledger = DurableLedger(storage, every)
+    ledger.save(ledger.accept(1))
+    ledger.save(ledger.enter(1))
     for counter in range(1, 6):
-        ledger.append([entry(counter)])
-        ledger.commit(entry(counter).zxid)
+        ledger.save(ledger.append([entry(counter)]))
+        commit(ledger, entry(counter).zxid)
     return storage
 
 
@@ -140,7 +147,7 @@ def test_one_changed_bit_anywhere_is_found_and_the_file_is_named(name: str) -> N
         changed[position] ^= 0x10
         storage.files[name] = bytes(changed)
         with pytest.raises(StorageError, match=f"var/meta-1/{name}: .*move its data directory away"):
-            Ledger(storage, 2, "var/meta-1")
+            DurableLedger(storage, 2, "var/meta-1")
 
 
 @pytest.mark.parametrize("name", [EPOCHS, SNAPSHOT, "log-2"])
@@ -148,20 +155,20 @@ def test_a_missing_file_of_a_used_directory_is_not_taken_for_a_first_start(name:
     storage = used_directory()
     storage.remove(name)
     with pytest.raises(StorageError, match=r"is missing.*move its data directory away"):
-        Ledger(storage, 2, "var/meta-1")
+        DurableLedger(storage, 2, "var/meta-1")
 
 
 def test_an_older_epochs_file_put_back_is_found() -> None:
     storage = MemoryStorage()
-    ledger = Ledger(storage, 100)
-    ledger.accept(1)
+    ledger = DurableLedger(storage, 100)
+    ledger.save(ledger.accept(1))
     old = storage.files[EPOCHS]
-    ledger.accept(2)
-    ledger.enter(2)
-    ledger.append([entry(1, epoch=2)])
+    ledger.save(ledger.accept(2))
+    ledger.save(ledger.enter(2))
+    ledger.save(ledger.append([entry(1, epoch=2)]))
     storage.files[EPOCHS] = old
-    with pytest.raises(StorageError, match=r"epoch 1 is the highest accepted.*an older file was put back"):
-        Ledger(storage, 100)
+    with pytest.raises(StorageError, match=r"names 1 as the highest accepted epoch.*an older file was put back"):
+        DurableLedger(storage, 100)
 
 
 class StopsAfter(MemoryStorage):
@@ -184,36 +191,37 @@ def test_a_crash_between_any_two_writes_loses_no_acknowledged_entry() -> None:
         acknowledged: list[Entry] = []
         committed = 0
         try:
-            ledger = Ledger(storage, 2)
-            ledger.accept(1)
+            ledger = DurableLedger(storage, 2)
+            ledger.save(ledger.accept(1))
             for counter in range(1, 8):
-                ledger.append([entry(counter)])
+                ledger.save(ledger.append([entry(counter)]))
                 acknowledged.append(entry(counter))
-                ledger.commit(entry(counter).zxid)
+                commit(ledger, entry(counter).zxid)
                 committed = counter
         except StorageError:
             pass
         storage.left = 1_000
-        again = Ledger(storage, 2)
+        again = DurableLedger(storage, 2)
         again.commit(make_zxid(9, 0))
         assert again.last_zxid >= (acknowledged[-1].zxid if acknowledged else 0)
         assert committed == 0 or again.table["k"].version >= committed
 
 
 def test_a_whole_state_is_installed_and_survives() -> None:
-    source = Ledger(MemoryStorage(), 100)
-    source.accept(1)
-    source.append([entry(1, "a"), entry(2, "b"), entry(3, "c")])
+    source = DurableLedger(MemoryStorage(), 100)
+    source.save(source.accept(1))
+    source.save(source.append([entry(1, "a"), entry(2, "b"), entry(3, "c")]))
     source.commit(entry(2).zxid)
     storage = MemoryStorage()
-    target = Ledger(storage, 100)
-    target.accept(1)
+    target = DurableLedger(storage, 100)
+    target.save(target.accept(1))
     chain = source.chain_at(source.committed_zxid)
     assert chain is not None
     rest = source.entries_after(source.committed_zxid)
-    changes = target.install(source.committed_zxid, chain, items_of(source.table), rest)
+    writes, changes = target.install(source.committed_zxid, chain, items_of(source.table), rest)
+    target.save(writes)
     assert [key for key, _ in changes] == ["a", "b"]
-    for ledger in (target, Ledger(storage, 100)):
+    for ledger in (target, DurableLedger(storage, 100)):
         assert (ledger.last_zxid, ledger.last_chain, ledger.table) == (
             source.last_zxid,
             source.last_chain,
@@ -223,12 +231,12 @@ def test_a_whole_state_is_installed_and_survives() -> None:
 
 def test_it_works_on_a_real_directory(tmp_path: Path) -> None:
     storage = DirectoryStorage.open(tmp_path / "meta-1")
-    ledger = Ledger(storage, 3, str(tmp_path / "meta-1"))
-    ledger.accept(1)
+    ledger = DurableLedger(storage, 3, str(tmp_path / "meta-1"))
+    ledger.save(ledger.accept(1))
     for counter in range(1, 9):
-        ledger.append([entry(counter)])
-        ledger.commit(entry(counter).zxid)
+        ledger.save(ledger.append([entry(counter)]))
+        commit(ledger, entry(counter).zxid)
     storage.close()
     storage = DirectoryStorage.open(tmp_path / "meta-1")
-    assert Ledger(storage, 3).last_zxid == entry(8).zxid
+    assert DurableLedger(storage, 3).last_zxid == entry(8).zxid
     storage.close()

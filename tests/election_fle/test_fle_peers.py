@@ -1,10 +1,10 @@
-"""Who may take part: introductions, lost disks, strangers, and bytes that mean nothing (fle-scenarios.md E, F)."""
+"""Which peers may take part: greetings, lost disks, strangers, and bytes that mean nothing (docs/fle.md, E and F)."""
 
 from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 
 import pytest
 from hypothesis import given
@@ -14,11 +14,13 @@ from slotreeve.model.nodes import Role
 from slotreeve.ports import Connection, Hello, Message
 from slotreeve_conformance.ensemble import Ensemble
 from slotreeve_conformance.virtual_time import VirtualClock
-from slotreeve_election_fle.introduction import IDENTITY, Identity
+from slotreeve_election_fle.disk import IDENTITY, Disk
+from slotreeve_election_fle.effects import SaveIdentity
+from slotreeve_election_fle.identity import Identity
 from slotreeve_election_fle.messages import (
     FORMAT,
     TOPIC,
-    Introduce,
+    Greeting,
     Notification,
     from_opaque,
     to_opaque,
@@ -81,7 +83,7 @@ def test_s35_an_observer_that_asks_is_told_the_leader_and_its_epoch(play: Play) 
         leader = await led(ensemble)
         term = ensemble.election(leader).leadership().term
         stranger, connection = await connect(ensemble, leader)
-        connection.send(to_opaque(Introduce(FORMAT, MEMBERS, "d", 0, 0, True)))
+        connection.send(to_opaque(Greeting(FORMAT, MEMBERS, "d", 0, 0, True)))
         connection.send(to_opaque(Notification(Vote(NOBODY, NOBODY, NOBODY, 1))))
         await asyncio.sleep(0.1)
         (answer,) = (m for m in stranger.heard if isinstance(m, Notification))
@@ -90,13 +92,13 @@ def test_s35_an_observer_that_asks_is_told_the_leader_and_its_epoch(play: Play) 
     play(scenario)
 
 
-def test_before_its_introduction_a_peer_is_not_listened_to(play: Play) -> None:
+def test_before_its_greeting_a_message_of_a_peer_does_not_count(play: Play) -> None:
     async def scenario(ensemble: Ensemble) -> None:
         leader = await led(ensemble)
         stranger, connection = await connect(ensemble, leader)
         connection.send(to_opaque(Notification(Vote(NOBODY, NOBODY, NOBODY, 1))))
         await asyncio.sleep(0.1)
-        assert [type(message) for message in stranger.heard] == [Introduce]
+        assert [type(message) for message in stranger.heard] == [Greeting]
 
     play(scenario)
 
@@ -104,12 +106,12 @@ def test_before_its_introduction_a_peer_is_not_listened_to(play: Play) -> None:
 @pytest.mark.parametrize(
     ("peer", "reason"),
     [
-        (Introduce(FORMAT, ["meta-1", "meta-9"], "d", 0, 0, True), "the meta servers are"),
-        (Introduce(FORMAT + 1, MEMBERS, "d", 0, 0, True), "have format"),
-        (Introduce(FORMAT, MEMBERS, "d", 0, 0, True, "meta-1=2"), "weighed equally here and meta-1=2 there"),
+        (Greeting(FORMAT, ["meta-1", "meta-9"], "d", 0, 0, True), "the meta servers are"),
+        (Greeting(FORMAT + 1, MEMBERS, "d", 0, 0, True), "have format"),
+        (Greeting(FORMAT, MEMBERS, "d", 0, 0, True, "meta-1=2"), "weighed equally here and meta-1=2 there"),
     ],
 )
-def test_a_peer_with_another_configuration_is_refused_with_the_reason(play: Play, peer: Introduce, reason: str) -> None:
+def test_a_peer_with_another_configuration_is_refused_with_the_reason(play: Play, peer: Greeting, reason: str) -> None:
     async def scenario(ensemble: Ensemble) -> None:
         leader = await led(ensemble)
         stranger, connection = await connect(ensemble, leader)
@@ -155,62 +157,86 @@ def test_any_bytes_are_a_message_or_malformed(body: bytes) -> None:
 # --- identities ------------------------------------------------------------------------------------------------------
 
 
-def identity(storage: MemoryStorage | None = None, seed: int = 0) -> Identity:
-    return Identity(storage or MemoryStorage(), MEMBERS, random.Random(seed), "var/meta-1")
+class Known:
+    """A server's identity on a disk."""
+
+    def __init__(
+        self,
+        storage: MemoryStorage | None = None,
+        seed: int = 0,
+        members: Sequence[str] = MEMBERS,
+        weighing: str = "",
+    ) -> None:
+        self._disk = Disk(storage or MemoryStorage(), "var/meta-1")
+        self.identity = Identity(self._disk.read_identity(members, weighing, random.Random(seed)))
+
+    def trusts(self, peer: Greeting) -> bool:
+        """As server 2 greets."""
+        if not self.identity.trusts(2, peer):
+            return False
+        self.save(self.identity.remember(2, peer))
+        return True
+
+    def save(self, writes: Iterable[SaveIdentity]) -> None:
+        for write in writes:
+            self._disk.write(write)
+
+
+def of_directory(directory: str, accepted_epoch: int, admitted_term: int = 0) -> Greeting:
+    return Greeting(FORMAT, MEMBERS, directory, accepted_epoch, admitted_term, False)
 
 
 def test_a_peer_is_trusted_as_long_as_it_keeps_its_directory() -> None:
     storage = MemoryStorage()
-    first, lost = Introduce(FORMAT, MEMBERS, "d1", 5, 0, False), Introduce(FORMAT, MEMBERS, "d2", 0, 0, False)
-    assert identity(storage).trusts(2, first)
-    assert identity(storage).trusts(2, first)
-    assert not identity(storage).trusts(2, lost)
+    assert Known(storage).trusts(of_directory("d1", 5))
+    assert Known(storage).trusts(of_directory("d1", 5))
+    assert not Known(storage).trusts(of_directory("d2", 0))
 
 
 def test_a_new_directory_is_trusted_once_a_leader_has_admitted_it_and_the_old_one_no_more() -> None:
-    held = identity()
-    assert held.trusts(2, Introduce(FORMAT, MEMBERS, "d1", 5, 0, False))
-    assert held.trusts(2, Introduce(FORMAT, MEMBERS, "d2", 6, 6, False))
-    assert not held.trusts(2, Introduce(FORMAT, MEMBERS, "d1", 5, 0, False))
+    known = Known()
+    assert known.trusts(of_directory("d1", 5))
+    assert known.trusts(of_directory("d2", 6, admitted_term=6))
+    assert not known.trusts(of_directory("d1", 5))
 
 
 def test_an_older_copy_of_a_directory_is_not_trusted() -> None:
-    held = identity()
-    assert held.trusts(2, Introduce(FORMAT, MEMBERS, "d1", 5, 0, False))
-    assert not held.trusts(2, Introduce(FORMAT, MEMBERS, "d1", 4, 0, False))
+    known = Known()
+    assert known.trusts(of_directory("d1", 5))
+    assert not known.trusts(of_directory("d1", 4))
 
 
 def test_a_lost_vote_stays_lost_over_a_restart_until_it_is_regained() -> None:
     storage = MemoryStorage()
-    held = identity(storage)
-    directory = held.introduce(0, False).directory
-    held.lose_vote()
-    assert not identity(storage, seed=1).may_vote
-    held.regain_vote(7)
-    again = identity(storage, seed=1)
+    known = Known(storage)
+    directory = known.identity.greeting(0, False).directory
+    known.save(known.identity.lose_vote())
+    assert not Known(storage, seed=1).identity.may_vote
+    known.save(known.identity.regain_vote(7))
+    again = Known(storage, seed=1).identity
     assert again.may_vote
-    assert again.introduce(9, False) == Introduce(FORMAT, MEMBERS, directory, 9, 7, False)
+    assert again.greeting(9, False) == Greeting(FORMAT, MEMBERS, directory, 9, 7, False)
 
 
 def test_a_directory_of_other_members_is_refused_and_says_how_to_change_them() -> None:
     storage = MemoryStorage()
-    identity(storage)
+    Known(storage)
     with pytest.raises(StorageError, match=r"var/meta-1/identity: .*meta-1, meta-2, meta-3.*names meta-1, meta-9"):
-        Identity(storage, ["meta-1", "meta-9"], random.Random(0), "var/meta-1")
+        Known(storage, members=["meta-1", "meta-9"])
 
 
 def test_a_directory_of_other_weights_is_refused_and_says_how_to_change_them() -> None:
     storage = MemoryStorage()
-    identity(storage)
+    Known(storage)
     with pytest.raises(StorageError, match=r"var/meta-1/identity: .*weighed equally.*say meta-1=2; to change them"):
-        Identity(storage, MEMBERS, random.Random(0), "var/meta-1", "meta-1=2")
+        Known(storage, weighing="meta-1=2")
 
 
 def test_one_changed_bit_of_the_identity_is_found() -> None:
     storage = MemoryStorage()
-    identity(storage)
+    Known(storage)
     whole = storage.files[IDENTITY]
     for position in range(len(whole)):
         storage.files[IDENTITY] = whole[:position] + bytes([whole[position] ^ 1]) + whole[position + 1 :]
         with pytest.raises(StorageError, match=r"var/meta-1/identity: .*stop this node"):
-            identity(storage)
+            Known(storage)

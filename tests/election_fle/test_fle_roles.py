@@ -1,18 +1,23 @@
-"""Leader and follower in the handshake and after it (fle-scenarios.md H), by S number; leases and promises."""
+"""Leader and follower in the handshake and after it (docs/fle.md, H), by S number; leases and promises."""
 
 from __future__ import annotations
-
-from collections.abc import Iterable
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from slotreeve_election_fle.effects import Effect, HangUp, LeadershipChanged, RoleOver, Send, WriteAsked, Written
+from slotreeve_election_fle.effects import AppendToLog, HangUp, RoleEffect, RoleOver, SaveEpochs, Send, Written
+from slotreeve_election_fle.entries import Entry
+from slotreeve_election_fle.events import (
+    FollowerReported,
+    PeerConnected,
+    PeerDisconnected,
+    Received,
+    WriteAsked,
+)
 from slotreeve_election_fle.following import Following
 from slotreeve_election_fle.handshake import EpochProposal
 from slotreeve_election_fle.leading import Leading
 from slotreeve_election_fle.lease import Promise, renewed_at
-from slotreeve_election_fle.ledger import Ledger
 from slotreeve_election_fle.messages import (
     Commit,
     EpochAck,
@@ -20,53 +25,78 @@ from slotreeve_election_fle.messages import (
     LeaderInfo,
     NewLeader,
     NewLeaderAck,
-    Ping,
-    Pong,
+    PeerPing,
+    PeerPong,
     Propose,
     ProposeAck,
     RoleMessage,
     SyncPart,
 )
 from slotreeve_election_fle.quorum import Quorum
-from slotreeve_election_fle.timing import Timing
+from slotreeve_election_fle.timing import FleTiming
+from slotreeve_election_fle.vote import make_zxid
+from slotreeve_machines.driver import Started, Tick
+from slotreeve_machines.leadership import LeadershipChanged
 from slotreeve_machines.storage import MemoryStorage
 
-TIMING = Timing()
+from tests.election_fle.durable import DurableLedger
+
+TIMING = FleTiming()
 QUORUM = Quorum([1, 2, 3])
 
 
-def ledger(accepted: int = 0) -> Ledger:
-    made = Ledger(MemoryStorage(), 1_000)
+def ledger(accepted: int = 0) -> DurableLedger:
+    made = DurableLedger(MemoryStorage())
     if accepted:
-        made.accept(accepted)
+        made.save(made.accept(accepted))
     return made
 
 
 class Nominated:
-    """A leader of servers 1, 2, 3 with sid 3, and what it sends."""
+    """A leader of servers 1, 2, 3 with sid 3, and what it does."""
 
     def __init__(self, accepted: int = 0) -> None:
         self.ledger = ledger(accepted)
         self.promise = Promise()
-        self.role = Leading(3, QUORUM, self.ledger, self.promise, TIMING, 0.0)
-        self.did(self.role.begin(0.0))
+        self.role = Leading(3, QUORUM, self.ledger, self.promise, TIMING)
+        list(self.role.step(Started(), 0.0))
 
-    def did(self, effects: Iterable[Effect]) -> list[Effect]:
-        return list(effects)
+    def report(self, sid: int, accepted: int = 0, now: float = 0.0) -> list[RoleEffect]:
+        return list(self.role.step(FollowerReported(sid, FollowerInfo(1, accepted, True), True), now))
 
-    def report(self, sid: int, accepted: int = 0, now: float = 0.0) -> list[Effect]:
-        return self.did(self.role.report(sid, FollowerInfo(1, accepted, True), True, now))
+    def receive(self, sid: int, message: RoleMessage, now: float = 0.0) -> list[RoleEffect]:
+        return list(self.role.step(Received(sid, message), now))
 
-    def hear(self, sid: int, message: RoleMessage, now: float = 0.0) -> list[Effect]:
-        return self.did(self.role.receive(sid, message, now))
+    def tick(self, now: float) -> list[RoleEffect]:
+        return list(self.role.step(Tick(), now))
 
-    def establish(self, sid: int = 1, now: float = 0.0) -> list[Effect]:
+    def write(self, token: int = 1) -> list[RoleEffect]:
+        return list(self.role.step(WriteAsked(token, "k", b"v", None, 1), 0.0))
+
+    def establish(self, sid: int = 1, now: float = 0.0) -> list[RoleEffect]:
         self.report(sid, now=now)
-        self.hear(sid, EpochAck(1, self.role.epoch, True, 0, 0), now)
-        return self.hear(sid, NewLeaderAck(1, self.role.epoch, self.ledger.last_zxid), now)
+        self.receive(sid, EpochAck(1, self.role.epoch, True, 0, 0), now)
+        return self.receive(sid, NewLeaderAck(1, self.role.epoch, self.ledger.last_zxid), now)
 
 
-def sent(effects: list[Effect]) -> list[object]:
+class Elected:
+    """A follower of server 3 that has reported to it."""
+
+    def __init__(
+        self, ledger: DurableLedger, promise: Promise | None = None, attempt: int = 1, now: float = 0.0
+    ) -> None:
+        self.role = Following(3, attempt, True, ledger, promise or Promise(), TIMING)
+        list(self.role.step(Started(), now))
+        self.reported = list(self.role.step(PeerConnected(3), now))
+
+    def receive(self, message: RoleMessage, now: float = 0.0) -> list[RoleEffect]:
+        return list(self.role.step(Received(3, message), now))
+
+    def tick(self, now: float) -> list[RoleEffect]:
+        return list(self.role.step(Tick(), now))
+
+
+def sent(effects: list[RoleEffect]) -> list[object]:
     return [effect.message for effect in effects if isinstance(effect, Send)]
 
 
@@ -74,9 +104,9 @@ def test_s76_a_normal_run() -> None:
     leader = Nominated()
     assert sent(leader.report(1)) == [LeaderInfo(1, 1)]
     assert (leader.ledger.accepted_epoch, leader.ledger.current_epoch) == (1, 0)
-    assert sent(leader.hear(1, EpochAck(1, 1, True, 0, 0))) == [NewLeader(1, 1, False, 0, 0, 0, 0)]
+    assert sent(leader.receive(1, EpochAck(1, 1, True, 0, 0))) == [NewLeader(1, 1, False, 0, 0, 0, 0)]
     assert leader.ledger.current_epoch == 1
-    effects = leader.hear(1, NewLeaderAck(1, 1, 0))
+    effects = leader.receive(1, NewLeaderAck(1, 1, 0))
     assert sent(effects) == [Commit(1, 0)]
     assert effects[-1] == LeadershipChanged(3, 1, True, "elected")
 
@@ -101,94 +131,102 @@ def test_s81_without_acknowledgements_the_leader_gives_up() -> None:
     leader = Nominated()
     leader.report(1)
     assert leader.role.deadline == pytest.approx(TIMING.handshake)
-    (over,) = leader.did(leader.role.pass_time(TIMING.handshake))
+    (over,) = leader.tick(TIMING.handshake)
     assert over == RoleOver("no quorum came while promising")
     assert (leader.ledger.accepted_epoch, leader.ledger.current_epoch) == (1, 0)
 
 
 def test_s82_an_epoch_is_acknowledged_at_most_once() -> None:
     voter = ledger(7)
-    role = Following(3, 1, True, voter, Promise(), TIMING, 0.0)
-    assert sent(list(role.connected(0.0))) == [FollowerInfo(1, 7, True)]
-    assert sent(list(role.receive(LeaderInfo(1, 7), 0.0))) == [EpochAck(1, 7, False, 0, 0)]
-    role = Following(3, 2, True, voter, Promise(), TIMING, 0.0)
-    list(role.connected(0.0))
-    (over,) = role.receive(LeaderInfo(2, 6), 0.0)
+    first = Elected(voter)
+    assert sent(first.reported) == [FollowerInfo(1, 7, True)]
+    assert sent(first.receive(LeaderInfo(1, 7))) == [EpochAck(1, 7, False, 0, 0)]
+    (over,) = Elected(voter, attempt=2).receive(LeaderInfo(2, 6))
     assert isinstance(over, RoleOver)
     leader = Nominated()
     leader.report(1)
-    assert leader.hear(1, EpochAck(1, 1, False, 0, 0)) == []  # not counted, so there is no quorum
+    assert leader.receive(1, EpochAck(1, 1, False, 0, 0)) == []  # not counted, so there is no quorum
+
+
+def test_an_epoch_is_on_the_disk_before_its_acknowledgement_is_sent() -> None:
+    assert Elected(ledger()).receive(LeaderInfo(1, 4)) == [SaveEpochs(4, 0), Send(3, EpochAck(1, 4, True, 0, 0))]
+    leader = Nominated()
+    assert leader.report(1)[0] == SaveEpochs(1, 0)
+    assert leader.receive(1, EpochAck(1, 1, True, 0, 0))[0] == SaveEpochs(1, 1)
 
 
 @pytest.mark.parametrize("wrong", [EpochAck(2, 1, True, 0, 0), EpochAck(1, 2, True, 0, 0)])
 def test_an_acknowledgement_of_another_attempt_or_epoch_does_not_count(wrong: EpochAck) -> None:
     leader = Nominated()
     leader.report(1)
-    assert leader.hear(1, wrong) == []
+    assert leader.receive(1, wrong) == []
 
 
 def test_a_voter_with_a_longer_history_ends_the_nomination() -> None:
     leader = Nominated()
     leader.report(1)
-    (over,) = leader.hear(1, EpochAck(1, 1, True, 0, 5))
+    (over,) = leader.receive(1, EpochAck(1, 1, True, 0, 5))
     assert isinstance(over, RoleOver)
     assert "longer history" in over.cause
-
-
-def write(token: int = 1) -> WriteAsked:
-    return WriteAsked(token, "k", b"v", None, 1)
 
 
 def test_a_write_is_sent_then_logged_and_answered_after_a_quorum() -> None:
     leader = Nominated()
     leader.establish()
-    assert list(leader.role.write(write())) == []
+    assert leader.write() == []
     assert leader.role.deadline == 0.0
-    effects = leader.did(leader.role.pass_time(0.0))
-    assert any(isinstance(message, Propose) for message in sent(effects))
-    assert leader.ledger.last_zxid == 0  # the followers write at the same time as the leader
-    assert leader.did(leader.role.pass_time(0.0)) == []
-    assert leader.ledger.last_zxid > 0
-    assert Written(1, 1) in leader.hear(1, ProposeAck(1, leader.ledger.last_zxid))
+    effects = leader.tick(0.0)
+    (propose,) = (message for message in sent(effects) if isinstance(message, Propose))
+    assert effects[-1] == AppendToLog(propose.entries)  # the followers write at the same time as the leader
+    assert Written(1, 1) in leader.receive(1, ProposeAck(1, propose.entries[-1].zxid))
+
+
+def test_a_follower_acknowledges_an_entry_after_it_is_on_the_disk() -> None:
+    follower = Elected(ledger())
+    follower.receive(LeaderInfo(1, 1))
+    follower.receive(NewLeader(1, 1, False, 0, 0, 0, 0))
+    entries = [Entry(make_zxid(1, 1), "k", b"v", 1)]
+    assert follower.receive(Propose(1, 0, entries)) == [
+        AppendToLog(entries),
+        Send(3, ProposeAck(1, entries[-1].zxid)),
+    ]
 
 
 def test_s90_a_follower_that_acknowledges_nothing_is_hung_up_on() -> None:
     leader = Nominated()
     leader.establish(1)
     leader.establish(2)
-    list(leader.role.write(write()))
-    leader.did(leader.role.pass_time(0.0))
-    leader.did(leader.role.pass_time(0.0))
-    leader.hear(1, ProposeAck(1, leader.ledger.last_zxid))
+    leader.write()
+    leader.tick(0.0)
+    leader.receive(1, ProposeAck(1, leader.ledger.last_zxid))
     now, hung_up = 0.0, []
     for number in range(1, 20):
         now += TIMING.ping
         for sid in (1, 2):
-            leader.hear(sid, Pong(1, number), now)
-        hung_up += [e.sid for e in leader.did(leader.role.pass_time(now)) if isinstance(e, HangUp)]
+            leader.receive(sid, PeerPong(1, number), now)
+        hung_up += [e.sid for e in leader.tick(now) if isinstance(e, HangUp)]
     assert hung_up == [2]
 
 
-def test_s6_the_lease_counts_from_before_the_ping_was_sent() -> None:
+def test_r6_the_lease_counts_from_before_the_ping_was_sent() -> None:
     leader = Nominated()
     leader.establish(now=10.0)
     assert leader.role.valid_until == 10.0 + TIMING.lease
-    leader.did(leader.role.pass_time(10.1))
-    leader.hear(1, Pong(1, 1), now=10.4)
+    leader.tick(10.1)
+    leader.receive(1, PeerPong(1, 1), now=10.4)
     assert leader.role.valid_until == pytest.approx(10.1 + TIMING.lease)
-    (over,) = leader.did(leader.role.pass_time(10.7))
+    (over,) = leader.tick(10.7)
     assert over == RoleOver("lease expired: no quorum answered in time")
 
 
 def test_a_bound_voter_holds_back_its_acknowledgement_until_the_promise_has_run_out() -> None:
     promise = Promise()
     promise.bind([2], 5.0)
-    role = Following(3, 1, True, ledger(), promise, TIMING, 4.0)
-    list(role.connected(4.0))
-    assert list(role.receive(LeaderInfo(1, 1), 4.0)) == []
-    assert role.deadline == 5.0
-    assert list(role.pass_time(4.9)) == []
-    assert sent(list(role.pass_time(5.0))) == [EpochAck(1, 1, True, 0, 0)]
+    follower = Elected(ledger(), promise, now=4.0)
+    assert follower.receive(LeaderInfo(1, 1), 4.0) == []
+    assert follower.role.deadline == 5.0
+    assert follower.tick(4.9) == []
+    assert sent(follower.tick(5.0)) == [EpochAck(1, 1, True, 0, 0)]
 
 
 def test_a_bound_candidate_does_not_propose_and_gives_up_when_its_voters_left_meanwhile() -> None:
@@ -196,24 +234,22 @@ def test_a_bound_candidate_does_not_propose_and_gives_up_when_its_voters_left_me
     leader.promise.bind([2], 0.5)
     assert leader.report(1) == []
     assert leader.role.deadline == 0.5
-    leader.did(leader.role.lose(1))
-    assert leader.did(leader.role.pass_time(0.5)) == []
+    list(leader.role.step(PeerDisconnected(1), 0.0))
+    assert leader.tick(0.5) == []
     assert leader.role.deadline == pytest.approx(TIMING.handshake)  # and not the past, for ever
     assert sent(leader.report(1, now=0.6)) == [LeaderInfo(1, 1)]
 
 
 def test_the_promise_of_a_follower_outlasts_the_lease_it_gives() -> None:
-    follower = ledger()
     promise = Promise()
-    role = Following(3, 1, True, follower, promise, TIMING, 0.0)
-    list(role.connected(0.0))
-    list(role.receive(LeaderInfo(1, 1), 0.0))
-    list(role.receive(SyncPart(1, 1, [], []), 0.0))
-    assert sent(list(role.receive(NewLeader(1, 1, False, 0, 0, 0, 0), 0.0))) == [NewLeaderAck(1, 1, 0)]
-    assert sent(list(role.receive(Ping(1, 4), 7.0))) == [Pong(1, 4)]
+    follower = Elected(ledger(), promise)
+    follower.receive(LeaderInfo(1, 1))
+    follower.receive(SyncPart(1, 1, [], []))
+    assert sent(follower.receive(NewLeader(1, 1, False, 0, 0, 0, 0))) == [NewLeaderAck(1, 1, 0)]
+    assert sent(follower.receive(PeerPing(1, 4), 7.0)) == [PeerPong(1, 4)]
     assert promise.free_at(2) > 7.0 + TIMING.lease
     assert promise.free_at(3) == 0.0
-    assert role.deadline == promise.free_at(2)
+    assert follower.role.deadline == promise.free_at(2)
 
 
 @given(st.dictionaries(st.integers(1, 5), st.floats(0, 100)), st.integers(1, 5), st.integers(1, 7))

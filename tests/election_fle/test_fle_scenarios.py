@@ -20,7 +20,7 @@ from slotreeve_election_fle.election import FleElection
 from slotreeve_election_fle.following import Following
 from slotreeve_election_fle.leading import Leading
 from slotreeve_election_fle.member import Member
-from slotreeve_election_fle.messages import FORMAT, Introduce, Notification, from_opaque, to_opaque
+from slotreeve_election_fle.messages import FORMAT, Greeting, Notification, from_opaque, to_opaque
 from slotreeve_election_fle.vote import State, Vote
 from slotreeve_protocol.general_messages import Opaque
 
@@ -128,7 +128,7 @@ class Impostor:
         self.ended = ""
 
     def opened(self, connection: Connection) -> None:
-        connection.send(to_opaque(Introduce(FORMAT, ["meta-1", "meta-2", "meta-3"], "directory", 0, 0, False)))
+        connection.send(to_opaque(Greeting(FORMAT, ["meta-1", "meta-2", "meta-3"], "directory", 0, 0, False)))
 
     def received(self, connection: Connection, message: Message, request_id: int | None) -> None:
         assert isinstance(message, Opaque)
@@ -253,9 +253,8 @@ def machine(election: Election) -> Member:
 def force(election: Election, effects: Iterable[Effect]) -> None:
     """Make the machine do what it never would by itself, and carry out what comes of it."""
     assert isinstance(election, FleElection)
-    for effect in effects:
-        election._carry_out(effect)
-    election._set_timer()
+    election._driver._effects.extend(effects)
+    election._driver._work()
 
 
 def test_s64_the_highest_id_that_comes_late_does_not_usurp(play: Play) -> None:

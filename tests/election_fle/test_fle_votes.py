@@ -1,4 +1,4 @@
-"""Order of proposals, counting, quorums (fle-scenarios.md A, B): by S number, and against dumb twins."""
+"""Order of proposals, counting, quorums (docs/fle.md, A and B): by S number, and against dumb twins."""
 
 from __future__ import annotations
 

@@ -12,10 +12,10 @@ from slotreeve_conformance.election_backend import Wires
 from slotreeve_conformance.ensemble import Ensemble, Skew
 from slotreeve_conformance.virtual_time import VirtualClock, run
 from slotreeve_election_mysql.election import LockElection
-from slotreeve_election_mysql.timing import Timing
-from slotreeve_simulator.simulated_lock_table import SimulatedBell, SimulatedDatabase, SimulatedLockTable
+from slotreeve_election_mysql.timing import LockTiming
+from slotreeve_simulator.simulated_lock_table import SimulatedDatabase, SimulatedLockTable, SimulatedNotifier
 
-TIMING = Timing(lease=0.6, renew=0.1, timeout=0.3)
+TIMING = LockTiming(lease=0.6, renew=0.1, timeout=0.3)
 NAMES = [f"meta-{number}" for number in range(1, 6)]
 STEPS = 60
 
@@ -84,7 +84,7 @@ def test_at_most_one_leads_and_no_write_is_lost_whatever_happens(seed: int) -> N
 
         def build(context: Context) -> Election:
             table = SimulatedLockTable(database, context.clock, TIMING.timeout)
-            return LockElection(context, TIMING, table, SimulatedBell(database, context.clock))
+            return LockElection(context, TIMING, table, SimulatedNotifier(database, context.clock))
 
         async with Ensemble(build, Wires(), NAMES, clock, rng) as ensemble:
             ensemble.skews = {name: Skew(rng.uniform(-1e6, 1e6), rng.uniform(0.995, 1.005)) for name in NAMES}
@@ -111,7 +111,7 @@ def test_a_silent_database_costs_few_statements() -> None:
 
         def build(context: Context) -> Election:
             table = SimulatedLockTable(database, context.clock, 1.0)
-            return LockElection(context, Timing(5.0, 1.0, 1.0), table, SimulatedBell(database, context.clock))
+            return LockElection(context, LockTiming(5.0, 1.0, 1.0), table, SimulatedNotifier(database, context.clock))
 
         async with Ensemble(build, Wires(), NAMES, clock, rng) as ensemble:
             await ensemble.start()

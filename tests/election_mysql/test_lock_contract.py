@@ -10,12 +10,12 @@ from slotreeve_conformance.election import ElectionContract
 from slotreeve_conformance.election_backend import ElectionBackend, Store
 from slotreeve_conformance.virtual_time import VirtualClock
 from slotreeve_election_mysql.election import LockElection
-from slotreeve_election_mysql.timing import Timing
+from slotreeve_election_mysql.timing import LockTiming
 from slotreeve_harness.sql_backends import MariaDbBackend, PostgresBackend
 from slotreeve_harness.sql_servers import SqlServer
-from slotreeve_simulator.simulated_lock_table import SimulatedBell, SimulatedDatabase, SimulatedLockTable
+from slotreeve_simulator.simulated_lock_table import SimulatedDatabase, SimulatedLockTable, SimulatedNotifier
 
-TIMING = Timing(lease=0.6, renew=0.1, timeout=0.3)
+TIMING = LockTiming(lease=0.6, renew=0.1, timeout=0.3)
 
 
 class SimulatedStore(Store):
@@ -48,7 +48,7 @@ class SimulatedBackend(ElectionBackend):
 
     def build(self, context: Context) -> Election:
         table = SimulatedLockTable(self._database, context.clock, TIMING.timeout)
-        return LockElection(context, TIMING, table, SimulatedBell(self._database, context.clock))
+        return LockElection(context, TIMING, table, SimulatedNotifier(self._database, context.clock))
 
 
 class TestSimulated(ElectionContract):

@@ -9,30 +9,27 @@ from slotreeve.errors import ConfigError
 from slotreeve_election_mysql.events import (
     Effect,
     Event,
-    Failed,
     Insert,
     Inserted,
-    LeadershipChanged,
     Load,
     Loaded,
     Look,
     Looked,
-    Noted,
     Release,
     Released,
     Renew,
     Renewed,
-    ResignAsked,
-    Started,
+    StatementFailed,
     TakeOver,
-    Tick,
     TookOver,
 )
 from slotreeve_election_mysql.machine import Machine
 from slotreeve_election_mysql.sql_table import SqlRow
-from slotreeve_election_mysql.timing import Timing
+from slotreeve_election_mysql.timing import LockTiming
+from slotreeve_machines.driver import Started, Tick
+from slotreeve_machines.leadership import LeadershipChanged, Noted, ResignAsked
 
-TIMING = Timing(lease=5.0, renew=1.0, timeout=1.0)
+TIMING = LockTiming(lease=5.0, renew=1.0, timeout=1.0)
 FREE = SqlRow("", 3, 0, 0, 0)
 HELD = SqlRow("other#1", 3, 7, 4_000, 0)
 EXPIRED = SqlRow("other#1", 3, 7, 0, 0)
@@ -117,7 +114,7 @@ def test_a_leader_without_a_database_steps_down_at_its_deadline_and_asks_again_e
                 assert "lease ran out" in effect.cause
             elif isinstance(effect, Look | Renew):
                 attempts += 1
-                play(Failed("gone"))
+                play(StatementFailed("gone"))
     assert ended_at == end
     assert attempts < 2 * 65
 
@@ -134,7 +131,7 @@ def test_a_lease_that_ran_out_is_never_taken_up_again_but_given_back() -> None:
 def test_a_renewal_whose_answer_was_lost_is_followed_by_a_look_and_another() -> None:
     play = Play().leads()
     play.wait()
-    assert isinstance(play(Failed("no answer"))[0], Noted)
+    assert isinstance(play(StatementFailed("no answer"))[0], Noted)
     assert play.wait() == [Look()]
     assert play(Looked(SqlRow("me#1", 4, 1, 4_000, 0), False))[-1] == Renew(4, 1)
 
@@ -143,7 +140,7 @@ def test_a_take_over_whose_answer_was_lost_makes_nobody_leader() -> None:
     play = Play()
     play(Started())
     play(Looked(FREE, False))
-    play(Failed("no answer"))
+    play(StatementFailed("no answer"))
     assert play.wait() == [Look()]
     assert play(Looked(SqlRow("me#1", 4, 0, 4_000, 0), False))[-1] == Release(4)
 
@@ -207,6 +204,6 @@ def test_terms_rise_above_what_was_seen_even_if_the_row_goes_back() -> None:
 
 
 def test_times_that_cannot_work_are_refused_by_name() -> None:
-    Timing(lease=3.1, renew=1.0, timeout=1.0).check("[election.mysql]")
+    LockTiming(lease=3.1, renew=1.0, timeout=1.0).check("[election.mysql]")
     with pytest.raises(ConfigError, match=r"\[election.mysql\]: lease_ms \(3000\) must be greater than"):
-        Timing(lease=3.0, renew=1.0, timeout=1.0).check("[election.mysql]")
+        LockTiming(lease=3.0, renew=1.0, timeout=1.0).check("[election.mysql]")

@@ -88,10 +88,11 @@ async def until(condition: Callable[[], bool], within_seconds: float = PATIENCE_
 
 def end_connections(dialect: str, admin: Session) -> int:
     if dialect == "postgres":
-        return len(admin.query(
+        ended = admin.query(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() "
             "AND backend_type = 'client backend' AND pid <> pg_backend_pid()"
-        ))  # fmt: skip
+        )
+        return len(ended)
     ids = admin.query("SELECT id FROM information_schema.processlist WHERE db = DATABASE() AND id <> CONNECTION_ID()")
     for (number,) in ids:
         with contextlib.suppress(ElectionError):  # it ended meanwhile

@@ -108,7 +108,7 @@ def test_three_idle_nodes_ask_at_most_twice_a_second_each(
         for node in nodes:
             await node.start(lambda leadership: led.set() if leadership.leading else None)
         await led.wait()
-        await asyncio.sleep(2.0)  # the bell has found its holder
+        await asyncio.sleep(2.0)  # the leader holds the notifier's lock
         before, seconds = count, 4.0
         await asyncio.sleep(seconds)
         # Two polls' worth of slack: a window of four seconds may hold five ticks of one second.

@@ -105,11 +105,12 @@ def _accept_lower_term() -> Patch:
 
     ledger = _election("ledger").Ledger
 
-    def accept(self: Any, epoch: int) -> None:
+    def accept(self: Any, epoch: int) -> list[Any]:
         self.accepted_epoch = epoch
+        return []
 
     return _both(
-        patch.object(following, "judge", lambda _accepted, _proposed: handshake.Verdict.ACCEPT),
+        patch.object(following, "judge", lambda _accepted, _proposed: handshake.EpochVerdict.ACCEPT),
         patch.object(ledger, "accept", accept),
         patch.object(proposal, "proposal", propose),
     )
@@ -139,20 +140,19 @@ def _lead_on_without_answers() -> Patch:
 
 @_bug("the log of the meta state is not written to the disk", "disks")
 def _forget_the_log() -> Patch:
-    ledger = _election("ledger").Ledger
-    return patch.object(ledger, "append", lambda self, entries: self._extend(entries))
+    return patch.object(_election("disk").Disk, "_append", lambda _self, _entries: None)
 
 
 @_bug("accepted epochs are not written to the disk", "disks")
 def _forget_epochs() -> Patch:
+    disk = _election("disk").Disk
+    original = disk._write_epochs
+
     def write(self: Any, epochs: Any) -> None:
         if self._storage.read("epochs") is None:
             original(self, epochs)
-        self.accepted_epoch, self.current_epoch = epochs.accepted, epochs.current
 
-    ledger = _election("ledger").Ledger
-    original = ledger._write_epochs
-    return patch.object(ledger, "_write_epochs", write)
+    return patch.object(disk, "_write_epochs", write)
 
 
 # --- views and tables ------------------------------------------------------------------------------------------------
@@ -210,7 +210,7 @@ def _serve_before_sync() -> Patch:
     return patch.object(SessionServers, "to_compare", lambda _self: set())
 
 
-@_bug("requests under another leader epoch are taken, and replies under one are believed", "data")
+@_bug("requests under another leader epoch are taken, and replies under one are believed", "churn")
 def _skip_epoch_recheck() -> Patch:
     def access(self: HeldSlot, leader_epoch: int) -> Access:
         return Access.ACCEPT

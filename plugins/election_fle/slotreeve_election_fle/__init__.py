@@ -61,9 +61,9 @@ def build(options: FleOptions, context: Context) -> Election:
     """
     from slotreeve_election_fle.election import FleElection
     from slotreeve_election_fle.quorum import Weighing
-    from slotreeve_election_fle.timing import Timing
+    from slotreeve_election_fle.timing import FleTiming
 
-    timing = Timing(options.ping_interval_ms / 1000, options.lease_ms / 1000)
+    timing = FleTiming(options.ping_interval_ms / 1000, options.lease_ms / 1000)
     weighing = Weighing(options.weights, options.groups)
     return FleElection(context, options.data_dir, timing, options.snapshot_every_writes, weighing)
 

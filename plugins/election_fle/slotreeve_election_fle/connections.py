@@ -1,7 +1,7 @@
-"""One connection to every other member: who dials whom, which one is the live one, and what it says.
+"""One connection to every other member: which side connects, which connection is the present one, what arrives on it.
 
-The member with the greater server id dials, as in ZooKeeper's QuorumCnxManager (spec section 3); whoever is no member
-(an observer from outside) dials everybody, and is known by a negative id for as long as its connection lasts.
+The member with the greater server id connects, as in ZooKeeper's QuorumCnxManager (docs/fle.md, section 3). A node that
+is no member (an observer from outside) connects to all members, and has a negative id as long as its connection lasts.
 """
 
 from __future__ import annotations
@@ -13,12 +13,18 @@ from dataclasses import dataclass
 
 import msgspec
 from slotreeve.clock import Clock
-from slotreeve.errors import ConnectionLost, MalformedFrame, Refused, TransportError
-from slotreeve.errors import Unreachable as NobodyThere
+from slotreeve.errors import ConnectionLost, MalformedFrame, Refused, TransportError, Unreachable
 from slotreeve.ports import Connection, Hello, Listener, Message, Transport
 from slotreeve_protocol.general_messages import Opaque
 
-from slotreeve_election_fle.effects import Closed, Event, Gone, Opened, Received, Unreachable
+from slotreeve_election_fle.events import (
+    Event,
+    PeerConnected,
+    PeerDead,
+    PeerDisconnected,
+    PeerUnreachable,
+    Received,
+)
 from slotreeve_election_fle.messages import FleMessage, from_opaque, to_opaque
 
 log = logging.getLogger("slotreeve.election.fle")
@@ -46,7 +52,7 @@ class Addresses:
 
     @classmethod
     def of(cls, node: str, members: Mapping[str, str], listen: str = "") -> Addresses:
-        """The server id of a member is the rank of its name; it listens at its address unless told otherwise."""
+        """The server id of a member is the rank of its name; it listens at its address unless ``listen`` is given."""
         by_name = {name: rank for rank, name in enumerate(sorted(members))}
         listen = listen or members.get(node, "")
         return cls(by_name.get(node), listen, {by_name[name]: address for name, address in members.items()}, by_name)
@@ -56,35 +62,35 @@ class Addresses:
         return [sid for sid in sorted(self.by_sid) if self.sid is None or sid < self.sid]
 
 
-class _Silent:
-    """Handler of a connection that is only made to see whether it can be."""
+class _IgnoringHandler:
+    """Handler of a connection that is only made to learn whether it can be."""
 
     def opened(self, connection: Connection) -> None:
-        """Seen."""
+        """Ignored."""
 
     def received(self, connection: Connection, message: Message, request_id: int | None) -> None:
-        """Of no interest."""
+        """Ignored."""
 
     def closed(self, connection: Connection, reason: str) -> None:
-        """Of no interest."""
+        """Ignored."""
 
 
 class Connections:
-    """The connections of one node; a :class:`slotreeve.ports.Handler`. Tells ``told`` every event, on the loop.
+    """The connections of one node; a :class:`slotreeve.ports.Handler`. Calls ``take`` with every event, on the loop.
 
     Attributes:
-        malformed: messages dropped because they were none of this protocol's.
+        malformed: messages dropped because they do not belong to this protocol.
         failures: dialling loops that failed unexpectedly (and went on).
     """
 
     def __init__(
-        self, addresses: Addresses, transport: Transport, hello: Hello, clock: Clock, told: Callable[[Event], None]
+        self, addresses: Addresses, transport: Transport, hello: Hello, clock: Clock, take: Callable[[Event], None]
     ) -> None:
         self._addresses = addresses
         self._transport = transport
         self._hello = hello
         self._clock = clock
-        self._told = told
+        self._take = take
         self._by_sid: dict[int, Connection] = {}
         self._sids: dict[Connection, int] = {}
         self._ended: dict[int, asyncio.Event] = {}
@@ -106,7 +112,7 @@ class Connections:
             self._dialling.append(loop.create_task(self._keep_dialling(sid), name=f"election dials server {sid}"))
 
     async def close(self) -> None:
-        """Stop dialling and listening, end every connection; nothing is told any more."""
+        """Stop dialling and listening, end every connection; no event follows."""
         tasks = [*self._dialling, *self._probes]
         for task in tasks:
             task.cancel()
@@ -130,7 +136,7 @@ class Connections:
             self.hang_up(sid, str(error))
 
     def send_all(self, message: FleMessage) -> None:
-        """Send to everybody with whom a connection is open."""
+        """Send to every peer with whom a connection is open."""
         for sid in list(self._by_sid):
             self.send(sid, message)
 
@@ -141,20 +147,22 @@ class Connections:
         task.add_done_callback(self._probes.discard)
 
     async def _probe(self, sid: int) -> None:
-        """Connect as a stranger. A process that is frozen or cut off lets the attempt time out; only a host on which
-        nobody listens any more refuses it sooner."""
+        """Connect under another name. A process that is frozen or cut off lets the attempt time out; only a host on
+        which no process listens any more refuses it sooner."""
         began = self._clock.now()
         hello = msgspec.structs.replace(self._hello, node=f"{self._hello.node} (probe)")
         try:
-            connection = await self._transport.connect(self._addresses.by_sid[sid], hello, _Silent(), CONNECT_SECONDS)
-        except NobodyThere:
+            connection = await self._transport.connect(
+                self._addresses.by_sid[sid], hello, _IgnoringHandler(), CONNECT_SECONDS
+            )
+        except Unreachable:
             if self._clock.now() - began < CONNECT_SECONDS / 2:
-                self._told(Gone(sid))
+                self._take(PeerDead(sid))
         except Exception:
             self.failures += 1
             log.exception("election: probing server %d failed", sid)
         else:
-            connection.close("only looked whether this process lives")
+            connection.close("this was a probe of whether the process lives")
 
     def hang_up(self, sid: int, reason: str) -> None:
         """Close the connection to ``sid``."""
@@ -165,7 +173,7 @@ class Connections:
             connection.close(reason)
 
     def pause(self, reason: str) -> None:
-        """Close every connection, without telling that they ended, and have none until :meth:`resume`."""
+        """Close every connection, without events about their ends, and have none until :meth:`resume`."""
         self._is_paused = True
         connections, self._sids = list(self._sids), {}
         self._by_sid.clear()
@@ -181,7 +189,7 @@ class Connections:
     # --- Handler -----------------------------------------------------------------------------------------------------
 
     def opened(self, connection: Connection) -> None:
-        """A member or an observer from outside is there; a newer connection of the same node replaces the older."""
+        """A member or an observer from outside has connected; a newer connection of a node replaces the older."""
         if self._is_paused:
             connection.close("this node takes no part in the election now")
             return
@@ -189,7 +197,9 @@ class Connections:
         if sid is None:
             sid, self._next_stranger = self._next_stranger, self._next_stranger - 1
         elif sid == self._addresses.sid:
-            log.warning("election: %s says that it is this node, %s", connection.address, connection.peer.node)
+            log.warning(
+                "election: the process at %s has the name of this node, %s", connection.address, connection.peer.node
+            )
             connection.close(f"{connection.peer.node} is the name of this node")
             return
         older = self._by_sid.get(sid)
@@ -198,10 +208,10 @@ class Connections:
             older.close("replaced by a newer connection")
         self._by_sid[sid] = connection
         self._sids[connection] = sid
-        self._told(Opened(sid))
+        self._take(PeerConnected(sid))
 
     def received(self, connection: Connection, message: Message, request_id: int | None) -> None:
-        """A message; what is none of the election's is dropped and counted."""
+        """A message; one that does not belong to the election is dropped and counted."""
         sid = self._sids.get(connection)
         if sid is None:
             return
@@ -213,10 +223,10 @@ class Connections:
             self.malformed += 1
             log.warning("election: dropped a message of server %d: %s", sid, error)
             return
-        self._told(Received(sid, content))
+        self._take(Received(sid, content))
 
     def closed(self, connection: Connection, reason: str) -> None:
-        """The peer has gone, or closed it."""
+        """The peer ended, or closed the connection."""
         self._forget(connection)
 
     def _forget(self, connection: Connection) -> None:
@@ -226,7 +236,7 @@ class Connections:
         del self._by_sid[sid]
         if sid in self._ended:
             self._ended[sid].set()
-        self._told(Closed(sid))
+        self._take(PeerDisconnected(sid))
 
     # --- dialling ----------------------------------------------------------------------------------------------------
 
@@ -249,11 +259,11 @@ class Connections:
         ended = self._ended[sid] = asyncio.Event()
         try:
             connection = await self._transport.connect(self._addresses.by_sid[sid], self._hello, self, CONNECT_SECONDS)
-        except (NobodyThere, Refused) as error:
+        except (Unreachable, Refused) as error:
             if str(error) != self._complaints.get(sid):
                 self._complaints[sid] = str(error)
                 log.info("election: no connection to server %d: %s", sid, error)
-            self._told(Unreachable(sid))
+            self._take(PeerUnreachable(sid))
             return
         self._complaints.pop(sid, None)
         if connection in self._sids:

@@ -1,89 +1,27 @@
-"""What a server is told (events) and what it wants done (effects); the vocabulary between core and shell.
+"""What a server does: messages, writes to its disk, reports. Its shell carries them out strictly in order.
 
-A core's ``step`` returns effects in the order in which they are to be carried out. Anything durable has been done
-by the time they are returned.
+So a write to the disk is durable before a message that follows it is sent. That order is what the promises of the
+protocol rest on (docs/fle.md, 8.3).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from slotreeve_election_fle.entries import Changes
+from slotreeve_machines.leadership import LeadershipChanged, Noted
+
+from slotreeve_election_fle.entries import Changes, Entry, Item
 from slotreeve_election_fle.messages import FleMessage
+from slotreeve_election_fle.records import IdentityRecord
+from slotreeve_election_fle.vote import Vote
 
-# --- events ------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Started:
-    """The process is up; begin."""
-
-
-@dataclass(frozen=True, slots=True)
-class Opened:
-    """A connection to a peer is open."""
-
-    sid: int
-
-
-@dataclass(frozen=True, slots=True)
-class Closed:
-    """The connection to a peer ended; nothing of it will arrive any more."""
-
-    sid: int
-
-
-@dataclass(frozen=True, slots=True)
-class Unreachable:
-    """An attempt to connect to a peer failed."""
-
-    sid: int
-
-
-@dataclass(frozen=True, slots=True)
-class Gone:
-    """The answer to Probe: the peer's process is dead, its address refuses connections."""
-
-    sid: int
-
-
-@dataclass(frozen=True, slots=True)
-class Received:
-    """A message arrived on the open connection to a peer."""
-
-    sid: int
-    message: FleMessage
-
-
-@dataclass(frozen=True, slots=True)
-class WriteAsked:
-    """A client of this process wants to write; ``token`` names the answer."""
-
-    token: int
-    key: str
-    value: bytes
-    expected_version: int | None
-    term: int
-
-
-@dataclass(frozen=True, slots=True)
-class ResignAsked:
-    """Give up leadership, and do not stand again until somebody else leads or none can."""
-
-
-@dataclass(frozen=True, slots=True)
-class Tick:
-    """The deadline was reached."""
-
-
-Event = Started | Opened | Closed | Unreachable | Gone | Received | WriteAsked | ResignAsked | Tick
-
-# --- effects -----------------------------------------------------------------------------------------------------
+# --- messages and connections ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Send to one peer; dropped where no connection is open (it will be told anew when one is)."""
+    """Send to one peer. Dropped where no connection is open: whoever connects is sent the present state of things."""
 
     to: int
     message: FleMessage
@@ -91,7 +29,7 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class HangUp:
-    """Close the connection to a peer; Closed follows, and it is dialled again."""
+    """Close the connection to a peer. PeerDisconnected follows, and the connection is made again."""
 
     sid: int
     reason: str
@@ -99,9 +37,57 @@ class HangUp:
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """Find out whether the peer's process is dead, and say Gone if so."""
+    """Find out whether the peer's process is dead; PeerDead follows if it is, nothing otherwise."""
 
     sid: int
+
+
+# --- the disk --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class SaveEpochs:
+    """Replace the accepted and the current epoch on the disk."""
+
+    accepted: int
+    current: int
+
+
+@dataclass(frozen=True, slots=True)
+class AppendToLog:
+    """Add entries to the end of the log on the disk, with one sync for all."""
+
+    entries: Sequence[Entry]
+
+
+@dataclass(frozen=True, slots=True)
+class ReplaceLog:
+    """Make these entries the whole log on the disk, after the present snapshot."""
+
+    entries: Sequence[Entry]
+
+
+@dataclass(frozen=True, slots=True)
+class SaveSnapshot:
+    """Replace snapshot and log on the disk, both at once: the table as of ``zxid``, and the entries after it."""
+
+    zxid: int
+    chain: int
+    items: Sequence[Item]
+    entries: Sequence[Entry]
+
+
+@dataclass(frozen=True, slots=True)
+class SaveIdentity:
+    """Replace this server's identity on the disk."""
+
+    identity: IdentityRecord
+
+
+DiskWrite = SaveEpochs | AppendToLog | ReplaceLog | SaveSnapshot | SaveIdentity
+"""Durable when it is done. Effects that follow it are carried out after that."""
+
+# --- reports ---------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,41 +113,46 @@ class NotWritten:
     error: Exception
 
 
-@dataclass(frozen=True, slots=True)
-class LeadershipChanged:
-    """Leader, term or ``leading`` changed; ``leader`` is None while there is none known."""
+Effect = Send | HangUp | Probe | DiskWrite | Applied | Written | NotWritten | LeadershipChanged[int] | Noted
+"""What a server gives its shell."""
 
-    leader: int | None
-    term: int
-    leading: bool
-    cause: str
+# --- of a role, for its server; the shell never sees them ------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class Admitted:
-    """A follower tells its server that the leader admitted it as a voter again; never leaves the core."""
+class Announce:
+    """Send this vote to every peer."""
+
+    vote: Vote
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """The election is over: ``vote.leader`` is nominated. The role must not be stepped any more."""
+
+    vote: Vote
+
+
+@dataclass(frozen=True, slots=True)
+class VoteRegained:
+    """The leader of ``epoch`` has admitted this server as a voter again."""
 
     epoch: int
 
 
 @dataclass(frozen=True, slots=True)
-class Noted:
-    """Something for the log."""
-
-    text: str
-    warning: bool = True
-
-
-@dataclass(frozen=True, slots=True)
 class RoleOver:
-    """A role tells its server that it has ended, and why; never leaves the core.
+    """The role has ended, and why. It must not be stepped any more.
 
     Attributes:
-        silent_peer: the leader that was not heard for a lease, if that is why.
+        silent_peer: the leader that sent nothing for a lease, if that is why.
+        resigned: this server led and gave it up on purpose.
     """
 
     cause: str
     silent_peer: int | None = None
+    resigned: bool = False
 
 
-Effect = Send | HangUp | Probe | Applied | Written | NotWritten | LeadershipChanged | Noted | Admitted | RoleOver
+RoleEffect = Effect | Announce | Decided | VoteRegained | RoleOver
+"""What a role gives its server."""

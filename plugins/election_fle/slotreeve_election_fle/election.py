@@ -1,50 +1,44 @@
-"""The shell around the state machine: timers, connections, the disk; and the Election port itself."""
+"""The shell of the FLE election: carries out what its state machine asks for, and is the Election port itself."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import random
-from collections import deque
 from collections.abc import Callable
 
-from slotreeve.clock import Clock, Timer
 from slotreeve.errors import ElectionError, NotLeader, SlotreeveError, StorageError
 from slotreeve.model.nodes import Role
 from slotreeve.ports import Context, Hello, Leadership, MetaState, Storage, Transport
+from slotreeve_machines.driver import Driver, Pending
+from slotreeve_machines.leadership import LeadershipChanged, LeadershipReport, Noted, ResignAsked
 from slotreeve_machines.storage import MemoryStorage
 
 from slotreeve_election_fle.connections import Addresses, Connections
+from slotreeve_election_fle.disk import Disk
 from slotreeve_election_fle.effects import (
     Applied,
+    DiskWrite,
     Effect,
-    Event,
     HangUp,
-    LeadershipChanged,
-    Noted,
     NotWritten,
     Probe,
-    ResignAsked,
     Send,
-    Started,
-    Tick,
-    WriteAsked,
     Written,
 )
-from slotreeve_election_fle.introduction import Identity
+from slotreeve_election_fle.events import Event, WriteAsked
+from slotreeve_election_fle.identity import Identity
 from slotreeve_election_fle.ledger import Ledger
-from slotreeve_election_fle.member import Member
+from slotreeve_election_fle.member import Member, Place
 from slotreeve_election_fle.messages import StoodDown
 from slotreeve_election_fle.quorum import Weighing
 from slotreeve_election_fle.state import ReplicatedState
-from slotreeve_election_fle.timing import Timing
+from slotreeve_election_fle.timing import FleTiming
 from slotreeve_election_fle.vote import NOBODY
 
 log = logging.getLogger("slotreeve.election.fle")
 
 PAUSE_SECONDS = 1.0
 """A node whose disk refused a write, or whose state machine failed, stands aside for this long."""
-NOBODY_LEADS = Leadership(None, 0, False, 0.0, "not started")
 
 
 class FleElection:
@@ -58,7 +52,7 @@ class FleElection:
     """
 
     def __init__(
-        self, context: Context, data_dir: str, timing: Timing, snapshot_every: int, weighing: Weighing
+        self, context: Context, data_dir: str, timing: FleTiming, snapshot_every: int, weighing: Weighing
     ) -> None:
         """Nothing is opened before :meth:`start`.
 
@@ -67,29 +61,29 @@ class FleElection:
             ElectionError: the context names no transport, no members, or no place among them for this node.
         """
         self._transport = _checked_transport(context)
-        self._addresses = Addresses.of(context.node, context.members, context.listen)
-        self._weighing = weighing
-        self._quorum = weighing.quorum(self._addresses.by_name)
-        self._observer = context.observe_only or self._addresses.sid is None
+        addresses = Addresses.of(context.node, context.members, context.listen)
+        self._place = Place(
+            NOBODY if addresses.sid is None else addresses.sid,
+            context.observe_only or addresses.sid is None,
+            weighing.quorum(addresses.by_name),
+            timing,
+        )
+        self._weighing = str(weighing)
         self._names = sorted(context.members)
-        self._clock: Clock = context.clock
-        self._rng: random.Random = context.rng
-        self._timing = timing
+        self._clock, self._rng = context.clock, context.rng
         self._snapshot_every = snapshot_every
         self._data_dir = data_dir
         self._open_storage = context.open_storage
         process = f"{context.node}@{context.rng.getrandbits(48):012x}"
         hello = Hello(context.cluster, context.node, Role.META, process)
-        self._connections = Connections(self._addresses, self._transport, hello, self._clock, self._happened)
+        self._driver: Driver[Event, Effect] = Driver(self._clock, self)
+        self._connections = Connections(addresses, self._transport, hello, self._clock, self._driver.take)
+        self._report = LeadershipReport()
         self._state = ReplicatedState(self._write)
         self._storage: Storage | None = None
+        self._disk: Disk | None = None
         self._member: Member | None = None
-        self._leadership = NOBODY_LEADS
-        self._changed: Callable[[Leadership], None] = lambda _leadership: None
-        self._events: deque[Event] = deque()
-        self._is_stepping = False
-        self._timer: Timer | None = None
-        self._timer_due = 0.0
+        self._has_unsent = False
         self._writes: dict[int, asyncio.Future[int]] = {}
         self._next_token = 0
         self._resigned: list[asyncio.Future[None]] = []
@@ -103,33 +97,31 @@ class FleElection:
         return self._state
 
     def leadership(self) -> Leadership:
-        """Who leads now; see :class:`slotreeve.ports.Election`."""
-        if not self._leadership.leading or self._member is None:
-            return self._leadership
-        known = self._leadership
-        return Leadership(known.leader, known.term, True, self._member.valid_until, known.cause)
+        """The present leader, as this node knows it; see :class:`slotreeve.ports.Election`."""
+        return self._report.current(0.0 if self._member is None else self._member.valid_until)
 
     async def start(self, changed: Callable[[Leadership], None]) -> None:
         """Take part; raises as :meth:`slotreeve.ports.Election.start`."""
         if self._storage is not None:
             raise ElectionError("this election was started already")
-        self._changed = changed
+        self._report.begin(changed)
         self._storage = self._opened_storage()
         try:
-            self._member = self._read_disk(self._storage)
+            member = self._read_disk(self._storage)
             await self._connections.open()
         except SlotreeveError:
+            self._driver.stop()
             self._storage.close()
-            self._storage = self._member = None
+            self._storage = None
             raise
-        self._happened(Started())
+        self._begin(member)
 
     async def resign(self) -> None:
         """Give up leadership, once the writes under way are done; see :class:`slotreeve.ports.Election`."""
-        if self._leadership.leading:
+        if self._report.known.leading:
             resigned = asyncio.get_running_loop().create_future()
             self._resigned.append(resigned)
-            self._happened(ResignAsked())
+            self._driver.take(ResignAsked())
             await resigned
 
     async def stop(self) -> None:
@@ -141,6 +133,15 @@ class FleElection:
             self._storage.close()
             self._storage = None
 
+    async def _write(self, key: str, value: bytes, expected_version: int | None, term: int) -> int:
+        if self._member is None:
+            raise NotLeader(f"write to {key!r}: this node does not take part in the election now")
+        self._next_token += 1
+        future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self._writes[self._next_token] = future
+        self._driver.take(WriteAsked(self._next_token, key, value, expected_version, term))
+        return await future
+
     # --- starting ----------------------------------------------------------------------------------------------------
 
     def _opened_storage(self) -> Storage:
@@ -151,43 +152,25 @@ class FleElection:
         return self._open_storage(self._data_dir)
 
     def _read_disk(self, storage: Storage) -> Member:
-        ledger = Ledger(storage, self._snapshot_every, self._data_dir)
-        identity = Identity(storage, self._names, self._rng, self._data_dir, str(self._weighing))
+        """A machine that goes on from what the directory holds."""
+        disk = self._disk = Disk(storage, self._data_dir)
+        ledger = Ledger(disk.read_ledger(), self._snapshot_every)
+        identity = disk.read_identity(self._names, self._weighing, self._rng)
         self._state.load(ledger.table)
-        sid = NOBODY if self._addresses.sid is None else self._addresses.sid
-        return Member(sid, self._observer, self._quorum, ledger, identity, self._timing, self._rng)
+        return Member(self._place, ledger, Identity(identity), self._rng)
 
-    # --- stepping ----------------------------------------------------------------------------------------------------
+    def _begin(self, member: Member) -> None:
+        self._member = member
+        self._driver.run(member)
 
-    def _happened(self, event: Event) -> None:
-        """Step the machine; what happens while it is being stepped waits for its turn."""
-        self._events.append(event)
-        if self._is_stepping:
-            return
-        self._is_stepping = True
-        try:
-            while self._events and self._member is not None:
-                self._step(self._member, self._events.popleft())
-            self._events.clear()
-        finally:
-            self._is_stepping = False
-        self._set_timer()
+    # --- Performer ---------------------------------------------------------------------------------------------------
 
-    def _step(self, member: Member, event: Event) -> None:
-        try:
-            for effect in member.step(event, self._clock.now()):
-                self._carry_out(effect)
-        except StorageError as error:
-            log.error("election: %s", error)
-            self._stand_aside(str(error))
-        except Exception as error:
-            log.exception("election: the state machine failed")
-            self._stand_aside(f"{type(error).__name__}: {error}")
-
-    def _carry_out(self, effect: Effect) -> None:
+    def perform(self, effect: Effect) -> Pending | None:
+        """Carry out one effect of the state machine; see :class:`slotreeve_machines.driver.Performer`."""
         match effect:
             case Send(to, message):
                 self._connections.send(to, message)
+                self._note_unsent()
             case HangUp(sid, reason):
                 self._connections.hang_up(sid, reason)
             case Probe(sid):
@@ -203,57 +186,68 @@ class FleElection:
                 if not future.done():
                     future.set_exception(error)
             case LeadershipChanged(leader, term, leading, cause):
-                self._report(None if leader is None else self._names[leader], term, leading, cause)
+                self._change(None if leader is None else self._names[leader], term, leading, cause)
             case Noted(text, warning):
                 log.log(logging.WARNING if warning else logging.DEBUG, "election: %s", text)
             case _:
-                raise AssertionError(f"{effect!r} is for the core only")
+                return self._write_to_disk(effect)
+        return None
 
-    def _set_timer(self) -> None:
-        due = self._member.deadline if self._member is not None else float("inf")
-        if self._timer is not None:
-            if self._timer_due == due:
-                return
-            self._timer.cancel()
-            self._timer = None
-        if due < float("inf"):
-            self._timer_due = due
-            self._timer = self._clock.call_later(max(0.0, due - self._clock.now()), self._ring)
+    def failed(self, error: Exception) -> None:
+        """The disk refused a write, or the state machine raised an error; see Performer."""
+        if isinstance(error, StorageError):
+            log.error("election: %s", error)
+            self._stand_aside(str(error))
+        else:
+            log.error("election: the state machine failed", exc_info=error)
+            self._stand_aside(f"{type(error).__name__}: {error}")
 
-    def _ring(self) -> None:
-        self._timer = None
-        self._happened(Tick())
+    def _note_unsent(self) -> None:
+        """A transport sends at the end of the event loop's turn."""
+        if not self._has_unsent:
+            self._has_unsent = True
+            self._clock.call_soon(self._all_sent)
 
-    # --- what the port's user sees -----------------------------------------------------------------------------------
+    def _all_sent(self) -> None:
+        self._has_unsent = False
 
-    async def _write(self, key: str, value: bytes, expected_version: int | None, term: int) -> int:
-        if self._member is None:
-            raise NotLeader(f"write to {key!r}: this node does not take part in the election now")
-        self._next_token += 1
-        token = self._next_token
-        future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        self._writes[token] = future
-        self._happened(WriteAsked(token, key, value, expected_version, term))
-        return await future
+    def _write_to_disk(self, effect: DiskWrite) -> Pending | None:
+        """Write at once, or after the messages that were sent before: the other disks then work at the same time."""
+        disk = self._disk
+        assert disk is not None  # a machine runs, so its disk was read
+        if not self._has_unsent:
+            disk.write(effect)
+            return None
+        pending = Pending()
 
-    def _report(self, leader: str | None, term: int, leading: bool, cause: str) -> None:
-        self._leadership = Leadership(leader, term, leading, 0.0, cause)
+        def write() -> None:
+            if self._disk is not disk:
+                return  # the machine was stopped meanwhile
+            try:
+                disk.write(effect)
+            except Exception as error:  # noqa: BLE001 - the driver is given it
+                pending.finish(error)
+            else:
+                pending.finish()
+
+        self._clock.call_soon(write)
+        return pending
+
+    def _change(self, leader: str | None, term: int, leading: bool, cause: str) -> None:
         if not leading:
             waiting, self._resigned = self._resigned, []
             for resigned in waiting:
                 if not resigned.done():
                     resigned.set_result(None)
-        try:
-            self._changed(self.leadership())
-        except Exception:
-            log.exception("election: whoever was told of the leader failed")
+        valid_until = self._member.valid_until if leading and self._member is not None else 0.0
+        self._report.change(Leadership(leader, term, leading, valid_until, cause))
 
     # --- standing aside ----------------------------------------------------------------------------------------------
 
     def _stand_aside(self, why: str) -> None:
         self.failures += 1
-        if self._leadership.leading:
-            self._connections.send_all(StoodDown(self._leadership.term, why))
+        if self._report.known.leading:
+            self._connections.send_all(StoodDown(self._report.known.term, why))
         self._connections.pause(why)
         self._cease(why)
         self._clock.call_later(PAUSE_SECONDS, self._come_back)
@@ -262,26 +256,25 @@ class FleElection:
         if self._storage is None or self._member is not None:
             return
         try:
-            self._member = self._read_disk(self._storage)
+            member = self._read_disk(self._storage)
         except StorageError as error:
             log.error("election: still standing aside: %s", error)
             self._clock.call_later(PAUSE_SECONDS, self._come_back)
             return
-        self._happened(Started())
+        self._begin(member)
         self._connections.resume()
 
     def _cease(self, why: str) -> None:
-        """The machine is gone: nobody leads as far as this node knows, and writers are told so."""
-        self._member = None
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        """The machine is gone: this node knows no leader, and the writers are answered."""
+        self._driver.stop()
+        self._member = self._disk = None
         writes, self._writes = self._writes, {}
         for future in writes.values():
             if not future.done():
                 future.set_exception(NotLeader(f"{why}: the write may or may not be stored"))
-        if self._leadership.leader is not None:
-            self._report(None, self._leadership.term, False, why)
+        known = self._report.known
+        if known.leader is not None:
+            self._change(None, known.term, False, why)
 
 
 def _checked_transport(context: Context) -> Transport:

@@ -1,7 +1,7 @@
-"""The epoch handshake: what makes a nomination exclusive (spec sections 6.1 and 8.1 S1-S5). Pure.
+"""The epoch handshake: what makes a nomination exclusive (docs/fle.md, sections 6.1 and 8.1, R1 to R5). Pure.
 
-A candidate proposes an epoch above everything a quorum has accepted; a voter accepts each epoch at most once, durably,
-before it says so. Two quorums share a voter, hence no epoch has two leaders.
+A candidate proposes an epoch above everything a quorum has accepted. A voter accepts each epoch at most once, and its
+disk has it before it answers. Two quorums share a voter, hence no epoch has two leaders.
 """
 
 from __future__ import annotations
@@ -11,26 +11,26 @@ from enum import Enum
 from slotreeve_election_fle.quorum import Quorum
 
 
-class Verdict(Enum):
+class EpochVerdict(Enum):
     """A voter's answer to a proposed epoch."""
 
     ACCEPT = "accept"
-    """Higher than any accepted before: write it down, then acknowledge."""
+    """Higher than any accepted before: save it, then acknowledge it."""
     KNOWN = "known"
-    """Accepted before, perhaps from another candidate: follow, but do not count me."""
+    """Accepted before, perhaps from another candidate: follow, but without being counted."""
     REFUSE = "refuse"
     """Lower than one accepted before: this candidate cannot lead."""
 
 
-def judge(accepted_epoch: int, proposed_epoch: int) -> Verdict:
-    """How a voter that has accepted ``accepted_epoch`` answers (S2)."""
+def judge(accepted_epoch: int, proposed_epoch: int) -> EpochVerdict:
+    """How a voter that has accepted ``accepted_epoch`` answers (docs/fle.md, R2)."""
     if proposed_epoch > accepted_epoch:
-        return Verdict.ACCEPT
-    return Verdict.KNOWN if proposed_epoch == accepted_epoch else Verdict.REFUSE
+        return EpochVerdict.ACCEPT
+    return EpochVerdict.KNOWN if proposed_epoch == accepted_epoch else EpochVerdict.REFUSE
 
 
 class EpochProposal:
-    """The candidate's side: gathers what voters have accepted, then their acknowledgements of one new number.
+    """The candidate's side: collects what voters have accepted, then their acknowledgements of one new number.
 
     The candidate takes part like any voter: without its own report there is no number, without its own
     acknowledgement no quorum.
@@ -43,7 +43,7 @@ class EpochProposal:
         self._acknowledged: set[int] = set()
 
     def report(self, sid: int, accepted_epoch: int) -> None:
-        """A voter told the highest epoch it has accepted."""
+        """A voter has reported the highest epoch that it has accepted."""
         self._reports[sid] = accepted_epoch
 
     def proposal(self) -> int | None:
@@ -62,6 +62,6 @@ class EpochProposal:
         return self._sid in self._acknowledged and self._quorum.contains(self._acknowledged)
 
     def forget(self, sid: int) -> None:
-        """The voter's connection ended or it left: what it said on it no longer counts."""
+        """The voter's connection ended, or it does not follow any more: its messages no longer count."""
         self._reports.pop(sid, None)
         self._acknowledged.discard(sid)

@@ -1,4 +1,6 @@
-"""Leases: how long a leader may act on its own, and how long its followers keep their promise (spec 8.1 S6). Pure.
+"""Leases: how long a leader may act on its own, and how long its followers keep their promise. Pure.
+
+docs/fle.md, R6.
 
 The leader counts from before it *sent* the ping that a quorum answered; a follower counts from its *receipt*, which
 is later, and a little longer (:data:`DRIFT`), so that the follower's promise outlasts the leader's lease on clocks
@@ -35,7 +37,7 @@ class Promise:
     """A voter's promise not to help anybody else to lead while a leader may hold a lease that rests on it.
 
     It ends with time, or earlier, once every possible holder is known not to lead any more: its process is dead, or it
-    said so itself. That the connection to it has ended is not enough: it may not have noticed yet.
+    has reported so itself. That the connection to it has ended is not enough: it may not have noticed yet.
     """
 
     def __init__(self) -> None:

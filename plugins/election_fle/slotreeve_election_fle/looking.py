@@ -1,71 +1,23 @@
-"""One election: the LOOKING state of fast leader election as a pure state machine (spec section 5).
+"""The role LOOKING: one election, seen from one server (docs/fle.md, section 5). Pure.
 
-``step(event, now)`` takes what happened and returns what is to be done. Seconds throughout; ``now`` is monotonic.
+A server announces whom it proposes, adopts better proposals, and counts the servers that propose the same. Seconds
+throughout; ``now`` is monotonic.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from slotreeve_machines.driver import Started, Tick
+from slotreeve_machines.leadership import Noted
+
+from slotreeve_election_fle.effects import Announce, Decided, RoleEffect, Send
+from slotreeve_election_fle.events import PeerConnected, PeerDisconnected, PeerUnreachable, RoleEvent, VoteReceived
+from slotreeve_election_fle.messages import Notification
 from slotreeve_election_fle.quorum import Quorum
 from slotreeve_election_fle.vote import NOBODY, State, Vote, outranks, supporters
-
-
-@dataclass(frozen=True, slots=True)
-class Heard:
-    """A notification arrived."""
-
-    sid: int
-    vote: Vote
-
-
-@dataclass(frozen=True, slots=True)
-class Reachability:
-    """A peer is now known to be unreachable (connection closed or refused, leader silent), or no longer is."""
-
-    sid: int
-    unreachable: bool
-
-
-@dataclass(frozen=True, slots=True)
-class TimePassed:
-    """Nothing arrived; ``deadline`` may have been reached."""
-
-
-@dataclass(frozen=True, slots=True)
-class Announce:
-    """Send the proposal to every other voter."""
-
-    vote: Vote
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """Send the proposal to one server that lags behind."""
-
-    sid: int
-    vote: Vote
-
-
-@dataclass(frozen=True, slots=True)
-class Decided:
-    """The election is over: ``vote.leader`` is nominated. The machine must not be stepped any more."""
-
-    vote: Vote
-
-
-@dataclass(frozen=True, slots=True)
-class Ignored:
-    """A notification was not taken into account, and why."""
-
-    sid: int
-    reason: str
-
-
-LookingEvent = Heard | Reachability | TimePassed
-LookingEffect = Announce | Answer | Decided | Ignored
 
 
 @dataclass(frozen=True)
@@ -85,12 +37,11 @@ class Patience:
 
 
 class Looking:
-    """An election in progress, seen from one server.
+    """An election in progress.
 
     Attributes:
-        round: the logical clock.
-        proposal: whom this server proposes now.
-        deadline: when :class:`TimePassed` is due.
+        round: the logical clock: the number of the election (docs/fle.md, 5.6).
+        proposal: the vote that this server gives now.
     """
 
     def __init__(
@@ -101,7 +52,6 @@ class Looking:
         unreachable: Iterable[int],
         patience: Patience,
         rng: random.Random,
-        now: float,
     ) -> None:
         """``initial`` is the server's own vote and names the round; NOBODY for one that does not stand."""
         self._sid = sid
@@ -113,120 +63,98 @@ class Looking:
         self._votes: dict[int, Vote] = {}
         self._established: dict[int, Vote] = {}
         self._finalize_at: float | None = None
+        self._resend_wait = self._resend_at = 0.0
         self.round = initial.round
         self.proposal = initial
-        self._reset_resend(now)
 
     @property
     def deadline(self) -> float:
-        """When to step with :class:`TimePassed`."""
+        """When to step with Tick."""
         return self._resend_at if self._finalize_at is None else min(self._resend_at, self._finalize_at)
 
-    def begin(self, now: float) -> list[LookingEffect]:
-        """The first effects: announce the own vote (and decide, where it is a quorum by itself)."""
-        return [Announce(self.proposal), *self._conclude(now)]
-
-    def step(self, event: LookingEvent, now: float) -> list[LookingEffect]:
-        """Take one event; what is to be done, in order."""
+    def step(self, event: RoleEvent, now: float) -> Iterator[RoleEffect]:
+        """Take one event; the effects, in order. The election is over after Decided."""
         match event:
-            case Heard(sid, vote):
-                return self._hear(sid, vote, now)
-            case Reachability(sid, unreachable):
-                if unreachable:
-                    self._unreachable.add(sid)
-                else:
-                    self._unreachable.discard(sid)
-                return self._conclude(now)
-            case TimePassed():
-                return self._pass_time(now)
+            case Started():
+                self._reset_resend(now)
+                yield Announce(self.proposal)
+                yield from self._conclude(now)
+            case VoteReceived(sid, vote):
+                yield from self._count(sid, vote, now)
+            case PeerConnected(sid):
+                self._unreachable.discard(sid)
+                yield from self._conclude(now)
+                yield Send(sid, Notification(self.proposal))
+            case PeerDisconnected(sid) | PeerUnreachable(sid):
+                self._unreachable.add(sid)
+                yield from self._conclude(now)
+            case Tick() if now >= self.deadline:
+                decided = list(self._conclude(now))
+                yield from decided
+                if not decided and now >= self._resend_at:
+                    self._schedule_resend(now)
+                    yield Announce(self.proposal)
+            case _:
+                pass  # nothing that an election depends on
 
-    def _hear(self, sid: int, vote: Vote, now: float) -> list[LookingEffect]:
-        if sid not in self._quorum.voters:
-            return [Ignored(sid, f"server {sid} is not a voter")]
-        if vote.leader != NOBODY and vote.leader not in self._quorum.candidates:
-            return [Ignored(sid, f"its candidate {vote.leader} is not a voter, or weighs nothing")]
+    # --- votes -------------------------------------------------------------------------------------------------------
+
+    def _count(self, sid: int, vote: Vote, now: float) -> Iterator[RoleEffect]:
+        objection = self._objection(sid, vote)
+        if objection is not None:
+            yield Noted(f"vote of server {sid} ignored: {objection}", warning=False)
+            return
         self._unreachable.discard(sid)
-        match vote.state:
-            case State.LOOKING:
-                return self._hear_looking(sid, vote, now)
-            case State.FOLLOWING | State.LEADING:
-                return self._hear_established(sid, vote)
-            case State.OBSERVING:
-                return [Ignored(sid, "an observer's vote does not count")]
+        if vote.state is State.LOOKING:
+            yield from self._count_looking(sid, vote, now)
+        else:
+            yield from self._count_established(sid, vote)
 
-    def _hear_looking(self, sid: int, vote: Vote, now: float) -> list[LookingEffect]:
-        """Spec 5.4."""
-        if vote.zxid == -1:
-            return [Ignored(sid, "zxid -1: it has not read its log yet")]
-        effects: list[LookingEffect] = []
+    def _objection(self, sid: int, vote: Vote) -> str | None:
+        """Why a vote is not counted; None if it is."""
+        if sid not in self._quorum.voters:
+            return "it is not a voter"
+        if vote.leader != NOBODY and vote.leader not in self._quorum.candidates:
+            return f"its candidate {vote.leader} is not a voter, or has no weight"
+        if vote.state is State.OBSERVING:
+            return "it observes"
+        if vote.state is State.LOOKING and vote.zxid == -1:
+            return "zxid -1: it has not read its log yet"
+        return None
+
+    def _count_looking(self, sid: int, vote: Vote, now: float) -> Iterator[RoleEffect]:
+        """A peer that looks for a leader too (docs/fle.md, 5.4)."""
         if vote.round < self.round:
-            return [Answer(sid, self.proposal)]
+            yield Send(sid, Notification(self.proposal))
+            return
         if vote.round > self.round:
             self._enter_round(vote, now)
-            effects.append(Announce(self.proposal))
+            yield Announce(self.proposal)
         elif outranks(vote, self.proposal):
             self._propose(vote)
-            effects.append(Announce(self.proposal))
+            yield Announce(self.proposal)
         self._votes[sid] = vote
-        return effects + self._conclude(now)
+        yield from self._conclude(now)
 
-    def _hear_established(self, sid: int, vote: Vote) -> list[LookingEffect]:
-        """Spec 5.5: somebody follows or leads already. No finalize wait. In its own round this server's own vote
-        counts as well."""
+    def _count_established(self, sid: int, vote: Vote) -> Iterator[RoleEffect]:
+        """A peer that follows or leads already (docs/fle.md, 5.5). No finalize wait.
+
+        A vote of this server's own round is counted together with those of the peers that look, and its own.
+        """
         if vote.round == self.round:
             self._votes[sid] = vote
             if self._joinable({**self._votes, self._sid: self.proposal}, vote):
-                return [Decided(vote)]
+                yield Decided(vote)
+                return
         self._established[sid] = vote
         if self._joinable(self._established, vote):
-            return [Decided(vote)]
-        return []
-
-    def _pass_time(self, now: float) -> list[LookingEffect]:
-        effects = self._conclude(now)
-        if not effects and now >= self._resend_at:
-            self._schedule_resend(now)
-            effects.append(Announce(self.proposal))
-        return effects
-
-    def _enter_round(self, vote: Vote, now: float) -> None:
-        """A higher round: earlier votes are void. The comparison is with the own *initial* vote, since the present
-        proposal may rest on one of them."""
-        self.round = vote.round
-        self._votes.clear()
-        self._reset_resend(now)
-        initial = self._in_this_round(self._initial)
-        self.proposal = self._in_this_round(vote) if outranks(vote, initial) else initial
-        self._finalize_at = None
-
-    def _propose(self, vote: Vote) -> None:
-        self.proposal = self._in_this_round(vote)
-        self._finalize_at = None
-
-    def _conclude(self, now: float) -> list[LookingEffect]:
-        """Decide where a quorum agrees and nobody who might still outrank the proposal is left, or waited for long
-        enough."""
-        agreeing = supporters(self._votes, self.proposal) | {self._sid}
-        if self.proposal.leader == NOBODY or not self._quorum.contains(agreeing):
-            self._finalize_at = None
-            return []
-        if self._finalize_at is None:
-            self._finalize_at = now + self._patience.finalize_wait
-        if now < self._finalize_at and self._outstanding():
-            return []
-        return [Decided(self.proposal)]
-
-    def _outstanding(self) -> set[int]:
-        """Candidates that could outrank the proposal for all this server knows: not heard in this round, not known
-        to be unreachable."""
-        known = self._votes.keys() | self._unreachable | {self._sid}
-        return set(self._quorum.candidates - known)
+            yield Decided(vote)
 
     def _joinable(self, votes: dict[int, Vote], vote: Vote) -> bool:
-        """A quorum follows ``vote.leader``, and it still leads (spec "checkLeader").
+        """Whether a quorum follows ``vote.leader``, and it still leads ("checkLeader"; docs/fle.md, 5.5).
 
-        Its followers' word alone is not enough, or a leader that died would be elected again from memory. That I
-        lead myself is believed only in my own round.
+        The votes of its followers are not enough, or a leader that died would be elected again from their memory.
+        Peers that follow this server are believed in its own round only.
         """
         if not self._quorum.contains(supporters(votes, vote)):
             return False
@@ -234,8 +162,43 @@ class Looking:
             return vote.round == self.round
         return vote.leader in votes and votes[vote.leader].state is State.LEADING
 
+    # --- the proposal ------------------------------------------------------------------------------------------------
+
+    def _enter_round(self, vote: Vote, now: float) -> None:
+        """A higher round makes earlier votes void. The vote is compared with the server's own *initial* vote, since
+        the present proposal may rest on one of them."""
+        self.round = vote.round
+        self._votes.clear()
+        self._reset_resend(now)
+        initial = self._in_this_round(self._initial)
+        self._propose(vote if outranks(vote, initial) else initial)
+
+    def _propose(self, vote: Vote) -> None:
+        self.proposal = self._in_this_round(vote)
+        self._finalize_at = None
+
     def _in_this_round(self, vote: Vote) -> Vote:
         return Vote(vote.leader, vote.zxid, vote.peer_epoch, self.round)
+
+    def _conclude(self, now: float) -> Iterator[RoleEffect]:
+        """Decide where a quorum agrees, and no voter that might still outrank the proposal is left or was waited for
+        long enough."""
+        agreeing = supporters(self._votes, self.proposal) | {self._sid}
+        if self.proposal.leader == NOBODY or not self._quorum.contains(agreeing):
+            self._finalize_at = None
+            return
+        if self._finalize_at is None:
+            self._finalize_at = now + self._patience.finalize_wait
+        if now >= self._finalize_at or not self._outstanding():
+            yield Decided(self.proposal)
+
+    def _outstanding(self) -> set[int]:
+        """Candidates that could outrank the proposal: they have sent no vote in this round, and are not known to be
+        unreachable."""
+        known = self._votes.keys() | self._unreachable | {self._sid}
+        return set(self._quorum.candidates - known)
+
+    # --- sending again -----------------------------------------------------------------------------------------------
 
     def _reset_resend(self, now: float) -> None:
         self._resend_wait = self._patience.resend_min

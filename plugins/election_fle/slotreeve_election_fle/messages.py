@@ -1,8 +1,8 @@
-"""What election servers tell each other, inside the kernel's ``Opaque`` messages.
+"""What election servers send each other, inside the protocol's ``Opaque`` messages.
 
 Every message of a term names its epoch. What belongs to one attempt of a follower to join a leader carries the
 ``attempt`` that the follower chose and the leader repeats, so that an answer to an earlier attempt is never taken for
-one to the present. Spec section numbers in the docstrings.
+one to the present. Numbers in brackets are sections and rules of docs/fle.md.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from slotreeve_election_fle.vote import Vote
 
 TOPIC = "fle"
 FORMAT = 1
-"""Version of these messages; a peer that speaks another is refused."""
+"""Version of these messages; a peer with another is refused."""
 
 
-class Introduce(msgspec.Struct, array_like=True, frozen=True, tag=1):
-    """Both ends, first on every connection.
+class Greeting(msgspec.Struct, array_like=True, frozen=True, tag=1):
+    """Both ends: the first message on every connection.
 
     Attributes:
         format: :data:`FORMAT` of the sender.
@@ -31,7 +31,7 @@ class Introduce(msgspec.Struct, array_like=True, frozen=True, tag=1):
         accepted_epoch: the highest epoch the sender has accepted.
         admitted_term: the term under which an established leader admitted this directory again; 0 if none had to.
         observer: the sender takes no part in elections.
-        weighing: weights and groups of the members, in one line; must be the same everywhere (8.1 S3).
+        weighing: weights and groups of the members, in one line; must be the same everywhere (R3).
     """
 
     format: int
@@ -44,19 +44,20 @@ class Introduce(msgspec.Struct, array_like=True, frozen=True, tag=1):
 
 
 class Distrust(msgspec.Struct, array_like=True, frozen=True, tag=2):
-    """Answer to Introduce: I remember you with promises that you do not know any more; do not vote (8.3)."""
+    """Answer to Greeting: the receiver has lost promises that the sender remembers, and must not vote (8.3)."""
 
     reason: str
 
 
 class Notification(msgspec.Struct, array_like=True, frozen=True, tag=3):
-    """A server's present vote (4)."""
+    """A server's present vote (section 4)."""
 
     vote: Vote
 
 
 class FollowerInfo(msgspec.Struct, array_like=True, frozen=True, tag=4):
-    """Follower to the leader it elected: I want to follow you; this is the highest epoch I have accepted (6.1.1)."""
+    """Follower to the leader it elected: a request to follow, with the highest epoch that the follower has accepted
+    (6.1, step 1)."""
 
     attempt: int
     accepted_epoch: int
@@ -64,15 +65,19 @@ class FollowerInfo(msgspec.Struct, array_like=True, frozen=True, tag=4):
 
 
 class LeaderInfo(msgspec.Struct, array_like=True, frozen=True, tag=5):
-    """Leader to follower: my epoch will be this (6.1.2)."""
+    """Leader to follower: the epoch that the leader proposes (6.1, step 2)."""
 
     attempt: int
     epoch: int
 
 
 class EpochAck(msgspec.Struct, array_like=True, frozen=True, tag=6):
-    """Follower to leader: accepted, durably; ``counted`` False: I had accepted it before (6.1.3). And how long my
-    history is."""
+    """Follower to leader: the epoch is accepted, durably (6.1, step 3).
+
+    Attributes:
+        counted: False where the follower had accepted it before; it must not be counted then.
+        current_epoch, last_zxid: how long the follower's history is.
+    """
 
     attempt: int
     epoch: int
@@ -82,7 +87,7 @@ class EpochAck(msgspec.Struct, array_like=True, frozen=True, tag=6):
 
 
 class SyncPart(msgspec.Struct, array_like=True, frozen=True, tag=7):
-    """Leader to follower: a part of what you lack (6.1.5); takes effect with NewLeader."""
+    """Leader to follower: a part of what the follower lacks (6.1, step 5); takes effect with NewLeader."""
 
     attempt: int
     epoch: int
@@ -91,8 +96,13 @@ class SyncPart(msgspec.Struct, array_like=True, frozen=True, tag=7):
 
 
 class NewLeader(msgspec.Struct, array_like=True, frozen=True, tag=8):
-    """Leader to follower: the parts are complete. With ``whole`` they are the entire state (a table as of
-    ``base_zxid`` and the entries after it), otherwise the entries after your own entry ``base_zxid``."""
+    """Leader to follower: the parts are complete.
+
+    Attributes:
+        whole: they are the entire state, a table as of ``base_zxid`` and the entries after it; otherwise the entries
+            after the follower's own entry ``base_zxid``.
+        base_chain, last_chain: checksums of the history up to there, and of all of it.
+    """
 
     attempt: int
     epoch: int
@@ -104,7 +114,7 @@ class NewLeader(msgspec.Struct, array_like=True, frozen=True, tag=8):
 
 
 class NewLeaderAck(msgspec.Struct, array_like=True, frozen=True, tag=9):
-    """Follower to leader: I hold your history, durably, and follow you in this epoch."""
+    """Follower to leader: the follower holds the leader's history, durably, and follows in this epoch."""
 
     attempt: int
     epoch: int
@@ -112,14 +122,14 @@ class NewLeaderAck(msgspec.Struct, array_like=True, frozen=True, tag=9):
 
 
 class SendWhole(msgspec.Struct, array_like=True, frozen=True, tag=10):
-    """Follower to leader: my history is not what you took it for; send everything."""
+    """Follower to leader: the entries do not continue the follower's history; the entire state is needed."""
 
     attempt: int
     epoch: int
 
 
 class Propose(msgspec.Struct, array_like=True, frozen=True, tag=11):
-    """Leader to follower: append these entries behind ``previous_zxid``."""
+    """Leader to follower: append these entries after ``previous_zxid``."""
 
     epoch: int
     previous_zxid: int
@@ -127,48 +137,49 @@ class Propose(msgspec.Struct, array_like=True, frozen=True, tag=11):
 
 
 class ProposeAck(msgspec.Struct, array_like=True, frozen=True, tag=12):
-    """Follower to leader: everything up to ``zxid`` is on my disk."""
+    """Follower to leader: everything up to ``zxid`` is on the follower's disk."""
 
     epoch: int
     zxid: int
 
 
 class Commit(msgspec.Struct, array_like=True, frozen=True, tag=13):
-    """Leader to follower: I lead (6.1.5 UPTODATE), and everything up to ``zxid`` is committed."""
+    """Leader to follower: everything up to ``zxid`` is committed. The first one also tells that the leader is
+    established (ZooKeeper's UPTODATE; 6.1, step 5)."""
 
     epoch: int
     zxid: int
 
 
-class Ping(msgspec.Struct, array_like=True, frozen=True, tag=14):
-    """Leader to follower: renew my lease."""
+class PeerPing(msgspec.Struct, array_like=True, frozen=True, tag=14):
+    """Leader to follower: a request to renew the leader's lease (6.3)."""
 
     epoch: int
     number: int
 
 
-class Pong(msgspec.Struct, array_like=True, frozen=True, tag=15):
-    """Follower to leader: for one lease from the receipt of this ping I shall not help anybody else to lead."""
+class PeerPong(msgspec.Struct, array_like=True, frozen=True, tag=15):
+    """Follower to leader: for one lease from the receipt of this ping the follower helps no other server to lead."""
 
     epoch: int
     number: int
 
 
 class StoodDown(msgspec.Struct, array_like=True, frozen=True, tag=16):
-    """Leader to follower: I do not lead any more, and why; my lease is over."""
+    """Leader to follower: the sender does not lead any more, and why; its lease is over."""
 
     epoch: int
     cause: str
 
 
 class NotLeading(msgspec.Struct, array_like=True, frozen=True, tag=17):
-    """Answer to FollowerInfo: you elected me, but I follow somebody else."""
+    """Answer to FollowerInfo: the server that was elected follows another one."""
 
     attempt: int
 
 
 class Admitted(msgspec.Struct, array_like=True, frozen=True, tag=18):
-    """Established leader to a server that had lost its disk: you hold the state again and may vote (8.3)."""
+    """Established leader to a server that had lost its disk: it holds the state again and may vote (8.3)."""
 
     attempt: int
     epoch: int
@@ -185,14 +196,14 @@ RoleMessage = (
     | Propose
     | ProposeAck
     | Commit
-    | Ping
-    | Pong
+    | PeerPing
+    | PeerPong
     | StoodDown
     | NotLeading
     | Admitted
 )
 """What passes between a leader and its followers."""
-FleMessage = Introduce | Distrust | Notification | RoleMessage
+FleMessage = Greeting | Distrust | Notification | RoleMessage
 """Everything that may be in an Opaque of this topic."""
 
 _encode = msgspec.msgpack.Encoder().encode

@@ -1,4 +1,4 @@
-"""The leader's writes on their way to being committed: numbering, batching, counting acknowledgements. Pure.
+"""The leader's writes until they are committed: numbered, collected in batches, answered. Pure.
 
 At most one batch is under way; what is asked meanwhile waits and then shares one sync on every disk.
 """
@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 from slotreeve.errors import ElectionError, NotLeader, VersionConflict
 
-from slotreeve_election_fle.effects import NotWritten, WriteAsked, Written
+from slotreeve_election_fle.effects import NotWritten, Written
 from slotreeve_election_fle.entries import Entry
+from slotreeve_election_fle.events import WriteAsked
 from slotreeve_election_fle.ledger import Ledger
 from slotreeve_election_fle.vote import COUNTER_MASK, epoch_of, make_zxid
 
@@ -35,7 +36,6 @@ class Proposals:
         self._epoch = epoch
         self._queue: list[_Waiting] = []
         self._batch: list[_Waiting] = []
-        self._unlogged: list[Entry] = []
         last = ledger.last_zxid
         self._counter = last & COUNTER_MASK if epoch_of(last) == epoch else 0
 
@@ -50,7 +50,7 @@ class Proposals:
         return not self._queue and not self._batch
 
     def ask(self, write: WriteAsked) -> NotWritten | None:
-        """Queue a write, numbered behind all earlier ones; what stands in the way, if anything does."""
+        """Queue a write, numbered after all earlier ones; the refusal, if it cannot be taken."""
         if len(write.value) > LARGEST_VALUE:
             error = ElectionError(f"the value of {write.key!r} has {len(write.value)} bytes; at most {LARGEST_VALUE}")
             return NotWritten(write.token, error)
@@ -66,7 +66,7 @@ class Proposals:
         return None
 
     def take_batch(self) -> list[Entry]:
-        """Start the next batch: the entries to send to the followers and then, with :meth:`log_batch`, to log."""
+        """Start the next batch; its entries, to be sent to the followers and logged."""
         size = count = 0
         for waiting in self._queue:
             if count and size + waiting.entry.size > BATCH_BYTES:
@@ -74,33 +74,22 @@ class Proposals:
             size += waiting.entry.size
             count += 1
         self._batch, self._queue = self._queue[:count], self._queue[count:]
-        self._unlogged = [waiting.entry for waiting in self._batch]
-        return self._unlogged
-
-    @property
-    def must_log(self) -> bool:
-        """A batch has been sent and is not yet on the leader's own disk."""
-        return bool(self._unlogged)
-
-    def log_batch(self) -> None:
-        """Put the batch on the leader's own disk, while the followers do the same. Raises StorageError."""
-        entries, self._unlogged = self._unlogged, []
-        self._ledger.append(entries)
+        return [waiting.entry for waiting in self._batch]
 
     def committed(self) -> Sequence[Written]:
-        """Everything up to the ledger's committed entry is sure: the answers that are due."""
+        """Everything up to the ledger's committed entry is sure; the answers that are due by it."""
         done = [w for w in self._batch if w.entry.zxid <= self._ledger.committed_zxid]
         self._batch = self._batch[len(done) :]
         return [Written(waiting.token, waiting.entry.version) for waiting in done]
 
     def abandon(self, cause: str) -> Sequence[NotWritten]:
-        """The term is over: nobody knows what becomes of these."""
+        """The term is over; the answers to all writes that are not committed. Their outcome is not known."""
         waiting, self._batch, self._queue = [*self._batch, *self._queue], [], []
         text = f"stopped leading term {self._epoch} ({cause}) before the write was sure; it may or may not be stored"
         return [NotWritten(w.token, NotLeader(text)) for w in waiting]
 
     def _version(self, key: str) -> int:
-        """The version of ``key`` once everything on its way has been stored."""
+        """The version of ``key`` once every write under way has been stored."""
         for waiting in reversed([*self._batch, *self._queue]):
             if waiting.entry.key == key:
                 return waiting.entry.version

@@ -1,4 +1,5 @@
-"""Which sets of servers are a quorum (spec section 2). Any two quorums share a voter; all else rests on that.
+"""Which sets of servers are a quorum (docs/fle.md, section 2). Any two quorums share a voter; everything else
+rests on that.
 
 ZooKeeper's hierarchical quorums, of which its majority is the case of one group and equal weights.
 """

@@ -1,85 +1,61 @@
-"""Bytes on disk: sealed small files and the frames of the log, both with checksums. Pure.
-
-A *sealed* file is written as a whole (``Storage.replace``). A *frame* is what one append adds to the log; the append
-may have been cut short by a crash, and only the last one can have been.
-"""
+"""What stands in the files of a data directory."""
 
 from __future__ import annotations
 
-import struct
-import zlib
+import msgspec
 
-from slotreeve.errors import StorageError
-
-_MAGIC = b"SRF1"
-_HEAD = struct.Struct("<4sII")  # magic, payload length, payload checksum
-_HEAD_SUM = struct.Struct("<I")  # checksum of the head, so that a damaged length is not taken for a short file
-_PREFIX = _HEAD.size + _HEAD_SUM.size
+from slotreeve_election_fle.entries import Item
 
 
-def frame(payload: bytes) -> bytes:
-    """``payload`` with its length and checksums in front."""
-    head = _HEAD.pack(_MAGIC, len(payload), zlib.crc32(payload))
-    return head + _HEAD_SUM.pack(zlib.crc32(head)) + payload
+class EpochsRecord(msgspec.Struct, array_like=True, frozen=True):
+    """The file ``epochs``: the highest epoch ever accepted, and the last one whose leader this server was in sync
+    with."""
+
+    accepted: int
+    current: int
 
 
-def unseal(content: bytes, name: str, remedy: str) -> bytes:
-    """The payload of a file that is one frame.
+class SnapshotRecord(msgspec.Struct, array_like=True, frozen=True):
+    """The file ``snapshot``: the table as of ``zxid``, and which log file continues it.
 
-    Raises:
-        StorageError: it is not exactly one whole frame; names the file and says what to do.
+    Attributes:
+        generation: the log is the file ``log-<generation>``.
+        chain: checksum of the whole history up to ``zxid``.
     """
-    payload = _whole_frame(content, 0)
-    if payload is None or _PREFIX + len(payload) != len(content):
-        raise StorageError(f"{name}: is damaged (its checksum does not match); {remedy}")
-    return payload
+
+    generation: int
+    zxid: int
+    chain: int
+    items: list[Item]
 
 
-def read_frames(content: bytes, name: str, remedy: str) -> tuple[list[bytes], int]:
-    """The payloads of a log, and how many bytes at its end are the beginning of an append that a crash cut short.
+class PeerRecord(msgspec.Struct, array_like=True, frozen=True):
+    """What a server remembers of a peer.
 
-    Raises:
-        StorageError: a frame is damaged that was once whole; names the file, the place, and says what to do.
+    Attributes:
+        directory: identity of the peer's data directory.
+        admitted_term: the term in which a leader admitted that directory; 0 if none had to.
     """
-    payloads = []
-    start = 0
-    while start < len(content):
-        payload = _whole_frame(content, start)
-        if payload is None:
-            if not _is_cut_short(content, start):
-                raise StorageError(f"{name}: is damaged at byte {start} of {len(content)}; {remedy}")
-            break
-        payloads.append(payload)
-        start += _PREFIX + len(payload)
-    return payloads, len(content) - start
+
+    directory: str
+    admitted_term: int
 
 
-def _whole_frame(content: bytes, start: int) -> bytes | None:
-    length = _payload_length(content, start)
-    if length is None:
-        return None
-    payload = content[start + _PREFIX : start + _PREFIX + length]
-    checksum = _HEAD.unpack_from(content, start)[2]
-    return payload if len(payload) == length and zlib.crc32(payload) == checksum else None
+class IdentityRecord(msgspec.Struct, array_like=True, frozen=True):
+    """The file ``identity``.
 
-
-def _payload_length(content: bytes, start: int) -> int | None:
-    """The length that an undamaged head names; None where there is none."""
-    if start + _PREFIX > len(content):
-        return None
-    head = content[start : start + _HEAD.size]
-    magic, length, _ = _HEAD.unpack(head)
-    (head_sum,) = _HEAD_SUM.unpack_from(content, start + _HEAD.size)
-    return int(length) if magic == _MAGIC and head_sum == zlib.crc32(head) else None
-
-
-def _is_cut_short(content: bytes, start: int) -> bool:
-    """Whether what stands from ``start`` on is the beginning of a frame and then nothing.
-
-    "Nothing" may be zeros: some file systems lengthen a file before they fill it.
+    Attributes:
+        directory: identity of this data directory, drawn at its first start.
+        members: names of all members, sorted.
+        may_vote: False after a peer has remembered this server with another directory, until it is admitted again.
+        admitted_term: the term in which it was; 0 if it never had to be.
+        peers: what is remembered of the others, by server id.
+        weighing: weights and groups of the members, in one line.
     """
-    written = content[start:].rstrip(b"\0")
-    if len(written) < _PREFIX:
-        return _payload_length(content, start) is None or len(written) < len(content) - start
-    length = _payload_length(content, start)
-    return length is not None and len(written) < _PREFIX + length
+
+    directory: str
+    members: list[str]
+    may_vote: bool
+    admitted_term: int
+    peers: dict[int, PeerRecord]
+    weighing: str = ""

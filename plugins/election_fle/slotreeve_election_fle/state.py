@@ -11,19 +11,19 @@ from slotreeve_election_fle.entries import Changes
 
 
 class ReplicatedState(WatchedState):
-    """Committed values, and who watches them. Outlives the machine that commits them, so nothing is read twice."""
+    """Committed values and their watchers. It outlives the state machine, so that watchers see each change once."""
 
     def load(self, table: Mapping[str, Versioned]) -> None:
-        """Take in what the disk holds, without telling anybody."""
+        """Take in what the disk holds, without a call to the watchers."""
         self._take(table.items())
 
     def apply(self, changes: Changes) -> None:
-        """Take in committed changes and tell the watchers, in order."""
+        """Take in committed changes and call the watchers, in order."""
         for key, held in self._take(changes):
             self.tell(key, held)
 
     def _take(self, changes: Iterable[tuple[str, Versioned]]) -> Changes:
-        """What is new: versions of a key only rise, so that what is known already may be told again."""
+        """The changes that are new. Versions of a key only rise, so a change that is known already is left out."""
         new: Changes = []
         for key, held in changes:
             known = self.values.get(key)

@@ -1,4 +1,7 @@
-"""What a follower lacks of the leader's history, in messages of bounded size; and putting it together again. Pure."""
+"""What a follower lacks of the leader's history, in messages of bounded size, and how the follower takes it over. Pure.
+
+docs/fle.md, section 6.1, step 5.
+"""
 
 from __future__ import annotations
 
@@ -7,24 +10,25 @@ from typing import TypeVar
 
 from slotreeve.errors import ElectionError
 
+from slotreeve_election_fle.effects import DiskWrite
 from slotreeve_election_fle.entries import Changes, Entry, Item, items_of
 from slotreeve_election_fle.ledger import Ledger
 from slotreeve_election_fle.messages import NewLeader, SyncPart
 
 PART_BYTES = 1024 * 1024
-"""A part holds about as much; a single larger value travels alone."""
+"""The size of a part, roughly; a single larger value travels alone."""
 _Sized = TypeVar("_Sized", Entry, Item)
 
 
 class NotMyHistory(Exception):
-    """The history that was sent does not continue this one; the whole is needed."""
+    """The entries that were sent do not continue this history; the entire state is needed."""
 
 
 def difference(ledger: Ledger, attempt: int, epoch: int, follower_zxid: int) -> list[SyncPart | NewLeader]:
     """The messages that bring a follower whose log ends with ``follower_zxid`` up to the leader's last entry.
 
-    What the follower has beyond the common part is surplus of an old leader that never was acknowledged, and is
-    rolled back. Where the leader's log does not reach back far enough, everything is sent.
+    What the follower has beyond the common part was proposed by an old leader and never acknowledged; it is rolled
+    back. Where the leader's log does not reach back far enough, everything is sent.
     """
     common = ledger.point_before(follower_zxid)
     if common is None:
@@ -49,28 +53,31 @@ def whole(ledger: Ledger, attempt: int, epoch: int) -> list[SyncPart | NewLeader
     ]
 
 
-def take_over(ledger: Ledger, parts: Iterable[SyncPart], end: NewLeader) -> Changes:
-    """Durably make the leader's history the follower's own; the keys whose committed value changed by that.
+def take_over(ledger: Ledger, parts: Iterable[SyncPart], end: NewLeader) -> tuple[Sequence[DiskWrite], Changes]:
+    """Make the leader's history the follower's own.
+
+    Returns:
+        The effects that make it durable, and the keys whose committed value changed by it.
 
     Raises:
         NotMyHistory: ``end.base_zxid`` is not in this log, or with another history before it.
         ElectionError: the result is not the leader's history, or would roll back a committed entry.
-        StorageError: it could not be written.
     """
     items, entries = _joined(parts)
+    writes: Sequence[DiskWrite]
     changes: Changes = []
     if end.whole:
-        changes = ledger.install(end.base_zxid, end.base_chain, items, entries)
+        writes, changes = ledger.install(end.base_zxid, end.base_chain, items, entries)
     elif ledger.chain_at(end.base_zxid) != end.base_chain:
         raise NotMyHistory
     else:
-        ledger.keep_and_append(end.base_zxid, entries)
+        writes = ledger.keep_and_append(end.base_zxid, entries)
     if (ledger.last_zxid, ledger.last_chain) != (end.last_zxid, end.last_chain):
         raise ElectionError(
             f"the history received ends with {ledger.last_zxid:#x} ({ledger.last_chain:08x}), "
             f"the leader's with {end.last_zxid:#x} ({end.last_chain:08x})"
         )
-    return changes
+    return writes, changes
 
 
 def _joined(parts: Iterable[SyncPart]) -> tuple[list[Item], list[Entry]]:

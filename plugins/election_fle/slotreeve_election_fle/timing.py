@@ -11,7 +11,7 @@ SHORTEST_HANDSHAKE = 1.0
 
 
 @dataclass(frozen=True)
-class Timing:
+class FleTiming:
     """The intervals of the protocol.
 
     Attributes:
@@ -26,13 +26,13 @@ class Timing:
 
     @property
     def promise(self) -> float:
-        """How long a follower keeps its promise and believes in a silent leader, from the receipt of a ping."""
+        """How long a follower keeps its promise, and follows a silent leader, from the receipt of a ping."""
         return self.lease * DRIFT
 
     @property
     def handshake(self) -> float:
         """How long each step of establishing a leader, and a follower's acknowledgement, may take.
 
-        Longer than a promise, which a voter may have to sit out before it answers.
+        Longer than a promise: a voter may have to wait until one has run out before it answers.
         """
         return max(SHORTEST_HANDSHAKE, 2 * self.promise)

@@ -1,6 +1,6 @@
 """Votes: what a server proposes, in which order proposals stand, and when two votes are the same.
 
-Spec sections 1 and 5.2. Nothing here does I/O or keeps state.
+docs/fle.md, sections 1 and 5.2. Nothing here does I/O or keeps state.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ COUNTER_MASK = (1 << EPOCH_SHIFT) - 1
 
 
 class State(IntEnum):
-    """What a server is doing; the ordinals are those of the spec."""
+    """What a server is doing; the ordinals are those of ZooKeeper."""
 
     LOOKING = 0
     FOLLOWING = 1

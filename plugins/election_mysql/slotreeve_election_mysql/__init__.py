@@ -1,4 +1,4 @@
-"""Election by a row in a database: the original's lock election, and fenced meta state beside it.
+"""The lock election: by a row in a database, as SOFARegistry's, with fenced meta state beside it.
 
 Offers ``mysql`` (MariaDB too) and ``postgres``.
 """
@@ -20,7 +20,7 @@ NAME = r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?$"
 
 
 class LockOptions(Options):
-    """Options of both lock elections. All nodes of a cluster must have the same, except ``dsn``."""
+    """Options of the lock election, on either database. All nodes of a cluster must have the same, except ``dsn``."""
 
     dsn: SecretStr = Field(
         default=SecretStr(""),
@@ -31,8 +31,8 @@ class LockOptions(Options):
         default=5_000,
         ge=100,
         le=600_000,
-        description="Milliseconds for which the row is its owner's after a renewal: how long a dead leader is waited "
-        "for. Greater than 2 x renew_ms + timeout_ms.",
+        description="Milliseconds for which the row is its owner's after a renewal, and after which a dead leader is "
+        "replaced. Greater than 2 x renew_ms + timeout_ms.",
     )
     renew_ms: int = Field(
         default=1_000,
@@ -59,9 +59,9 @@ class LockOptions(Options):
 
 
 def _build(dialect: Dialect, options: LockOptions, context: Context) -> Election:
-    from slotreeve_election_mysql.sql_election import SqlElection
+    from slotreeve_election_mysql.database_election import DatabaseLockElection
 
-    return SqlElection(dialect, options, context)
+    return DatabaseLockElection(dialect, options, context)
 
 
 def build_postgres(options: LockOptions, context: Context) -> Election:
@@ -93,7 +93,7 @@ def _driver_missing(election: str, driver: str, error: ImportError) -> PluginErr
 
 @hookimpl
 def slotreeve_elections() -> Sequence[Offer]:
-    """The two lock elections."""
+    """The lock election, on each kind of database."""
     return [
         Offer("mysql", build_mysql, "a row in MySQL or MariaDB, taken by compare-and-set", LockOptions),
         Offer("postgres", build_postgres, "a row in PostgreSQL, taken by compare-and-set", LockOptions),

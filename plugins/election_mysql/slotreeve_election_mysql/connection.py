@@ -1,7 +1,7 @@
-"""A connection of one's own to a database: a driver that blocks, in a thread that can be given up.
+"""A connection to a database: a driver that blocks, in a thread of its own that can be given up.
 
-A driver cannot be interrupted while it waits for a server that has gone silent. So each call has a time limit on
-this side: when it runs out the socket is shut down under the driver and the thread is left to end by itself.
+A driver cannot be interrupted while it waits for a server that does not answer. So each call has a time limit on
+this side: when it runs out, the socket is shut down under the driver and the thread is left to end by itself.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Protocol, TypeVar, cast
 from slotreeve.clock import Clock
 from slotreeve.errors import ElectionError, RequestTimeout, TransportError
 
-log = logging.getLogger("slotreeve.election.sql")
+log = logging.getLogger("slotreeve.election.lock")
 
 T = TypeVar("T")
 Parameter = str | int | bytes | None
@@ -43,23 +43,23 @@ class Session(Protocol):
         """What runs inside is committed at its end, or rolled back by an exception."""
 
     def lock(self, name: str, wait_seconds: float) -> bool:
-        """Wait for a named lock, which lasts as long as the connection; False if it was not had in time."""
+        """Wait for a named lock, which lasts as long as the connection; False if it was not got in time."""
 
     def unlock(self, name: str) -> None:
-        """Give it back."""
+        """Release it."""
 
     def fileno(self) -> int:
         """The socket."""
 
     def close(self) -> None:
-        """Say good-bye. Never raises; harmless the second time."""
+        """End the connection in order. Never raises; harmless the second time."""
 
 
 Work = Callable[[Session], object]
 Deliver = Callable[[object, Exception | None], object]
 
 
-class Connection:
+class DatabaseConnection:
     """Connects at the first call and, after an error, at the next one. One call at a time."""
 
     def __init__(self, name: str, connect: Callable[[], Session], place: str, clock: Clock) -> None:
@@ -90,7 +90,7 @@ class Connection:
         def give_up() -> None:
             deliver(None, RequestTimeout(f"{self.place}: no answer within {timeout_seconds:g} s; connection dropped"))
 
-        # The answer reaches a node as everything else does, by its clock: a node that stands still gets none.
+        # The answer arrives through the node's clock, as everything else does: a node that is frozen gets none.
         self._worker.put(
             work,
             lambda value, error: loop.call_soon_threadsafe(
@@ -101,7 +101,7 @@ class Connection:
         try:
             return await future
         except ElectionError:
-            raise  # the server answered: the connection is as good as before
+            raise  # the server has answered: the connection can be used again
         except BaseException:
             self.abort()
             raise
@@ -109,13 +109,13 @@ class Connection:
             timer.cancel()
 
     def abort(self) -> None:
-        """Drop the connection without a word to the server; the next call makes another."""
+        """Drop the connection without a message to the server; the next call makes another."""
         worker, self._worker = self._worker, None
         if worker is not None:
             worker.abort()
 
     async def close(self, timeout_seconds: float) -> None:
-        """Say good-bye to the server, if it listens."""
+        """End the connection in order, if the server answers."""
         if self._worker is None:
             return
         with contextlib.suppress(TransportError):
@@ -155,12 +155,12 @@ class _Worker:
                     session = self._connect()
                     self._keep_plug(session)
                 value = work(session)
-            except Exception as raised:  # noqa: BLE001 - it is the caller's, who gets it
+            except Exception as raised:  # noqa: BLE001 - the caller gets it
                 error = raised
             try:
                 deliver(value, error)
             except RuntimeError:
-                log.debug("nobody waits for an answer of the database any more: the event loop is closed")
+                log.debug("an answer of the database came after the event loop was closed")
         if session is not None:
             session.close()
         with self._lock:
@@ -169,7 +169,7 @@ class _Worker:
                 self._plug = None
 
     def _keep_plug(self, session: Session) -> None:
-        """A descriptor of our own for the socket: the driver's may be closed, and reused, when it is to be pulled."""
+        """A descriptor of our own for the socket: the driver's may be closed, and reused, when it is needed."""
         plug = socket.socket(fileno=os.dup(session.fileno()))
         with self._lock:
             self._plug = plug

@@ -1,4 +1,4 @@
-"""What differs between the databases: how a statement says a thing, and how one connects."""
+"""What differs between the databases: parts of statements, and how to connect."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ class Dialect:
         remaining: milliseconds from now until ``gmt_modified`` plus ``duration``, rounded up.
         insert_new: how INSERT ... VALUES begins and ends where a row that exists is no error.
         ddl: statements that make the tables; ``{lock}`` and ``{state}`` are their names.
-        place: host, port and database of a connection string, for messages; raises ConfigError if it is none.
-        connect: opens a session. Where the server can see to it, a statement waits no longer for a lock than the first
-            number of seconds, and a connection unused for the second number is ended: a machine that was lost, or a
-            process that stands still within a transaction, must not keep the row from the others.
+        place: host, port and database of a connection string, for messages; raises ConfigError if it is not one.
+        connect: opens a session. As far as the server has such limits, a statement waits no longer for a lock than the
+            first number of seconds, and the server ends a connection that is unused for the second number: a machine
+            that was lost, or a process that is frozen within a transaction, must not keep the row from the others.
     """
 
     name: str

@@ -1,8 +1,11 @@
-"""What the state machine of the lock election is told, and what it wants done."""
+"""What the state machine of the lock election is stepped with, and what it asks for."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+from slotreeve_machines.driver import Started, Tick
+from slotreeve_machines.leadership import LeadershipChanged, Noted, ResignAsked
 
 from slotreeve_election_mysql.table import Row
 
@@ -10,30 +13,13 @@ from slotreeve_election_mysql.table import Row
 
 
 @dataclass(frozen=True)
-class Started:
-    """The table is open."""
-
-
-@dataclass(frozen=True)
-class Tick:
-    """The machine's own deadline has come."""
-
-
-@dataclass(frozen=True)
-class Rung:
-    """The row may have changed: it is time to look."""
-
-
-@dataclass(frozen=True)
-class ResignAsked:
-    """This node should lead no longer; ``for_good``: nor ever stand again."""
-
-    for_good: bool
+class Notified:
+    """The row may have changed: it is time to read it."""
 
 
 @dataclass(frozen=True)
 class Looked:
-    """The row, None if there is none; ``is_behind``: the meta state has changes that are not loaded."""
+    """The answer to Look: the row, None if there is none; ``is_behind``: changes of the meta state are not loaded."""
 
     row: Row | None
     is_behind: bool
@@ -41,12 +27,12 @@ class Looked:
 
 @dataclass(frozen=True)
 class Inserted:
-    """There is a row now, whoever made it."""
+    """The answer to Insert: there is a row now, made by this node or another one."""
 
 
 @dataclass(frozen=True)
 class TookOver:
-    """Whether the compare-and-set made this node the owner; it was sent at ``sent_at``."""
+    """The answer to TakeOver, which was sent at ``sent_at``; ``won``: this node is the owner now."""
 
     won: bool
     sent_at: float
@@ -54,7 +40,7 @@ class TookOver:
 
 @dataclass(frozen=True)
 class Renewed:
-    """Whether the lease begins anew; the renewal was sent at ``sent_at``."""
+    """The answer to Renew, which was sent at ``sent_at``; ``done``: the lease runs from the beginning again."""
 
     done: bool
     sent_at: float
@@ -62,22 +48,23 @@ class Renewed:
 
 @dataclass(frozen=True)
 class Released:
-    """The row is not this node's any more."""
+    """The answer to Release: the row is not this node's any more."""
 
 
 @dataclass(frozen=True)
 class Loaded:
-    """Every change of the meta state that was committed before this was asked for is known."""
+    """The answer to Load: every change of the meta state that was committed before the request is known."""
 
 
 @dataclass(frozen=True)
-class Failed:
-    """What was asked for may or may not have been done; the database cannot be used at present."""
+class StatementFailed:
+    """The answer to any request: it may or may not have been done, and the database cannot be used at present."""
 
     reason: str
 
 
-Event = Started | Tick | Rung | ResignAsked | Looked | Inserted | TookOver | Renewed | Released | Loaded | Failed
+Answer = Looked | Inserted | TookOver | Renewed | Released | Loaded | StatementFailed
+Event = Started | Tick | Notified | ResignAsked | Answer
 
 # --- effects ---------------------------------------------------------------------------------------------------------
 
@@ -89,7 +76,7 @@ class Look:
 
 @dataclass(frozen=True)
 class Insert:
-    """Make the row, not below ``term``; ``may_wait``: somebody may still hold a lease on the one that is gone."""
+    """Make the row, not below ``term``; ``may_wait``: another node may still hold a lease on the one that is gone."""
 
     term: int
     may_wait: bool
@@ -105,7 +92,7 @@ class TakeOver:
 
 @dataclass(frozen=True)
 class Renew:
-    """Compare and set: begin the lease anew."""
+    """Compare and set: let the lease run from the beginning."""
 
     term: int
     term_duration: int
@@ -113,7 +100,7 @@ class Renew:
 
 @dataclass(frozen=True)
 class Release:
-    """Give the row to nobody."""
+    """Set the owner to nobody."""
 
     term: int
 
@@ -123,23 +110,6 @@ class Load:
     """Read what has changed in the meta state."""
 
 
-@dataclass(frozen=True)
-class LeadershipChanged:
-    """``owner`` is a row's, None for nobody."""
-
-    owner: str | None
-    term: int
-    leading: bool
-    cause: str
-
-
-@dataclass(frozen=True)
-class Noted:
-    """For the log."""
-
-    text: str
-
-
 Request = Look | Insert | TakeOver | Renew | Release | Load
-"""One at a time; answered by exactly one event (Failed if it could not be done)."""
-Effect = Request | LeadershipChanged | Noted
+"""One at a time; each is answered by exactly one :data:`Answer`."""
+Effect = Request | LeadershipChanged[str] | Noted

@@ -5,41 +5,39 @@ from __future__ import annotations
 import random
 from enum import Enum, auto
 
+from slotreeve_machines.driver import NEVER, Started, Tick
+from slotreeve_machines.leadership import LeadershipChanged, Noted, ResignAsked
+
 from slotreeve_election_mysql.events import (
+    Answer,
     Effect,
     Event,
-    Failed,
     Insert,
     Inserted,
-    LeadershipChanged,
     Load,
     Loaded,
     Look,
     Looked,
-    Noted,
+    Notified,
     Release,
     Released,
     Renew,
     Renewed,
     Request,
-    ResignAsked,
-    Rung,
-    Started,
+    StatementFailed,
     TakeOver,
-    Tick,
     TookOver,
 )
 from slotreeve_election_mysql.table import Row
-from slotreeve_election_mysql.timing import Timing
+from slotreeve_election_mysql.timing import LockTiming
 
-NEVER = float("inf")
 SHORTEST_LOOK_SECONDS = 0.02
-"""Never two looks in less time because of an expiry, however the rows look: nobody spins."""
+"""The shortest time between two looks, also where the row has expired already: no node looks without a pause."""
 SHORTEST_RETRY_SECONDS = 0.05
 
 
-class Role(Enum):
-    """What this node is."""
+class LockRole(Enum):
+    """What this node does."""
 
     FOLLOWING = auto()
     LOADING = auto()
@@ -50,20 +48,20 @@ class Role(Enum):
 class Machine:
     """One process's part in the election.
 
-    The four steps of the original's ``MetaJdbcLeaderElector``: insert or read, the owner's renewal, the others'
-    compare-and-set after expiry, an observer's read. One request is under way at a time; after one that failed nothing
-    is believed about the row until it was read again.
+    The four steps of SOFARegistry's ``MetaJdbcLeaderElector``: insert or read, the owner's renewal, the others'
+    compare-and-set after expiry, an observer's read. One request is under way at a time. After one that failed nothing
+    is taken for known about the row until it was read again.
 
     Attributes:
-        deadline: when a Tick is wanted.
+        deadline: when to step with Tick.
         valid_until: end of this node's lease on its own clock; 0 unless it leads. Invariant: never later than the
             moment at which a request that the database carried out was *sent*, plus the lease, minus the margin.
     """
 
-    def __init__(self, owner: str, observe_only: bool, timing: Timing, rng: random.Random, term: int = 0) -> None:
-        """``owner`` is this process alone: another life of the same node has another one. ``term`` was seen before."""
+    def __init__(self, owner: str, observe_only: bool, timing: LockTiming, rng: random.Random, term: int = 0) -> None:
+        """``owner`` names this process alone: each start of a node has another one. ``term`` was seen before."""
         self._owner, self._observer, self._timing, self._rng = owner, observe_only, timing, rng
-        self._role = Role.FOLLOWING
+        self._role = LockRole.FOLLOWING
         self._is_busy = False
         self._act_at = NEVER
         self._lease_end = 0.0
@@ -79,23 +77,23 @@ class Machine:
 
     @property
     def valid_until(self) -> float:  # noqa: D102 - see the class
-        return self._lease_end if self._role is Role.LEADING else 0.0
+        return self._lease_end if self._role is LockRole.LEADING else 0.0
 
     @property
     def deadline(self) -> float:  # noqa: D102 - see the class
         act_at = NEVER if self._is_busy else self._act_at
-        return min(act_at, self._known_until if self._role is Role.FOLLOWING else self._lease_end)
+        return min(act_at, self._known_until if self._role is LockRole.FOLLOWING else self._lease_end)
 
     def step(self, event: Event, now: float) -> list[Effect]:
-        """Take in one event; what is to be done, in this order."""
+        """Take one event; the effects, in order."""
         self._effects = []
-        if self._role is not Role.FOLLOWING and now >= self._lease_end:
+        if self._role is not LockRole.FOLLOWING and now >= self._lease_end:
             self._step_down("lease ran out before a renewal was confirmed", now)
         match event:
             case Tick():
                 self._tick(now)
-            case Rung():
-                self._rung()
+            case Notified():
+                self._notified()
             case ResignAsked(for_good):
                 self._resign(for_good, now)
             case Started():
@@ -107,26 +105,26 @@ class Machine:
     # --- what happens by itself --------------------------------------------------------------------------------------
 
     def _tick(self, now: float) -> None:
-        if self._role is Role.FOLLOWING and now >= self._known_until:
+        if self._role is LockRole.FOLLOWING and now >= self._known_until:
             self._know(None, "the leader's lease ran out")
         if not self._is_busy and now >= self._act_at:
             self._act()
 
     def _act(self) -> None:
         """The next request, when its time has come."""
-        if self._role is Role.FOLLOWING or self._failures:
+        if self._role is LockRole.FOLLOWING or self._failures:
             self._ask(Look())
         else:
             self._ask(Renew(self._highest_term, self._term_duration))
 
-    def _rung(self) -> None:
+    def _notified(self) -> None:
         if self._is_busy:
             self._look_again = True
         elif not self._failures:
             self._ask(Look())
 
     def _resign(self, for_good: bool, now: float) -> None:
-        was_leading = self._role is not Role.FOLLOWING
+        was_leading = self._role is not LockRole.FOLLOWING
         if for_good:
             self._stands_from = NEVER
         elif was_leading:
@@ -134,21 +132,21 @@ class Machine:
         if was_leading:
             self._step_down("resigned", now)
             if self._is_busy:
-                self._look_again = True  # sees that the row is this node's, and releases it
+                self._look_again = True  # and release the row, if it is this node's then
             else:
                 self._ask(Release(self._highest_term))
 
     # --- answers -----------------------------------------------------------------------------------------------------
 
-    def _answered(self, event: Event, now: float) -> None:
+    def _answered(self, answer: Answer, now: float) -> None:
         self._is_busy = False
-        if isinstance(event, Failed):
-            self._failed(event.reason, now)
+        if isinstance(answer, StatementFailed):
+            self._failed(answer.reason, now)
         else:
             if self._failures:
                 self._effects.append(Noted(f"the database answers again, after {self._failures} failed attempts"))
                 self._failures = 0
-            match event:
+            match answer:
                 case Looked(row, is_behind):
                     self._looked(row, is_behind, now)
                 case Inserted():
@@ -158,8 +156,8 @@ class Machine:
                 case Renewed(done, sent_at):
                     self._renewed(done, sent_at, now)
                 case Loaded():
-                    if self._role is Role.LOADING:
-                        self._role = Role.LEADING
+                    if self._role is LockRole.LOADING:
+                        self._role = LockRole.LEADING
                         self._know(self._owner, "elected", leading=True)
                 case Released():
                     self._act_at = now + self._pace()
@@ -178,7 +176,7 @@ class Machine:
     def _looked(self, row: Row | None, is_behind: bool, now: float) -> None:
         if row is None:
             self._found_no_row(now)
-        elif self._role is Role.FOLLOWING:
+        elif self._role is LockRole.FOLLOWING:
             self._follow(row, is_behind, now)
         elif row.owner != self._owner or row.term != self._highest_term:
             self._step_down(f"the row names {_described(row)}", now)
@@ -186,11 +184,11 @@ class Machine:
         else:
             # A renewal whose answer was lost may have been carried out.
             self._term_duration = row.term_duration
-            must_load = is_behind or self._role is Role.LOADING
+            must_load = is_behind or self._role is LockRole.LOADING
             self._ask(Load() if must_load else Renew(self._highest_term, self._term_duration))
 
     def _found_no_row(self, now: float) -> None:
-        if self._role is not Role.FOLLOWING:
+        if self._role is not LockRole.FOLLOWING:
             self._step_down("the row was removed", now)
         self._know(None, "there is no row")
         if self._observer:
@@ -200,8 +198,8 @@ class Machine:
 
     def _follow(self, row: Row, is_behind: bool, now: float) -> None:
         if row.owner == self._owner:
-            # The answer to a take-over or a release was lost, or this node stepped down without the database: what
-            # it does not lead by is given back. A lease it never reported, or reported the end of, is not taken up.
+            # The answer to a take-over or a release was lost, or this node stepped down without the database. It does
+            # not lead, so it releases the row: a lease whose end it may have reported is never used again.
             self._highest_term = max(row.term, self._highest_term)
             self._ask(Release(row.term))
             return
@@ -214,7 +212,7 @@ class Machine:
             self._ask(Load())
 
     def _learn(self, row: Row, now: float) -> None:
-        """Who leads, from another's row."""
+        """The leader, from a row that another node owns."""
         if row.term < self._highest_term:
             self._know(None, f"the row names {_described(row)}, after term {self._highest_term}: changed by hand")
             return
@@ -225,7 +223,7 @@ class Machine:
             self._know(None, "the leader's lease ran out")
         else:
             self._know(row.owner, "elected")
-            # While the database answers, a look tells of the end first.
+            # While the database answers, the next look shows the end before that.
             self._known_until = now + row.remaining_ms / 1000 + self._timing.timeout
 
     def _took_over(self, won: bool, sent_at: float, now: float) -> None:
@@ -237,13 +235,13 @@ class Machine:
         if now < self._stands_from or now >= self._lease_end:
             self._ask(Release(self._taking))  # resigned meanwhile, or the answer is too old to lead by
             return
-        self._role = Role.LOADING
+        self._role = LockRole.LOADING
         self._term_duration = 0
         self._ask(Load())
 
     def _renewed(self, done: bool, sent_at: float, now: float) -> None:
-        if self._role is Role.FOLLOWING:
-            # Stepped down while the renewal was under way; if it was carried out the row is still held in vain.
+        if self._role is LockRole.FOLLOWING:
+            # Stepped down while the renewal was under way. If it was carried out this node still holds the row.
             self._ask(Look())
         elif done:
             self._term_duration += 1
@@ -259,7 +257,7 @@ class Machine:
         self._act_at = sent_at + self._timing.renew
 
     def _step_down(self, cause: str, now: float) -> None:
-        self._role = Role.FOLLOWING
+        self._role = LockRole.FOLLOWING
         self._know(None, cause)
         self._act_at = now
 
@@ -271,7 +269,7 @@ class Machine:
             self._effects.append(LeadershipChanged(owner, self._highest_term, leading, cause))
 
     def _until_next_look(self, row: Row, now: float) -> float:
-        """The moment of expiry, or a turn of the polling, whichever is first; no two nodes at the same moment."""
+        """Seconds until the row expires, or until the next poll, whichever is shorter; not the same on all nodes."""
         waiting = row.remaining_ms / 1000 if row.remaining_ms > 0 else self._stands_from - now
         expiry = waiting + self._rng.uniform(0.0, 0.01)
         return max(SHORTEST_LOOK_SECONDS, min(self._pace(), expiry if waiting > 0 else NEVER))

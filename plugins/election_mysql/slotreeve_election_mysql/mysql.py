@@ -41,12 +41,16 @@ DDL = (
 )
 DEFAULT_PORT = 3306
 REFUSED = {1044, 1045, 1049, 1130, 1698}
-"""Codes while connecting that waiting does not cure: account, password, database, host."""
-PASSING = {
-    1040, 1053, 1062, 1158, 1159, 1160, 1161, 1205, 1213, 1290, 1317, 1792, 1836, 1927, 1969, 3024, 3100, 4031
-}  # fmt: skip
-"""Codes after which the same may succeed later: shutting down, lock waits, deadlock, read-only, killed, idle; 1062 is a
-revision taken by a write that was given up and is still being carried out. So may everything from the client (2000)."""
+"""Codes of errors while connecting that stay: account, password, database, host."""
+TOO_MANY_OR_STOPPING = {1040, 1053}
+NETWORK = {1158, 1159, 1160, 1161}
+LOCK_WAIT_OR_DEADLOCK = {1205, 1213, 3100}
+READ_ONLY = {1290, 1792, 1836}
+KILLED_OR_IDLE = {1317, 1927, 1969, 3024, 4031}
+REVISION_TAKEN = {1062}
+"""By a write that was given up and is still being carried out."""
+PASSING = TOO_MANY_OR_STOPPING | NETWORK | LOCK_WAIT_OR_DEADLOCK | READ_ONLY | KILLED_OR_IDLE | REVISION_TAKEN
+"""Codes of errors after which the same statement may succeed later. So may everything from the client (from 2000)."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +69,7 @@ def parse(dsn: str) -> Address:
     """Read a connection string.
 
     Raises:
-        ConfigError: it is none. The message does not quote it, for its password's sake.
+        ConfigError: it is not one. The message does not quote it, since it holds a password.
     """
     wrong = ConfigError(
         "[election.mysql] dsn is not a connection string; expected mysql://USER:PASSWORD@HOST:PORT/DATABASE, with "
@@ -97,10 +101,19 @@ def connect(dsn: str, timeout_seconds: float, idle_seconds: float) -> Session:
     seconds = math.ceil(timeout_seconds)
     try:
         connection = pymysql.connect(
-            host=address.host, port=address.port, user=address.user, password=address.password,
-            database=address.database, charset="utf8mb4", autocommit=True, connect_timeout=seconds,
-            read_timeout=seconds, write_timeout=seconds, **address.tls, **tls,
-        )  # fmt: skip
+            host=address.host,
+            port=address.port,
+            user=address.user,
+            password=address.password,
+            database=address.database,
+            charset="utf8mb4",
+            autocommit=True,
+            connect_timeout=seconds,
+            read_timeout=seconds,
+            write_timeout=seconds,
+            **address.tls,
+            **tls,
+        )
     except (pymysql.Error, RuntimeError) as error:  # RuntimeError: the account's way to log in needs another library
         kind: type[SlotreeveError] = ElectionError
         if isinstance(error, pymysql.Error) and _code(error) not in REFUSED:
@@ -150,7 +163,7 @@ class MySqlSession:
         return self.query("SELECT GET_LOCK(%s, %s)", (name, math.ceil(wait_seconds)))[0][0] == 1
 
     def unlock(self, name: str) -> None:
-        """Give it back."""
+        """Release it."""
         self.query("SELECT RELEASE_LOCK(%s)", (name,))
 
     def fileno(self) -> int:
@@ -158,7 +171,7 @@ class MySqlSession:
         return int(self._connection._sock.fileno())  # the driver has no public way to it
 
     def close(self) -> None:
-        """Say good-bye."""
+        """End the connection in order."""
         if self._connection.open:
             self._connection.close()
 

@@ -48,7 +48,7 @@ PASSING = (
     states.IdleInTransactionSessionTimeout,
     states.UniqueViolation,  # of the revision, by a write that was given up and is still being carried out
 )
-"""Errors after which the same thing may succeed later, on another connection."""
+"""Errors after which the same statement may succeed later, on another connection."""
 FOR_GOOD = (states.InvalidPassword, states.InvalidAuthorizationSpecification, states.InvalidCatalogName)
 
 
@@ -56,7 +56,7 @@ def place(dsn: str) -> str:
     """Host, port and database of a connection string.
 
     Raises:
-        ConfigError: it is none.
+        ConfigError: it is not one.
     """
     try:
         parts = conninfo_to_dict(dsn)
@@ -90,7 +90,7 @@ def connect(dsn: str, timeout_seconds: float, idle_seconds: float) -> Session:
         return PostgresSession(psycopg.connect(conninfo, autocommit=True), place(dsn))
     except psycopg.Error as error:
         text = _described(error)
-        # A refusal while connecting carries no class of its own: libpq hands over the server's words only.
+        # A refusal while connecting has no class of its own: libpq hands over the server's text only.
         refused = isinstance(error, FOR_GOOD) or any(
             word in text for word in ("authentication failed", "does not exist", "no pg_hba.conf entry")
         )
@@ -132,7 +132,7 @@ class PostgresSession:
         return True
 
     def unlock(self, name: str) -> None:
-        """Give it back."""
+        """Release it."""
         self.query("SELECT pg_advisory_unlock(%s)", (_number(name),))
 
     def fileno(self) -> int:
@@ -140,7 +140,7 @@ class PostgresSession:
         return self._connection.fileno()
 
     def close(self) -> None:
-        """Say good-bye."""
+        """End the connection in order."""
         self._connection.close()
 
     @contextlib.contextmanager
@@ -154,13 +154,13 @@ class PostgresSession:
 
 
 def _described(error: psycopg.Error) -> str:
-    """The first line of the server's words, with its code."""
+    """The first line of the server's message, with its code."""
     text = (str(error).strip() or type(error).__name__).splitlines()[0]
     return f"{text} ({error.sqlstate})" if error.sqlstate else text
 
 
 def _number(name: str) -> int:
-    """Advisory locks are numbers. Two names with one number would wake each other's nodes, no more."""
+    """Advisory locks are numbers. Two names with one number would only notify each other's nodes in vain."""
     return zlib.crc32(name.encode())
 
 

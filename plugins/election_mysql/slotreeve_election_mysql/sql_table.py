@@ -1,4 +1,4 @@
-"""The lock table and the bell in a SQL database: the statements, which both dialects share."""
+"""The lock table and the notifier in a database: the statements, which both dialects share."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from slotreeve.clock import Clock
 from slotreeve.errors import ElectionError, NotLeader, StaleTerm, VersionConflict
 from slotreeve.ports import Versioned
 
-from slotreeve_election_mysql.connection import Connection, Session
+from slotreeve_election_mysql.connection import DatabaseConnection, Session
 from slotreeve_election_mysql.dialect import Dialect, Tables, ddl
 from slotreeve_election_mysql.table import Change, Row
-from slotreeve_election_mysql.timing import QUEUE_SECONDS, Timing
+from slotreeve_election_mysql.timing import QUEUE_SECONDS, LockTiming
 
 T = TypeVar("T")
 KEY = "data_center = %s AND lock_name = %s"
 MAKING = "slotreeve makes tables"
 OPENING_SECONDS = 5.0
-"""A start waits longer than an election does: nobody depends on it yet, and making tables takes its time."""
+"""A start waits longer than an election does: nothing depends on it yet, and making tables takes its time."""
 
 
 @dataclass(frozen=True)
@@ -37,10 +37,10 @@ class SqlRow:
 class SqlLockTable:
     """See :class:`slotreeve_election_mysql.table.LockTable`."""
 
-    def __init__(self, dialect: Dialect, tables: Tables, dsn: str, timing: Timing, clock: Clock) -> None:
+    def __init__(self, dialect: Dialect, tables: Tables, dsn: str, timing: LockTiming, clock: Clock) -> None:
         self._dialect, self._tables, self._timeout = dialect, tables, timing.timeout
         self._place = f"{dialect.place(dsn)}, table {tables.lock_table}"
-        self._connection = Connection(
+        self._connection = DatabaseConnection(
             "slotreeve-lock-table", lambda: dialect.connect(dsn, timing.timeout, timing.lease), self._place, clock
         )
 
@@ -70,7 +70,7 @@ class SqlLockTable:
 
     async def _make_tables(self, missing: ElectionError) -> None:
         def make(session: Session) -> None:
-            # Two nodes that start at once: IF NOT EXISTS does not keep PostgreSQL from making a table twice.
+            # Two nodes may start at once, and IF NOT EXISTS does not keep PostgreSQL from making a table twice.
             session.lock(MAKING, OPENING_SECONDS / 2)
             try:
                 for statement in ddl(self._dialect, self._tables):
@@ -256,21 +256,21 @@ class SqlLockTable:
         self._connection.abort()
 
 
-class SqlBell:
-    """See :class:`slotreeve_election_mysql.table.Bell`."""
+class SqlNotifier:
+    """See :class:`slotreeve_election_mysql.table.Notifier`."""
 
-    def __init__(self, dialect: Dialect, tables: Tables, dsn: str, timing: Timing, clock: Clock) -> None:
+    def __init__(self, dialect: Dialect, tables: Tables, dsn: str, timing: LockTiming, clock: Clock) -> None:
         self._timeout = timing.timeout
-        # Names of MySQL's locks are 64 characters at most, and the server's, not the database's.
+        # Names of MySQL's locks have at most 64 characters, and are shared by all databases of a server.
         text = "/".join((tables.lock_table, *tables.key))
         self._name = f"slotreeve {hashlib.sha256(text.encode()).hexdigest()[:32]}"
         longest = QUEUE_SECONDS + timing.timeout
-        self._connection = Connection(
-            "slotreeve-bell", lambda: dialect.connect(dsn, longest, 3 * longest), dialect.place(dsn), clock
+        self._connection = DatabaseConnection(
+            "slotreeve-notifier", lambda: dialect.connect(dsn, longest, 3 * longest), dialect.place(dsn), clock
         )
 
     async def acquire(self, wait_seconds: float) -> bool:
-        """Queue for the lock."""
+        """Wait for the lock; see Notifier."""
         return await self._connection.run(
             lambda session: session.lock(self._name, wait_seconds), wait_seconds + self._timeout
         )
@@ -280,7 +280,7 @@ class SqlBell:
         await self._connection.run(lambda session: session.query("SELECT 1"), self._timeout)
 
     async def release(self) -> None:
-        """Let the next one have it."""
+        """Release the lock."""
         await self._connection.run(lambda session: session.unlock(self._name), self._timeout)
 
     def abort(self) -> None:

@@ -10,9 +10,10 @@ from slotreeve_election_mysql.table import Change
 
 
 class CopiedState(WatchedState):
-    """Committed values, and who watches them.
+    """Committed values and their watchers.
 
-    On the leader every change is told. A follower that reads two changes of one key at once tells the newer one only.
+    On the leader the watchers are called for every change. A follower that reads two changes of one key at once calls
+    them for the newer one only.
 
     Attributes:
         revision: of the newest change that is known.
@@ -23,7 +24,7 @@ class CopiedState(WatchedState):
         self.revision = 0
 
     def apply(self, changes: Iterable[Change]) -> None:
-        """Take in committed changes and tell the watchers, by revision; what is known already changes nothing."""
+        """Take in committed changes and call the watchers, by revision; what is known already changes nothing."""
         for revision, key, held in changes:
             if revision > self.revision:
                 self.revision = revision

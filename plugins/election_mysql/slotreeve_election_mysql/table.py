@@ -1,4 +1,4 @@
-"""What the election needs of a database: a row to compare and set, a fenced key-value table, and a bell.
+"""What the election needs of a database: a row to compare and set, a fenced key-value table, and a notifier.
 
 The SQL tables are one implementation; a table in memory is another, for tests and simulation.
 """
@@ -12,7 +12,7 @@ from slotreeve.ports import Versioned
 
 
 class Row(Protocol):
-    """The lock row as one statement saw it (the original's ``DistributeLockDomain``).
+    """The lock row as one statement read it (SOFARegistry's ``DistributeLockDomain``).
 
     Attributes:
         owner: the process that holds the lock, ``name#incarnation``; empty once it was released.
@@ -39,10 +39,11 @@ Change = tuple[int, str, Versioned]
 
 
 class LockTable(Protocol):
-    """One node's way to the table. One call at a time; each is one round trip or one transaction.
+    """One node's access to the table. One call at a time; each is one round trip or one transaction.
 
-    Every method may raise TransportError (no answer, or the connection was lost: what was asked may or may not have
-    been done, the next call connects again) or ElectionError (the database refuses; its message says what to do).
+    Every method may raise TransportError (no answer, or the connection was lost: the statement may or may not have
+    been carried out, and the next call connects again) or ElectionError (the database refuses; its message names what
+    to do).
     """
 
     @property
@@ -56,18 +57,18 @@ class LockTable(Protocol):
         """The row, or None if there is none."""
 
     async def insert(self, term: int, wait_ms: int) -> None:
-        """Make the row, owned by nobody, in ``term``, to be taken after ``wait_ms``; nothing if there is one."""
+        """Make the row, owned by nobody, in ``term``, to be taken after ``wait_ms``. Nothing if there is one."""
 
     async def take_over(self, seen: Row, owner: str, term: int, duration_ms: int) -> bool:
         """Become owner in ``term`` if the row still has the owner, term and term_duration of ``seen`` and has expired
-        by the database's clock. False: somebody was faster. (The original's ``ownMaster``.)"""
+        by the database's clock. False: it was not so any more. (SOFARegistry's ``ownMaster``.)"""
 
     async def renew(self, owner: str, term: int, term_duration: int) -> bool:
-        """Start the lease anew if the row has this owner, term and term_duration and has not expired. (The original's
-        ``ownerHeartbeat``, which looks at the owner only.)"""
+        """Let the lease run from the beginning if the row has this owner, term and term_duration and has not expired.
+        (SOFARegistry's ``ownerHeartbeat``, which compares the owner only.)"""
 
     async def release(self, owner: str, term: int) -> bool:
-        """Give the row to nobody if it has this owner and term; whoever looks next may take it."""
+        """Set the owner to nobody if the row has this owner and term; the node that looks next may take it."""
 
     async def changes(self, after: int) -> Sequence[Change]:
         """The newest change of every key that changed after revision ``after``, by revision."""
@@ -79,7 +80,7 @@ class LockTable(Protocol):
         """Store, in one transaction that holds the row of ``owner`` and ``term``.
 
         Raises:
-            StaleTerm: the row's term is another; names both.
+            StaleTerm: the row's term is another; the message names both.
             NotLeader: the row's owner is another.
             VersionConflict: as :meth:`slotreeve.ports.MetaState.write`.
         """
@@ -88,23 +89,23 @@ class LockTable(Protocol):
         """End the connection in order."""
 
     def abort(self) -> None:
-        """Drop the connection at once, without a word to the server."""
+        """Drop the connection at once, without a message to the server."""
 
 
-class Bell(Protocol):
-    """A named lock of the database, held by the leader's second connection and queued for by all others.
+class Notifier(Protocol):
+    """A named lock of the database. The leader's second connection holds it, and all other nodes wait for it.
 
-    Whoever gets it looks at the row at once. A hint: nothing but speed depends on it.
+    A node that gets the lock reads the row at once, since the leader has ended. Nothing but speed depends on it.
     """
 
     async def acquire(self, wait_seconds: float) -> bool:
-        """Queue for the lock; False if it was not had in time. Raises as the methods of :class:`LockTable`."""
+        """Wait for the lock; False if it was not got in time. Raises as the methods of :class:`LockTable`."""
 
     async def check(self) -> None:
         """Raise TransportError if the connection, and with it the lock, is gone."""
 
     async def release(self) -> None:
-        """Let the next one have it."""
+        """Release the lock; a node that waits for it gets it."""
 
     def abort(self) -> None:
-        """Drop the connection; the database then gives the lock to the next one."""
+        """Drop the connection; the database then gives the lock to a node that waits for it."""

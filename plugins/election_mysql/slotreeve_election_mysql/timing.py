@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from slotreeve.errors import ConfigError
 
 QUEUE_SECONDS = 10.0
-"""How long one statement queues for the bell's lock, and how often its holder sees whether it still has it."""
+"""How long one statement waits for the notifier's lock, and how often its holder checks that it still has it."""
 
 
 @dataclass(frozen=True)
-class Timing:
+class LockTiming:
     """Durations in seconds.
 
     Attributes:
@@ -31,8 +31,8 @@ class Timing:
 
     @property
     def margin(self) -> float:
-        """By how much a leader's own deadline is earlier than the database's: the clocks of two machines may run at
-        rates that differ by some percent before two leaders believe in their leases at once."""
+        """By how much a leader's own deadline is earlier than the database's. The rates of the two clocks may differ by
+        2 % before two nodes could hold a lease at once."""
         return 0.005 + 0.02 * self.lease
 
     def check(self, where: str) -> None:

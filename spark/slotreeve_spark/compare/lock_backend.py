@@ -9,10 +9,10 @@ from slotreeve.ports import Context, Election
 from slotreeve_conformance.election_backend import ElectionBackend, Wires
 from slotreeve_conformance.virtual_time import VirtualClock
 from slotreeve_election_mysql.election import LockElection
-from slotreeve_election_mysql.timing import Timing
-from slotreeve_simulator.simulated_lock_table import SimulatedBell, SimulatedDatabase, SimulatedLockTable
+from slotreeve_election_mysql.timing import LockTiming
+from slotreeve_simulator.simulated_lock_table import SimulatedDatabase, SimulatedLockTable, SimulatedNotifier
 
-TIMING = Timing(lease=0.6, renew=0.1, timeout=0.3)
+TIMING = LockTiming(lease=0.6, renew=0.1, timeout=0.3)
 """Short times, so that it can be compared with an election whose leases are a quarter of a second."""
 LONGEST_STATEMENT_SECONDS = 0.002
 
@@ -40,7 +40,7 @@ class LockBackend(ElectionBackend):
     def build(self, context: Context) -> Election:
         """One node's election, with the node's own way to the database."""
         table = SimulatedLockTable(self.database, context.clock, TIMING.timeout, context.node)
-        return LockElection(context, TIMING, table, SimulatedBell(self.database, context.clock, context.node))
+        return LockElection(context, TIMING, table, SimulatedNotifier(self.database, context.clock, context.node))
 
 
 class _Ways(Wires):

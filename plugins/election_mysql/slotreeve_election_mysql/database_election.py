@@ -1,4 +1,4 @@
-"""A lock election on SQL tables, from options."""
+"""The lock election on a real database, made from options."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from slotreeve.ports import Context
 from slotreeve_election_mysql import LockOptions
 from slotreeve_election_mysql.dialect import Dialect, Tables, ddl
 from slotreeve_election_mysql.election import LockElection
-from slotreeve_election_mysql.sql_table import SqlBell, SqlLockTable
-from slotreeve_election_mysql.timing import Timing
+from slotreeve_election_mysql.sql_table import SqlLockTable, SqlNotifier
+from slotreeve_election_mysql.timing import LockTiming
 
 
-class SqlElection(LockElection):
+class DatabaseLockElection(LockElection):
     """See :class:`slotreeve_election_mysql.election.LockElection`."""
 
     def __init__(self, dialect: Dialect, options: LockOptions, context: Context) -> None:
@@ -21,19 +21,19 @@ class SqlElection(LockElection):
         Raises:
             ConfigError: the times do not go together, or the dsn is none or missing.
         """
-        # These are not the options model's own checks: its messages would quote all options, the dsn among them.
+        # Not checks of the options model: its messages would quote all options, the dsn among them.
         dsn = options.dsn.get_secret_value()
         if not dsn:
             raise ConfigError(
                 f"[election.{dialect.name}] dsn is missing; expected {dialect.name}://USER:PASSWORD@HOST:PORT/DATABASE"
             )
-        timing = Timing(options.lease_ms / 1000, options.renew_ms / 1000, options.timeout_ms / 1000)
+        timing = LockTiming(options.lease_ms / 1000, options.renew_ms / 1000, options.timeout_ms / 1000)
         timing.check(f"[election.{dialect.name}]")
         self._dialect = dialect
         self._tables = Tables(options.table, options.state_table, context.cluster, options.lock_name)
         table = SqlLockTable(dialect, self._tables, dsn, timing, context.clock)
-        bell = SqlBell(dialect, self._tables, dsn, timing, context.clock)
-        super().__init__(context, timing, table, bell)
+        notifier = SqlNotifier(dialect, self._tables, dsn, timing, context.clock)
+        super().__init__(context, timing, table, notifier)
 
     def ddl(self) -> str:
         """The statements that make the tables."""

@@ -1,4 +1,4 @@
-"""The bell's loop: queue for the named lock, look at the row when it was had, keep it while leading."""
+"""The loop around the notifier: wait for its lock, read the row when the lock was got, keep the lock while leading."""
 
 from __future__ import annotations
 
@@ -10,49 +10,51 @@ from collections.abc import Callable
 from slotreeve.clock import Clock
 from slotreeve.errors import SlotreeveError
 
-from slotreeve_election_mysql.table import Bell
-from slotreeve_election_mysql.timing import QUEUE_SECONDS, Timing
+from slotreeve_election_mysql.table import Notifier
+from slotreeve_election_mysql.timing import QUEUE_SECONDS, LockTiming
 
-log = logging.getLogger("slotreeve.election.sql")
+log = logging.getLogger("slotreeve.election.lock")
 
 
-class Ringing:
-    """One node's part in it. Wherever it fails, looks at the moment of expiry do its work, later."""
+class NotificationLoop:
+    """One node's part in it. Where it fails, the node learns the same by reading the row at the moment of expiry."""
 
     def __init__(
         self,
-        bell: Bell,
+        notifier: Notifier,
         clock: Clock,
         rng: random.Random,
-        timing: Timing,
+        timing: LockTiming,
         holds_row: Callable[[], bool],
-        rung: Callable[[], None],
+        notified: Callable[[], None],
     ) -> None:
-        self._bell, self._clock, self._rng, self._timing = bell, clock, rng, timing
-        self._holds_row, self._rung = holds_row, rung
+        """``holds_row``: whether this node leads, or has not released the row yet. ``notified``: the row may have
+        changed."""
+        self._notifier, self._clock, self._rng, self._timing = notifier, clock, rng, timing
+        self._holds_row, self._notified = holds_row, notified
         self._changed = asyncio.Event()
 
     async def run(self) -> None:
         """Until cancelled."""
         while True:
             try:
-                if not await self._bell.acquire(QUEUE_SECONDS):
+                if not await self._notifier.acquire(QUEUE_SECONDS):
                     continue
-                self._rung()
+                self._notified()
                 await self._keep()
-                await self._bell.release()
+                await self._notifier.release()
             except SlotreeveError as error:
-                log.info("election: the bell is silent for a while: %s", error)
-            # Two followers without a leader's hold must not hand the lock to and fro.
+                log.info("election: there are no notifications for a while: %s", error)
+            # Two followers of a leader that does not hold the lock must not pass it to and fro.
             await self._clock.sleep(self._timing.lease * self._rng.uniform(0.8, 1.2))
 
-    def look(self) -> None:
-        """Leadership changed."""
+    def leadership_changed(self) -> None:
+        """Ask ``holds_row`` again now."""
         self._changed.set()
 
     def abort(self) -> None:
         """Drop the connection, and with it the lock."""
-        self._bell.abort()
+        self._notifier.abort()
 
     async def _keep(self) -> None:
         """Hold the lock while this node leads, after giving it a moment to begin to."""
@@ -61,7 +63,7 @@ class Ringing:
             await self._wait(until - self._clock.now())
         while self._holds_row():
             await self._wait(QUEUE_SECONDS)
-            await self._bell.check()
+            await self._notifier.check()
 
     async def _wait(self, seconds: float) -> None:
         self._changed.clear()

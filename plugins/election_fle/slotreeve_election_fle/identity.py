@@ -1,0 +1,116 @@
+"""Which data directory a peer has, and whether its vote may count (docs/fle.md, section 8.3). Pure.
+
+A voter that lost its disk has forgotten its promises: were it to vote again as if new, an epoch could get two leaders
+(docs/fle.md, S87). So every data directory has an identity, and every member remembers those of the others. A member
+that turns up with another directory is refused as a voter, and takes part without a vote until an established leader
+has brought it up to date.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+import msgspec
+from slotreeve.errors import StorageError
+
+from slotreeve_election_fle.effects import SaveIdentity
+from slotreeve_election_fle.messages import FORMAT, Greeting
+from slotreeve_election_fle.records import IdentityRecord, PeerRecord
+
+
+class Identity:
+    """This server's directory, whether it may vote, and the directories of the others.
+
+    As of the ledger, the methods that change something durable return the effects that make it so.
+    """
+
+    def __init__(self, record: IdentityRecord) -> None:
+        self._held = record
+        self._highest_accepted: dict[int, int] = {}
+
+    @property
+    def may_vote(self) -> bool:
+        """Whether this server's votes count: not after a peer has remembered it with another directory, until it is
+        admitted again."""
+        return self._held.may_vote
+
+    def greeting(self, accepted_epoch: int, observer: bool) -> Greeting:
+        """The first message to a peer."""
+        held = self._held
+        return Greeting(
+            FORMAT, held.members, held.directory, accepted_epoch, held.admitted_term, observer, held.weighing
+        )
+
+    def misfit(self, peer: Greeting) -> str | None:
+        """Why the two servers cannot be in one ensemble; None if they can."""
+        if peer.format != FORMAT:
+            return f"election messages have format {FORMAT} here and {peer.format} there"
+        if peer.members != self._held.members:
+            ours, theirs = ", ".join(self._held.members), ", ".join(peer.members)
+            return f"the meta servers are {ours} here and {theirs} there ([cluster.meta])"
+        if peer.weighing != self._held.weighing:
+            ours, theirs = _named(self._held.weighing), _named(peer.weighing)
+            return f"the meta servers are weighed {ours} here and {theirs} there ([election.fle] weights, groups)"
+        return None
+
+    def trusts(self, sid: int, peer: Greeting) -> bool:
+        """Whether the peer still has the promises that it gave."""
+        known = self._held.peers.get(sid)
+        if known is None:
+            return True
+        if known.directory == peer.directory:
+            # Lower than before: an older copy of the directory was put back.
+            return peer.accepted_epoch >= self._highest_accepted.get(sid, 0)
+        return peer.admitted_term > 0 and peer.admitted_term >= known.admitted_term
+
+    def remember(self, sid: int, peer: Greeting) -> list[SaveIdentity]:
+        """Remember a peer that is trusted."""
+        self._highest_accepted[sid] = peer.accepted_epoch
+        known = self._held.peers.get(sid)
+        if known is not None and known.directory == peer.directory:
+            return []
+        peers = {**self._held.peers, sid: PeerRecord(peer.directory, peer.admitted_term)}
+        return self._change(msgspec.structs.replace(self._held, peers=peers))
+
+    def lose_vote(self) -> list[SaveIdentity]:
+        """Stop voting."""
+        return self._change(msgspec.structs.replace(self._held, may_vote=False))
+
+    def regain_vote(self, term: int) -> list[SaveIdentity]:
+        """Vote again, admitted by the leader of ``term``."""
+        return self._change(msgspec.structs.replace(self._held, may_vote=True, admitted_term=term))
+
+    def _change(self, identity: IdentityRecord) -> list[SaveIdentity]:
+        self._held = identity
+        return [SaveIdentity(identity)]
+
+
+def new_identity(members: Sequence[str], weighing: str, rng: random.Random) -> IdentityRecord:
+    """The identity of a new data directory."""
+    return IdentityRecord(f"{rng.getrandbits(64):016x}", list(members), True, 0, {}, weighing)
+
+
+def check_identity(held: IdentityRecord, members: Sequence[str], weighing: str, path: str) -> None:
+    """Check that a directory was made for the ensemble that is configured; ``path``: its file, for messages.
+
+    Raises:
+        StorageError: the members, their weights or their groups are others; says what to do.
+    """
+    if held.members != list(members):
+        raise StorageError(
+            f"{path}: this directory belongs to a cluster of {', '.join(held.members)}, but [cluster.meta] "
+            f"names {', '.join(members)}; to change the members stop all of them, remove this file from every "
+            "data directory, and start them with the same new list"
+        )
+    if held.weighing != weighing:
+        raise StorageError(
+            f"{path}: this directory belongs to a cluster weighed {_named(held.weighing)}, but "
+            f"[election.fle] weights and groups say {_named(weighing)}; to change them see that all members run "
+            "and have caught up, stop all of them, remove this file from every data directory, and start them "
+            "with the same new ones"
+        )
+
+
+def _named(weighing: str) -> str:
+    return weighing or "equally"
