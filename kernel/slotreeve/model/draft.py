@@ -38,26 +38,23 @@ class Draft:
         self._departed: dict[int, str] = {}
         self._changed: set[int] = set()
         self._moves: list[Move] = []
-        for slot in table.slots:
-            self._enter(slot)
-        ranks = self._servers
-        self._by_leaders = _Ranking({n: (len(self._led[n]), len(self._followed[n])) for n in ranks}, len(table.slots))
-        self._by_followers = _Ranking({n: (len(self._followed[n]), len(self._led[n])) for n in ranks}, len(table.slots))
-
-    def _enter(self, slot: Slot) -> None:
         led, followed = self._led, self._followed
-        if slot.leader in led:
-            led[slot.leader].add(slot.id)
-        elif slot.leader is not None:
-            self._leaders[slot.id] = None
-            self._departed[slot.id] = slot.leader
-            self._changed.add(slot.id)
-        for name in slot.followers:
-            if name in followed:
-                followed[name].add(slot.id)
-            else:
-                self._followers[slot.id].remove(name)
-                self._record(slot.id, "drop", name, None, f"{name} left")
+        for slot in table.slots:
+            if slot.leader in led:
+                led[slot.leader].add(slot.id)
+            elif slot.leader is not None:
+                self._leaders[slot.id] = None
+                self._departed[slot.id] = slot.leader
+                self._changed.add(slot.id)
+            for name in slot.followers:
+                if name in followed:
+                    followed[name].add(slot.id)
+                else:
+                    self._followers[slot.id].remove(name)
+                    self._record(slot.id, "drop", name, None, f"{name} left")
+        ranks, highest = self._servers, len(table.slots)
+        self._by_leaders = _Ranking({name: (len(led[name]), len(followed[name])) for name in ranks}, highest)
+        self._by_followers = _Ranking({name: (len(followed[name]), len(led[name])) for name in ranks}, highest)
 
     # --- reading -------------------------------------------------------------------------------------------------
 
@@ -159,7 +156,6 @@ class Draft:
         if server not in self._led or self.holds(server, slot):
             raise ModelError(f"{server} cannot become follower of slot {slot}: it is not live, or holds it already")
         if instead_of is not None:
-            self._must_follow(slot, instead_of)
             self._remove_follower(slot, instead_of)
         self._followers[slot].append(server)
         self._followed[server].add(slot)
@@ -172,18 +168,14 @@ class Draft:
         Raises:
             ModelError: it does not follow the slot.
         """
-        self._must_follow(slot, server)
         self._remove_follower(slot, server)
         self._record(slot, "drop", server, None, reason)
 
-    def _must_follow(self, slot: int, server: str) -> None:
-        if server not in self._followers[slot]:
-            raise ModelError(
-                f"{server} does not follow slot {slot}; its followers: {', '.join(self._followers[slot]) or 'none'}"
-            )
-
     def _remove_follower(self, slot: int, server: str) -> None:
-        self._followers[slot].remove(server)
+        followers = self._followers[slot]
+        if server not in followers:
+            raise ModelError(f"{server} does not follow slot {slot}; its followers: {', '.join(followers) or 'none'}")
+        followers.remove(server)
         self._followed[server].remove(slot)
         self._count(server, 0, -1)
 
