@@ -1,4 +1,4 @@
-"""The client SDK: publish, subscribe, look up. One core without I/O, an asyncio face and a thread face.
+"""The client library, for asyncio (:func:`connect`) and for threads (:func:`connect_blocking`).
 
 ::
 
@@ -13,9 +13,8 @@
 
 from slotreeve_protocol.client_messages import Scope
 
-from slotreeve_client.client import Client, connect
+from slotreeve_client.client import Client, ClientState, connect
 from slotreeve_client.configuration import ConfigWatch
-from slotreeve_client.core import ClientState
 from slotreeve_client.options import ClientOptions
 from slotreeve_client.publication import Publication
 from slotreeve_client.subscription import Instance, Subscription

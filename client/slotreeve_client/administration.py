@@ -1,4 +1,4 @@
-"""Questions to the meta servers, for tools and operators."""
+"""Requests to the servers of a cluster, for tools and operators."""
 
 from __future__ import annotations
 
@@ -24,34 +24,34 @@ POLL_SECONDS = 0.02
 LEADER_ATTEMPTS = 100
 
 
-class _Quiet:
-    """A tool takes nothing but replies."""
+class _RepliesOnly:
+    """The handler of a tool's connection: it gets replies and ignores everything else."""
 
     def opened(self, connection: Connection) -> None:
         """Nothing to do."""
 
     def received(self, connection: Connection, message: Message, request_id: int | None) -> None:
-        """Nothing is expected."""
+        """Nothing to do."""
 
     def closed(self, connection: Connection, reason: str) -> None:
-        """Whoever waits for a reply is told by the transport."""
+        """Nothing to do: the request in flight fails with ConnectionLost."""
 
 
 async def ask_any(
     transport: Transport, cluster: str, addresses: Iterable[str], message: Message, timeout_seconds: float = 2.0
 ) -> Message:
-    """The answer of the first of these servers that gives one.
+    """The reply of the first of these servers that sends one.
 
     Raises:
-        Refused: a server refused this tool (another cluster, say).
-        Unreachable: none answered; the message names each with its reason.
-        ClientError: the answer was Failed.
+        Refused: a server refused the connection, e.g. because it belongs to another cluster.
+        Unreachable: no server replied; the message names the reason for each address.
+        ClientError: the reply is ``Failed``; the message says why.
     """
     failures = []
     hello = Hello(cluster, "tool", Role.TOOL, "tool")
     for address in addresses:
         try:
-            connection = await transport.connect(address, hello, _Quiet(), timeout_seconds)
+            connection = await transport.connect(address, hello, _RepliesOnly(), timeout_seconds)
             try:
                 reply = await connection.ask(message, timeout_seconds)
             finally:
@@ -64,11 +64,11 @@ async def ask_any(
         if isinstance(reply, Failed):
             raise ClientError(reply.reason)
         return reply
-    raise Unreachable("nobody answers: " + "; ".join(failures))
+    raise Unreachable("no server answers: " + "; ".join(failures))
 
 
 async def cluster_view(transport: Transport, cluster: str, addresses: Iterable[str]) -> View:
-    """The committed slot table and members, as the meta leader knows them where it can be reached.
+    """The committed slot table and members, from the meta leader if it can be reached, else from another meta server.
 
     Raises:
         Refused, Unreachable, ClientError: as :func:`ask_any`.
@@ -84,7 +84,7 @@ async def cluster_view(transport: Transport, cluster: str, addresses: Iterable[s
 
 
 async def cluster_leader(transport: Transport, cluster: str, addresses: Iterable[str]) -> LeaderIs:
-    """Who leads, as the first meta server that answers knows it.
+    """The leader, in the view of the first meta server that replies.
 
     Raises:
         Refused, Unreachable, ClientError: as :func:`ask_any`.
@@ -96,7 +96,7 @@ async def cluster_leader(transport: Transport, cluster: str, addresses: Iterable
 
 
 async def counters(transport: Transport, cluster: str, address: str) -> dict[str, int]:
-    """What the server at ``address`` (of any role) counted since its start, and what it holds.
+    """The counters of the server at ``address`` (of any role): what it counted since its start, and what it holds.
 
     Raises:
         Refused, Unreachable, ClientError: as :func:`ask_any`.
@@ -115,11 +115,13 @@ async def put_config(
     value: bytes | None,
     expected_version: int | None = None,
 ) -> ConfigEntry:
-    """Write one key of the provided configuration (None: delete it) through the meta leader; returns what is stored.
+    """Write one key of the provided configuration through the meta leader; return the stored entry.
+
+    ``value`` None deletes the key. ``expected_version`` 0 means that the key must not exist, None that any version may.
 
     Raises:
         Refused, Unreachable: as :func:`ask_any`.
-        ClientError: it was not stored, or that is not known; the message says why.
+        ClientError: the value was not stored, or may not have been stored; the message says why.
     """
     reply = await _ask_leader(transport, cluster, addresses, PutConfig(key, value, expected_version))
     return reply.entries[0]
@@ -128,7 +130,8 @@ async def put_config(
 async def get_configs(
     transport: Transport, cluster: str, addresses: Iterable[str], prefix: str = ""
 ) -> list[ConfigEntry]:
-    """The provided configuration as the meta leader knows it, by key; deleted keys are left out.
+    """The entries of the provided configuration whose key starts with ``prefix``, from the meta leader. Deleted keys
+    are left out.
 
     Raises:
         Refused, Unreachable, ClientError: as :func:`ask_any`.
@@ -161,34 +164,34 @@ async def complete_view(
     replicas: int,
     timeout_seconds: float,
 ) -> View:
-    """Wait until exactly the data and session servers ``names`` are members and every slot has a leader and as many
-    followers as there can be.
+    """Wait until exactly the data and session servers ``names`` are members and every slot has a leader and all the
+    followers that so many data servers allow.
 
     Raises:
         Refused, ClientError: as :func:`ask_any`.
-        RequestTimeout: not within ``timeout_seconds``; the message says what is lacking.
+        RequestTimeout: this did not happen within ``timeout_seconds``; the message says what is missing.
     """
     known = list(addresses)
-    lacking = "no meta server answered"
+    missing = "no meta server answered"
     try:
         async with asyncio.timeout(timeout_seconds):
             while True:
                 try:
                     view = await cluster_view(transport, cluster, known)
-                    lacking = _lacking(view, names, replicas)
-                    if not lacking:
+                    missing = _missing(view, names, replicas)
+                    if not missing:
                         return view
                 except Refused:
                     raise
                 except TransportError as error:
-                    lacking = str(error)
+                    missing = str(error)
                 await asyncio.sleep(POLL_SECONDS)
     except TimeoutError:
-        raise RequestTimeout(f"the cluster is not ready after {timeout_seconds:g} s: {lacking}") from None
+        raise RequestTimeout(f"the cluster is not ready after {timeout_seconds:g} s: {missing}") from None
 
 
-def _lacking(view: View, names: Set[str], replicas: int) -> str:
-    """What keeps a cluster from being complete; empty when nothing does."""
+def _missing(view: View, names: Set[str], replicas: int) -> str:
+    """What the cluster lacks to be complete; empty if it is complete."""
     members = {node.name for node in [*view.data, *view.sessions]}
     if members != names:
         return f"members are {', '.join(sorted(members)) or 'none'}; expected {', '.join(sorted(names))}"

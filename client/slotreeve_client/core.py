@@ -1,14 +1,13 @@
-"""The client without I/O: what is registered, what is on its way, what to send when.
+"""The state of a client: its registrations and subscriptions, and the messages that they need. Pure: no I/O, no clock.
 
-(Original: ``DefaultRegistryClient``, ``AbstractInternalRegister``.) The shell tells it of connections and messages,
-and sends what :meth:`ClientCore.outgoing` returns.
+The shell (:mod:`slotreeve_client.client`) reports connections and messages to it, and sends what
+:meth:`ClientCore.outgoing` returns. (Original: ``DefaultRegistryClient``, ``AbstractInternalRegister``.)
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from enum import StrEnum
 from itertools import islice
 
 from slotreeve.errors import Backpressure, ClientClosed, RegistrationError
@@ -24,7 +23,6 @@ from slotreeve_protocol.client_messages import (
     PushReceipt,
     Rejected,
     Scope,
-    Sessions,
     Subscribe,
     Unsubscribe,
     Want,
@@ -33,30 +31,31 @@ from slotreeve_protocol.meta_messages import Configs, UnwatchConfig, WatchConfig
 
 from slotreeve_client.configuration import ConfigWatch
 from slotreeve_client.options import ClientOptions
-from slotreeve_client.publication import Publication, boxes
+from slotreeve_client.publication import Publication, payload
 from slotreeve_client.subscription import Subscription, Watched
 
 log = logging.getLogger("slotreeve.client")
 
 WANTS_PER_MESSAGE = 1_000
+"""Most subscriptions in one Subscribe."""
 WEIGHT_PER_MESSAGE = 2_000
+"""A Publish takes no further record from this weight on (:attr:`slotreeve.model.publisher.Publisher.weight`)."""
 RECEIPTS_PER_MESSAGE = 256
+"""So many acknowledgements of pushes are sent at once."""
 KNOWN_IDS = 100_000
-
-
-class ClientState(StrEnum):
-    """Whether the client can reach the registry; while it cannot, what it knows stays readable and may be stale."""
-
-    CONNECTING = "connecting"
-    CONNECTED = "connected"
-    CLOSED = "closed"
+"""Most data info ids that are remembered for names that users gave."""
 
 
 class ClientCore:
     """All registrations and subscriptions of one client.
 
-    Invariant: a publication whose present version is not acknowledged is in the outbox or in flight; on a new
-    connection every live one goes out again, same versions, next incarnation (I10).
+    Invariant: a publication whose present version is not acknowledged is in the outbox or in flight. At a new
+        connection
+    every live publication goes out again, with the same version and the next incarnation (I10).
+
+    Attributes:
+        incarnation: number of connections so far.
+        closed: True once :meth:`close` was called.
     """
 
     def __init__(self, client_id: str, options: ClientOptions, wake: Callable[[], None]) -> None:
@@ -74,20 +73,19 @@ class ClientCore:
         self._next_sequence = 0
         self._session: str | None = None
         self.incarnation = 0
-        self.sessions: list[str] = []
         self.closed = False
 
-    # --- what the user asks for ----------------------------------------------------------------------------------
+    # --- for users ----------------------------------------------------------------------------------
 
     def publish(self, service: str, data: tuple[bytes | str, ...], zone: str | None) -> Publication:
-        """Register a provider. Raises ModelError (no such name possible), ClientClosed."""
+        """Register a provider. Raises ModelError, ClientClosed."""
         self._check_open()
         self._next_registration += 1
         publication = Publication(
             f"{self._client_id}-{self._next_registration}",
             self.data_info_id(service),
             self._options.zone if zone is None else zone,
-            boxes(data),
+            payload(data),
             self._publication_changed,
         )
         self._publications[publication.register_id] = publication
@@ -101,7 +99,7 @@ class ClientCore:
         self._outbox[publication.register_id] = publication
 
     def subscribe(self, service: str, on_change: Callable[[Subscription], None] | None, scope: Scope) -> Subscription:
-        """Watch a service; one that is watched already calls back at once. Raises ModelError, ClientClosed."""
+        """Watch a service. Calls ``on_change`` at once if there is a copy already. Raises ModelError, ClientClosed."""
         self._check_open()
         data_info_id = self.data_info_id(service)
         watched = self._watched.get((data_info_id, scope))
@@ -146,7 +144,7 @@ class ClientCore:
                     self._send(UnwatchConfig(watch.key))
 
     def data_info_id(self, service: str) -> str:
-        """The whole data info id of what a user may write short. Raises ModelError."""
+        """The data info id of a service; ``service`` is that, or a data id alone. Raises ModelError."""
         known = self._ids.get(service)
         if known is None:
             if len(self._ids) >= KNOWN_IDS:
@@ -156,17 +154,17 @@ class ClientCore:
 
     @property
     def unacknowledged(self) -> int:
-        """Records not yet known to be stored."""
+        """Number of records that wait to be sent or acknowledged."""
         return len(self._outbox) + len(self._in_flight)
 
     def _check_open(self) -> None:
         if self.closed:
             raise ClientClosed("the client was closed")
 
-    # --- what the shell tells ------------------------------------------------------------------------------------
+    # --- for the shell: connections and messages ---------------------------------------------------------------------
 
     def connected(self, session_process_id: str) -> None:
-        """A session server was reached: replay everything."""
+        """There is a connection to this process: send everything again."""
         self.incarnation += 1
         self._session = session_process_id
         self._in_flight.clear()
@@ -178,7 +176,7 @@ class ClientCore:
         }
         self._messages = []
         self._receipts.clear()
-        wants = [Want(w.data_info_id, w.scope, w.version, w.digest) for w in self._watched.values()]
+        wants = [Want(w.data_info_id, w.scope, w.copy.version, w.copy.digest) for w in self._watched.values()]
         for start in range(0, len(wants), WANTS_PER_MESSAGE):
             self._messages.append(Subscribe(wants[start : start + WANTS_PER_MESSAGE]))
         if self._configs:
@@ -186,11 +184,11 @@ class ClientCore:
         self._wake()
 
     def disconnected(self) -> None:
-        """The session server was lost."""
+        """The connection was lost."""
         self._session = None
 
     def received(self, message: Message) -> None:
-        """Something came from the session server."""
+        """The session server sent a message."""
         if isinstance(message, Push):
             self._pushed(message)
         elif isinstance(message, Published):
@@ -201,17 +199,15 @@ class ClientCore:
             for entry in message.entries:
                 for watch in list(self._configs.get(entry.key, ())):
                     watch.apply(entry)
-        elif isinstance(message, Sessions):
-            self.sessions = message.addresses
         else:
-            log.warning("the session server sent a %s, which is nothing for clients", type(message).__name__)
+            log.warning("the session server sent a %s, which clients do not expect", type(message).__name__)
 
     def _published(self, sequences: list[int]) -> None:
         in_flight = self._in_flight
         for sequence in sequences:
             entry = in_flight.pop(sequence, None)
             if entry is None:
-                continue  # of an earlier connection
+                continue  # the sequence is of an earlier connection
             publication, version, weight = entry
             self._weight -= weight
             publication.settle(version)
@@ -228,18 +224,18 @@ class ClientCore:
         self._weight -= weight
         if message.code == Backpressure.code:
             self._outbox[publication.register_id] = publication
-            return  # goes out with the next acknowledgements or ping
+            return  # it is sent with the next acknowledgements or the next ping
         self._publications.pop(publication.register_id, None)
         publication.end(RegistrationError(f"{publication.data_info_id} was refused: {message.reason}"))
 
     def _pushed(self, push: Push) -> None:
         watched = self._watched.get((push.data_info_id, push.scope))
         if watched is None:
-            return  # unsubscribed meanwhile
+            return  # the user has unsubscribed
         newer = watched.apply(push)
         key = (push.data_info_id, push.scope)
-        self._receipts[key] = PushReceipt(*key, push.version, watched.version)
-        if watched.version == NO_VERSION or len(self._receipts) >= RECEIPTS_PER_MESSAGE:
+        self._receipts[key] = PushReceipt(*key, push.version, watched.copy.version)
+        if watched.copy.version == NO_VERSION or len(self._receipts) >= RECEIPTS_PER_MESSAGE:
             self._wake()
         if newer:
             for subscription in list(watched.subscriptions):
@@ -247,15 +243,17 @@ class ClientCore:
 
     @property
     def owes_receipts(self) -> bool:
-        """There are pushes to be acknowledged, at leisure: with whatever goes out next."""
+        """Whether there are pushes to acknowledge. Acknowledgements may wait and go out with other messages."""
         return bool(self._receipts)
+
+    # --- for the shell: what to send ---------------------------------------------------------------------------------
 
     def _send(self, message: Message) -> None:
         self._messages.append(message)
         self._wake()
 
     def outgoing(self) -> list[Message]:
-        """Everything that can go out now, in order; empty while there is no connection."""
+        """All messages that can be sent now, in order; none without a connection. The caller must send them."""
         if self._session is None:
             return []
         messages, self._messages = self._messages, []
@@ -290,7 +288,7 @@ class ClientCore:
         return Publish(first, records)
 
     def close(self) -> None:
-        """Nothing more is sent; who waits is told ClientClosed."""
+        """Send nothing more. Whatever waits for a publication, subscription or watch gets ClientClosed."""
         self.closed = True
         error = ClientClosed("the client was closed")
         for publication in self._publications.values():

@@ -1,4 +1,4 @@
-"""One registration of a provider, as its owner sees it."""
+"""One registration of a provider, for its owner."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ from slotreeve.model.publisher import MAX_PAYLOAD_BYTES
 
 
 class Publication:
-    """What one call of ``publish`` registered. Use from the client's event loop only.
+    """The registration that one call of ``publish`` made. Use it from the client's event loop only.
 
     Attributes:
-        register_id: its id, unique in the cluster.
+        register_id: id of the registration, unique in the cluster.
         data_info_id: the service.
-        version: how often it was published or unpublished.
-        acknowledged_version: the newest version that the slot's leader is known to hold.
-        data: what is published now; None once unpublished.
+        zone: where the provider runs.
+        version: number of times it was published or unpublished.
+        acknowledged_version: the newest version that the slot's leader has acknowledged; 0 before the first.
+        data: the payload now; None once unpublished.
+        ended: why nothing can be published any more; None while it can.
     """
 
     __slots__ = (
@@ -49,15 +51,15 @@ class Publication:
         self._waiters: list[asyncio.Future[None]] | None = None
 
     def republish(self, *data: bytes | str) -> None:
-        """Replace what is published. Rapid calls may be merged: the last one always arrives.
+        """Replace the payload. Of several quick calls only the last one may be sent.
 
         Raises:
-            ModelError: it is too much.
-            RegistrationError: it was unpublished or refused.
+            ModelError: the payload is too large.
+            RegistrationError: the registration was unpublished or refused.
             ClientClosed: the client was closed.
         """
         self._check()
-        self.data = boxes(data)
+        self.data = payload(data)
         self.version += 1
         self._changed(self)
 
@@ -65,7 +67,7 @@ class Publication:
         """End the registration.
 
         Raises:
-            RegistrationError: it was unpublished or refused before.
+            RegistrationError: the registration was unpublished or refused before.
             ClientClosed: the client was closed.
         """
         self._check()
@@ -77,18 +79,18 @@ class Publication:
         if self.ended is not None:
             raise self.ended
         if self.data is None:
-            raise RegistrationError(f"{self.register_id} of {self.data_info_id} was unpublished; publish anew")
+            raise RegistrationError(f"{self.register_id} of {self.data_info_id} was unpublished; publish it again")
 
     @property
     def is_acknowledged(self) -> bool:
-        """True while nothing is on its way: the slot's leader holds the present version."""
+        """True if the slot's leader holds the present version."""
         return self.acknowledged_version == self.version
 
     async def acknowledged(self) -> None:
         """Wait until the slot's leader holds the present version (or a later one).
 
         Raises:
-            RegistrationError: the server refused it; the message says why.
+            RegistrationError: the server refused the registration; the message says why.
             ClientClosed: the client was closed before.
         """
         if self.ended is not None:
@@ -102,8 +104,8 @@ class Publication:
         await waiter
 
     def settle(self, version: int) -> None:
-        """The client's core: ``version`` is stored."""
-        # Acknowledgements of two versions may overtake each other: a batch that was sent again comes last.
+        """For the client's core: the slot's leader holds ``version``."""
+        # Acknowledgements may arrive out of order, because a session server may send a batch a second time.
         self.acknowledged_version = max(self.acknowledged_version, version)
         if self._waiters is not None and version == self.version:
             waiters, self._waiters = self._waiters, None
@@ -112,7 +114,7 @@ class Publication:
                     waiter.set_result(None)
 
     def end(self, error: ClientClosed | RegistrationError) -> None:
-        """The client's core: nothing more will come of it."""
+        """For the client's core: the registration was refused, or the client was closed."""
         self.ended = error
         waiters, self._waiters = self._waiters or [], None
         for waiter in waiters:
@@ -120,14 +122,14 @@ class Publication:
                 waiter.set_exception(error)
 
 
-def boxes(data: tuple[bytes | str, ...]) -> tuple[bytes, ...]:
-    """What is published, as bytes (text in UTF-8).
+def payload(data: tuple[bytes | str, ...]) -> tuple[bytes, ...]:
+    """The parts of a payload as bytes; text is encoded in UTF-8.
 
     Raises:
-        ModelError: it is more than :data:`slotreeve.model.publisher.MAX_PAYLOAD_BYTES`.
+        ModelError: they are more than :data:`slotreeve.model.publisher.MAX_PAYLOAD_BYTES` together.
     """
-    encoded = tuple([box.encode() if isinstance(box, str) else bytes(box) for box in data])
-    size = sum(map(len, encoded))
+    parts = tuple([part.encode() if isinstance(part, str) else bytes(part) for part in data])
+    size = sum(map(len, parts))
     if size > MAX_PAYLOAD_BYTES:
         raise ModelError(f"{size} bytes are too many for one registration; {MAX_PAYLOAD_BYTES} is the limit")
-    return encoded
+    return parts

@@ -1,4 +1,4 @@
-"""What a subscriber sees of one service."""
+"""One subscriber of a service, and the copy of the service that subscribers share."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from slotreeve.errors import ClientClosed
-from slotreeve.model.datum import NO_VERSION, content_digest, with_change
-from slotreeve.model.publisher import Publisher
+from slotreeve.model.datum import NO_VERSION
 from slotreeve_protocol.client_messages import Push, Scope
+from slotreeve_protocol.datum_copy import DatumCopy, Fit
 
 log = logging.getLogger("slotreeve.client")
 
 
 class Instance(NamedTuple):
-    """One provider: its registration's id, its zone, what it published."""
+    """One provider: the id of its registration, its zone, and its payload."""
 
     register_id: str
     zone: str
@@ -24,49 +24,43 @@ class Instance(NamedTuple):
 
 
 class Watched:
-    """The client's copy of one service under one scope, shared by its subscriptions.
+    """The client's copy of one service under one scope, and the subscriptions that share it.
 
-    Invariant: ``version`` only rises while the copy lives (I11); at ``version`` > 0 it is complete (I7).
+    Attributes:
+        data_info_id: the service.
+        scope: whose registrations it holds.
+        copy: the records.
+        subscriptions: the subscribers.
     """
 
     def __init__(self, data_info_id: str, scope: Scope) -> None:
         self.data_info_id, self.scope = data_info_id, scope
-        self.version = NO_VERSION
-        self.digest = 0
-        self.records: dict[str, Publisher] = {}
+        self.copy = DatumCopy()
         self.subscriptions: list[Subscription] = []
 
     def apply(self, push: Push) -> bool:
-        """Take a push; True if it was newer. ``version`` is 0 afterwards if it could not be applied."""
-        if push.version <= self.version:
+        """Apply a push. True if it led to a newer version. Where it does not fit the copy, the version of the copy is 0
+        afterwards, and the whole service is needed."""
+        fit = self.copy.fit(push)
+        if fit is Fit.STALE:
             return False
-        if push.from_version == NO_VERSION:
-            self.records = {record.register_id: record for record in push.changed}
-            self.digest = content_digest(push.changed)
-        elif self.version == NO_VERSION or push.from_version > self.version:
-            log.warning("a push of %s starts at a version this client does not have", self.data_info_id)
-            self.version = NO_VERSION
+        if fit is Fit.GAP:
+            log.warning("a push of %s starts at a version that this client does not have", self.data_info_id)
+            self.copy.forget_version()
             return False
-        else:
-            self._step(push)
-        if self.digest != push.digest:
-            log.warning("a push of %s does not add up; everything is asked for", self.data_info_id)
-            self.version = NO_VERSION
+        if self.copy.apply(push) is None:
+            log.warning("the digest of a push of %s is wrong; asking for the whole service", self.data_info_id)
             return False
-        self.version = push.version
         return True
-
-    def _step(self, push: Push) -> None:
-        for record in push.changed:
-            self.digest = with_change(self.digest, self.records.get(record.register_id), record)
-            self.records[record.register_id] = record
-        for register_id in push.removed:
-            if (gone := self.records.pop(register_id, None)) is not None:
-                self.digest = with_change(self.digest, gone, None)
 
 
 class Subscription:
-    """One subscriber. Use from the client's event loop only."""
+    """One subscriber of a service. Use it from the client's event loop only.
+
+    Attributes:
+        updates: number of changes that it was called for.
+        callback_failures: number of exceptions that its callback raised.
+    """
 
     def __init__(
         self,
@@ -87,18 +81,18 @@ class Subscription:
 
     @property
     def scope(self) -> Scope:
-        """Which publishers it sees."""
+        """Whose registrations it sees."""
         return self._watched.scope
 
     @property
     def version(self) -> int:
-        """Version of what is seen: (slot leader epoch << 32) + counter; 0 before the first push."""
-        return self._watched.version
+        """Version of the copy: (slot leader epoch << 32) + counter; 0 before the first push."""
+        return self._watched.copy.version
 
     @property
     def instances(self) -> tuple[Instance, ...]:
-        """All providers, by register id. Never partial: empty before the first push, complete after."""
-        records = self._watched.records
+        """All providers in the order of their register ids: none before the first push, all of them after it."""
+        records = self._watched.copy.records
         return tuple(
             [
                 Instance(key, records[key].zone, data)
@@ -109,8 +103,8 @@ class Subscription:
 
     @property
     def is_ready(self) -> bool:
-        """True once the first push has come (which may say that there are no providers)."""
-        return self._watched.version != NO_VERSION
+        """True once the first push has arrived (which may be that there are no providers)."""
+        return self._watched.copy.version != NO_VERSION
 
     async def ready(self) -> None:
         """Wait for the first push.
@@ -126,13 +120,13 @@ class Subscription:
             await waiter
 
     def unsubscribe(self) -> None:
-        """End it; idempotent. No callback comes after."""
+        """End the subscription. No callback follows. Idempotent."""
         if not self._closed:
             self._unsubscribe(self)
             self.close()
 
     def update(self) -> None:
-        """The client's core: there is something new. A callback that raises is logged and counted."""
+        """For the client's core: the copy has changed. An exception in the callback is logged and counted."""
         self.updates += 1
         for waiter in self._waiters:
             if not waiter.done():
@@ -146,7 +140,7 @@ class Subscription:
                 log.exception("the callback of the subscription to %s failed", self.data_info_id)
 
     def close(self) -> None:
-        """The client's core: no more updates come."""
+        """For the client's core: no further change comes."""
         self._closed = True
         for waiter in self._waiters:
             if not waiter.done():

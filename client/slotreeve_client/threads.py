@@ -1,4 +1,4 @@
-"""The thread face: the same client for programs without an event loop."""
+"""The client for threads, for programs without an event loop."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ from typing import TypeVar
 from slotreeve.errors import ClientClosed, RequestTimeout
 from slotreeve_protocol.client_messages import Scope
 
-from slotreeve_client.client import Client, connect
+from slotreeve_client.client import Client, ClientState, connect
 from slotreeve_client.configuration import ConfigWatch
-from slotreeve_client.core import ClientState
 from slotreeve_client.options import ClientOptions
 from slotreeve_client.publication import Publication
 from slotreeve_client.subscription import Instance, Subscription
@@ -69,11 +68,11 @@ class BlockingConfigWatch:
 
     @property
     def value(self) -> bytes | None:
-        """The newest known value; None while there is none."""
+        """The newest known value; None if there is none."""
         return self._owner.call(lambda: self._watch.value)
 
     def ready(self, timeout_seconds: float) -> None:
-        """Wait until it is known what is there. Raises RequestTimeout, ClientClosed."""
+        """Wait until the value is known. Raises RequestTimeout, ClientClosed."""
         self._owner.wait(self._watch.ready(), timeout_seconds)
 
     def unwatch(self) -> None:
@@ -82,10 +81,10 @@ class BlockingConfigWatch:
 
 
 class BlockingClient:
-    """The client for threads: an event loop of its own in a daemon thread; any thread may call.
+    """A client with an event loop in a daemon thread of its own. Any thread may call it.
 
-    Callbacks come on that thread, one at a time, with the providers: they should be short and must not call this
-    client's blocking methods (ClientError says so).
+    Callbacks run on that thread, one at a time. They should be short. A callback that calls a blocking method of its
+    own client gets ClientClosed.
     """
 
     def __init__(self, addresses: tuple[str, ...], options: ClientOptions | None) -> None:
@@ -104,7 +103,7 @@ class BlockingClient:
             raise
 
     def publish(self, service: str, *data: bytes | str, zone: str | None = None) -> BlockingPublication:
-        """Register a provider; returns at once. Raises ModelError, ClientClosed."""
+        """Register a provider; return at once. Raises ModelError, ClientClosed."""
         return BlockingPublication(self, self.call(lambda: self._client.publish(service, *data, zone=zone)))
 
     def subscribe(
@@ -113,7 +112,7 @@ class BlockingClient:
         on_change: Callable[[tuple[Instance, ...]], None] | None = None,
         scope: Scope = Scope.DATA_CENTER,
     ) -> BlockingSubscription:
-        """Watch a service; ``on_change`` gets all providers at every change. Raises ModelError, ClientClosed."""
+        """Watch a service. ``on_change`` gets all providers after every change. Raises ModelError, ClientClosed."""
 
         def changed(subscription: Subscription) -> None:
             if on_change is not None:
@@ -122,7 +121,7 @@ class BlockingClient:
         return BlockingSubscription(self, self.call(lambda: self._client.subscribe(service, changed, scope)))
 
     def watch_config(self, key: str, on_change: Callable[[bytes | None], None] | None = None) -> BlockingConfigWatch:
-        """Watch a key of the provided configuration; ``on_change`` gets each new value. Raises ClientClosed."""
+        """Watch a key of the provided configuration. ``on_change`` gets each new value. Raises ClientClosed."""
 
         def changed(watch: ConfigWatch) -> None:
             if on_change is not None:
@@ -139,12 +138,12 @@ class BlockingClient:
         return self.wait(self._client.list(prefix), timeout_seconds)
 
     def flush(self, timeout_seconds: float) -> None:
-        """Wait until everything published so far is stored. Raises RequestTimeout, ClientClosed."""
+        """Wait until the slots' leaders hold everything published so far. Raises RequestTimeout, ClientClosed."""
         self.wait(self._client.flush(), timeout_seconds)
 
     @property
     def state(self) -> ClientState:
-        """Whether the registry can be reached."""
+        """Whether the client is connected."""
         return self._client.state
 
     def on_state(self, listener: Callable[[ClientState], None]) -> None:
@@ -152,7 +151,7 @@ class BlockingClient:
         self.call(lambda: self._client.on_state(listener))
 
     def close(self) -> None:
-        """Say goodbye and end the thread. Idempotent."""
+        """Close the client and end its thread. Its registrations are removed at once. Idempotent."""
         if self._open:
             self.wait(self._client.close(), 10.0)
             self._open = False
@@ -177,7 +176,13 @@ class BlockingClient:
         return self.wait(run(), 10.0)
 
     def wait(self, coroutine: Coroutine[object, object, T], timeout_seconds: float) -> T:
-        """Run ``coroutine`` on the client's event loop. Raises RequestTimeout, and whatever it raises."""
+        """Run ``coroutine`` on the client's event loop and return its result.
+
+        Raises:
+            RequestTimeout: it did not end in time; it was cancelled.
+            ClientClosed: the client was closed, or this is the client's own thread.
+            SlotreeveError: raised by the coroutine.
+        """
         if not self._open or threading.current_thread() is self._thread:
             coroutine.close()
             raise ClientClosed(

@@ -1,4 +1,4 @@
-"""What tools need: an event loop to run on, a client, or a bare transport for questions to meta servers."""
+"""For command-line tools: an event loop, a client, or a transport alone for requests to meta servers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 def open_client(sessions: list[str], cluster: str, **options: object) -> Client:
-    """A client of these session servers. Raises ClientError, PluginError."""
+    """A client of these session servers, with these :class:`ClientOptions`. Raises ClientError, PluginError."""
     return connect(*sessions, options=ClientOptions.model_validate({"cluster": cluster, **options}))
 
 
@@ -31,12 +31,12 @@ def open_transport(name: str = "zmq") -> Transport:
 
 
 def tool_context(slots: int = 0) -> Context:
-    """What a plugin is built with by a tool that belongs to no cluster."""
+    """The context in which a tool, which belongs to no cluster, builds a plugin."""
     return Context("", slots, LoopClock(), random.Random(secrets.randbits(64)))
 
 
 def run_async(coroutine: Coroutine[object, object, T]) -> T:
-    """Run to the end, on uvloop where it is installed."""
+    """Run a coroutine to its end on a new event loop (uvloop if it is installed); return its result."""
     with asyncio.Runner(loop_factory=_event_loop()) as runner:
         return runner.run(coroutine)
 

@@ -1,1 +1,1 @@
-"""The event log: one schema for the servers that write it and the pipeline that reads it."""
+"""The event log: one schema for the servers that write it and for the pipeline that reads it."""

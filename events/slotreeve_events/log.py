@@ -1,127 +1,43 @@
-"""The event log of one server: what happened, as JSON lines in segments, for the pipeline on Spark.
+"""The event log of one server: it gathers events and writes them as JSON lines, for the pipeline on Spark.
 
-Records are gathered in memory and written every quarter of a second, without a sync: a crash loses at most those, and
-may leave a torn last line, which readers put aside. A segment is called ``*.jsonl.open`` while it is written and
-``*.jsonl`` once it is finished: when it is full or five minutes old, or its process stops. Those that a former process
-of the node left open are finished at the next start.
+Events are gathered in memory and written every ``flush_seconds`` without a sync. A crash loses at most the gathered
+ones, and may leave a torn last line, which readers put aside.
 """
 
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import msgspec
 from slotreeve.clock import Clock, Timer
-from slotreeve.errors import StorageError
 from slotreeve.hookspecs import hookimpl
 from slotreeve.model.nodes import Node
 from slotreeve.model.publisher import Publisher
 from slotreeve.model.slots import Move, SlotTable
 from slotreeve.ports import Leadership
 
+from slotreeve_events import schema
+from slotreeve_events.schema import Event, PushedVersion, SlotHolders, SlotMove
+from slotreeve_events.segments import Segments
 from slotreeve_events.settings import EventSettings
 
 log = logging.getLogger("slotreeve.events")
 
-SCHEMA_VERSION = 1
-FINISHED, OPEN = ".jsonl", ".jsonl.open"
 SEGMENT_SECONDS = 300.0
-"""Readers see a segment of a quiet server after this time."""
+"""A segment is finished at this age, so that readers see the events of a quiet server."""
 MOST_CHANGES = 100
-"""Changes that are named in the record of one push; a first push of a large service has more."""
-
-
-class Event(msgspec.Struct, omit_defaults=True):
-    """One line. Every one has the first five fields; which others, says the kind.
-
-    Attributes:
-        v: schema version. id: unique: process and number. at_ms: this node's wall clock.
-        kind: ``registered``, ``unregistered``, ``expired`` (services, register_ids, versions); ``pushed`` (service,
-            subscribers, changes); ``table`` (epoch, term, reason, changed, moves); ``node_joined``, ``node_left``
-            (member, role, zone, weight, reason); ``leader`` (leader, term, reason).
-        services, register_ids, versions: of the registrations of one kind in one turn of the event loop, which are
-            many: told in columns they cost a third.
-        changes: (register id, version) of what was pushed, version None for what is gone.
-        changed: slots as they are now, all of them in a process's first record of this kind.
-    """
-
-    v: int
-    id: str
-    at_ms: int
-    node: str
-    kind: str
-    services: list[str] | None = None
-    register_ids: list[str] | None = None
-    versions: list[int] | None = None
-    service: str | None = None
-    subscribers: int | None = None
-    changes: list[dict[str, object]] | None = None
-    epoch: int | None = None
-    term: int | None = None
-    reason: str | None = None
-    changed: list[dict[str, object]] | None = None
-    moves: list[dict[str, object]] | None = None
-    member: str | None = None
-    role: str | None = None
-    zone: str | None = None
-    weight: float | None = None
-    leader: str | None = None
-
-
-class Segments:
-    """Files of one process in a directory that the servers of a machine share.
-
-    Raises:
-        StorageError: the directory cannot be made or written.
-    """
-
-    def __init__(self, directory: Path, process_id: str, segment_bytes: int) -> None:
-        self._directory, self._segment_bytes = directory, segment_bytes
-        # A colon in a file's name is more than Hadoop's paths can bear.
-        self._name = process_id.replace("/", "_").replace(":", "_")
-        self._number = self._written = 0
-        self._descriptor: int | None = None
-        try:
-            directory.mkdir(parents=True, exist_ok=True)
-            for stale in directory.glob(f"{self._name.rpartition('@')[0]}@*{OPEN}"):
-                stale.rename(stale.with_name(stale.name.removesuffix(OPEN) + FINISHED))
-        except OSError as error:
-            raise StorageError(f"events.path: {directory} cannot be written: {error.strerror}") from None
-
-    def append(self, content: bytes) -> None:
-        """Add whole lines to the present segment. Raises OSError."""
-        if self._descriptor is None:
-            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-            self._descriptor = os.open(self._path(OPEN), flags, 0o644)
-        view = memoryview(content)
-        while view:
-            view = view[os.write(self._descriptor, view) :]
-        self._written += len(content)
-        if self._written >= self._segment_bytes:
-            self.finish()
-
-    def finish(self) -> None:
-        """The present segment is complete: from now on readers see it. Raises OSError."""
-        if self._descriptor is None:
-            return
-        os.close(self._descriptor)
-        self._descriptor = None
-        self._path(OPEN).rename(self._path(FINISHED))
-        self._number += 1
-        self._written = 0
-
-    def _path(self, suffix: str) -> Path:
-        return self._directory / f"{self._name}-{self._number:06}{suffix}"
+"""An event names at most so many changes of a push. The first push of a large service has more."""
 
 
 class EventLog:
-    """What one server has to tell. Observes the meta server by hooks; session and data servers call the other methods.
+    """The events of one server. Use it from the server's event loop only.
+
+    On a meta server the hooks call it; session and data servers call :meth:`registration`, :meth:`expired` and
+    :meth:`pushed`.
 
     Attributes:
-        lost: events that could not be written.
+        lost: number of events that could not be written.
     """
 
     def __init__(self, segments: Segments, node: Node, clock: Clock, rules: EventSettings) -> None:
@@ -134,21 +50,21 @@ class EventLog:
         self._timer: Timer | None = None
         self._rotation: Timer | None = None
         self._number = self._term = 0
-        self._told_everything = False
+        self._wrote_whole_table = False
         self._encoder = msgspec.json.Encoder()
         self.lost = 0
 
     def _event(self, kind: str) -> Event:
         self._end_turn()
         self._number += 1
-        event = Event(SCHEMA_VERSION, f"{self._process_id}/{self._number}", self._clock.wall_ms(), self._name, kind)
+        event = Event(schema.VERSION, f"{self._process_id}/{self._number}", self._clock.wall_ms(), self._name, kind)
         self._waiting.append(event)
         if self._timer is None:
             self._timer = self._clock.call_later(self._rules.flush_seconds, self.flush)
         return event
 
     def flush(self) -> None:
-        """Write what waits. A disk that does not take it costs the events, never the server."""
+        """Write the gathered events. If the disk fails, they are counted in ``lost`` and the server goes on."""
         self._timer = None
         self._end_turn()
         waiting, self._waiting = self._waiting, []
@@ -156,12 +72,12 @@ class EventLog:
             self._segments.append(self._encoder.encode_lines(waiting))
         except OSError as error:
             self.lost += len(waiting)
-            log.error("%d events are lost, %d in all: %s", len(waiting), self.lost, error)
+            log.error("%d events are lost, %d since the start: %s", len(waiting), self.lost, error)
         if self._rotation is None:
             self._rotation = self._clock.call_later(SEGMENT_SECONDS, self._finish)
 
     def close(self) -> None:
-        """Write what waits and finish the segment. Idempotent."""
+        """Write the gathered events and finish the segment. Idempotent."""
         if self._timer is not None:
             self._timer.cancel()
         if self._waiting:
@@ -175,19 +91,19 @@ class EventLog:
         try:
             self._segments.finish()
         except OSError as error:
-            log.error("a segment of events stays open: %s", error)
+            log.error("a segment of the event log could not be finished: %s", error)
 
     # --- a session server's ------------------------------------------------------------------------------------------
 
     def registration(self, record: Publisher) -> None:
-        """A client's registration was taken, or its end."""
+        """A session server took a registration from a client; a tombstone is the end of one."""
         kind = "unregistered" if record.data is None else "registered"
         if kind != self._turn_kind:
             self._begin_turn(kind)
         self._turn.append(record)
 
     def expired(self, record: Publisher) -> None:
-        """A registration ended because its client has left, or its session server with it."""
+        """A registration ended because its client or its session server is gone."""
         if self._turn_kind != "expired":
             self._begin_turn("expired")
         self._turn.append(record)
@@ -207,11 +123,17 @@ class EventLog:
         self._turn, self._turn_kind = [], ""
 
     def pushed(self, data_info_id: str, step: Mapping[str, Publisher | None], subscribers: int) -> None:
-        """A change of a service went out to so many subscribers of this server."""
+        """This session server pushed a change of a service.
+
+        Args:
+            data_info_id: the service.
+            step: the records that changed, by register id; None for a record that is gone.
+            subscribers: number of subscribers that it was pushed to.
+        """
         event = self._event("pushed")
         event.service, event.subscribers = data_info_id, subscribers
         event.changes = [
-            {"register_id": register_id, "version": None if record is None else record.version}
+            PushedVersion(register_id, None if record is None else record.version)
             for register_id, record in list(step.items())[:MOST_CHANGES]
         ]
 
@@ -219,24 +141,24 @@ class EventLog:
 
     @hookimpl
     def slotreeve_leader_changed(self, leadership: Leadership) -> None:
-        """The leader changed, as this server sees it."""
+        """The leader changed in this server's view."""
         event = self._event("leader")
         event.leader, event.reason = leadership.leader, leadership.cause
         self._term = event.term = leadership.term
 
     @hookimpl
     def slotreeve_table_published(self, table: SlotTable, moves: Sequence[Move], reason: str) -> None:
-        """A new slot table."""
+        """The meta leader committed a new slot table."""
         event = self._event("table")
         event.epoch, event.term, event.reason = table.epoch, self._term, reason
         moved = {move.slot for move in moves}
         event.changed = [
-            {"slot": s.id, "leader": s.leader, "leader_epoch": s.leader_epoch, "followers": s.followers}
+            SlotHolders(s.id, s.leader, s.leader_epoch, s.followers)
             for s in table.slots
-            if s.id in moved or not self._told_everything
+            if s.id in moved or not self._wrote_whole_table
         ]
-        event.moves = [{field: getattr(move, field) for field in Move.__struct_fields__} for move in moves]
-        self._told_everything = True
+        event.moves = [SlotMove.of(move) for move in moves]
+        self._wrote_whole_table = True
 
     @hookimpl
     def slotreeve_node_joined(self, node: Node) -> None:

@@ -1,4 +1,4 @@
-"""The microkernel of slotreeve: all that a plugin author may import.
+"""The kernel of slotreeve: everything that a plugin may import.
 
 ``from slotreeve import Offer, Options, Context, Plan, hookimpl`` is enough for most plugins; the domain model is in
 :mod:`slotreeve.model`, the ports in :mod:`slotreeve.ports`, the errors in :mod:`slotreeve.errors`.

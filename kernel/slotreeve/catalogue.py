@@ -1,7 +1,7 @@
-"""Which plugins are installed, what they offer, and the one that the config picks.
+"""The catalogue: the installed plugins and their offers, from which the configuration chooses by name.
 
-The loader is ours, not pluggy's: that one silently skips a second entry point of the same name and stops at the first
-distribution that does not import. A plugin that is broken and that nobody selected does not stop a start.
+It does not use pluggy's loader, which skips a second entry point of the same name without a message and stops at the
+first distribution that cannot be imported. A broken plugin stops a start only if the configuration chooses it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _OFFERING_HOOKS: dict[Port, str] = {
 
 @dataclass(frozen=True)
 class Listed:
-    """An offer and where it comes from (``distribution version``)."""
+    """An offer and its source (``distribution version``)."""
 
     port: Port
     offer: Offer
@@ -44,7 +44,7 @@ class Listed:
 
 @dataclass(frozen=True)
 class Broken:
-    """A plugin that is installed but cannot be used, and why."""
+    """A plugin that is installed but cannot be used, and the reason."""
 
     plugin: str
     source: str
@@ -53,7 +53,7 @@ class Broken:
 
 @dataclass
 class Catalogue:
-    """Everything installed. Make one with :meth:`load`; it is never made on import."""
+    """All installed plugins. Make one with :meth:`load`; importing this module loads nothing."""
 
     manager: pluggy.PluginManager
     listed: list[Listed] = field(default_factory=list)
@@ -61,7 +61,7 @@ class Catalogue:
 
     @classmethod
     def load(cls, found: Iterable[EntryPoint] | None = None) -> Catalogue:
-        """Import every distribution's entry points of the group ``slotreeve`` and collect their offers.
+        """Import the entry points of the group ``slotreeve`` of every distribution and collect their offers.
 
         Raises:
             PluginError: two offers of one port have the same name.
@@ -80,7 +80,7 @@ class Catalogue:
         try:
             plugin = point.load()
             self.manager.register(plugin, name=name)
-        except Exception as error:  # noqa: BLE001 - a third party's import may raise anything; it is reported
+        except Exception as error:  # noqa: BLE001 - a third party's import may raise anything; the catalogue reports it
             self.broken.append(Broken(point.name, source, f"does not import: {type(error).__name__}: {error}"))
             return
         try:
@@ -122,10 +122,11 @@ class Catalogue:
     def find(self, port: Port, name: str, where: str = "") -> Listed:
         """The offer called ``name``.
 
-        ``where`` says where the name was read (file and key), for the message.
+        ``where`` is the origin of the name (file and key), for the message.
 
         Raises:
-            PluginError: no such offer, or its API version does not fit; names what there is and the nearest match.
+            PluginError: there is no such offer (the message lists what there is and the nearest match), or its API
+                version does not fit.
         """
         place = f"{where}: " if where else ""
         for entry in self.listed:
@@ -148,10 +149,10 @@ class Catalogue:
     def options(
         self, entry: Listed, table: Mapping[str, object], where: Callable[[str], str] = lambda key: key
     ) -> Options:
-        """Validate a plugin's own table of settings. ``where`` tells where a key was set, for the message.
+        """Validate a plugin's table of settings. ``where`` returns a key with its origin, for the message.
 
         Raises:
-            PluginError: a key is unknown or a value does not fit; names all of them.
+            PluginError: keys are unknown or values do not validate; the message names all of them.
         """
         try:
             return entry.offer.options.model_validate(dict(table))
@@ -160,11 +161,11 @@ class Catalogue:
             raise PluginError(f"options of the {entry.port} {entry.offer.name!r}: {problems}") from None
 
     def build(self, entry: Listed, options: Options, context: Context) -> object:
-        """Build what the offer promises, and check it against the port's Protocol.
+        """Build the implementation and check it against the port's Protocol.
 
         Raises:
-            PluginError: ``build`` raised something that is no SlotreeveError, or what it built lacks a method.
-            SlotreeveError: ``build``'s own, with a message for a person.
+            PluginError: ``build`` raised an error that is no SlotreeveError, or the implementation lacks a method.
+            SlotreeveError: raised by ``build``.
         """
         try:
             built = entry.offer.build(options, context)
@@ -184,7 +185,7 @@ class Catalogue:
         return built
 
     def notify(self, hook: str, **arguments: object) -> None:
-        """Call an observing hook of every plugin; one that raises is logged and disturbs nobody."""
+        """Call an observing hook of every plugin. An exception in one is logged; the others are called nevertheless."""
         for implementation in getattr(self.manager.hook, hook).get_hookimpls():
             try:
                 implementation.function(*(arguments[name] for name in implementation.argnames))
@@ -195,11 +196,11 @@ class Catalogue:
 def build_plugin(
     port: Port, name: str, context: Context, options: Mapping[str, object] | None = None, where: str = ""
 ) -> object:
-    """What the installed plugin ``name`` offers for ``port``, for programs that need one plugin and have no
-    configuration. ``where`` says where the name was read.
+    """Build the installed plugin ``name`` of ``port``, for a program that has no configuration. ``where`` is the origin
+    of the name, for the message.
 
     Raises:
-        PluginError: it cannot be found, its options do not validate, or it cannot be built.
+        PluginError: there is no such plugin, its options do not validate, or it cannot be built.
     """
     catalogue = Catalogue.load()
     entry = catalogue.find(port, name, where)
@@ -207,7 +208,7 @@ def build_plugin(
 
 
 def explain_validation(error: ValidationError, model: type[Any], where: Callable[[str], str]) -> str:
-    """A pydantic error as one line: every key, where it was set, what is wrong, what would be right."""
+    """A pydantic error as one line: each wrong key with its origin, what is wrong, and what would be right."""
     parts = []
     for problem in error.errors(include_url=False):
         path = ".".join(str(step) for step in problem["loc"])
@@ -218,7 +219,7 @@ def explain_validation(error: ValidationError, model: type[Any], where: Callable
             text += f"; did you mean {nearest[0]!r}?" if nearest else f"; known: {', '.join(known)}"
         else:
             given = problem["input"]
-            # A table, or a value that is to be kept secret, is not repeated: it may end up in a log.
+            # The message may end up in a log, so it repeats no secret, and no table, which may hold one.
             shown = isinstance(given, str | int | float | bool) and not _is_secret(model, problem["loc"])
             text = f"{problem['msg']} (got {given!r})" if shown else str(problem["msg"])
         parts.append(f"{where(path)}: {text}")
@@ -247,7 +248,7 @@ def _source(point: EntryPoint) -> str:
 
 
 def _unknown_hook(error: Exception) -> str | None:
-    """What ``check_pending`` meant, in our words."""
+    """The message for an error of ``check_pending``; None for any other error."""
     text = str(error)
     if not isinstance(error, pluggy.PluginValidationError) or "unknown hook" not in text:
         return None

@@ -1,4 +1,4 @@
-"""Time as a thing that is handed in: no other module of the product reads a clock."""
+"""The clock: every module gets one as an argument, and only this module reads the real one."""
 
 from __future__ import annotations
 
@@ -9,34 +9,34 @@ from typing import Protocol, runtime_checkable
 
 
 class Timer(Protocol):
-    """A scheduled call that can be taken back."""
+    """A scheduled call that can be cancelled."""
 
     def cancel(self) -> None:
-        """Take the call back; harmless once it has run."""
+        """Cancel the call. Does nothing if it has run."""
 
 
 @runtime_checkable
 class Clock(Protocol):
-    """One node's notion of time. Used from the node's event loop only."""
+    """Time and timers of one node. Use it from the node's event loop only."""
 
     def now(self) -> float:
-        """Seconds on a monotonic clock; comparable only within one process."""
+        """Seconds on a monotonic clock. Values of two processes cannot be compared."""
 
     def wall_ms(self) -> int:
-        """Milliseconds since 1970, for people and records only: no decision is ever taken on it."""
+        """Milliseconds since 1970, for logs and people. No decision may depend on it."""
 
     def call_later(self, seconds: float, action: Callable[[], None]) -> Timer:
         """Run ``action`` on the event loop after ``seconds``."""
 
     def call_soon(self, action: Callable[[], None]) -> None:
-        """Run ``action`` when the present turn of the event loop has ended."""
+        """Run ``action`` on the next turn of the event loop."""
 
     async def sleep(self, seconds: float) -> None:
         """Suspend the calling task for ``seconds``."""
 
 
 class LoopClock:
-    """The running event loop's clock; on a loop of virtual time, virtual time."""
+    """The clock of an event loop, by default of the running one. On a loop of virtual time it shows virtual time."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
         self._loop = loop if loop is not None else asyncio.get_running_loop()
@@ -54,7 +54,7 @@ class LoopClock:
         return self._loop.call_later(seconds, action)
 
     def call_soon(self, action: Callable[[], None]) -> None:
-        """Run ``action`` when the present turn of the loop has ended."""
+        """Run ``action`` on the next turn of the loop."""
         self._loop.call_soon(action)
 
     async def sleep(self, seconds: float) -> None:

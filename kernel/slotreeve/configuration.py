@@ -1,7 +1,8 @@
-"""The one configuration: TOML file < environment < flags, every value with the place it came from.
+"""The configuration: a TOML file, overridden by environment variables, overridden by flags.
 
-Environment: ``SLOTREEVE__META__LEASE_SECONDS=3`` sets ``meta.lease_seconds``; with the suffix ``_FILE`` the value is
-read from the file named (secrets). Unknown keys are errors with the nearest match, wherever they stand.
+Every value keeps its origin, for messages. ``SLOTREEVE__META__LEASE_SECONDS=3`` sets ``meta.lease_seconds``; with the
+suffix ``_FILE`` the variable names a file that holds the value (for secrets). An unknown key is an error that names
+the nearest known one.
 """
 
 from __future__ import annotations
@@ -23,17 +24,17 @@ from slotreeve.offers import Options, Port
 ENVIRONMENT_PREFIX = "SLOTREEVE__"
 DEFAULT_ORIGIN = "default"
 WHOLE = "cluster.meta"
-"""A layer that names any meta server names all of them; every other table is merged key by key."""
+"""A layer that sets any meta server replaces all of them; every other table is merged key by key."""
 
 
 class Section(BaseModel):
-    """One table of the configuration: frozen, and unknown keys are errors."""
+    """One table of the configuration: frozen, and an unknown key is an error."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class PluginChoice(BaseModel):
-    """Which offer fills a port (``use``), and each offer's own table under the offer's name."""
+    """The table of a port: ``use`` names the chosen offer, and each offer may have a table under its name."""
 
     model_config = ConfigDict(frozen=True, extra="allow")
     use: str
@@ -52,7 +53,7 @@ class PluginChoice(BaseModel):
 
 
 class PortChoices(Section):
-    """Which plugin fills each port. A product derives its settings from this class and adds its own tables."""
+    """The chosen plugin of each port. A product derives its settings from this class and adds its own tables."""
 
     election: PluginChoice = PluginChoice(use="fle")
     slot_function: PluginChoice = PluginChoice(use="crc32c")
@@ -63,7 +64,7 @@ class PortChoices(Section):
     @field_validator("election", "slot_function", "assigner", "balancer", "transport", mode="before")
     @classmethod
     def _default_use(cls, value: object, info: ValidationInfo) -> object:
-        """A section that only holds tables keeps the default choice."""
+        """A table without ``use`` keeps the default choice."""
         if isinstance(value, dict) and "use" not in value:
             field = cls.model_fields[str(info.field_name)]
             return {"use": field.default.use, **value}
@@ -75,36 +76,36 @@ S = TypeVar("S", bound=PortChoices)
 
 @dataclass(frozen=True)
 class Configuration(Generic[S]):
-    """Validated settings, and where each value came from (dotted key to place)."""
+    """Validated settings, and the origin of each value by dotted key."""
 
     settings: S
     origins: Mapping[str, str]
 
     def where(self, key: str) -> str:
-        """Key and place, for messages: ``meta.lease_seconds (cluster.toml)``."""
+        """A key with its origin, for messages: ``meta.lease_seconds (cluster.toml)``."""
         while key not in self.origins and "." in key:
             key = key.rpartition(".")[0]
         return f"{key} ({self.origin(key)})"
 
     def origin(self, key: str) -> str:
-        """The file, environment variable or flag that set ``key``; ``default`` where nothing did."""
+        """The file, environment variable or flag that set ``key``; ``default`` if none did."""
         return self.origins.get(key, DEFAULT_ORIGIN)
 
     def where_in(self, prefix: str, key: str) -> str:
-        """As :meth:`where`, for a key below ``prefix``."""
+        """As :meth:`where`, for ``key`` in the table ``prefix``."""
         return self.where(f"{prefix}.{key}")
 
     def choice(self, port: Port) -> PluginChoice:
-        """What the config says about a port."""
+        """The table of a port."""
         choice: PluginChoice = getattr(self.settings, port.value)
         return choice
 
     def check_plugins(self, catalogue: Catalogue) -> dict[Port, Options]:
-        """Every port's selected offer exists and its options validate; the validated options by port.
+        """Check that each port's chosen offer exists and validate its options; return the options by port.
 
         Raises:
-            PluginError: unknown name or bad options.
-            ConfigError: a table is named after no plugin of that port.
+            PluginError: there is no such offer, or its options do not validate.
+            ConfigError: a port has a table that is named after none of its plugins.
         """
         options = {}
         for port in Port:
@@ -125,10 +126,10 @@ class Configuration(Generic[S]):
 def load_configuration(
     model: type[S], file: Path | None, environment: Mapping[str, str], flags: Mapping[str, object]
 ) -> Configuration[S]:
-    """Read and merge the three layers into ``model``. ``flags`` are dotted keys.
+    """Read the three layers, merge them and validate the result as ``model``. ``flags`` has dotted keys.
 
     Raises:
-        ConfigError: the file cannot be read or parsed, or anything is unknown or does not validate.
+        ConfigError: the file cannot be read or parsed, a key is unknown, or a value does not validate.
     """
     layers: list[list[tuple[str, object, str]]] = [
         [] if file is None else [(key, value, str(file)) for key, value in _read_toml(file).items()],
@@ -174,7 +175,7 @@ def _from_environment(variable: str, text: str) -> tuple[str, object]:
 
 
 def read_value(text: str) -> object:
-    """Tables and lists are given as JSON; everything else is text that pydantic converts."""
+    """The table or list that ``text`` is the JSON of; otherwise ``text`` itself, which the model converts."""
     if text[:1] in ("{", "["):
         try:
             parsed: object = json.loads(text)

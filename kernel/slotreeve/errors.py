@@ -1,4 +1,4 @@
-"""Every error slotreeve raises on purpose, as one tree.
+"""Every error that slotreeve raises on purpose, as one tree.
 
 ::
 
@@ -8,25 +8,25 @@
     ├── ModelError                 a value breaks a rule of the domain model
     │   └── InvalidTable           a slot table breaks invariant I5
     ├── StorageError               a directory or file cannot be read, locked or made durable
-    ├── TransportError
-    │   ├── AddressInUse           cannot listen there
-    │   ├── Unreachable            nobody answers at the address
-    │   ├── Refused                the hello was refused; the reason is the peer's
-    │   ├── ConnectionLost         the connection ended before the answer came
+    ├── TransportError             communication between two processes failed
+    │   ├── AddressInUse           the address to listen on is taken or cannot be bound
+    │   ├── Unreachable            no process answers at the address
+    │   ├── Refused                the peer refused the hello and gave a reason
+    │   ├── ConnectionLost         the connection ended before the reply arrived
     │   ├── Backpressure           the peer's queue is full; nothing was sent
-    │   ├── RequestTimeout         no answer in time
+    │   ├── RequestTimeout         no reply arrived in time
     │   ├── FrameTooLarge          the message is larger than a frame may be
     │   └── MalformedFrame         bytes that are not a message of this protocol
-    ├── ElectionError
+    ├── ElectionError              the election or its meta state cannot do what was requested
     │   ├── NotLeader              only the leader may do this
     │   ├── StaleTerm              a write under a term older than the highest seen (both are named)
     │   └── VersionConflict        the expected version is not the stored one
-    └── ClientError
+    └── ClientError                the client cannot do what was requested
         ├── ClientClosed           the client was closed
         └── RegistrationError      a registration was refused, or used after it ended
 
-A message says what happened, where (file, key, address), and what would be right. ``code`` is stable and
-appears in logs, in JSON output and in ``docs/errors.md``; ``exit_code`` is what the command line ends with.
+A message says what happened, where (file, key, address), and what would be right. ``code`` never changes and appears
+in logs, in JSON output and in ``docs/errors.md``. ``exit_code`` is that of a command that fails with the error.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from typing import ClassVar
 
 
 class SlotreeveError(Exception):
-    """Root of the tree; never raised itself."""
+    """Root of the tree. It is never raised itself."""
 
     code: ClassVar[str] = "SR000"
     exit_code: ClassVar[int] = 1
@@ -75,7 +75,7 @@ class StorageError(SlotreeveError):
 
 
 class TransportError(SlotreeveError):
-    """Something between two processes went wrong."""
+    """Communication between two processes failed."""
 
     code = "SR200"
     exit_code = 4
@@ -88,39 +88,39 @@ class AddressInUse(TransportError):
 
 
 class Unreachable(TransportError):
-    """Nobody answered at the address in time."""
+    """No process answered at the address in time."""
 
     code = "SR202"
 
 
 class Refused(TransportError):
-    """The other side refused the hello; the message carries its reason."""
+    """The peer refused the hello. The message holds the peer's reason."""
 
     code = "SR203"
     exit_code = 5
 
 
 class ConnectionLost(TransportError):
-    """The connection ended before the answer came; the request may or may not have been carried out."""
+    """The connection ended before the reply arrived. The request may or may not have been carried out."""
 
     code = "SR204"
 
 
 class Backpressure(TransportError):
-    """The peer's outgoing queue is full; nothing was sent."""
+    """The queue of messages to the peer is full. Nothing was sent."""
 
     code = "SR205"
 
 
 class RequestTimeout(TransportError):
-    """No answer in time; the request may or may not have been carried out."""
+    """No reply arrived in time. The request may or may not have been carried out."""
 
     code = "SR206"
     exit_code = 6
 
 
 class FrameTooLarge(TransportError):
-    """The message is larger than a frame may be; nothing was sent."""
+    """The message is larger than a frame may be. Nothing was sent."""
 
     code = "SR207"
 
@@ -132,31 +132,31 @@ class MalformedFrame(TransportError):
 
 
 class ElectionError(SlotreeveError):
-    """The election or its meta state cannot do what was asked."""
+    """The election or its meta state cannot do what was requested."""
 
     code = "SR300"
 
 
 class NotLeader(ElectionError):
-    """Only the leader may do this; the message names the leader where it is known."""
+    """Only the leader may do this. The message names the leader if it is known."""
 
     code = "SR301"
 
 
 class StaleTerm(ElectionError):
-    """A write under a term lower than the highest seen; the message names both."""
+    """A write has a lower term than the highest one seen. The message names both."""
 
     code = "SR302"
 
 
 class VersionConflict(ElectionError):
-    """The expected version is not the stored one; the message names both."""
+    """The expected version is not the stored one. The message names both."""
 
     code = "SR303"
 
 
 class ClientError(SlotreeveError):
-    """The client cannot do what was asked."""
+    """The client cannot do what was requested."""
 
     code = "SR400"
 

@@ -1,7 +1,7 @@
 """The hooks a plugin may implement, on one page.
 
-The first five hand out offers at start-up. The others observe: they are called a few times a second at most, after
-the fact, and cannot change it; an exception in one is logged and counted and disturbs nobody.
+The first five return offers and are called once, at start-up. The others observe: they are called after something has
+happened, at most a few times a second, and cannot change it. An exception in one is logged and has no other effect.
 """
 
 from __future__ import annotations
@@ -47,19 +47,19 @@ def slotreeve_transports() -> Sequence[Offer]:  # type: ignore[empty-body]
 
 @hookspec
 def slotreeve_leader_changed(leadership: Leadership) -> None:
-    """The meta leader changed, as this node sees it."""
+    """The meta leader changed, or its term did, in this meta server's view."""
 
 
 @hookspec
 def slotreeve_table_published(table: SlotTable, moves: Sequence[Move], reason: str) -> None:
-    """The meta leader committed a new slot table; ``moves`` lead to it from the one before, each with its reason."""
+    """The meta leader committed a new slot table. ``moves`` are all changes from the table before it."""
 
 
 @hookspec
 def slotreeve_node_joined(node: Node) -> None:
-    """A data or session server joined (on the meta leader)."""
+    """A data or session server joined. Called on the meta leader only."""
 
 
 @hookspec
 def slotreeve_node_left(node: Node, reason: str) -> None:
-    """A data or session server left (on the meta leader); ``reason`` says how that was noticed."""
+    """A data or session server left. Called on the meta leader only; ``reason`` says how the leader noticed."""

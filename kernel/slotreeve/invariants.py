@@ -1,6 +1,6 @@
-"""What must hold of a slot table and of its successor (invariants I4 and I5), as pure functions.
+"""Checks of a slot table and of its successor (invariants I4 and I5), as pure functions.
 
-The meta leader calls them before it commits; the author of an assigner or balancer calls them in tests.
+The meta leader calls them before it commits a table. Authors of assigners and balancers call them in tests.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from slotreeve.model.slots import Slot, SlotTable
 
 
 def check_table(table: SlotTable, servers: Sequence[Server], replicas: int) -> None:
-    """Invariant I5: slot ``i`` at index ``i``; a leader; ``min(replicas, servers) - 1`` followers, distinct from the
-    leader and from each other; only live servers. The empty table of a cluster without servers is valid.
+    """Check invariant I5: slot ``i`` is at index ``i``; each slot has a leader and ``min(replicas, servers) - 1``
+    followers, all of them different live servers. The empty table of a cluster without servers is valid.
 
     Raises:
-        InvalidTable: names the first slot that is wrong, what is wrong with it, and what would be right.
+        InvalidTable: names the first wrong slot, what is wrong with it, and what would be right.
     """
     live = {server.name for server in servers}
     needed = min(replicas, len(live)) - 1
@@ -31,7 +31,7 @@ def check_table(table: SlotTable, servers: Sequence[Server], replicas: int) -> N
 
 
 def _problem(slot: Slot, live: set[str], needed: int) -> str | None:
-    """What is wrong with one slot, or None."""
+    """What is wrong with one slot; None if nothing is."""
     holders = {slot.leader, *slot.followers}
     if slot.leader is None:
         return "has no leader"
@@ -47,12 +47,12 @@ def _problem(slot: Slot, live: set[str], needed: int) -> str | None:
 
 
 def check_successor(old: SlotTable, new: SlotTable) -> None:
-    """Invariant I4: the same table, or one of a higher epoch and as many slots in which a slot's leader epoch changed
-    exactly if its leader did, and then to the table's own epoch. Anything of a positive epoch may follow the empty
-    table.
+    """Check invariant I4: ``new`` is ``old``, or has a higher epoch and as many slots. A slot whose leader changed has
+    the new epoch as leader epoch; the leader epoch of any other slot is unchanged. Any table of a positive epoch may
+    follow the empty table.
 
     Raises:
-        InvalidTable: ``new`` must not follow ``old``; says why.
+        InvalidTable: ``new`` must not follow ``old``; the message says why.
     """
     if new is old or new == old:
         return
@@ -71,8 +71,8 @@ def check_successor(old: SlotTable, new: SlotTable) -> None:
 
 
 def stamp(old: SlotTable, table: SlotTable, epoch: int) -> SlotTable:
-    """``table`` as the successor of ``old``: with ``epoch``, which is also the leader epoch of every slot whose leader
-    is not ``old``'s; other slots keep ``old``'s leader epoch, whatever ``table`` says. ``old`` may be empty.
+    """``table`` as the successor of ``old``, under ``epoch``. A slot whose leader differs from ``old``'s gets ``epoch``
+    as leader epoch, any other slot ``old``'s leader epoch. The epochs of ``table`` are ignored. ``old`` may be empty.
 
     Raises:
         InvalidTable: ``epoch`` is not higher than ``old``'s, or the number of slots differs.

@@ -1,4 +1,4 @@
-"""Offers: what a plugin hands out at start-up, once; afterwards plain objects do the work."""
+"""Offers: a plugin returns them at start-up; an offer builds the object that then does the work."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from pydantic import BaseModel, ConfigDict
 from slotreeve.ports import Assigner, Balancer, Context, Election, SlotFunction, Transport
 
 API_VERSION = (1, 0)
-"""Version of the plugin API: an offer works when its major number is this one and its minor is not greater."""
+"""Version of the plugin API. An offer fits if its major number is equal and its minor number is not greater."""
 
 
 class Port(StrEnum):
-    """The places a plugin can fill; the value is the name of the table in the config file."""
+    """What a plugin can provide. The value is the name of the table in the configuration."""
 
     ELECTION = "election"
     SLOT_FUNCTION = "slot_function"
@@ -26,7 +26,7 @@ class Port(StrEnum):
 
     @property
     def protocol(self) -> type:
-        """The Protocol that what an offer builds must satisfy."""
+        """The Protocol that an object built by an offer must satisfy."""
         return _PROTOCOLS[self]
 
 
@@ -40,7 +40,7 @@ _PROTOCOLS: dict[Port, type] = {
 
 
 class Options(BaseModel):
-    """Base of every plugin's options: frozen, and an unknown key is an error."""
+    """Base class of every plugin's options: frozen, and an unknown key is an error."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -50,12 +50,12 @@ class Offer:
     """One implementation of one port.
 
     Attributes:
-        name: what the config calls it, lower_snake, unique among all offers of the port.
-        build: makes the implementation from validated options and a context. Imports its back-end library here,
-            not at import. Raises any SlotreeveError whose message a person can act on.
+        name: its name in the configuration, in lower_snake, unique among all offers of the port.
+        build: makes the implementation from validated options and a context. It imports the back-end's library, so
+            that importing the plugin does not need it. It may raise any SlotreeveError.
         summary: one line for ``slotreeve plugins list``.
-        options: model of the plugin's table in the config file.
-        api_version: the plugin API it was written for.
+        options: model of the plugin's table in the configuration.
+        api_version: the version of the plugin API that it was written for.
     """
 
     name: str

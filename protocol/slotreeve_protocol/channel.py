@@ -1,8 +1,8 @@
-"""One end of a connection, without I/O: what every transport shares.
+"""One end of a connection, without I/O. Every transport uses it.
 
-A transport supplies a :class:`~slotreeve_protocol.packets.Link` that carries packets of bytes. The :class:`Channel`
-makes of it the :class:`slotreeve.ports.Connection` that handlers see. It does the hello exchange, request ids and
-time-outs and the goodbye, and it counts what does not belong on the wire.
+A transport supplies a :class:`~slotreeve_protocol.packets.Link` that carries packets of bytes. On top of it a
+:class:`Channel` is the :class:`slotreeve.ports.Connection` that handlers get. It exchanges hellos, matches replies with
+requests, ends requests that time out, sends a goodbye at the end, and counts bad frames.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from slotreeve.errors import (
     FrameTooLarge,
     MalformedFrame,
     Refused,
-    RequestTimeout,
     Unreachable,
 )
 from slotreeve.ports import Handler, Hello, Message, TransportCounters
@@ -32,14 +31,14 @@ from slotreeve_protocol.requests import Answered, PendingRequests
 log = logging.getLogger("slotreeve.channel")
 
 BAD_FRAMES_ALLOWED = 2
-"""A connection ends with the bad frame after these."""
+"""So many bad frames are dropped; the next one ends the connection."""
 CLOSE_GRACE_SECONDS = 1.0
-"""How long a closed connection may go on sending what was queued before."""
+"""A closed connection may send its queue for so long."""
 
 
 class _State(Enum):
     GREETING = auto()
-    """Not yet accepted by both sides; the handler has heard nothing."""
+    """The hellos are not exchanged yet; the handler was not called."""
     OPEN = auto()
     CLOSED = auto()
 
@@ -47,9 +46,9 @@ class _State(Enum):
 class Channel:
     """One end of a connection over a link; implements :class:`slotreeve.ports.Connection`.
 
-    The dialling end calls :meth:`establish`; the accepting end only gets packets. The transport calls
-    :meth:`receive` for each packet, :meth:`flush` when asked to or when there is room again, and :meth:`lost` when
-    the link has ended; all on the event loop.
+    The dialling end calls :meth:`establish`; the accepting end only receives packets. The transport calls
+    :meth:`receive` for each packet, :meth:`flush` after ``wake`` and when the link has room again, and :meth:`lost`
+    when the link has ended; all on the event loop.
     """
 
     __slots__ = (
@@ -85,7 +84,7 @@ class Channel:
         self._counters = counters
         self._limits = limits
         self._outbox = Outbox(limits)
-        self._requests = PendingRequests(clock, self._request_expired)
+        self._requests = PendingRequests(clock, self._fail_request, link.address)
         self._state = _State.GREETING
         self._peer: Hello | None = None
         self._established: asyncio.Future[None] | None = None
@@ -97,24 +96,24 @@ class Channel:
 
     @property
     def peer(self) -> Hello:
-        """What the other side said of itself; there is none before the handler's ``opened``."""
+        """The peer's hello. Raises ConnectionLost before the handler's ``opened``."""
         if self._peer is None:
-            raise ConnectionLost(f"{self._link.address} has not said who it is")
+            raise ConnectionLost(f"{self._link.address} has not sent its hello")
         return self._peer
 
     @property
     def address(self) -> str:
-        """Where the other side is, for messages to people."""
+        """The address of the peer, for messages to people."""
         return self._link.address
 
     @property
     def closed(self) -> bool:
-        """True once the connection has ended; it never comes back."""
+        """True once the connection has ended. It never opens again."""
         return self._state is _State.CLOSED
 
     @property
     def opened(self) -> bool:
-        """True from the exchange of hellos on, also after the end."""
+        """True once the hellos were exchanged, also after the end."""
         return self._peer is not None
 
     def send(self, message: Message) -> None:
@@ -122,16 +121,16 @@ class Channel:
         self.send_encoded(encode_message(message))
 
     def send_encoded(self, frame: bytes) -> None:
-        """Queue a message encoded before; raises as :meth:`slotreeve.ports.Connection.send`."""
+        """Queue an encoded message; raises as :meth:`slotreeve.ports.Connection.send`."""
         if self._state is not _State.OPEN:
             raise ConnectionLost(f"the connection to {self._link.address} has ended")
         size = len(frame)
         if size > self._limits.max_frame_bytes:
-            raise FrameTooLarge(self._too_large(size))
+            raise FrameTooLarge(self._limits.too_large(size))
         if self._outbox.is_full(size):
             self._counters.backpressure += 1
             raise Backpressure(
-                f"{len(self._outbox)} frames ({self._outbox.waiting_bytes} bytes) wait for {self._link.address} to read"
+                f"{len(self._outbox)} frames ({self._outbox.waiting_bytes} bytes) wait for {self._link.address}"
             )
         if self._outbox.add(frame):
             self._link.wake()
@@ -155,30 +154,30 @@ class Channel:
             if reply is not None:
                 future.set_result(reply)
             else:
-                future.set_exception(error or ConnectionLost(f"no answer from {self._link.address}"))
+                future.set_exception(error or ConnectionLost(f"no reply from {self._link.address}"))
 
         self.request(message, answered, timeout_seconds)
         return await future
 
     def reply(self, request_id: int, message: Message) -> None:
-        """Answer a request; dropped if the connection has ended.
+        """Reply to a request. Does nothing if the connection has ended.
 
-        An answer too large for a frame becomes ``Failed``. An asker that lets twice the queue's bound of answers
-        pile up unread has its connection ended (and counted as back-pressure): nobody could act on an error here.
+        A reply that is too large for a frame becomes ``Failed``. If twice as many frames wait as the queue may hold,
+        the connection is closed and counted as back-pressure, because the caller could do nothing about an error.
         """
         if self._state is not _State.OPEN:
             return
         frame = encode_frame(Kind.REPLY, message, request_id)
         if len(frame) > self._limits.max_frame_bytes:
-            frame = encode_frame(Kind.REPLY, Failed(FrameTooLarge.code, self._too_large(len(frame))), request_id)
+            frame = encode_frame(Kind.REPLY, Failed(FrameTooLarge.code, self._limits.too_large(len(frame))), request_id)
         if self._outbox.is_full(len(frame), allowance=2):
             self._counters.backpressure += 1
-            self.close(f"{len(self._outbox)} answers were left unread")
+            self.close(f"{len(self._outbox)} replies were not read")
         elif self._outbox.add(frame):
             self._link.wake()
 
     def close(self, reason: str) -> None:
-        """End the connection, telling the peer why; harmless once it has ended."""
+        """End the connection and tell the peer the reason. Does nothing once it has ended."""
         if self._state is _State.GREETING:
             self._fail_greeting(Unreachable(f"{self._link.address}: {reason}"))
         elif self._state is _State.OPEN:
@@ -187,14 +186,14 @@ class Channel:
             if not self.flush():
                 self._grace = self._clock.call_later(CLOSE_GRACE_SECONDS, self._release)
 
-    # --- what the transport calls ----------------------------------------------------------------------------
+    # --- for the transport ----------------------------------------------------------------------------
 
     async def establish(self, timeout_seconds: float) -> None:
-        """Dialling end: say hello and wait until the other side has accepted it and the handler knows.
+        """For the dialling end: send the hello and wait until the peer has accepted it and ``opened`` was called.
 
         Raises:
-            Unreachable: no answer in ``timeout_seconds``, or the link was lost before it.
-            Refused: the other side refused the hello, or we theirs.
+            Unreachable: no reply within ``timeout_seconds``, or the link was lost before.
+            Refused: the peer refused this end's hello, or this end the peer's.
         """
         self._established = asyncio.get_running_loop().create_future()
         expired = Unreachable(f"{self._link.address} did not answer the hello within {timeout_seconds:.3g} s")
@@ -204,18 +203,17 @@ class Channel:
         try:
             await self._established
         except asyncio.CancelledError:
-            self.close("the caller gave up")  # it may have opened just before
+            self.close("the attempt was cancelled")  # the connection may have opened just before
             raise
         finally:
             timer.cancel()
 
     def receive(self, packet: bytes) -> None:
-        """A packet arrived. Never raises: what does not belong on the wire is dropped and counted."""
+        """A packet arrived. Never raises: bad packets and frames are dropped and counted."""
         if self._state is _State.CLOSED:
             return
         if len(packet) > self._limits.max_frame_bytes:
-            self._counters.oversize_frames += 1
-            self._bad_frame(self._too_large(len(packet)))
+            self.reject(self._limits.too_large(len(packet)), oversize=True)
             return
         try:
             for frame in frames_of(packet):
@@ -223,14 +221,22 @@ class Channel:
         except MalformedFrame as error:
             self.reject(str(error))
 
-    def reject(self, what: str) -> None:
-        """Drop something malformed that came in, and count it; the third ends the connection."""
-        if self._state is not _State.CLOSED:
+    def reject(self, problem: str, oversize: bool = False) -> None:
+        """A bad packet or frame arrived and was dropped. Count it, as malformed unless ``oversize``; after
+        :data:`BAD_FRAMES_ALLOWED` of them, close the connection."""
+        if self._state is _State.CLOSED:
+            return
+        if oversize:
+            self._counters.oversize_frames += 1
+        else:
             self._counters.malformed_frames += 1
-            self._bad_frame(what)
+        self._bad_frames += 1
+        log.warning("dropped a frame from %s: %s", self._link.address, problem)
+        if self._bad_frames > BAD_FRAMES_ALLOWED:
+            self.close(f"{self._bad_frames} bad frames, the last one: {problem}")
 
     def flush(self) -> bool:
-        """Write what is queued; False if the link has no room for all of it now."""
+        """Write what is queued. False if the link has no room for all of it now."""
         while packet := self._outbox.take_packet():
             if not self._link.write(packet):
                 self._outbox.put_back(packet)
@@ -240,7 +246,7 @@ class Channel:
         return True
 
     def lost(self, reason: str) -> None:
-        """The link has ended under us; nothing more can be written. Harmless once the channel has ended."""
+        """The link has ended; nothing more can be written. Does nothing once the channel has ended."""
         if self._state is _State.GREETING:
             self._fail_greeting(Unreachable(f"{self._link.address}: {reason}"))
         elif self._state is _State.OPEN:
@@ -248,7 +254,7 @@ class Channel:
         self._release()
 
     def abandon(self) -> None:
-        """End without telling anybody, as a killed process does; requests are forgotten, not answered."""
+        """End without a goodbye and without calling the handler, as a killed process does. Requests are forgotten."""
         self._state = _State.CLOSED
         self._requests.take_all()
         self._release()
@@ -273,14 +279,14 @@ class Channel:
                 self._handler.received(self, message, request_id)
             elif kind is Kind.REPLY:
                 answered = self._requests.take(request_id)
-                if answered is not None:  # else it was told RequestTimeout before
+                if answered is not None:  # otherwise it got RequestTimeout before
                     answered(message, None)
             elif kind is Kind.BYE and isinstance(message, Goodbye):
                 self._end(message.reason)
                 self._release()
             else:
                 self.reject(f"a {kind.name.lower()} with a {type(message).__name__} on an open connection")
-        except Exception:  # noqa: BLE001 - whatever a handler raises, only this connection may suffer
+        except Exception:  # noqa: BLE001 - whatever a handler raises, it ends only this connection
             self._handler_failed()
 
     def _receive_greeting(self, kind: Kind, message: Message) -> None:
@@ -292,7 +298,12 @@ class Channel:
             elif dialling:
                 self._fail_greeting(Refused(f"{self._link.address}: {reason}"))
             else:
-                self._refuse(message, reason)
+                self._counters.refused_hellos += 1
+                log.warning("refused %s (%s) at %s: %s", message.node, message.role, self._link.address, reason)
+                self._outbox.add(encode_frame(Kind.REFUSED, Goodbye(reason)))
+                self._state = _State.CLOSED
+                self.flush()
+                self._release()
         elif kind is Kind.REFUSED and dialling and isinstance(message, Goodbye):
             self._fail_greeting(Refused(f"{self._link.address}: {message.reason}"))
         elif kind is Kind.BYE and isinstance(message, Goodbye):
@@ -313,14 +324,6 @@ class Channel:
         if self._established is not None and not self._established.done():
             self._established.set_result(None)
 
-    def _refuse(self, peer: Hello, reason: str) -> None:
-        self._counters.refused_hellos += 1
-        log.warning("refused %s (%s) at %s: %s", peer.node, peer.role, self._link.address, reason)
-        self._state = _State.CLOSED
-        self._outbox.add(encode_frame(Kind.REFUSED, Goodbye(reason)))
-        self.flush()
-        self._release()
-
     def _fail_greeting(self, error: Exception) -> None:
         if self._state is not _State.GREETING:
             return
@@ -329,26 +332,14 @@ class Channel:
             self._established.set_exception(error)
         self._release()
 
-    def _bad_frame(self, what: str) -> None:
-        self._bad_frames += 1
-        log.warning("dropped a frame from %s: %s", self._link.address, what)
-        if self._bad_frames > BAD_FRAMES_ALLOWED:
-            self.close(f"{self._bad_frames} bad frames, the last one: {what}")
-
     def _handler_failed(self) -> None:
         self._counters.handler_errors += 1
         log.exception("the handler of the connection to %s failed", self._link.address)
         self.close("the handler failed; its log says why")
 
-    def _too_large(self, size: int) -> str:
-        return f"a frame of {size} bytes exceeds max_frame_bytes = {self._limits.max_frame_bytes}"
-
     # --- ending ----------------------------------------------------------------------------------------------
 
-    def _request_expired(self, answered: Answered) -> None:
-        self._answer_error(answered, RequestTimeout(f"{self._link.address} did not answer in time"))
-
-    def _answer_error(self, answered: Answered, error: Exception) -> None:
+    def _fail_request(self, answered: Answered, error: Exception) -> None:
         try:
             answered(None, error)
         except Exception:  # noqa: BLE001 - as above
@@ -356,16 +347,17 @@ class Channel:
 
     def _end(self, reason: str) -> None:
         self._state = _State.CLOSED
-        # On a later turn: whoever sends or closes must not find its own handler called from within.
-        self._clock.call_soon(lambda: self._finish(reason))
 
-    def _finish(self, reason: str) -> None:
-        for answered in self._requests.take_all():
-            self._answer_error(answered, ConnectionLost(f"{self._link.address}: {reason}"))
-        try:
-            self._handler.closed(self, reason)
-        except Exception:  # noqa: BLE001 - as above
-            self._handler_failed()
+        def finish() -> None:
+            for answered in self._requests.take_all():
+                self._fail_request(answered, ConnectionLost(f"{self._link.address}: {reason}"))
+            try:
+                self._handler.closed(self, reason)
+            except Exception:  # noqa: BLE001 - as above
+                self._handler_failed()
+
+        # On a later turn, because a caller of ``send`` or ``close`` must not have its handler called meanwhile.
+        self._clock.call_soon(finish)
 
     def _release(self) -> None:
         if self._released:

@@ -13,27 +13,27 @@ from slotreeve.ports import Message
 
 
 class Scope(IntEnum):
-    """Which publishers a subscriber wants: those in the session server's zone, or all of the cluster."""
+    """Whose registrations a subscriber sees: those of providers in its session server's zone, or all."""
 
     ZONE = 0
     DATA_CENTER = 1
 
 
 class Publish(Message, frozen=True, tag=20):
-    """Client to session: records (tombstones to unpublish); record ``i`` has sequence ``sequence + i``."""
+    """Client to session: store these records; a tombstone unpublishes. Record ``i`` has sequence ``sequence + i``."""
 
     sequence: int
     records: list[Publisher]
 
 
 class Published(Message, frozen=True, tag=21):
-    """Session to client: the slot leaders hold the records with these sequences."""
+    """Session to client: the slots' leaders hold the records with these sequences."""
 
     sequences: list[int]
 
 
 class Rejected(Message, frozen=True, tag=22):
-    """Session to client: this record will not be stored, and why."""
+    """Session to client: the record with this sequence is not stored, for this reason."""
 
     sequence: int
     code: str
@@ -41,7 +41,7 @@ class Rejected(Message, frozen=True, tag=22):
 
 
 class Want(msgspec.Struct, array_like=True, frozen=True):
-    """One subscription: what is wanted, and what its owner already has (version 0: nothing)."""
+    """One subscription: a service and scope, and the copy that the client has of it (version 0: none)."""
 
     data_info_id: str
     scope: Scope
@@ -50,23 +50,24 @@ class Want(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Subscribe(Message, frozen=True, tag=23):
-    """Client to session: push me these from now on."""
+    """Client to session: push these services from now on."""
 
     wants: list[Want]
 
 
 class Unsubscribe(Message, frozen=True, tag=24):
-    """Client to session: no longer push me this."""
+    """Client to session: stop pushing this service."""
 
     data_info_id: str
     scope: Scope
 
 
 class Push(Message, frozen=True, tag=25):
-    """Session to client: what is published for one service now.
+    """Session to client: a newer version of one service.
 
-    ``from_version`` 0: ``changed`` is all there is. Otherwise ``changed`` and ``removed`` (register ids) lead from
-    that version to ``version``. ``digest`` is the whole result's (:func:`slotreeve.model.datum.content_digest`).
+    If ``from_version`` is 0, ``changed`` is the whole service. Otherwise ``changed`` and ``removed`` (register ids)
+    lead from that version to ``version``. ``digest`` is the content digest of the service at ``version``
+    (:func:`slotreeve.model.datum.content_digest`).
     """
 
     data_info_id: str
@@ -79,8 +80,8 @@ class Push(Message, frozen=True, tag=25):
 
 
 class PushReceipt(msgspec.Struct, array_like=True, frozen=True):
-    """The push to ``received`` of one service has come; I have ``version`` now (0: I could not apply it, send
-    everything)."""
+    """The push of version ``received`` of one service has arrived. The client's copy has ``version`` now; 0 means that
+    the push did not fit and the whole service is needed."""
 
     data_info_id: str
     scope: Scope
@@ -89,20 +90,20 @@ class PushReceipt(msgspec.Struct, array_like=True, frozen=True):
 
 
 class PushesReceived(Message, frozen=True, tag=26):
-    """Client to session: these pushes, and all before them, have come. May be late and merged: receipts only bound
-    what is on its way."""
+    """Client to session: these pushes, and all earlier ones of the same services, have arrived. A client may delay and
+    merge receipts, because they only limit the number of pushes in flight."""
 
     receipts: list[PushReceipt]
 
 
 class Get(Message, frozen=True, tag=27):
-    """Client to session, ? Datum: what is published for this service now."""
+    """Client to session: read one service from the leader of its slot. Reply: Datum, or Failed."""
 
     data_info_id: str
 
 
 class Datum(Message, frozen=True, tag=28):
-    """Reply: all live records of one service, complete under the slot leader epoch in ``version``."""
+    """Reply to Get and Fetch: all live records of one service, complete under the slot leader epoch in ``version``."""
 
     data_info_id: str
     version: int
@@ -110,29 +111,30 @@ class Datum(Message, frozen=True, tag=28):
 
 
 class ListServices(Message, frozen=True, tag=29):
-    """Client to session, session to data, ? Services: which services starting with ``prefix`` have publishers."""
+    """Client to session, session to data: list the services whose id starts with ``prefix`` and that have providers.
+    Reply: Services, or Failed."""
 
     prefix: str
 
 
 class Services(Message, frozen=True, tag=30):
-    """Reply: number of publishers by data info id."""
+    """Reply to ListServices: number of providers by data info id."""
 
     counts: dict[str, int]
 
 
 class Sessions(Message, frozen=True, tag=31):
-    """Session to client: where the session servers are; repeated when that changes."""
+    """Session to client: the addresses of all session servers. Sent again when they change."""
 
     addresses: list[str]
 
 
 class Redirect(Message, frozen=True, tag=33):
-    """Session to client: I stop; connect to one of these, then leave me."""
+    """Session to client: this server is about to stop; connect to one of these, then close this connection."""
 
     addresses: list[str]
 
 
 class Withdraw(Message, frozen=True, tag=32):
-    """Client to session: I stop on purpose; everything I published ends now, without the linger of a lost
+    """Client to session: this client stops. End all its registrations now; do not wait for the lease as after a lost
     connection."""

@@ -1,4 +1,4 @@
-"""Messages to bytes and back: MessagePack by msgspec, arrays tagged with a number, never pickle.
+"""Messages as bytes: MessagePack, each message an array that begins with the number of its type.
 
 A frame is one head byte (wire version in the high four bits, kind in the low four), for requests and replies four
 bytes of request id (little-endian), then the message's MessagePack.
@@ -18,7 +18,7 @@ WIRE_VERSION = 1
 
 
 class Kind(IntEnum):
-    """What a frame is for."""
+    """The kind of a frame."""
 
     MESSAGE = 0
     REQUEST = 1
@@ -38,22 +38,22 @@ _decode = msgspec.msgpack.Decoder(AnyMessage).decode
 
 
 def encode_message(message: Message) -> bytes:
-    """The frame of a one-way message; may be sent to any number of peers."""
+    """The frame of a one-way message. It may be sent to any number of peers."""
     return _MESSAGE_HEAD + _encode(message)
 
 
 def encode_frame(kind: Kind, message: Message, request_id: int = 0) -> bytes:
-    """The frame of a message of any kind; ``request_id`` (0 .. 2^32-1) goes along where the kind has one."""
+    """The frame of a message of any kind. Requests and replies carry ``request_id`` (0 .. 2^32-1)."""
     if kind in _WITH_ID:
         return _HEADS[kind] + request_id.to_bytes(4, "little") + _encode(message)
     return _HEADS[kind] + _encode(message)
 
 
 def decode_frame(frame: bytes) -> tuple[Kind, int, Message]:
-    """(kind, request id or 0, message).
+    """The kind, request id (0 if the kind has none) and message of a frame.
 
     Raises:
-        MalformedFrame: unknown wire version or kind, cut short, or not a known message; says which.
+        MalformedFrame: the wire version or kind is unknown, the frame is cut short, or it holds no known message.
     """
     if not frame:
         raise MalformedFrame("an empty frame")

@@ -1,5 +1,7 @@
-"""A copy of one service that follows its slot's leader by deltas (original: ``SessionDatumCacheService``, which forgets
-after 5 s). Session servers hold one for each watched service, clients one for each subscription. Pure.
+"""A copy of one service that is kept up to date by deltas. Pure. (Original: ``SessionDatumCacheService``, whose copies
+expire after 5 s.)
+
+A session server holds one copy for each watched service, a client one for each service and scope that it subscribes to.
 """
 
 from __future__ import annotations
@@ -13,8 +15,8 @@ from slotreeve.model.publisher import Publisher
 
 
 class Delta(Protocol):
-    """One step of a service: what :class:`~slotreeve_protocol.slot_messages.DatumChange` and
-    :class:`~slotreeve_protocol.client_messages.Push` have in common.
+    """One step of a service from a version to a higher one: the common part of
+    :class:`~slotreeve_protocol.slot_messages.DatumChange` and :class:`~slotreeve_protocol.client_messages.Push`.
 
     ``from_version`` 0: ``changed`` is the whole service. ``removed`` holds register ids. ``digest`` is the content
     digest of the service at ``version``.
@@ -34,36 +36,36 @@ class Delta(Protocol):
 
     @property
     def changed(self) -> Sequence[Publisher]:
-        """The records that are new or differ, each of them whole."""
+        """The records that are new or changed, each of them whole."""
 
     @property
     def removed(self) -> Sequence[str]:
-        """The register ids of the records that went away."""
+        """The register ids of the removed records."""
 
 
 Step = dict[str, tuple[Publisher | None, Publisher | None]]
-"""What a delta changed, by register id: the record before and after (None: there is none)."""
+"""The changes of a delta by register id: the record before and after (None: there is none)."""
 
 
 class Fit(Enum):
     """How a delta fits the copy."""
 
     STALE = 0
-    """It is not newer than the copy (I11); it is to be ignored."""
+    """It is not newer than the copy and must be ignored (I11)."""
     NEXT = 1
     """It leads from the copy to a newer state."""
     GAP = 2
-    """It starts from a state that the copy does not have; the whole service is needed."""
+    """It starts from a version that the copy does not have. The whole service is needed."""
 
 
 class DatumCopy:
     """All records of one service at one version.
 
-    Invariant: ``version`` only rises, but for a fall to 0 when a delta does not add up (I11). At ``version`` > 0
-    ``records`` is complete (I7) and ``digest`` is its content digest.
+    Invariant: ``version`` only rises, except that it falls to 0 when a delta has a wrong digest (I11). At
+    ``version`` > 0 ``records`` is complete (I7) and ``digest`` is its content digest.
 
     Attributes:
-        version: datum version of the copy; 0: nothing is known for sure.
+        version: datum version of the copy; 0 if the copy may be wrong.
         digest: content digest of ``records``.
         records: the records by register id.
     """
@@ -76,9 +78,9 @@ class DatumCopy:
         self.records: dict[str, Publisher] = {}
 
     def fit(self, delta: Delta) -> Fit:
-        """How ``delta`` fits.
+        """How ``delta`` fits this copy.
 
-        A delta carries each record that it touches whole, so one that starts before this version and ends after it
+        A delta holds every changed record whole. So a delta that starts before this copy's version and ends after it
         fits too.
         """
         if delta.version <= self.version:
@@ -88,10 +90,10 @@ class DatumCopy:
         return Fit.GAP
 
     def apply(self, delta: Delta) -> Step | None:
-        """Go to ``delta.version``; return what differs now.
+        """Apply a delta that fits (:attr:`Fit.NEXT`); return the changes.
 
-        Call it only where :meth:`fit` says NEXT. Returns None where the result does not have the digest that the
-        delta names: then nothing is applied, ``version`` is 0, and the whole service is needed.
+        Returns None if the result does not have the delta's digest. Then nothing is applied, ``version`` is 0, and the
+        whole service is needed.
         """
         step = self._differences(delta)
         digest = self.digest
@@ -110,7 +112,7 @@ class DatumCopy:
         return step
 
     def forget_version(self) -> None:
-        """From now on only a whole service fits; the records stay readable."""
+        """Accept only a whole service from now on. The records stay readable."""
         self.version = NO_VERSION
 
     def _differences(self, delta: Delta) -> Step:

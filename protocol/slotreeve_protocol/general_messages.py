@@ -1,8 +1,11 @@
 """Messages between any two processes.
 
-Imperatives (``Publish``) ask for something; past events (``Changed``) say that something happened. All are tagged
-arrays: a field may be added at the end with a default, and is never removed or reordered (``golden/frames.json``).
-Each docstring says which process sends the message to which; ``?`` marks a request and names its reply.
+A message named by an imperative (``Publish``) requests something; one named by a past event (``Changed``) reports it.
+All are tagged arrays: a field may be added at the end with a default, and is never removed or reordered. Golden frames
+(``tests/protocol/golden/frames.json``) check that.
+
+Each docstring begins with the sender and the receiver. A request names its replies after ``Reply:``. A message that is
+only a reply begins with ``Reply``.
 """
 
 from __future__ import annotations
@@ -11,38 +14,39 @@ from slotreeve.ports import Message
 
 
 class Goodbye(Message, frozen=True, tag=2):
-    """Either end, last: why I refuse or end this connection."""
+    """Either end to the other, as its last message: the reason why it refuses or ends the connection."""
 
     reason: str
 
 
 class Failed(Message, frozen=True, tag=3):
-    """Reply to any request that cannot be carried out: an error's ``code`` and message."""
+    """Reply to any request that cannot be carried out: the error's ``code`` and message."""
 
     code: str
     reason: str
 
 
 class Done(Message, frozen=True, tag=4):
-    """Reply: carried out, nothing more to say."""
+    """Reply: the request was carried out."""
 
 
 class Ping(Message, frozen=True, tag=5):
-    """? Done. Are you there; renews the sender's lease."""
+    """Client to session, or any process to a server: check that the receiver answers. A client's ping also renews its
+    lease. Reply: Done."""
 
 
 class GetCounters(Message, frozen=True, tag=7):
-    """Anybody to any server, ? Counters."""
+    """Any process to a server: return your counters. Reply: Counters."""
 
 
 class Counters(Message, frozen=True, tag=8):
-    """Reply: what the server counted since its start, and what it holds, by name."""
+    """Reply to GetCounters: what the server counted since its start, and what it holds, by name."""
 
     values: dict[str, int]
 
 
 class Opaque(Message, frozen=True, tag=6):
-    """Between two copies of one plugin: bytes that only they understand."""
+    """A plugin to the same plugin in another process: bytes that only that plugin understands."""
 
     topic: str
     body: bytes

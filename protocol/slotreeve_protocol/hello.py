@@ -1,20 +1,20 @@
-"""The first exchange on a connection: who is there, and may we talk."""
+"""The exchange of hellos at the start of a connection: which peers are refused."""
 
 from __future__ import annotations
 
 from slotreeve.ports import Hello
 
 PROTOCOL_VERSION = 1
-"""Version of the messages this build speaks."""
+"""Protocol version of this build."""
 OLDEST_PROTOCOL_VERSION = 1
-"""Oldest version it still understands."""
+"""Oldest protocol version that this build understands."""
 
 
 def refusal(ours: Hello, theirs: Hello) -> str | None:
-    """Why ``theirs`` cannot be talked to, as a sentence for its operator; None when it can.
+    """Why this process refuses the peer, as a sentence for the peer's operator; None if it accepts the peer.
 
-    Refused are another cluster's processes, versions without overlap, and servers whose slot facts (count,
-    replicas, function) differ: they would send data to the wrong slots.
+    It refuses processes of another cluster, processes without a protocol version in common, and servers whose slot
+    facts (count, replicas, function) differ, because they would send data to the wrong slots.
     """
     if theirs.cluster != ours.cluster:
         return f"this is cluster {ours.cluster!r}, not {theirs.cluster!r} ([cluster] name)"

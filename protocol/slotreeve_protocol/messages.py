@@ -1,4 +1,4 @@
-"""The union of all messages: what a received frame may decode to."""
+"""The union of all messages. A received frame decodes to one of them."""
 
 from __future__ import annotations
 
@@ -112,4 +112,4 @@ AnyMessage = (
     | GetShadow
     | ShadowIs
 )
-"""A received frame decodes to exactly one of these."""
+"""Any message."""

@@ -1,4 +1,4 @@
-"""Messages between meta servers and everybody.
+"""Messages between meta servers and other processes.
 
 Rules for all messages: :mod:`slotreeve_protocol.general_messages`.
 """
@@ -14,10 +14,11 @@ from slotreeve.ports import Message
 
 
 class View(Message, frozen=True, tag=60):
-    """Meta leader to all: the committed state of the cluster. Receivers apply only a higher ``revision``.
+    """Meta leader to data and session, and reply to GetView: the committed state of the cluster. A receiver applies
+    only a higher ``revision``.
 
-    ``term`` is the term it was committed under; ``table.epoch`` rises more slowly than ``revision``, which counts
-    every committed change of table or membership. ``facts`` are those of the whole cluster, for ever.
+    ``term`` is the term of the commit. ``revision`` counts every committed change of table or membership,
+    ``table.epoch`` only those of the table. ``facts`` are the cluster's; they never change.
     """
 
     term: int
@@ -29,20 +30,20 @@ class View(Message, frozen=True, tag=60):
 
 
 class Stopping(IntEnum):
-    """Whether a server is on its way out."""
+    """Whether a server is about to stop."""
 
     NO = 0
     FOR_GOOD = 1
-    """It wants to hold nothing any more."""
+    """It should get no slots or clients, and hand over those that it has."""
     FOR_A_RESTART = 2
-    """It wants to lead nothing any more, and to keep its places as follower until it is back."""
+    """It should lead no slots, but stay follower of its slots until it is back."""
 
 
 class Heartbeat(Message, frozen=True, tag=61):
-    """Data or session to meta leader, ? Beat or LeaderIs: I live.
+    """Data or session to meta leader: renew this server's lease. Reply: LeaseGranted, or LeaderIs.
 
-    ``unsettled`` (data only): slots of table ``table_epoch`` that I should lead or follow but do not yet hold
-    completely.
+    ``unsettled`` (data only): slots of table ``table_epoch`` that the server should lead or follow but does not hold
+    completely yet.
     """
 
     node: Node
@@ -53,8 +54,11 @@ class Heartbeat(Message, frozen=True, tag=61):
 
 
 class LeaseGranted(Message, frozen=True, tag=62):
-    """Reply: your lease is renewed for ``lease_seconds``; ``view`` where you lag behind; ``configs`` is the digest of
-    the provided configuration; ``may_leave`` where a stopping server holds nothing that it should hand over."""
+    """Reply to Heartbeat: the lease is renewed for ``lease_seconds``.
+
+    ``view`` is there if the server's revision is old. ``configs`` is the digest of the provided configuration.
+    ``may_leave`` tells a stopping server that it has handed over everything.
+    """
 
     term: int
     lease_seconds: float
@@ -64,7 +68,8 @@ class LeaseGranted(Message, frozen=True, tag=62):
 
 
 class LeaderIs(Message, frozen=True, tag=63):
-    """Meta to all connected, and reply of a meta that does not lead: who does (None: nobody known)."""
+    """Meta to all connected processes, and reply to GetLeader and to requests that only the leader can carry out: the
+    name and address of the leader (None: none is known)."""
 
     term: int
     leader: str | None
@@ -72,8 +77,8 @@ class LeaderIs(Message, frozen=True, tag=63):
 
 
 class Leave(Message, frozen=True, tag=64):
-    """Data or session to meta leader, ? Done or LeaderIs: I stop on purpose; keep my places for ``back_in_seconds``
-    (0: I do not come back)."""
+    """Data or session to meta leader: this server stops now. Keep its places for ``back_in_seconds`` (0: it does not
+    come back). Reply: Done, or LeaderIs."""
 
     node: Node
     reason: str
@@ -81,16 +86,16 @@ class Leave(Message, frozen=True, tag=64):
 
 
 class GetView(Message, frozen=True, tag=65):
-    """Anybody to meta, ? View: the committed state as you know it."""
+    """Any process to meta: return the committed state in your view. Reply: View."""
 
 
 class GetLeader(Message, frozen=True, tag=66):
-    """Anybody to meta, ? LeaderIs."""
+    """Any process to meta: return the leader in your view. Reply: LeaderIs."""
 
 
 class ConfigEntry(msgspec.Struct, array_like=True, frozen=True):
-    """One provided configuration. ``value`` None: there is none (any more); ``version`` goes on after a deletion, and
-    is 0 where there never was one."""
+    """One entry of the provided configuration. ``value`` is None if it was deleted or never written. ``version`` counts
+    the writes and deletions; it is 0 if the key was never written."""
 
     key: str
     value: bytes | None
@@ -98,8 +103,8 @@ class ConfigEntry(msgspec.Struct, array_like=True, frozen=True):
 
 
 class PutConfig(Message, frozen=True, tag=70):
-    """Anybody to meta, ? Configs (the one written), Failed or LeaderIs: store this. ``expected_version`` 0: there must
-    be none yet; None: whatever is there."""
+    """Any process to meta leader: store this entry (``value`` None: delete it). ``expected_version`` 0 means that there
+    must be no value, None that any version may. Reply: Configs with the stored entry, Failed, or LeaderIs."""
 
     key: str
     value: bytes | None
@@ -107,34 +112,36 @@ class PutConfig(Message, frozen=True, tag=70):
 
 
 class GetConfigs(Message, frozen=True, tag=71):
-    """Anybody to meta, ? Configs or LeaderIs: every provided configuration whose key starts so."""
+    """Any process to meta leader: return the entries whose key starts with ``prefix``. Reply: Configs, or LeaderIs."""
 
     prefix: str
 
 
 class Configs(Message, frozen=True, tag=72):
-    """Reply; and meta leader to sessions, session to watching clients: these are the newest."""
+    """Meta leader to session, session to watching clients, reply to PutConfig and GetConfigs: the newest entries."""
 
     entries: list[ConfigEntry]
 
 
 class WatchConfigs(Message, frozen=True, tag=73):
-    """Client to session: tell me these keys' newest from now on; with the version I know (0: none)."""
+    """Client to session: send the newest entries of these keys from now on. The values are the versions that the client
+    has (0: none)."""
 
     wants: dict[str, int]
 
 
 class UnwatchConfig(Message, frozen=True, tag=74):
-    """Client to session: no longer tell me this key's."""
+    """Client to session: stop sending entries of this key."""
 
     key: str
 
 
 class LeaderChange(msgspec.Struct, array_like=True, frozen=True):
-    """One change of leadership as one meta server saw it.
+    """One change of leadership in the view of one meta server.
 
-    ``at_ms``: by that server's wall clock, for people. ``leader`` None: from then on nobody was known to lead.
-    ``least_margin_seconds``: where that server led itself, the least that was ever left of its lease; else None.
+    ``at_ms`` is that server's wall clock, for people. ``leader`` is None if no leader was known from then on.
+    ``least_margin_seconds`` is the shortest rest of the lease that was ever left while that server led; None if it did
+    not lead.
     """
 
     at_ms: int
@@ -145,29 +152,31 @@ class LeaderChange(msgspec.Struct, array_like=True, frozen=True):
 
 
 class GetHistory(Message, frozen=True, tag=80):
-    """Anybody to meta, ? History."""
+    """Any process to meta: return the changes of leadership that you have seen. Reply: History."""
 
 
 class History(Message, frozen=True, tag=81):
-    """Reply: the newest changes of leadership that meta server ``node`` has seen since its start, oldest first."""
+    """Reply to GetHistory: the newest changes of leadership that meta server ``node`` has seen since its start, oldest
+    first."""
 
     node: str
     changes: list[LeaderChange]
 
 
 class Resign(Message, frozen=True, tag=82):
-    """Anybody to meta leader, ? Done (once it leads no more) or LeaderIs: let another meta server lead."""
+    """Any process to meta leader: give up the lead. Reply: Done once it has, or LeaderIs."""
 
 
 class GetShadow(Message, frozen=True, tag=83):
-    """Anybody to meta, ? ShadowIs, or Failed where no shadow election runs."""
+    """Any process to meta: return the state of the shadow election. Reply: ShadowIs, or Failed if none runs."""
 
 
 class ShadowIs(Message, frozen=True, tag=84):
-    """Reply: the shadow election ``name`` against the one in use, as one meta server saw both since its start.
+    """Reply to GetShadow: the shadow election ``name`` compared with the one in use, in the view of one meta server
+    since its start.
 
-    ``agrees``: both name a leader now, or neither. ``failure``: why the shadow takes no part; empty where it does.
-    Times in seconds.
+    ``agrees``: both have a leader now, or neither has. ``failure``: why the shadow election does not run; empty if it
+    does. Times are in seconds.
     """
 
     name: str

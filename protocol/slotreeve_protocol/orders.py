@@ -1,7 +1,8 @@
-"""What the operator wants, apart from what servers and clients say of themselves (originals:
-``DefaultForbiddenServerManager``, ``FetchStopPushService``, ``FetchClientOffAddressService``).
+"""The operator's standing orders (originals: ``DefaultForbiddenServerManager``, ``FetchStopPushService``,
+``FetchClientOffAddressService``).
 
-One provided configuration, so that it is written through the meta leader, survives restarts, and reaches every server.
+They are one entry of the provided configuration, so they are written through the meta leader, survive restarts, and
+reach every server.
 """
 
 from __future__ import annotations
@@ -13,12 +14,13 @@ ORDERS_KEY = "slotreeve.intent"
 
 
 class Orders(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """The operator's standing orders; the empty one changes nothing.
+    """The operator's standing orders. Empty orders change nothing.
 
     Attributes:
-        banned: names of data servers that shall hold no slot, and of session servers that shall hold no client.
-        push_stopped: nothing is pushed to subscribers, but to those in ``push_to`` (client ids or IP addresses).
-        clients_off: clients (client ids or IP addresses) whose providers nobody shall see.
+        banned: names of data servers that must hold no slot, and of session servers that must hold no client.
+        push_stopped: session servers push to no subscriber, except to those in ``push_to``.
+        push_to: clients (client ids or IP addresses) that get pushes although they are stopped.
+        clients_off: clients (client ids or IP addresses) whose registrations no subscriber must see.
     """
 
     banned: frozenset[str] = frozenset()
@@ -27,15 +29,15 @@ class Orders(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fie
     clients_off: frozenset[str] = frozenset()
 
     def encode(self) -> bytes:
-        """As JSON, the same for equal intents."""
+        """As JSON; equal orders have equal JSON."""
         return _encode(self)
 
     @classmethod
     def decode(cls, value: bytes | None) -> Orders:
-        """From JSON; None is the empty one.
+        """From JSON; None stands for empty orders.
 
         Raises:
-            ModelError: it is no such JSON; says where.
+            ModelError: ``value`` is not the JSON of orders; the message says what is wrong.
         """
         if value is None:
             return cls()

@@ -1,8 +1,8 @@
-"""Packets: what a transport carries, one or more frames at a time.
+"""Packets, which transports carry: one or more frames each.
 
 A packet is one frame (:mod:`slotreeve_protocol.codec`), or a batch: one head byte (kind 15), then frames, each after
-its length in four bytes (little-endian). Frames sent within one turn of the event loop travel in one packet: that is
-worth more for throughput than anything else, because a packet costs a transport far more than a frame costs us.
+its length in four bytes (little-endian). Frames sent within one turn of the event loop travel in one packet. That is
+the largest single gain in throughput, because a packet costs far more time than a frame.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from slotreeve.errors import MalformedFrame
 from slotreeve_protocol.codec import WIRE_VERSION
 
 PACKET_BYTES = 64 * 1024
-"""Frames are batched up to this size; a larger frame travels alone."""
+"""Largest batch. A larger frame travels alone."""
 
 _BATCH = WIRE_VERSION << 4 | 15
 _BATCH_HEAD = bytes([_BATCH])
@@ -29,21 +29,25 @@ class ChannelLimits:
     """Bounds of one connection.
 
     Attributes:
-        max_frame_bytes: largest frame, and packet, sent or taken.
-        queue_frames: frames waiting to be written, from which on sending raises Backpressure.
-        queue_bytes: the same in bytes (one frame is always taken, however large).
+        max_frame_bytes: largest frame, and packet, that is sent or accepted.
+        queue_frames: sending raises Backpressure while so many frames wait to be written.
+        queue_bytes: the same in bytes; an empty queue takes one frame of any size.
     """
 
     max_frame_bytes: int = 32 * 1024 * 1024
     queue_frames: int = 10_000
     queue_bytes: int = 64 * 1024 * 1024
 
+    def too_large(self, size: int) -> str:
+        """The message for a frame or packet of ``size`` bytes that exceeds ``max_frame_bytes``."""
+        return f"a frame of {size} bytes exceeds max_frame_bytes = {self.max_frame_bytes}"
+
 
 def frames_of(packet: bytes) -> list[bytes]:
     """The frames in a packet, in order.
 
     Raises:
-        MalformedFrame: a batch whose lengths do not add up; none of its frames is to be used.
+        MalformedFrame: the lengths in a batch do not add up; none of its frames may be used.
     """
     if not packet or packet[0] != _BATCH:
         return [packet]
@@ -59,32 +63,31 @@ def frames_of(packet: bytes) -> list[bytes]:
 
 
 class Link(Protocol):
-    """What a transport supplies for one channel."""
+    """Carries the packets of one channel. A transport implements it."""
 
     @property
     def address(self) -> str:
-        """Where the other side is, for messages to people."""
+        """The address of the peer, for messages to people."""
 
     def write(self, packet: bytes) -> bool:
-        """Hand over one packet. False: no room now, nothing was taken; flush the channel when there is.
-
-        May tell the channel that the link is lost (and then returns True)."""
+        """Send one packet. False if there is no room now: nothing was sent, and the transport flushes the channel when
+        there is room. May call the channel's ``lost`` (and then returns True)."""
 
     def wake(self) -> None:
-        """Frames are queued: flush the channel before the event loop waits again."""
+        """Frames are queued: the transport must flush the channel before the event loop waits again."""
 
     def release(self) -> None:
-        """The channel needs the link no more: carry what was written, then drop it. Called exactly once."""
+        """The channel does not need the link any more. Send what was written, then close. Called exactly once."""
 
 
 async def settle(clock: Clock) -> None:
-    """Wait until the handlers of channels that have just ended have been told."""
+    """Wait until ``closed`` was called on the handlers of channels that have just ended."""
     for _ in range(2):
         await clock.sleep(0)
 
 
 class Outbox:
-    """Frames of one connection that wait to be written, and their packing."""
+    """The queue of frames of one connection, which it packs into packets."""
 
     __slots__ = ("_frames", "_limits", "_packet_bytes", "_unsent", "waiting_bytes")
 
@@ -96,11 +99,11 @@ class Outbox:
         self.waiting_bytes = 0
 
     def __len__(self) -> int:
-        """Number of frames waiting, without those in a packet put back."""
+        """Number of waiting frames, without those in a packet that was put back."""
         return len(self._frames)
 
     def is_full(self, size: int, allowance: int = 1) -> bool:
-        """True if a frame of ``size`` bytes more would break the limits, taken ``allowance`` times."""
+        """True if one more frame of ``size`` bytes would exceed ``allowance`` times the limits."""
         frames = self._frames
         return bool(frames) and (
             len(frames) >= allowance * self._limits.queue_frames
@@ -108,18 +111,18 @@ class Outbox:
         )
 
     def add(self, frame: bytes) -> bool:
-        """Queue a frame; True if nothing was waiting before."""
+        """Queue a frame. True if nothing was waiting before."""
         was_empty = not self._frames and not self._unsent
         self._frames.append(frame)
         self.waiting_bytes += len(frame)
         return was_empty
 
     def put_back(self, packet: bytes) -> None:
-        """Keep a packet that could not be written; it is the next to be taken."""
+        """Keep a packet that could not be written. :meth:`take_packet` returns it next."""
         self._unsent = packet
 
     def take_packet(self) -> bytes:
-        """As many waiting frames as fit one packet; empty when nothing waits."""
+        """The next packet: as many waiting frames as fit; empty if none waits."""
         if self._unsent:
             packet, self._unsent = self._unsent, b""
             return packet
@@ -142,7 +145,7 @@ class Outbox:
         return frame if len(parts) == 3 else b"".join(parts)
 
     def clear(self) -> None:
-        """Forget everything that waits."""
+        """Drop everything that waits."""
         self._frames.clear()
         self._unsent = b""
         self.waiting_bytes = 0

@@ -1,4 +1,4 @@
-"""Provided configuration: how two holders see whether they have the same."""
+"""Digest of the provided configuration, by which two servers find out whether they have the same."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from hashlib import blake2b
 
 
 def config_digest(versions: Mapping[str, int]) -> int:
-    """64 bits that stand for a set of keys with their versions; order does not matter."""
+    """Digest of keys with their versions, 64 bits. The order of the keys does not matter."""
     total = 0
     for key, version in versions.items():
         total += int.from_bytes(blake2b(f"{key}\0{version}".encode(), digest_size=8).digest(), "little")

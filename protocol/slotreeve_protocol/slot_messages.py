@@ -13,19 +13,19 @@ from slotreeve.ports import Message
 
 
 class Access(IntEnum):
-    """A data server's answer for one slot (original: ``SlotAccess``)."""
+    """Whether a data server carries out requests for one slot (original: ``SlotAccess``)."""
 
     ACCEPT = 0
     MIGRATING = 1
-    """I lead it but am still comparing: writes are taken, reads are not."""
+    """The server leads the slot but still compares it: it accepts writes, but no reads."""
     MOVED = 2
-    """I do not lead it."""
+    """The server does not lead the slot."""
     MISMATCH = 3
-    """I lead it, under another leader epoch than the one you named."""
+    """The server leads the slot under another leader epoch than the request names."""
 
 
 class SlotAnswer(msgspec.Struct, array_like=True, frozen=True):
-    """What became of the part of a request that concerns one slot."""
+    """The result of the part of a request that concerns one slot."""
 
     slot: int
     access: Access
@@ -33,11 +33,11 @@ class SlotAnswer(msgspec.Struct, array_like=True, frozen=True):
 
 
 class SlotWrite(msgspec.Struct, array_like=True, frozen=True):
-    """What to store in one slot, in this order.
+    """The changes to store in one slot, in this order.
 
-    ``records``: records and tombstones, each replacing only an older one. ``gone``: tombstones of publishers whose
-    client left; each removes its record only if that is no newer and still belongs to the same session process.
-    ``purged`` (leader to follower only): (data info id, register id) of records to remove without a trace.
+    ``records``: records and tombstones; each replaces only an older one. ``gone``: tombstones of registrations whose
+    client has left; each removes its record only if that is not newer and belongs to the same session process.
+    ``purged`` (leader to follower only): (data info id, register id) of records to remove without a tombstone.
     """
 
     slot: int
@@ -48,19 +48,19 @@ class SlotWrite(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Write(Message, frozen=True, tag=40):
-    """Session to data leader, ? Answers: store these."""
+    """Session to data leader: store these changes. Reply: Answers."""
 
     batches: list[SlotWrite]
 
 
 class Answers(Message, frozen=True, tag=41):
-    """Reply: one answer for each slot named in the request, in its order."""
+    """Reply to Write, DeclareInterest and Fetch: one answer for each slot of the request, in its order."""
 
     answers: list[SlotAnswer]
 
 
 class Known(msgspec.Struct, array_like=True, frozen=True):
-    """What a session server already has of one service (version 0: nothing)."""
+    """The copy that a session server has of one service (version 0: none)."""
 
     data_info_id: str
     version: int
@@ -68,7 +68,7 @@ class Known(msgspec.Struct, array_like=True, frozen=True):
 
 
 class SlotInterest(msgspec.Struct, array_like=True, frozen=True):
-    """Changed interest of a session server in the services of one slot."""
+    """The services of one slot that a session server needs from now on, and those that it does not need any more."""
 
     slot: int
     leader_epoch: int
@@ -77,14 +77,14 @@ class SlotInterest(msgspec.Struct, array_like=True, frozen=True):
 
 
 class DeclareInterest(Message, frozen=True, tag=42):
-    """Session to data leader, ? Answers: send me ``Changed`` for these services from now on (at once where what I
-    know is not the present state; after the comparison where the slot is migrating)."""
+    """Session to data leader: send ``Changed`` for these services from now on. Send it at once where the session's copy
+    is not up to date; for a migrating slot, after the comparison. Reply: Answers."""
 
     interests: list[SlotInterest]
 
 
 class DatumChange(msgspec.Struct, array_like=True, frozen=True):
-    """One service's step from one version to another; ``from_version`` 0: ``changed`` is all there is."""
+    """The step of one service between two versions. If ``from_version`` is 0, ``changed`` is the whole service."""
 
     data_info_id: str
     from_version: int
@@ -95,13 +95,13 @@ class DatumChange(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Changed(Message, frozen=True, tag=43):
-    """Data leader to interested sessions: these services changed."""
+    """Data leader to the sessions that declared interest: these services have changed."""
 
     changes: list[DatumChange]
 
 
 class Fetch(Message, frozen=True, tag=44):
-    """Session to data leader, ? Datum or Answers (why not): read one service."""
+    """Session to data leader: read one service. Reply: Datum, or Answers with the reason why not."""
 
     slot: int
     leader_epoch: int
@@ -109,8 +109,8 @@ class Fetch(Message, frozen=True, tag=44):
 
 
 class SlotDigests(msgspec.Struct, array_like=True, frozen=True):
-    """Sync digest (:func:`slotreeve.model.datum.sync_digest`) of the live records by data info id that the sender
-    holds (of the receiver's own, where the receiver is a session)."""
+    """Sync digests (:func:`slotreeve.model.datum.sync_digest`) by data info id of the live records that the sender
+    holds; where the receiver is a session, only of the records that belong to it."""
 
     slot: int
     leader_epoch: int
@@ -118,21 +118,22 @@ class SlotDigests(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Compare(Message, frozen=True, tag=45):
-    """Data leader to session, ? Compared: where do your own records differ from what I hold of you?"""
+    """Data leader to session: compare these digests with your own records. Reply: Compared."""
 
     slots: list[SlotDigests]
 
 
 class Follow(Message, frozen=True, tag=46):
-    """Data follower to leader, ? Compared: where do I differ; from the complete answer on, stream me the slot."""
+    """Data follower to data leader: compare these digests with your records; after a complete reply, send Replicate for
+    the slot. Reply: Compared."""
 
     slots: list[SlotDigests]
 
 
 class SlotDifference(msgspec.Struct, array_like=True, frozen=True):
-    """Answer for one slot: the full set of live records of each service that differs (an empty list: none left).
+    """The differences in one slot: all live records of each service that differs (an empty list: it has none).
 
-    ``complete`` False: there was more than fits; compare again after applying this.
+    ``complete`` is False if not all differences fit in the reply: apply these, then compare again.
     """
 
     slot: int
@@ -143,18 +144,19 @@ class SlotDifference(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Compared(Message, frozen=True, tag=47):
-    """Reply to Compare and Follow."""
+    """Reply to Compare and Follow: the differences, slot by slot."""
 
     differences: list[SlotDifference]
 
 
 class Replicate(Message, frozen=True, tag=48):
-    """Data leader to follower: the stream that Follow asked for."""
+    """Data leader to data follower: the changes of the slots that it follows."""
 
     batches: list[SlotWrite]
 
 
 class Deliver(Message, frozen=True, tag=49):
-    """Data leader to session, ? Done: answer when all that waits or is on its way for these slots now is stored."""
+    """Data leader to session: reply once everything that now waits or is in flight for these slots is stored. Reply:
+    Done."""
 
     slots: list[int]

@@ -16,7 +16,8 @@ from slotreeve.model.nodes import Node, Role
 from slotreeve.model.slots import SlotFacts
 from slotreeve.offers import Options, Port
 from slotreeve.ports import Assigner, Balancer, Context, Election, SlotFunction, Storage, Transport
-from slotreeve_events.log import EventLog, Segments
+from slotreeve_events.log import EventLog
+from slotreeve_events.segments import Segments
 
 from slotreeve_servers.data.server import DataServer
 from slotreeve_servers.meta.server import MetaServer

@@ -1,5 +1,8 @@
+"""Finding, choosing and building plugins."""
+
 from __future__ import annotations
 
+import random
 import sys
 from collections.abc import Callable, Iterator
 from importlib.metadata import EntryPoint
@@ -11,6 +14,7 @@ from slotreeve.clock import LoopClock
 from slotreeve.errors import PluginError
 from slotreeve.model.nodes import Node, Role
 from slotreeve.offers import Port
+from slotreeve.ports import Context
 
 GOOD = """
 from slotreeve.hookspecs import hookimpl
@@ -71,11 +75,11 @@ def slotreeve_slot_functions():
 OBSERVING = """
 from slotreeve.hookspecs import hookimpl
 
-heard = []
+calls = []
 
 @hookimpl
 def slotreeve_node_left(node, reason):
-    heard.append((node.name, reason))
+    calls.append((node.name, reason))
 
 @hookimpl
 def slotreeve_node_joined(node):
@@ -104,19 +108,15 @@ def install(tmp_path: Path) -> Iterator[Install]:
 
 
 def find_and_build(catalogue: Catalogue, name: str) -> object:
-    from slotreeve.ports import Context
-
     class NoClock(LoopClock):
         def __init__(self) -> None:
             pass
-
-    import random
 
     entry = catalogue.find(Port.SLOT_FUNCTION, name, "slot_function.use (cluster.toml)")
     return catalogue.build(entry, catalogue.options(entry, {}), Context("c", 4, NoClock(), random.Random(1)))
 
 
-def test_the_built_in_plugins_are_found_by_the_road_that_third_parties_use() -> None:
+def test_the_built_in_plugins_are_found_by_entry_points_as_third_party_plugins_are() -> None:
     catalogue = Catalogue.load()
     assert catalogue.broken == []
     assert catalogue.names(Port.SLOT_FUNCTION) == ["crc32c", "md5"]
@@ -132,7 +132,7 @@ def test_a_third_partys_plugin_is_found_and_built(install: Install) -> None:
     assert function.slot_of("abcde") == 1  # type: ignore[attr-defined]
 
 
-def test_an_unknown_name_tells_what_there_is_and_what_was_nearly_meant(install: Install) -> None:
+def test_the_error_for_an_unknown_name_lists_what_there_is_and_the_nearest_match(install: Install) -> None:
     catalogue = Catalogue.load([install("good", GOOD)])
     with pytest.raises(PluginError, match=r"slot_function\.use \(cluster\.toml\): .*'goof'; available: good; did you"):
         find_and_build(catalogue, "goof")
@@ -144,7 +144,7 @@ def test_two_offers_of_one_name_are_refused_with_both_sources(install: Install) 
         Catalogue.load([first, second])
 
 
-def test_a_plugin_that_does_not_import_is_broken_and_stops_only_those_who_choose_it(install: Install) -> None:
+def test_a_plugin_that_cannot_be_imported_is_broken_and_is_an_error_only_if_it_is_chosen(install: Install) -> None:
     catalogue = Catalogue.load([install("bad", "import there_is_no_such_module"), install("good", GOOD)])
     assert catalogue.names(Port.SLOT_FUNCTION) == ["good"]
     with pytest.raises(PluginError, match=r"'bad' .* is broken: does not import: ModuleNotFoundError"):
@@ -157,7 +157,7 @@ def test_a_misspelt_hook_makes_the_plugin_broken_and_names_the_right_one(install
     assert "did you mean 'slotreeve_slot_functions'" in catalogue.broken[0].reason
 
 
-def test_a_hook_that_returns_something_else_than_offers_makes_the_plugin_broken(install: Install) -> None:
+def test_a_hook_that_returns_no_offers_makes_the_plugin_broken(install: Install) -> None:
     catalogue = Catalogue.load([install("odd", NOT_AN_OFFER)])
     assert "is not an Offer" in catalogue.broken[0].reason
 
@@ -187,7 +187,7 @@ def test_unknown_options_name_the_nearest_key(install: Install) -> None:
         catalogue.options(entry, {"faktor": 3})
 
 
-def test_neither_a_secret_nor_a_whole_table_is_repeated_in_a_message(install: Install) -> None:
+def test_a_message_repeats_neither_a_secret_nor_a_table(install: Install) -> None:
     source = GOOD.replace("factor: int = 1", "factor: int = 1\n    password: SecretStr = Field(min_length=30)").replace(
         "class Modulo", "from pydantic import Field, SecretStr\n\nclass Modulo"
     )
@@ -202,9 +202,9 @@ def test_neither_a_secret_nor_a_whole_table_is_repeated_in_a_message(install: In
     assert "hunter2" not in str(caught.value)
 
 
-def test_observing_hooks_hear_and_one_that_raises_disturbs_nobody(install: Install) -> None:
+def test_an_observing_hook_that_raises_does_not_keep_others_from_being_called(install: Install) -> None:
     catalogue = Catalogue.load([install("observing", OBSERVING)])
     node = Node("data-1", Role.DATA, "127.0.0.1:1", "data-1@1")
     catalogue.notify("slotreeve_node_joined", node=node)
     catalogue.notify("slotreeve_node_left", node=node, reason="lease expired")
-    assert sys.modules["plugin_under_test_observing"].heard == [("data-1", "lease expired")]
+    assert sys.modules["plugin_under_test_observing"].calls == [("data-1", "lease expired")]

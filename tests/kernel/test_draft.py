@@ -1,4 +1,4 @@
-"""The draft against a dumb twin that counts everything anew."""
+"""The draft, against a dumb twin that counts everything from the table."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TABLE = SlotTable(4, (Slot(0, "a", 2, ("b",)), Slot(1, "gone", 3, ("a", "gone-to
 
 @settings(derandomize=True, deadline=None)
 @given(complete_tables(), st.lists(st.tuples(st.integers(0, 99), st.integers(0, 99), st.integers(0, 2)), max_size=30))
-def test_indexes_and_rankings_stay_true_through_any_changes(
+def test_indexes_and_rankings_are_right_after_any_changes(
     situation: Situation, changes: list[tuple[int, int, int]]
 ) -> None:
     table, servers, _ = situation
@@ -54,14 +54,14 @@ def check_order(order: object, key: Callable[[str], tuple[int, int, str]], names
 
 @settings(derandomize=True, deadline=None)
 @given(broken_tables())
-def test_departed_servers_hold_nothing_from_the_start(situation: Situation) -> None:
+def test_servers_that_left_hold_no_slot_in_a_new_draft(situation: Situation) -> None:
     table, servers, _ = situation
     live = {server.name for server in servers}
     for slot in Draft(table, servers).table().slots:
         assert live.issuperset({*slot.followers} | ({slot.leader} if slot.leader else set()))
 
 
-def test_who_left_is_remembered_until_somebody_takes_its_place() -> None:
+def test_a_leader_that_left_is_known_until_the_slot_has_a_leader_again() -> None:
     draft = Draft(TABLE, AB)
     assert draft.leader(1) is None
     assert draft.departed_leader(1) == "gone"
@@ -74,30 +74,29 @@ def test_who_left_is_remembered_until_somebody_takes_its_place() -> None:
 
 def test_epochs_are_as_in_the_input() -> None:
     draft = Draft(TABLE, AB)
-    draft.lead(0, "b", "why not")
+    draft.lead(0, "b", "promoted")
     assert draft.table().epoch == 4
     assert draft.table().slots[0] == Slot(0, "b", 2, ("a",))
 
 
-def test_a_demoted_leader_takes_the_place_of_the_follower_that_took_its_own_unless_told_otherwise() -> None:
+def test_a_former_leader_becomes_follower_of_a_slot_that_its_follower_takes_over_unless_the_caller_declines() -> None:
     draft = Draft(SlotTable(1, (Slot(0, "a", 1, ("b",)), Slot(1, "a", 1, ("b",)), Slot(2, "a", 1, ()))), AB)
     draft.lead(0, "b", "promoted")
     draft.lead(1, "b", "promoted", demoted_follows=False)
     draft.lead(2, "b", "moved")
     assert [(slot.leader, slot.followers) for slot in draft.table().slots] == [("b", ("a",)), ("b", ()), ("b", ())]
-    assert [(move.slot, move.kind) for move in draft.moves] == [
-        (0, "leader"), (0, "follower"), (1, "leader"), (2, "leader"),
-    ]  # fmt: skip
+    moves = [(move.slot, move.kind) for move in draft.moves]
+    assert moves == [(0, "leader"), (0, "follower"), (1, "leader"), (2, "leader")]
 
 
-def test_a_draft_without_changes_is_no_plan() -> None:
+def test_a_draft_without_changes_makes_no_plan() -> None:
     table = SlotTable(1, (Slot(0, "a", 1, ("b",)),))
     draft = Draft(table, AB)
     assert draft.plan() is None
     assert draft.table() == table
 
 
-def test_a_restarted_draft_records_only_what_comes_after() -> None:
+def test_a_restarted_draft_records_only_later_changes() -> None:
     draft = Draft(TABLE, AB)
     draft.lead(1, "b", "first")
     between = draft.table()
@@ -115,8 +114,8 @@ def test_a_restarted_draft_records_only_what_comes_after() -> None:
         (lambda d: d.lead(0, "a", "-"), "a cannot become leader of slot 0"),
         (lambda d: d.lead(0, "gone", "-"), "gone cannot become leader of slot 0: it is not live"),
         (lambda d: d.follow(0, "b", "-"), "b cannot become follower of slot 0"),
-        (lambda d: d.follow(1, "b", "-", "gone"), "gone does not follow slot 1; a do"),
-        (lambda d: d.unfollow(0, "a", "-"), "a does not follow slot 0; b do"),
+        (lambda d: d.follow(1, "b", "-", "gone"), "gone does not follow slot 1; its followers: a"),
+        (lambda d: d.unfollow(0, "a", "-"), "a does not follow slot 0; its followers: b"),
     ],
 )
 def test_impossible_changes_are_refused_with_the_reason(wrong: Callable[[Draft], None], says: str) -> None:
@@ -124,7 +123,7 @@ def test_impossible_changes_are_refused_with_the_reason(wrong: Callable[[Draft],
         wrong(Draft(TABLE, AB))
 
 
-def test_the_twenty_lines_of_the_manual_work() -> None:
+def test_the_example_of_the_docstring_works() -> None:
     draft = Draft(SlotTable(1, (Slot(0, "a", 1, ()),)), AB)
     poorest = next(draft.least_followers())
     assert poorest == "b"

@@ -1,4 +1,4 @@
-"""What is refused as a slot table or as the successor of one, and what stamping makes of a plan."""
+"""Checks of a slot table and of its successor, and the epochs of a new table."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_the_empty_table_is_valid_even_without_servers() -> None:
         (table((0, "a", ("b", "c"))), "slot 0 has 2 followers; with 3 live servers it must have 1"),
     ],
 )
-def test_what_is_wrong_is_named(wrong: SlotTable, says: str) -> None:
+def test_the_error_names_what_is_wrong(wrong: SlotTable, says: str) -> None:
     with pytest.raises(InvalidTable, match=says):
         check_table(wrong, ABC, 2)
 
@@ -64,14 +64,14 @@ def test_the_same_table_may_follow_itself() -> None:
         (SlotTable(3), "cannot change from 1 to 0"),
     ],
 )
-def test_a_successor_that_breaks_the_order_of_epochs_is_refused(successor: SlotTable, says: str) -> None:
+def test_a_successor_with_wrong_epochs_is_refused(successor: SlotTable, says: str) -> None:
     with pytest.raises(InvalidTable, match=says):
         check_successor(table((0, "a", ()), epoch=2), successor)
 
 
 @settings(derandomize=True, deadline=None)
 @given(complete_tables(), complete_tables(), st.integers(1, 50))
-def test_what_is_stamped_is_a_successor_of_anything_of_its_size(old: Situation, new: Situation, rise: int) -> None:
+def test_a_stamped_table_may_follow_any_table_of_its_size(old: Situation, new: Situation, rise: int) -> None:
     size = min(len(old[0].slots), len(new[0].slots))
     before, after = SlotTable(7, old[0].slots[:size]), SlotTable(0, new[0].slots[:size])
     stamped = stamp(before, after, before.epoch + rise)

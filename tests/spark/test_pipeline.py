@@ -8,15 +8,17 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
 import pytest
 from slotreeve import Server
 from slotreeve.errors import ConfigError
+from slotreeve_events.schema import Event, PushedVersion, SlotHolders, SlotMove
 from slotreeve_spark.compare.keys import open_keys
 from slotreeve_spark.compare.traces import MembershipChange
 from slotreeve_spark.pipeline import marts
 from slotreeve_spark.pipeline.history import difference, instant, recorded_trace, table_at
 from slotreeve_spark.pipeline.ingest import Ingested, Warehouse, ingest
-from slotreeve_spark.pipeline.records import CLEANED
+from slotreeve_spark.pipeline.records import CLEANED, RAW, parse
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -90,6 +92,37 @@ def test_good_records_are_stored_once_and_bad_ones_are_put_aside(spark: SparkSes
     }
     write(tmp_path / "log", "d.jsonl", [record(20, "leader", 50, term=5), GOOD[1]])
     assert ingest(spark, tmp_path / "log", store) == Ingested(2, 1, 0, 0)
+
+
+def test_spark_reads_every_field_that_a_server_writes(spark: SparkSession) -> None:
+    event = Event(
+        v=1,
+        id="n@1/1",
+        at_ms=START_MS,
+        node="n",
+        kind="table",
+        service="a",
+        services=["a", "b"],
+        register_ids=["r1", "r2"],
+        versions=[1, 2**40],
+        subscribers=3,
+        changes=[PushedVersion("r1", 7), PushedVersion("r2", None)],
+        epoch=2**40,
+        term=2**40,
+        reason="data-2 left",
+        changed=[SlotHolders(0, "data-1", 2**40, ("data-2", "data-3")), SlotHolders(1, None, 0, ())],
+        moves=[SlotMove(0, "leader", None, "data-1", "slot 0 lacks a leader")],
+        member="data-1",
+        role="data",
+        zone="z",
+        weight=1.5,
+        leader="meta-1",
+    )
+    assert all(getattr(event, name) is not None for name in Event.__struct_fields__)
+    line = msgspec.json.encode(event).decode()
+    (row,) = parse(spark.createDataFrame([(line, "a.jsonl")], RAW)).collect()
+    assert row.problem is None
+    assert row.record.asDict(True) == {**json.loads(line), "corrupt": None}
 
 
 def test_a_file_that_is_no_text_is_put_aside(spark: SparkSession, tmp_path: Path) -> None:

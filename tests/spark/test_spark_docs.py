@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import typer.main
 from slotreeve_cli.main import app
+from slotreeve_events.schema import KINDS
 from slotreeve_spark.pipeline.marts import MARTS
-from slotreeve_spark.pipeline.records import NEEDED
 
 PAGE = (Path(__file__).parents[2] / "docs" / "spark.md").read_text()
 COMMANDS = re.findall(r"^slotreeve (spark .*)$", PAGE, re.MULTILINE)
@@ -29,4 +29,4 @@ def test_a_command_of_the_manual_is_understood(line: str) -> None:
 
 def test_the_manual_names_every_mart_and_every_kind_of_event() -> None:
     assert all(f"marts/{name}`" in PAGE for name in MARTS)
-    assert all(f"`{kind}`" in PAGE for kind in NEEDED)
+    assert all(f"`{kind}`" in PAGE for kind in KINDS)

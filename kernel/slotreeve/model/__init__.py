@@ -1,1 +1,1 @@
-"""The domain model: values, their order, their rules. No I/O, no clock."""
+"""The domain model: values, their order and their rules. No I/O and no clock."""

@@ -1,4 +1,4 @@
-"""What a service is called (original: ``DataInfo``)."""
+"""The name of a service (original: ``DataInfo``)."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ MAX_LENGTH = 2048
 
 
 class DataInfo(msgspec.Struct, frozen=True, order=True):
-    """The three parts of a service's identity; their joined text, ``id``, is what is sharded over slots.
+    """The three parts of a service's name. The slot function maps their joined text, ``id``, to a slot.
 
     Attributes:
         data_id: the service, e.g. ``com.example.Greeter``.
-        instance_id: the tenant or environment, ``DEFAULT_INSTANCE_ID`` unless told.
-        group: ``DEFAULT_GROUP`` unless told.
+        instance_id: the tenant or environment, ``DEFAULT_INSTANCE_ID`` by default.
+        group: ``DEFAULT_GROUP`` by default.
 
     Raises:
         ModelError: a part is blank, holds the delimiter ``#@#``, or the whole exceeds 2,048 characters.
@@ -49,10 +49,10 @@ class DataInfo(msgspec.Struct, frozen=True, order=True):
 
     @classmethod
     def parse(cls, text: str) -> DataInfo:
-        """Read a data info id, or a bare data id (which gets the default instance and group).
+        """Read a data info id, or a data id alone, which gets the default instance and group.
 
         Raises:
-            ModelError: neither one nor three parts, or a part is blank.
+            ModelError: ``text`` has neither one nor three parts, or a part is blank.
         """
         parts = text.split(DELIMITER)
         if len(parts) == 1:

@@ -1,7 +1,7 @@
-"""Versions and digests of all that is published for one service (original: ``Datum``, ``DatumVersionUtil``).
+"""Versions and digests of a datum, which is all records of one service (original: ``Datum``, ``DatumVersionUtil``).
 
-Departure from the original: a version is (slot leader epoch, counter), packed in one integer, so that it rises
-across every change of a slot's leader by construction and no clock takes part (invariant I11).
+In the original a version comes from a clock. Here it is (slot leader epoch, counter), packed in one integer, so that it
+rises across every change of the slot's leader (invariant I11).
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ _DIGEST_MASK = (1 << 64) - 1
 
 
 def first_version(leader_epoch: int) -> int:
-    """The lowest datum version under a slot leader epoch; greater than every version of an earlier epoch."""
+    """The lowest datum version under a slot leader epoch. It is greater than every version of an earlier epoch."""
     return leader_epoch << COUNTER_BITS
 
 
 def sync_digest(publishers: Iterable[Publisher]) -> int:
-    """Digest of who holds which registration at which place in its order: what repair compares.
+    """Digest of the ids, versions and incarnations of records. Servers compare it to find missing records.
 
-    The 64-bit sum of one hash a record, so that order does not matter. Two holders have equal digests exactly when
-    (but for chance, 2^-64) they hold the same records at the same (version, incarnation).
+    It is the 64-bit sum of one hash for each record, so the order of the records does not matter. Two servers with
+    different records have equal digests with a probability of 2^-64.
     """
     total = 0
     for p in publishers:
@@ -35,21 +35,21 @@ def sync_digest(publishers: Iterable[Publisher]) -> int:
 
 
 def content_hash(publisher: Publisher) -> int:
-    """64 bits that stand for what a subscriber sees of one record; what content digests add up."""
+    """Hash of what a subscriber sees of one record, 64 bits. A content digest is the sum of them."""
     hasher = blake2b(f"{publisher.register_id}\0{publisher.zone}".encode(), digest_size=8)
-    for box in publisher.data or ():
-        hasher.update(len(box).to_bytes(4, "little"))
-        hasher.update(box)
+    for part in publisher.data or ():
+        hasher.update(len(part).to_bytes(4, "little"))
+        hasher.update(part)
     return int.from_bytes(hasher.digest(), "little")
 
 
 def content_digest(publishers: Iterable[Publisher]) -> int:
-    """Digest of what a subscriber sees of a set of records: order, versions and incarnations do not matter."""
+    """Digest of what a subscriber sees of records: their order, versions and incarnations do not matter."""
     return sum(map(content_hash, publishers)) & _DIGEST_MASK
 
 
 def with_change(digest: int, old: Publisher | None, new: Publisher | None) -> int:
-    """A content digest after ``old`` left the set (None: nothing left) and ``new`` came in (None: nothing came)."""
+    """The content digest after ``old`` is removed (None: nothing is) and ``new`` is added (None: nothing is)."""
     if old is not None:
         digest -= content_hash(old)
     if new is not None:

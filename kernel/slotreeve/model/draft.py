@@ -1,7 +1,7 @@
-"""A slot table being changed: what an assigner or balancer works on (original: ``SlotTableBuilder``).
+"""A draft: a slot table that an assigner or balancer changes (original: ``SlotTableBuilder``).
 
-The reverse index (server to slots) and the rankings of the servers are kept up with every change, and every change
-is recorded as a :class:`Move` with its reason::
+A draft keeps an index (server to slots) and rankings of the servers up to date with every change, and records every
+change as a :class:`Move` with its reason::
 
     draft = Draft(table, servers)
     poorest = next(draft.least_followers())
@@ -21,10 +21,11 @@ from slotreeve.model.slots import Move, Slot, SlotTable
 
 
 class Draft:
-    """A table that changes. Servers that are in the table but not among ``servers`` have left: they lose everything at
-    once (a ``drop`` for each followed slot; a led slot has no leader until :meth:`lead` gives it one).
+    """A slot table that can be changed.
 
-    Wherever servers come in an order, ties are broken by name.
+    A server that is in the table but not among ``servers`` has left. It loses all its slots at once: the draft records
+    a ``drop`` for each slot it followed, and each slot it led has no leader until :meth:`lead` is called.
+    All methods that return servers in an order break ties by name.
     """
 
     def __init__(self, table: SlotTable, servers: Sequence[Server]) -> None:
@@ -37,28 +38,25 @@ class Draft:
         self._departed: dict[int, str] = {}
         self._changed: set[int] = set()
         self._moves: list[Move] = []
-        for slot in table.slots:
-            self._enter(slot)
-        ranks = self._servers
-        self._by_leaders = _Ranking({n: (len(self._led[n]), len(self._followed[n])) for n in ranks}, len(table.slots))
-        self._by_followers = _Ranking({n: (len(self._followed[n]), len(self._led[n])) for n in ranks}, len(table.slots))
-
-    def _enter(self, slot: Slot) -> None:
         led, followed = self._led, self._followed
-        if slot.leader in led:
-            led[slot.leader].add(slot.id)
-        elif slot.leader is not None:
-            self._leaders[slot.id] = None
-            self._departed[slot.id] = slot.leader
-            self._changed.add(slot.id)
-        for name in slot.followers:
-            if name in followed:
-                followed[name].add(slot.id)
-            else:
-                self._followers[slot.id].remove(name)
-                self._record(slot.id, "drop", name, None, f"{name} left")
+        for slot in table.slots:
+            if slot.leader in led:
+                led[slot.leader].add(slot.id)
+            elif slot.leader is not None:
+                self._leaders[slot.id] = None
+                self._departed[slot.id] = slot.leader
+                self._changed.add(slot.id)
+            for name in slot.followers:
+                if name in followed:
+                    followed[name].add(slot.id)
+                else:
+                    self._followers[slot.id].remove(name)
+                    self._record(slot.id, "drop", name, None, f"{name} left")
+        ranks, highest = self._servers, len(table.slots)
+        self._by_leaders = _Ranking({name: (len(led[name]), len(followed[name])) for name in ranks}, highest)
+        self._by_followers = _Ranking({name: (len(followed[name]), len(led[name])) for name in ranks}, highest)
 
-    # --- looking -------------------------------------------------------------------------------------------------
+    # --- reading -------------------------------------------------------------------------------------------------
 
     @property
     def servers(self) -> tuple[str, ...]:
@@ -76,15 +74,15 @@ class Draft:
         return tuple(self._moves)
 
     def leader(self, slot: int) -> str | None:
-        """Who leads the slot; None while nobody does."""
+        """The leader of the slot; None if it has none."""
         return self._leaders[slot]
 
     def departed_leader(self, slot: int) -> str | None:
-        """Who led the slot before it left, while nobody has taken its place."""
+        """The server that led the slot and has left; None once the slot has a leader again."""
         return self._departed.get(slot)
 
     def followers(self, slot: int) -> Sequence[str]:
-        """Who follows the slot, in the order they were added. Not a copy: changes with the draft."""
+        """The followers of the slot, in the order in which they were added. Not a copy: it changes with the draft."""
         return self._followers[slot]
 
     def leads(self, server: str) -> int:
@@ -108,27 +106,28 @@ class Draft:
         return slot in self._led[server] or slot in self._followed[server]
 
     def least_leaders(self) -> Iterator[str]:
-        """Servers by number of slots led, then followed, then name; fewest first. Stop before you change anything."""
+        """Servers by number of slots led, then followed, fewest first. Do not change the draft while iterating."""
         return self._by_leaders.fewest_first()
 
     def most_leaders(self) -> Iterator[str]:
-        """Servers by number of slots led, then followed (most first), then name."""
+        """Servers by number of slots led, then followed, most first."""
         return self._by_leaders.most_first()
 
     def least_followers(self) -> Iterator[str]:
-        """Servers by number of slots followed, then led, then name; fewest first."""
+        """Servers by number of slots followed, then led, fewest first."""
         return self._by_followers.fewest_first()
 
     def most_followers(self) -> Iterator[str]:
-        """Servers by number of slots followed, then led (most first), then name."""
+        """Servers by number of slots followed, then led, most first."""
         return self._by_followers.most_first()
 
     # --- changing ------------------------------------------------------------------------------------------------
 
     def lead(self, slot: int, server: str, reason: str, demoted_follows: bool = True) -> None:
-        """``server`` becomes leader. If it followed the slot, the leader before it takes its place as follower, so that
-        nothing is copied and no copy is lost; unless not ``demoted_follows``. If it did not, the leader before it
-        holds the slot no more.
+        """Make ``server`` the leader.
+
+        If it followed the slot and ``demoted_follows``, the former leader becomes a follower, so that no data is copied
+        and no copy is lost. Otherwise the former leader loses the slot.
 
         Raises:
             ModelError: the server leads the slot already, or is not live.
@@ -149,7 +148,7 @@ class Draft:
             self.follow(slot, before, f"it led the slot until {server} took over")
 
     def follow(self, slot: int, server: str, reason: str, instead_of: str | None = None) -> None:
-        """``server`` becomes follower, in the place of ``instead_of`` if that is given.
+        """Make ``server`` a follower, in the place of ``instead_of`` if that is given.
 
         Raises:
             ModelError: the server holds the slot already or is not live, or ``instead_of`` does not follow it.
@@ -157,7 +156,6 @@ class Draft:
         if server not in self._led or self.holds(server, slot):
             raise ModelError(f"{server} cannot become follower of slot {slot}: it is not live, or holds it already")
         if instead_of is not None:
-            self._must_follow(slot, instead_of)
             self._remove_follower(slot, instead_of)
         self._followers[slot].append(server)
         self._followed[server].add(slot)
@@ -165,21 +163,19 @@ class Draft:
         self._record(slot, "follower", instead_of, server, reason)
 
     def unfollow(self, slot: int, server: str, reason: str) -> None:
-        """``server`` stops following, and nobody takes its place.
+        """Remove a follower without replacing it.
 
         Raises:
             ModelError: it does not follow the slot.
         """
-        self._must_follow(slot, server)
         self._remove_follower(slot, server)
         self._record(slot, "drop", server, None, reason)
 
-    def _must_follow(self, slot: int, server: str) -> None:
-        if server not in self._followers[slot]:
-            raise ModelError(f"{server} does not follow slot {slot}; {', '.join(self._followers[slot]) or 'nobody'} do")
-
     def _remove_follower(self, slot: int, server: str) -> None:
-        self._followers[slot].remove(server)
+        followers = self._followers[slot]
+        if server not in followers:
+            raise ModelError(f"{server} does not follow slot {slot}; its followers: {', '.join(followers) or 'none'}")
+        followers.remove(server)
         self._followed[server].remove(slot)
         self._count(server, 0, -1)
 
@@ -194,28 +190,28 @@ class Draft:
     # --- results -------------------------------------------------------------------------------------------------
 
     def table(self) -> SlotTable:
-        """The table as it is now; epochs as in the input."""
+        """The table as it is now, with the epochs of the input."""
         slots = list(self._table.slots)
         for i in self._changed:
             slots[i] = Slot(i, self._leaders[i], slots[i].leader_epoch, tuple(self._followers[i]))
         return SlotTable(self._table.epoch, tuple(slots))
 
     def plan(self) -> Plan | None:
-        """The table and the moves that led to it; None where nothing was changed."""
+        """The table and the moves that led to it; None if nothing was changed."""
         return Plan(self.table(), self.moves) if self._moves else None
 
     def restart(self, table: SlotTable) -> None:
-        """Go on from ``table``, which must be what :meth:`table` just returned, with no moves recorded: cheaper than a
-        new draft, whose index is built from every slot."""
+        """Forget the recorded moves and go on from ``table``, which must be what :meth:`table` has just returned. This
+        is cheaper than a new draft, which indexes every slot."""
         self._table = table
         self._moves.clear()
         self._changed.clear()
 
 
 class _Ranking:
-    """Names ordered by (first count, second count, name), kept in order as the counts change.
+    """Names in the order of (first count, second count, name), which is kept as the counts change.
 
-    Each name's place is one number, ``(first * base + second) * names + position of the name``, in a sorted list.
+    Each name is one number in a sorted list: ``(first * base + second) * names + position of the name``.
     """
 
     def __init__(self, counts: dict[str, tuple[int, int]], highest: int) -> None:
@@ -228,7 +224,7 @@ class _Ranking:
         self._order = sorted(self._places.values())
 
     def shift(self, name: str, first: int, second: int) -> None:
-        """Add to the counts of ``name``."""
+        """Add ``first`` and ``second`` to the counts of ``name``."""
         order, place = self._order, self._places[name]
         del order[bisect_left(order, place)]
         place += (first * self._base + second) * len(self._names)

@@ -1,4 +1,4 @@
-"""Servers of a cluster."""
+"""The processes of a cluster."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 
 
 class Role(StrEnum):
-    """What a process is in the cluster."""
+    """The kind of a process."""
 
     META = "meta"
     DATA = "data"
@@ -21,9 +21,9 @@ class Server(msgspec.Struct, array_like=True, frozen=True, order=True):
     """A data server as assigners and balancers see it.
 
     Attributes:
-        name: unique in the cluster; ties are broken by it.
-        zone: failure domain; empty where not known.
-        weight: share of the slots relative to the others, > 0; 1 unless told.
+        name: unique in the cluster. Assigners and balancers break ties by it.
+        zone: failure domain; empty if it is unknown.
+        weight: share of the slots relative to other servers, > 0; 1 by default.
     """
 
     name: str
@@ -32,15 +32,15 @@ class Server(msgspec.Struct, array_like=True, frozen=True, order=True):
 
 
 class Node(msgspec.Struct, array_like=True, frozen=True):
-    """A server process as the cluster knows it.
+    """A server process.
 
     Attributes:
-        name: unique in the cluster, stable across restarts.
+        name: unique in the cluster; a restart keeps it.
         role: meta, data or session.
-        address: ``host:port`` where others reach it (the advertised address).
-        process_id: new at every start of the process.
-        zone: failure domain; empty where not known.
-        weight: data: share of the slots; session: share of the clients.
+        address: ``host:port`` that other processes connect to (the advertised address).
+        process_id: differs after each start of the process.
+        zone: failure domain; empty if it is unknown.
+        weight: share of the slots (data server) or of the clients (session server).
     """
 
     name: str
@@ -51,5 +51,5 @@ class Node(msgspec.Struct, array_like=True, frozen=True):
     weight: float = 1.0
 
     def as_server(self) -> Server:
-        """The node as an assigner or balancer sees it."""
+        """The node as assigners and balancers get it."""
         return Server(self.name, self.zone, self.weight)

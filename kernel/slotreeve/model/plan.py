@@ -1,4 +1,4 @@
-"""A planned change of the slot table: what assigners and balancers return."""
+"""A planned change of the slot table, made by an assigner or balancer."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from slotreeve.model.slots import Move, SlotTable
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """A changed table and how it came about.
+    """A changed table and the moves that lead to it.
 
     Attributes:
-        table: same number of slots; epochs as in the input (whoever commits the plan raises them).
+        table: has as many slots and the same epochs as the input; the meta leader raises the epochs.
         moves: every change from the input to ``table``, in order, each with its reason.
     """
 

@@ -1,7 +1,7 @@
-"""What a provider publishes, and which record of it is newer (original: ``Publisher``, ``RegisterVersion``).
+"""The record of one registration, and the order of its versions (original: ``Publisher``, ``RegisterVersion``).
 
-Departure from the original: the second part of the order is the client's own count of its connections, not a
-session server's clock (architecture, section 7; invariant I10).
+In the original the second part of the order is a session server's clock. Here it is the client's count of its
+connections, so that no clock decides which record is newer (invariant I10).
 """
 
 from __future__ import annotations
@@ -9,20 +9,20 @@ from __future__ import annotations
 import msgspec
 
 MAX_PAYLOAD_BYTES = 1 << 20
-"""What one registration may publish at most, all boxes together: a registry is told where something is, not what."""
+"""Largest payload of one registration, in bytes: a registry holds where a provider is, not its data."""
 
 
 class Publisher(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """One provider's registration of one service, or its tombstone.
+    """A provider's registration of one service, or the tombstone of one.
 
     Attributes:
-        register_id: the client's id for this registration, unique in the cluster.
+        register_id: id of the registration, made by the client, unique in the cluster.
         data_info_id: the service.
-        version: how often the client has published or unpublished under this id, from 1.
-        incarnation: the client's count of its connections when it sent this.
+        version: number of times the client has published or unpublished under this id, from 1.
+        incarnation: number of connections that the client had made when it sent this record.
         session: process id of the session server that holds the client's connection.
-        zone: where the provider runs; what scope ``zone`` filters by.
-        data: the published boxes of bytes; None in a tombstone.
+        zone: where the provider runs; scope ``zone`` filters by it.
+        data: the payload: the byte strings that the provider published; None in a tombstone.
     """
 
     register_id: str
@@ -35,20 +35,20 @@ class Publisher(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
     @property
     def is_tombstone(self) -> bool:
-        """True for the trace of a registration that ended."""
+        """True if the registration has ended."""
         return self.data is None
 
     def newer_than(self, other: Publisher) -> bool:
-        """Strictly greater in (version, incarnation): the only way to replace a record (I10)."""
+        """Greater than ``other`` in (version, incarnation). Only such a record may replace ``other`` (I10)."""
         return self.version > other.version if self.version != other.version else self.incarnation > other.incarnation
 
     @property
     def weight(self) -> int:
-        """What the record adds to a message: 1, and 1 more for each 2 KiB published. Messages are cut by weight."""
+        """1, and 1 more for each 2 KiB of payload. The size of a message is bounded by the weight of its records."""
         return 1 + (sum(map(len, self.data)) >> 11) if self.data is not None else 1
 
     def tombstone(self) -> Publisher:
-        """The trace that this registration ended, at its own place in the order."""
+        """The tombstone of this registration, of the same version and incarnation."""
         return Publisher(
             self.register_id, self.data_info_id, self.version, self.incarnation, self.session, self.zone, None
         )

@@ -6,13 +6,13 @@ import msgspec
 
 
 class Slot(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """One shard of the data.
+    """One shard of the services.
 
     Attributes:
         id: 0 .. slots - 1.
-        leader: the data server that accepts writes and answers reads; None while nobody holds the slot.
+        leader: the data server that accepts writes and answers reads; None if the slot has no leader.
         leader_epoch: the table epoch at which the leader took over; changes exactly when the leader does (I4).
-        followers: the data servers that hold copies, in the order they were added.
+        followers: the data servers that hold copies, in the order in which they were added.
     """
 
     id: int
@@ -22,11 +22,11 @@ class Slot(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 class SlotTable(msgspec.Struct, array_like=True, frozen=True):
-    """Who holds which slot.
+    """The leader and the followers of every slot.
 
     Attributes:
-        epoch: rises with every change, also across meta leaders (I4); 0 for the empty table.
-        slots: slot ``i`` at index ``i``; empty until the first assignment.
+        epoch: rises with every change, also when the meta leader changes (I4); 0 for the empty table.
+        slots: slot ``i`` is at index ``i``; empty before the first assignment.
     """
 
     epoch: int = 0
@@ -34,12 +34,12 @@ class SlotTable(msgspec.Struct, array_like=True, frozen=True):
 
     @classmethod
     def unassigned(cls, slots: int) -> SlotTable:
-        """A table of ``slots`` slots that nobody holds, at epoch 0."""
+        """A table of ``slots`` slots without leader and followers, at epoch 0."""
         return cls(0, tuple(Slot(i, None, 0, ()) for i in range(slots)))
 
 
 class SlotFacts(msgspec.Struct, array_like=True, frozen=True):
-    """What must be equal on every server of a cluster (original: ``SlotBasicInfo``).
+    """The facts that must be equal on every server of a cluster (original: ``SlotBasicInfo``).
 
     Attributes:
         slots: number of slots.
@@ -53,25 +53,25 @@ class SlotFacts(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Limits(msgspec.Struct, frozen=True):
-    """What an assigner or balancer must keep to.
+    """Limits for assigners and balancers.
 
     Attributes:
-        replicas: copies of each slot, the leader's included; fewer where fewer servers live.
+        replicas: copies of each slot, the leader's included; with fewer live servers, one on each.
     """
 
     replicas: int
 
 
 class Move(msgspec.Struct, array_like=True, frozen=True):
-    """One change to one slot, with its reason.
+    """One change of one slot.
 
     Attributes:
         slot: its id.
         kind: ``leader`` (``target`` becomes leader), ``follower`` (``target`` becomes follower) or ``drop``
-            (``source`` stops being follower, nobody takes its place).
-        source: who gives up the place; None where it was empty.
-        target: who takes it; None for ``drop``.
-        reason: why, for a person: one clause, e.g. ``leader left`` or ``data-3 leads 20, fair share is 16``.
+            (``source`` stops being follower and is not replaced).
+        source: the server that loses the place; None if the place was empty.
+        target: the server that gets it; None for ``drop``.
+        reason: one clause for people, e.g. ``leader left`` or ``data-3 leads 20, fair share is 16``.
     """
 
     slot: int

@@ -1,7 +1,7 @@
-"""The ports: what a plugin must provide, in types and in prose; one module for each port.
+"""The ports: the contracts of plugins, one module for each.
 
-All methods are called on the event loop of the node that built the plugin, never from two threads at once.
-A plugin takes time, chance, the network and the disk from the context it was built with, and from nowhere else.
+A node calls all methods on its event loop, never from two threads at once. A plugin takes time, random numbers, the
+network and the disk from the context that it was built with, and from nowhere else.
 """
 
 from slotreeve.ports.assigner import Assigner

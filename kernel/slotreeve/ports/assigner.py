@@ -1,4 +1,4 @@
-"""The port of assigners: who fills the places that a slot lacks."""
+"""The port of assigners: they fill slots that lack a leader or followers."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from slotreeve.model.slots import Limits, SlotTable
 
 @runtime_checkable
 class Assigner(Protocol):
-    """Fills slots that lack a leader or followers. A pure function; ties are broken by name, never by hash order."""
+    """Fills slots that lack a leader or followers. A pure function: it breaks ties by name, never by hash order."""
 
     def assign(self, table: SlotTable, servers: Sequence[Server], limits: Limits) -> Plan | None:
         """Give every slot a leader and ``min(limits.replicas, len(servers)) - 1`` followers among ``servers``.
 
-        ``table`` may name servers that are gone: they are removed first. Slots that are complete stay as they are.
-        Returns None when nothing is to be done. A result that is not valid (invariant I5) is rejected by the
-        caller, logged and counted, and the old table stays. Raising counts as an invalid result. ``servers`` is
-        never empty and may be in any order.
+        ``table`` may name servers that have left; they are removed first. Complete slots are not changed. ``servers``
+        is never empty and may be in any order. Returns None if there is nothing to do.
+
+        The caller rejects a result that breaks invariant I5: it logs and counts it, and keeps the old table. It
+        treats an exception as such a result.
         """

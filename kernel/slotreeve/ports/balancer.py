@@ -1,4 +1,4 @@
-"""The port of balancers: how a complete table becomes an even one."""
+"""The port of balancers: they spread the slots of a complete table evenly over the servers."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from slotreeve.model.slots import Limits, SlotTable
 
 @runtime_checkable
 class Balancer(Protocol):
-    """Evens out a complete table, one step a call. A pure function; ties are broken by name."""
+    """Evens out a complete table, one step each call. A pure function: it breaks ties by name."""
 
     def balance(self, table: SlotTable, servers: Sequence[Server], limits: Limits) -> Plan | None:
-        """One step towards balance, or None when the table is good enough.
+        """The next step towards an even table; None if the table is even enough.
 
-        ``table`` is complete and names only ``servers``. The next step is asked for once every slot of this one is
-        reported in sync, so a step should be small enough not to disturb and large enough to end soon. Repeated
-        calls must reach None. A leader should move to a server that already follows the slot; where it does not,
-        the slot cannot be read until it is copied. Invalid results are treated as the assigner's.
+        ``table`` is complete and names only ``servers``. The caller asks for the next step once all servers report
+        that this one's slots are in sync, so a step should be small enough not to overload servers. Repeated calls
+        must reach None. A leader should move to a follower of the slot: another server must copy the slot before it
+        can be read. The caller treats an invalid result as it treats an assigner's.
         """

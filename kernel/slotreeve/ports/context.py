@@ -1,4 +1,4 @@
-"""What a plugin is built with."""
+"""The context that a plugin is built with."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ from slotreeve.ports.transport import Transport
 
 @dataclass(frozen=True)
 class Context:
-    """What the kernel hands to ``Offer.build``; a plugin uses what its port needs.
+    """The second argument of ``Offer.build``. A plugin uses what its port needs.
 
     Attributes:
         cluster: name of the cluster.
         slots: number of slots.
-        clock, rng: time and chance.
-        node: this node's name; ``members``: election address of every meta node by name, this node included.
-        transport: for elections that talk over the network.
-        open_storage: opens (and locks) a directory given by an option; raises StorageError.
-        observe_only: the election must not stand as a candidate.
-        listen: where this node's election listens; empty: its own address among ``members``.
+        clock, rng: the source of time and the source of random numbers.
+        node: name of this node.
+        members: election address of every meta server by name, this node included.
+        transport: for elections that use the network.
+        open_storage: opens and locks a directory that an option names; raises StorageError.
+        observe_only: this node must not become leader.
+        listen: address that this node's election listens on; empty: its address in ``members``.
     """
 
     cluster: str

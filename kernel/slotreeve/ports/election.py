@@ -1,4 +1,4 @@
-"""The port of elections: which meta server leads, and the state that they keep together."""
+"""The port of elections: they decide which meta server leads, and keep the meta state."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import msgspec
 
 
 class Leadership(msgspec.Struct, frozen=True):
-    """Who leads, as one node knows it.
+    """The leader in the view of one node.
 
     Attributes:
-        leader: name of the leading node; None while there is none known.
-        term: the fencing number: rises with every change of leader, never goes back (I1). 0 before the first.
-        leading: True when it is this node, and only once it may act (epoch handshake done, state in sync).
-        valid_until: while ``leading``: this node's lease on the local monotonic clock, counted from before the
-            renewal was sent (I2); nothing may be done in the leader's name after it. Otherwise 0.
-        cause: why it last changed, for a person: ``elected``, ``connection lost``, ``quorum lost``, ``resigned``...
+        leader: name of the leader; None if none is known.
+        term: fencing number: rises with every change of leader and never falls (I1). 0 before the first leader.
+        leading: True if this node leads and may act (epoch handshake done, state in sync).
+        valid_until: end of this node's lease on the local monotonic clock, counted from before the renewal was sent
+            (I2). The node must not act as leader after it. 0 if the node does not lead.
+        cause: why the view last changed, for people: ``elected``, ``connection lost``, ``quorum lost``, ``resigned``...
     """
 
     leader: str | None
@@ -32,8 +32,8 @@ class Versioned(msgspec.Struct, frozen=True):
 
     Attributes:
         value: the bytes.
-        version: 1 at the first write, +1 a write; goes on after a deletion.
-        term: the term under which it was written.
+        version: number of writes to the key; a deletion does not reset it.
+        term: the term of its writer.
     """
 
     value: bytes
@@ -43,52 +43,52 @@ class Versioned(msgspec.Struct, frozen=True):
 
 @runtime_checkable
 class MetaState(Protocol):
-    """A small durable key-value store that the cluster keeps together; writes are fenced by term (I3)."""
+    """A small durable key-value store of the meta servers. Writes are fenced by term (I3)."""
 
     def read(self, key: str) -> Versioned | None:
-        """The committed value as this node knows it; on the leader: the newest. None if never written."""
+        """The committed value in this node's view; on the leader the newest one. None if the key was never written."""
 
     def keys(self) -> Sequence[str]:
         """All keys that have a value, sorted."""
 
     async def write(self, key: str, value: bytes, expected_version: int | None, term: int) -> int:
-        """Store and return the new version once it is durable (a quorum's disks, or the database).
+        """Store a value; return its version once it is durable (on the disks of a quorum, or in the database).
 
-        ``expected_version`` 0 means "must not exist", None means "whatever is there". ``term`` is the writer's.
+        ``expected_version`` 0 means that the key must not exist, None that any version may. ``term`` is the writer's.
 
         Raises:
-            NotLeader: this node does not lead, or stopped leading before the write was sure; it may or may not be
-                stored.
-            StaleTerm: ``term`` is lower than the highest seen.
-            VersionConflict: the stored version is another.
+            NotLeader: this node does not lead, or lost the lead before the write was durable; the value may or may
+                not be stored.
+            StaleTerm: ``term`` is lower than the highest one seen.
+            VersionConflict: the stored version is not the expected one.
         """
 
     def watch(self, changed: Callable[[str, Versioned], None]) -> Callable[[], None]:
-        """Call ``changed`` for every committed change from now on, in order; returns how to stop it."""
+        """Call ``changed`` for every committed change from now on, in order. Call the returned function to stop."""
 
 
 @runtime_checkable
 class Election(Protocol):
-    """Decides which of the meta nodes leads, and keeps their common state."""
+    """Decides which meta server leads, and keeps the meta state."""
 
     @property
     def state(self) -> MetaState:
-        """The fenced meta state; on a follower it may lag behind."""
+        """The fenced meta state. On a follower it may lag behind."""
 
     def leadership(self) -> Leadership:
-        """Who leads now. ``valid_until`` must be looked at again before every act in the leader's name."""
+        """The leader now. Read ``valid_until`` again before every act as leader."""
 
     async def start(self, changed: Callable[[Leadership], None]) -> None:
-        """Take part; ``changed`` is called on the event loop whenever leader, term or ``leading`` changes.
+        """Take part. Call ``changed`` on the event loop whenever the leader, the term or ``leading`` changes.
 
         When ``leading`` becomes true, ``state`` already holds every acknowledged write of all earlier terms.
 
         Raises:
-            StorageError, TransportError, ElectionError: cannot take part at all; the message says why.
+            StorageError, TransportError, ElectionError: this node cannot take part; the message says why.
         """
 
     async def resign(self) -> None:
-        """Give up leadership so that another node takes over at once; nothing happens if this node does not lead."""
+        """Give up the lead so that another node takes over at once. Does nothing if this node does not lead."""
 
     async def stop(self) -> None:
         """Resign and stop taking part. Idempotent."""

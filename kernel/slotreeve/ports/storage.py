@@ -8,35 +8,35 @@ from typing import Protocol, runtime_checkable
 
 @runtime_checkable
 class Storage(Protocol):
-    """A directory that one process owns. Blocking; meant for small, rare writes. Names are plain file names."""
+    """A directory that one process owns. Calls block; writes should be small and rare. Names are plain file names."""
 
     def read(self, name: str) -> bytes | None:
-        """The whole of a file, or None if there is none.
+        """The content of a file; None if there is none.
 
         Raises:
-            StorageError: it exists but cannot be read.
+            StorageError: the file exists but cannot be read.
         """
 
     def replace(self, name: str, content: bytes) -> None:
-        """Put ``content`` in the place of the file, atomically and durably: after the return it survives a power
-        cut, and at no time can a mixture or an empty file be read.
+        """Replace the content of a file, atomically and durably: the new content survives a power cut after the
+        return, and a reader sees either the old or the new content at any time.
 
         Raises:
-            StorageError: not done; the old content is still there.
+            StorageError: the file still has its old content.
         """
 
     def append(self, name: str, content: bytes) -> None:
-        """Add to the end of a file (created if missing), durably. After a crash a part of it may be there.
+        """Append to a file durably; create it if it is missing. A crash may leave a part of ``content``.
 
         Raises:
-            StorageError: the content may be there in part.
+            StorageError: a part of ``content`` may have been appended.
         """
 
     def remove(self, name: str) -> None:
-        """Remove a file durably; nothing happens if there is none."""
+        """Remove a file durably. Does nothing if there is none."""
 
     def names(self) -> Sequence[str]:
         """The names of the files, sorted."""
 
     def close(self) -> None:
-        """Give up the ownership (the lock) of the directory."""
+        """Release the lock of the directory."""

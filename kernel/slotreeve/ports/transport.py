@@ -1,4 +1,4 @@
-"""The port of transports: messages between processes, and the news that a peer has gone."""
+"""The port of transports: they carry messages between processes and report the end of a connection."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from slotreeve.model.slots import SlotFacts
 
 
 class Message(msgspec.Struct, array_like=True, frozen=True):
-    """Anything that travels over a connection. The protocol room derives every message from this class."""
+    """Base class of every message. The package ``slotreeve_protocol`` defines the messages."""
 
 
 class Hello(Message, frozen=True, tag=1):
-    """Both ends send this first: who the sender is. ``facts`` is None for processes that do not shard: clients, tools,
-    elections.
+    """The first message of both ends of a connection: it identifies its sender.
 
-    ``oldest_version`` and ``newest_version`` bound the protocol versions that the sender speaks.
+    ``oldest_version`` and ``newest_version`` bound the protocol versions that the sender understands. ``facts`` is None
+    for processes that do not use slots: clients, tools, elections.
     """
 
     cluster: str
@@ -39,18 +39,18 @@ class Connection(Protocol):
 
     @property
     def peer(self) -> Hello:
-        """What the other side said of itself."""
+        """The peer's hello."""
 
     @property
     def address(self) -> str:
-        """Where the other side is, for messages to people."""
+        """The address of the peer, for messages to people."""
 
     @property
     def closed(self) -> bool:
-        """True once the connection has ended; it never comes back."""
+        """True once the connection has ended. It never opens again."""
 
     def send(self, message: Message) -> None:
-        """Queue a one-way message. Messages of one connection arrive in order, once, or the connection is lost.
+        """Queue a one-way message. Messages of one connection arrive in order and once, or the connection is lost.
 
         Raises:
             Backpressure: the queue to this peer is full; nothing was queued.
@@ -59,8 +59,8 @@ class Connection(Protocol):
         """
 
     def send_encoded(self, frame: bytes) -> None:
-        """As :meth:`send`, for a message encoded once by :func:`slotreeve_protocol.codec.encode_message` and sent to
-        many."""
+        """As :meth:`send`, for a message that is encoded once, by :func:`slotreeve_protocol.codec.encode_message`, and
+        sent to many peers."""
 
     def request(
         self,
@@ -68,60 +68,60 @@ class Connection(Protocol):
         answered: Callable[[Message | None, Exception | None], None],
         timeout_seconds: float,
     ) -> None:
-        """Send a request; ``answered`` is called exactly once on the event loop, with the reply or with an error
-        (RequestTimeout, ConnectionLost). It is never called before this method has returned.
+        """Send a request. ``answered`` is called exactly once on the event loop, after this method has returned, with
+        the reply or with an error (RequestTimeout, ConnectionLost).
 
         Raises:
-            Backpressure, ConnectionLost, FrameTooLarge: as :meth:`send`; then ``answered`` is not called.
+            Backpressure, ConnectionLost, FrameTooLarge: as :meth:`send`; ``answered`` is then not called.
         """
 
     async def ask(self, message: Message, timeout_seconds: float) -> Message:
-        """As :meth:`request`, awaited.
+        """Send a request and wait for the reply.
 
         Raises:
             RequestTimeout, ConnectionLost, Backpressure, FrameTooLarge.
         """
 
     def reply(self, request_id: int, message: Message) -> None:
-        """Answer a request received on this connection; any time later, once. A reply to a connection that has
-        ended is dropped: the asker has been told ConnectionLost."""
+        """Reply to a request that this connection received; once, at any later time. Does nothing if the connection has
+        ended: the peer's request has then failed with ConnectionLost."""
 
     def close(self, reason: str) -> None:
-        """End the connection. What was sent before still goes out if the peer reads it. The handler of this end
-        gets ``closed`` on a later turn of the event loop; the peer's gets it too."""
+        """End the connection. Messages sent before still go out if the peer reads them. The handlers of both ends get
+        ``closed``, that of this end on a later turn of the event loop."""
 
 
 class Handler(Protocol):
-    """What the owner of a listener or a connection is told. Called on the event loop; must not block or raise.
+    """Receives the events of connections. Called on the event loop; must not block or raise.
 
-    An exception out of a handler is logged, counted, and ends that one connection.
+    An exception from a handler is logged and counted, and ends the connection.
     """
 
     def opened(self, connection: Connection) -> None:
-        """The hello was accepted; always the first call for a connection."""
+        """The hellos were exchanged and accepted. Always the first call for a connection."""
 
     def received(self, connection: Connection, message: Message, request_id: int | None) -> None:
-        """A message arrived; where ``request_id`` is not None it wants ``connection.reply(request_id, ...)``."""
+        """A message arrived. If ``request_id`` is not None, ``connection.reply(request_id, ...)`` must be called."""
 
     def closed(self, connection: Connection, reason: str) -> None:
-        """The connection ended: closed by either side, or the peer died (known within milliseconds of its death).
-        Always the last call for a connection, exactly once."""
+        """The connection ended: one end closed it, or the peer's process died (reported within milliseconds). Always
+        the last call for a connection, exactly once."""
 
 
 class Listener(Protocol):
-    """An address being listened on."""
+    """An open listening address."""
 
     @property
     def address(self) -> str:
-        """``host:port`` actually bound (a port of 0 has been replaced)."""
+        """``host:port`` that was bound; never port 0."""
 
     async def close(self) -> None:
-        """Stop listening and end every connection accepted here."""
+        """Stop listening and end every connection that was accepted here."""
 
 
 @dataclass
 class TransportCounters:
-    """What went wrong below the level of messages, since start."""
+    """Failures below the level of messages, counted since the start."""
 
     malformed_frames: int = 0
     oversize_frames: int = 0
@@ -132,26 +132,26 @@ class TransportCounters:
 
 @runtime_checkable
 class Transport(Protocol):
-    """Carries messages between processes: one-way, request/reply, and the news that a peer has gone."""
+    """Carries messages and requests between processes, and reports the end of a connection."""
 
     @property
     def counters(self) -> TransportCounters:
-        """Live counters of this transport."""
+        """The counters of this transport. Not a copy: it changes."""
 
     async def listen(self, address: str, hello: Hello, handler: Handler) -> Listener:
-        """Accept connections at ``host:port`` (port 0: any free one). ``hello`` is what peers are told; theirs is
-        checked by :func:`slotreeve_protocol.hello.refusal` before ``handler`` hears of them.
+        """Accept connections at ``host:port`` (port 0: any free one). Peers get ``hello``; ``handler`` gets a
+        connection only if :func:`slotreeve_protocol.hello.refusal` accepts the peer's hello.
 
         Raises:
             AddressInUse: the address cannot be bound.
         """
 
     async def connect(self, address: str, hello: Hello, handler: Handler, timeout_seconds: float) -> Connection:
-        """Connect once; no automatic reconnection.
+        """Connect once. The connection is never restored after it ends.
 
         Raises:
-            Unreachable: nobody answered within ``timeout_seconds``.
-            Refused: the other side refused the hello, with its reason.
+            Unreachable: no process answered within ``timeout_seconds``.
+            Refused: the peer refused the hello; the message holds its reason.
         """
 
     async def close(self) -> None:

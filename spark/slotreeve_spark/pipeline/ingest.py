@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from slotreeve.errors import ConfigError, StorageError
+from slotreeve_events.segments import FINISHED, OPEN
 
 from slotreeve_spark.pipeline.records import CLEANED, QUARANTINE, RAW, clean, parse
 from slotreeve_spark.report.results import Directory
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-FINISHED, ALL = "*.jsonl", "*.jsonl{,.open}"
+FINISHED_FILES, ALL_FILES = f"*{FINISHED}", f"*{{{FINISHED},{OPEN}}}"
 FILES_A_BATCH = 200
 LATENESS = "1 day"
 EVERY_SECONDS = 10
@@ -94,7 +95,7 @@ def ingest(
     """
     must_be_a_log(log)
     before = _counts(session, warehouse)
-    lines = sum(_run(start) for start in _land(session, log, warehouse, ALL if unfinished else FINISHED))
+    lines = sum(_run(start) for start in _land(session, log, warehouse, ALL_FILES if unfinished else FINISHED_FILES))
     late = [0]
     for start in _clean(session, warehouse, lateness):
         _run(start, late)
@@ -120,7 +121,7 @@ Triggered = Callable[["DataStreamWriter"], "DataStreamWriter"]
 Start = Callable[[Triggered], "StreamingQuery"]
 
 
-def _land(session: SparkSession, log: Path, warehouse: Warehouse, files: str = FINISHED) -> list[Start]:
+def _land(session: SparkSession, log: Path, warehouse: Warehouse, files: str = FINISHED_FILES) -> list[Start]:
     """Log -> raw."""
     from pyspark.sql import functions as f
 

@@ -1,91 +1,64 @@
-"""The event log's records as columns, and what is wrong with those that are not fit.
+"""The event log's lines as columns, and what is wrong with the lines that are unusable.
 
-A log is a directory of ``*.jsonl`` files, one JSON object a line, each file finished when it has that name. Every
-record has ``v`` (schema version), ``id`` (unique), ``at_ms`` (wall clock of the node), ``node`` and ``kind``; the
-other fields depend on the kind. Fields that this version does not know are left alone, so that newer
-writers of the same version can be read. Registrations come in columns, many a line, and are rows of their own once
-cleaned.
+A log is a directory of ``*.jsonl`` files with one JSON object a line. Its schema is :mod:`slotreeve_events.schema`.
+Fields that this version does not know are ignored, so that the lines of newer writers of the same schema version can
+be read. A line holds many registrations; the cleaned table has one row for each.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from slotreeve_events.schema import COMMON, KINDS, REGISTRATION_LISTS, VERSION, Event
+
+from slotreeve_spark.pipeline.columns import event_columns
+
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-VERSION = 1
-"""The newest schema version that can be read."""
+_HEAD = (*COMMON, "service")
+_TAIL = tuple(name for name in Event.__struct_fields__ if name not in {*_HEAD, *REGISTRATION_LISTS})
 
-_HEAD = "v int, id string, at_ms bigint, node string, kind string, service string"
-_COLUMNS = "services array<string>, register_ids array<string>, versions array<bigint>"
-_TAIL = (
-    "subscribers int, "
-    "changes array<struct<register_id: string, version: bigint>>, "
-    "epoch bigint, term bigint, reason string, "
-    "changed array<struct<slot: int, leader: string, leader_epoch: bigint, followers: array<string>>>, "
-    "moves array<struct<slot: int, kind: string, source: string, target: string, reason: string>>, "
-    "member string, role string, zone string, weight double, leader string"
-)
-RECORD = f"{_HEAD}, {_COLUMNS}, {_TAIL}"
-"""Of a record, as in the log."""
-
-_IN_COLUMNS = ("services", "register_ids", "versions")
-
-NEEDED: dict[str, tuple[str, ...]] = {
-    "registered": _IN_COLUMNS,
-    "unregistered": _IN_COLUMNS,
-    "expired": _IN_COLUMNS,
-    "pushed": ("service",),
-    "table": ("epoch", "changed"),
-    "node_joined": ("member", "role"),
-    "node_left": ("member", "role"),
-    "leader": ("term",),
-}
-"""Kinds of records, and the fields without which one makes no sense."""
-
+EVENT = event_columns()
+"""The columns of an event, as in the log."""
 RAW = "line string, file string"
-CLEANED = f"at timestamp, {_HEAD}, register_id string, version bigint, {_TAIL}"
+CLEANED = f"at timestamp, {event_columns(_HEAD)}, register_id string, version bigint, {event_columns(_TAIL)}"
+"""The columns of the cleaned table: those of an event, but one row for each registration."""
 QUARANTINE = "line string, file string, problem string"
 
 
 def parse(raw: DataFrame) -> DataFrame:
-    """``raw`` (:data:`RAW`) with the columns ``record`` (struct), ``at`` and ``problem``, which is null where all is
-    well."""
+    """``raw`` (:data:`RAW`) with the columns ``record`` (struct), ``at`` and ``problem``, which is null for a good
+    line."""
     from pyspark.sql import functions as f
 
-    # A leap into SQL's own parser: no Python touches a record.
-    parsed = raw.withColumn("record", f.from_json("line", f"{RECORD}, corrupt string", {
-        "mode": "PERMISSIVE", "columnNameOfCorruptRecord": "corrupt",
-    }))  # fmt: skip
+    # Spark's own JSON parser: no Python code runs for a line.
+    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "corrupt"}
+    parsed = raw.withColumn("record", f.from_json("line", f"{EVENT}, corrupt string", options))
     return parsed.withColumn("problem", problem()).withColumn("at", f.timestamp_millis(f.col("record.at_ms")))
 
 
 def clean(parsed: DataFrame) -> DataFrame:
-    """The good ones of :func:`parse`, in the columns of :data:`CLEANED`: a row for each registration, whose id is that
-    of its line and its place there; else a row a line."""
+    """The good lines of :func:`parse` in the columns of :data:`CLEANED`.
+
+    A line of registrations becomes one row for each, whose id is the line's id and the place in the line. Any other
+    line becomes one row.
+    """
     from pyspark.sql import functions as f
 
     good = parsed.where("problem is null").select("at", "record.*")
-    many = f.arrays_zip(*_IN_COLUMNS)
-    rows = good.select("*", f.posexplode_outer(many).alias("place", "one"))
-    return rows.select(
-        "at", "v", f.concat_ws("+", "id", "place").alias("id"), "at_ms", "node", "kind",
-        f.coalesce("one.services", "service").alias("service"), f.col("one.register_ids").alias("register_id"),
-        f.col("one.versions").alias("version"), *_names(_TAIL),
-    )  # fmt: skip
-
-
-def _names(columns: str) -> list[str]:
-    from pyspark.sql.types import StructType
-
-    described = StructType.fromDDL(columns)
-    assert isinstance(described, StructType)
-    return described.names
+    rows = good.select("*", f.posexplode_outer(f.arrays_zip(*REGISTRATION_LISTS)).alias("place", "one"))
+    changed = {
+        "id": f.concat_ws("+", "id", "place").alias("id"),
+        "service": f.coalesce("one.services", "service").alias("service"),
+    }
+    head = [changed.get(name, f.col(name)) for name in _HEAD]
+    one = [f.col("one.register_ids").alias("register_id"), f.col("one.versions").alias("version")]
+    return rows.select("at", *head, *one, *_TAIL)
 
 
 def problem() -> Column:
-    """Why a parsed line is no good record; null where it is one."""
+    """Why a parsed line is unusable; null for a good line."""
     from pyspark.sql import functions as f
 
     record = f.col("record")
@@ -96,13 +69,13 @@ def problem() -> Column:
         f.concat(f.lit("schema version "), record["v"], f.lit(f" is newer than {VERSION}: update slotreeve")),
     )
     found = found.when(record["v"] < 1, f.concat(f.lit("there is no schema version "), record["v"]))
-    for name in ("id", "at_ms", "node", "kind"):
+    for name in COMMON[1:]:
         found = found.when(record[name].isNull(), f.lit(f"no {name}"))
-    found = found.when(~record["kind"].isin(*NEEDED), f.concat(f.lit("unknown kind "), record["kind"]))
-    for kind, names in NEEDED.items():
+    found = found.when(~record["kind"].isin(*KINDS), f.concat(f.lit("unknown kind "), record["kind"]))
+    for kind, names in KINDS.items():
         for name in names:
             found = found.when((record["kind"] == kind) & record[name].isNull(), f.lit(f"{kind} without {name}"))
-    sizes = [f.size(record[name]) for name in _IN_COLUMNS]
+    sizes = [f.size(record[name]) for name in REGISTRATION_LISTS]
     return found.when(
-        (sizes[0] != sizes[1]) | (sizes[1] != sizes[2]), f.lit(f"{', '.join(_IN_COLUMNS)} differ in length")
+        (sizes[0] != sizes[1]) | (sizes[1] != sizes[2]), f.lit(f"{', '.join(REGISTRATION_LISTS)} differ in length")
     )

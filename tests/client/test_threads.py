@@ -1,4 +1,4 @@
-"""The thread face against a real registry."""
+"""The client for threads, on a registry in a process of its own."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ def client(dev: DevServer) -> Iterator[BlockingClient]:
 
 
 def test_what_one_thread_publishes_another_sees(client: BlockingClient, dev: DevServer) -> None:
-    told: list[tuple[Instance, ...]] = []
+    seen: list[tuple[Instance, ...]] = []
     changed = threading.Event()
 
     def on_change(instances: tuple[Instance, ...]) -> None:
-        told.append(instances)
+        seen.append(instances)
         if [i.data for i in instances] == [(b"2",)]:
             changed.set()
 
@@ -66,7 +66,7 @@ def test_many_threads_may_share_a_client(client: BlockingClient) -> None:
     assert len(client.list("threads.shared.")) == 160
 
 
-def test_a_callback_that_calls_its_own_client_is_told_so(client: BlockingClient) -> None:
+def test_a_callback_that_calls_a_blocking_method_of_its_own_client_gets_an_error(client: BlockingClient) -> None:
     errors: list[BaseException] = []
     done = threading.Event()
 
@@ -82,19 +82,19 @@ def test_a_callback_that_calls_its_own_client_is_told_so(client: BlockingClient)
     assert "hand the work to another thread" in str(errors[0])
 
 
-def test_an_impossible_name_is_told_at_the_call(client: BlockingClient) -> None:
+def test_an_impossible_name_is_an_error_at_the_call(client: BlockingClient) -> None:
     with pytest.raises(ModelError, match="blank"):
         client.publish(" ", "x")
 
 
-def test_a_registry_that_cannot_be_reached_is_a_timeout_and_state_says_so() -> None:
+def test_a_registry_that_cannot_be_reached_is_a_time_out() -> None:
     with connect_blocking(free_address(), options=ClientOptions(request_seconds=0.3)) as client:
         assert client.state is ClientState.CONNECTING
         with pytest.raises(RequestTimeout, match="no session server answered"):
             client.get("x")
 
 
-def test_a_closed_client_says_so(dev: DevServer) -> None:
+def test_a_closed_client_refuses_every_call(dev: DevServer) -> None:
     client = connect_blocking(dev.session_address)
     client.close()
     client.close()

@@ -1,0 +1,119 @@
+"""The schema of the event log: the fields of an event, its kinds, and the version that readers check.
+
+Servers write events by this schema (:mod:`slotreeve_events.log`). The pipeline on Spark makes its columns from it
+(:mod:`slotreeve_spark.pipeline.columns`), so a field is named here and nowhere else.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from slotreeve.model.slots import Move
+
+VERSION = 1
+"""Version of this schema. A reader puts events of a higher version aside."""
+
+Small = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
+"""A number that fits in 32 bits. Readers with typed columns store it as such."""
+
+
+class PushedVersion(msgspec.Struct):
+    """One registration in a push.
+
+    Attributes:
+        register_id: id of the registration.
+        version: the version that was pushed; None if the push removed the registration.
+    """
+
+    register_id: str
+    version: int | None
+
+
+class SlotHolders(msgspec.Struct):
+    """The servers that hold one slot, as of the table of the event. The fields are those of
+    :class:`slotreeve.model.slots.Slot`."""
+
+    slot: Small
+    leader: str | None
+    leader_epoch: int
+    followers: tuple[str, ...]
+
+
+class SlotMove(msgspec.Struct):
+    """One change of the slot table. The fields are those of :class:`slotreeve.model.slots.Move`."""
+
+    slot: Small
+    kind: str
+    source: str | None
+    target: str | None
+    reason: str
+
+    @classmethod
+    def of(cls, move: Move) -> SlotMove:
+        """The event's form of ``move``."""
+        return cls(move.slot, move.kind, move.source, move.target, move.reason)
+
+
+class Event(msgspec.Struct, omit_defaults=True):
+    """One line of the log. Every event has the first five fields; its kind decides which others it has.
+
+    Attributes:
+        v: version of the schema.
+        id: unique: process id of the server and a number.
+        at_ms: wall clock of the server in milliseconds since 1970.
+        node: name of the server.
+        kind: one of :data:`KINDS`.
+        service: data info id of a push.
+        services, register_ids, versions: the registrations of one kind in one turn of the server's event loop, one
+            entry each. Three lists cost a third of what one event for each registration costs.
+        subscribers: number of subscribers that the push went to.
+        changes: the first registrations of the push.
+        epoch, term: of the slot table; ``term`` also of a change of leader.
+        reason: why it happened, for people.
+        changed: slots as they are now; all slots in the first event of this kind of a process.
+        moves: the changes that led to the table.
+        member, role, zone, weight: the server that joined or left.
+        leader: the meta server that leads now; None if none is known.
+    """
+
+    v: Small
+    id: str
+    at_ms: int
+    node: str
+    kind: str
+    service: str | None = None
+    services: list[str] | None = None
+    register_ids: list[str] | None = None
+    versions: list[int] | None = None
+    subscribers: Small | None = None
+    changes: list[PushedVersion] | None = None
+    epoch: int | None = None
+    term: int | None = None
+    reason: str | None = None
+    changed: list[SlotHolders] | None = None
+    moves: list[SlotMove] | None = None
+    member: str | None = None
+    role: str | None = None
+    zone: str | None = None
+    weight: float | None = None
+    leader: str | None = None
+
+
+COMMON = ("v", "id", "at_ms", "node", "kind")
+"""Fields that every event has."""
+
+REGISTRATION_LISTS = ("services", "register_ids", "versions")
+"""Fields of equal length with one entry for each registration."""
+
+KINDS: dict[str, tuple[str, ...]] = {
+    "registered": REGISTRATION_LISTS,
+    "unregistered": REGISTRATION_LISTS,
+    "expired": REGISTRATION_LISTS,
+    "pushed": ("service",),
+    "table": ("epoch", "changed"),
+    "node_joined": ("member", "role"),
+    "node_left": ("member", "role"),
+    "leader": ("term",),
+}
+"""Kinds of events, and the fields beside :data:`COMMON` without which an event of that kind is unusable."""

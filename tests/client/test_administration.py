@@ -1,0 +1,120 @@
+"""Requests of tools to the servers of a simulated cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+
+import pytest
+from slotreeve.errors import ClientError, Refused, RequestTimeout, Unreachable
+from slotreeve_client.administration import (
+    ask_any,
+    cluster_leader,
+    cluster_view,
+    complete_view,
+    counters,
+    get_configs,
+    put_config,
+)
+from slotreeve_conformance import virtual_time
+from slotreeve_protocol.general_messages import Opaque
+from slotreeve_protocol.meta_messages import GetLeader
+from slotreeve_simulator.simulated_cluster import SimulatedCluster
+from slotreeve_transport_memory.transport import MemoryTransport
+
+NAMES = {"data-1", "data-2", "session-1"}
+
+
+class Tool:
+    """A tool process, and the addresses of the meta servers."""
+
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        self.transport = MemoryTransport(cluster.process_clock("tool"), "tool", cluster.network)
+        self.metas = [cluster.address(f"meta-{number}") for number in (1, 2, 3)]
+
+
+def on_a_cluster(story: Callable[[SimulatedCluster, Tool], Awaitable[None]]) -> None:
+    async def scenario(rng: random.Random) -> None:
+        async with SimulatedCluster(rng, data=2, session=1) as cluster:
+            await story(cluster, Tool(cluster))
+
+    virtual_time.run(scenario, seed=5)
+
+
+def test_every_meta_server_names_the_leader_and_the_view_is_the_leaders() -> None:
+    async def story(cluster: SimulatedCluster, tool: Tool) -> None:
+        for address in tool.metas:
+            assert (await cluster_leader(tool.transport, "slotreeve", [address])).leader == cluster.leader
+        view = await cluster_view(tool.transport, "slotreeve", tool.metas)
+        assert {node.name for node in [*view.data, *view.sessions]} == NAMES
+        assert len(view.table.slots) == 16
+
+    on_a_cluster(story)
+
+
+def test_a_server_that_does_not_answer_is_skipped_and_all_of_them_are_an_error() -> None:
+    async def story(cluster: SimulatedCluster, tool: Tool) -> None:
+        assert (await cluster_leader(tool.transport, "slotreeve", ["nowhere:1", tool.metas[0]])).term >= 1
+        with pytest.raises(Unreachable, match=r"no server answers: nowhere:1: .*; nowhere:2: "):
+            await ask_any(tool.transport, "slotreeve", ["nowhere:1", "nowhere:2"], GetLeader())
+
+    on_a_cluster(story)
+
+
+def test_a_server_of_another_cluster_and_a_failed_request_are_errors_at_once() -> None:
+    async def story(cluster: SimulatedCluster, tool: Tool) -> None:
+        with pytest.raises(Refused, match="'slotreeve', not 'another'"):
+            await cluster_leader(tool.transport, "another", tool.metas)
+        with pytest.raises(ClientError):
+            await ask_any(tool.transport, "slotreeve", tool.metas[:1], Opaque("nothing", b""))
+
+    on_a_cluster(story)
+
+
+def test_counters_can_be_read_from_a_server_of_any_role() -> None:
+    async def story(cluster: SimulatedCluster, tool: Tool) -> None:
+        for name in ("meta-1", "data-1", "session-1"):
+            assert await counters(tool.transport, "slotreeve", cluster.address(name))
+
+    on_a_cluster(story)
+
+
+def test_provided_configuration_is_written_read_by_prefix_and_deleted() -> None:
+    async def story(_cluster: SimulatedCluster, tool: Tool) -> None:
+        async def put(key: str, value: bytes | None, expected: int | None = None) -> int:
+            return (await put_config(tool.transport, "slotreeve", tool.metas, key, value, expected)).version
+
+        assert [await put("a.1", b"x"), await put("a.2", b"y", 0), await put("b", b"z")] == [1, 1, 1]
+        with pytest.raises(ClientError):
+            await put("a.1", b"other", 0)
+        assert await put("a.1", None) == 2
+        found = await get_configs(tool.transport, "slotreeve", tool.metas, "a.")
+        assert [(entry.key, entry.value) for entry in found] == [("a.2", b"y")]
+
+    on_a_cluster(story)
+
+
+def test_a_write_without_a_leader_ends_with_an_error() -> None:
+    async def story(cluster: SimulatedCluster, tool: Tool) -> None:
+        for name in ("meta-1", "meta-2"):
+            cluster.kill(name)
+        await asyncio.sleep(10)
+        with pytest.raises(Unreachable, match=r"no meta server among .* leads"):
+            await put_config(tool.transport, "slotreeve", tool.metas, "k", b"v")
+        for name in ("meta-1", "meta-2"):
+            await cluster.start(name)
+
+    on_a_cluster(story)
+
+
+def test_a_complete_cluster_is_reported_and_the_time_out_says_what_is_missing() -> None:
+    async def story(cluster: SimulatedCluster, tool: Tool) -> None:
+        view = await complete_view(tool.transport, "slotreeve", tool.metas, NAMES, 2, 5.0)
+        assert all(slot.leader and len(slot.followers) == 1 for slot in view.table.slots)
+        with pytest.raises(RequestTimeout, match=r"after 2 s: members are data-1, .*; expected data-1, data-2, data-9"):
+            await complete_view(tool.transport, "slotreeve", tool.metas, {*NAMES, "data-9"}, 2, 2.0)
+        with pytest.raises(RequestTimeout, match="after 1 s: no server answers"):
+            await complete_view(tool.transport, "slotreeve", ["nowhere:1"], NAMES, 2, 1.0)
+
+    on_a_cluster(story)

@@ -1,0 +1,141 @@
+"""The asyncio client on a simulated cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+
+import pytest
+from slotreeve.errors import ClientClosed, ClientError, ModelError, PluginError, RequestTimeout
+from slotreeve_client import Client, ClientOptions, ClientState, Instance, connect
+from slotreeve_conformance import virtual_time
+from slotreeve_simulator.simulated_cluster import SimulatedCluster
+
+A = "com.example.A#@#DEFAULT_INSTANCE_ID#@#DEFAULT_GROUP"
+
+
+def on_a_cluster(story: Callable[[SimulatedCluster], Awaitable[None]]) -> None:
+    async def scenario(rng: random.Random) -> None:
+        async with SimulatedCluster(rng, meta=1, data=2) as cluster:
+            await story(cluster)
+
+    virtual_time.run(scenario, seed=5)
+
+
+def test_a_published_provider_is_read_listed_and_pushed() -> None:
+    async def story(cluster: SimulatedCluster) -> None:
+        provider, consumer = cluster.client(zone="east"), cluster.client()
+        seen: list[tuple[Instance, ...]] = []
+        subscription = consumer.subscribe("com.example.A", lambda s: seen.append(s.instances))
+        await subscription.ready()
+        assert seen == [()]
+        publication = provider.publish("com.example.A", "10.0.0.1:1", b"\xff")
+        await provider.flush()
+        expected = (Instance(publication.register_id, "east", (b"10.0.0.1:1", b"\xff")),)
+        assert publication.is_acknowledged
+        assert await consumer.get("com.example.A") == expected
+        assert await consumer.list("com.example.") == {A: 1}
+        assert await consumer.list("com.other.") == {}
+        await cluster.until(lambda: seen[-1] == expected, "the push has arrived")
+        publication.unpublish()
+        await provider.flush()
+        assert await consumer.get("com.example.A") == ()
+
+    on_a_cluster(story)
+
+
+def test_closing_a_client_removes_its_registrations_at_once() -> None:
+    async def story(cluster: SimulatedCluster) -> None:
+        consumer = cluster.client()
+        states: list[ClientState] = []
+        async with cluster.client() as provider:
+            provider.on_state(states.append)
+            provider.publish("com.example.A", "1")
+            await provider.flush()
+        await asyncio.sleep(0.5)
+        assert await consumer.get("com.example.A") == ()
+        assert (states, provider.server) == ([ClientState.CONNECTED, ClientState.CLOSED], None)
+        await provider.close()
+        with pytest.raises(ClientClosed):
+            provider.publish("com.example.A", "1")
+        with pytest.raises(ClientClosed):
+            await provider.connected()
+
+    on_a_cluster(story)
+
+
+def test_a_client_whose_session_server_dies_publishes_everything_at_another() -> None:
+    async def story(cluster: SimulatedCluster) -> None:
+        client = cluster.client("session-1", name="mover")
+        states: list[ClientState] = []
+        client.on_state(states.append)
+        await client.connected()
+        first = client.server
+        publication = client.publish("com.example.A", "1")
+        await client.flush()
+        cluster.kill("session-1")
+        await cluster.until(lambda: client.server not in (None, first), "the client is connected again")
+        assert states == [ClientState.CONNECTED, ClientState.CONNECTING, ClientState.CONNECTED]
+        await asyncio.sleep(10)
+        assert [i.register_id for i in await client.get("com.example.A")] == [publication.register_id]
+
+    on_a_cluster(story)
+
+
+def test_a_client_without_a_reachable_server_times_out_and_names_the_reasons() -> None:
+    async def story(cluster: SimulatedCluster) -> None:
+        client = cluster.client(request_seconds=2.0)
+        for name in ("session-1", "session-2"):
+            cluster.kill(name)
+        with pytest.raises(RequestTimeout, match="no session server answered a Get within"):
+            await client.get("com.example.A")
+        assert client.why_not_connected().count(";") == 2
+        client.publish("com.example.A", "1")
+        waiting = asyncio.create_task(client.flush())
+        await asyncio.sleep(1)
+        await client.close()
+        with pytest.raises(ClientClosed):
+            await waiting
+
+    on_a_cluster(story)
+
+
+def test_a_listener_that_raises_is_logged_and_others_are_called(caplog: pytest.LogCaptureFixture) -> None:
+    async def story(cluster: SimulatedCluster) -> None:
+        client = cluster.client()
+        states: list[ClientState] = []
+
+        def broken(_state: ClientState) -> None:
+            raise ValueError("a defect of the user's")
+
+        client.on_state(broken)
+        client.on_state(states.append)
+        await client.connected()
+        assert states == [ClientState.CONNECTED]
+
+    on_a_cluster(story)
+    assert "a listener of the client's state failed" in caplog.text
+
+
+def test_a_wrong_call_is_an_error_at_once() -> None:
+    async def story(cluster: SimulatedCluster) -> None:
+        with pytest.raises(ModelError, match="blank"):
+            cluster.client().publish(" ", "1")
+        with pytest.raises(ModelError):
+            await cluster.client().get("a#@#b")
+
+    on_a_cluster(story)
+
+
+def test_connecting_needs_an_address_and_a_known_transport() -> None:
+    async def scenario() -> Client:
+        with pytest.raises(ClientError, match="give at least one host:port"):
+            connect(options=ClientOptions(transport="memory"))
+        with pytest.raises(PluginError, match="carrier_pigeon"):
+            connect("a:1", options=ClientOptions(transport="carrier_pigeon"))
+        client = connect("nowhere:1", options=ClientOptions(transport="memory"))
+        await client.close()
+        return client
+
+    assert asyncio.run(scenario()).state is ClientState.CLOSED

@@ -1,0 +1,66 @@
+"""A watched key of the provided configuration."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from slotreeve.errors import ClientClosed
+from slotreeve_client.configuration import ConfigWatch
+from slotreeve_protocol.meta_messages import ConfigEntry
+
+
+def watch(seen: list[tuple[bytes | None, int]]) -> ConfigWatch:
+    return ConfigWatch("k", lambda w: seen.append((w.value, w.version)), lambda _watch: None)
+
+
+def test_versions_only_rise_and_a_repeated_entry_is_no_change() -> None:
+    seen: list[tuple[bytes | None, int]] = []
+    made = watch(seen)
+    for value, version in ((b"2", 2), (b"1", 1), (b"2", 2), (None, 3)):
+        made.apply(ConfigEntry("k", value, version))
+    assert seen == [(b"2", 2), (None, 3)]
+    assert (made.value, made.version) == (None, 3)
+
+
+def test_that_there_is_no_value_is_reported_once() -> None:
+    seen: list[tuple[bytes | None, int]] = []
+    made = watch(seen)
+    made.apply(ConfigEntry("k", None, 0))
+    made.apply(ConfigEntry("k", None, 0))
+    assert seen == [(None, 0)]
+
+
+def test_ready_waits_for_the_first_entry_and_fails_after_the_end() -> None:
+    async def scenario() -> None:
+        known, ended = watch([]), watch([])
+        waits = [asyncio.create_task(known.ready()), asyncio.create_task(ended.ready())]
+        await asyncio.sleep(0)
+        assert not any(wait.done() for wait in waits)
+        known.apply(ConfigEntry("k", b"v", 1))
+        ended.close()
+        await waits[0]
+        with pytest.raises(ClientClosed, match="the watch of k has ended"):
+            await waits[1]
+
+    asyncio.run(scenario())
+
+
+def test_no_callback_follows_the_end_and_the_client_is_called_once() -> None:
+    seen: list[tuple[bytes | None, int]] = []
+    ended: list[ConfigWatch] = []
+    made = ConfigWatch("k", lambda w: seen.append((w.value, w.version)), ended.append)
+    made.unwatch()
+    made.unwatch()
+    made.apply(ConfigEntry("k", b"v", 1))
+    assert (seen, ended) == ([], [made])
+
+
+def test_a_callback_that_raises_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    def broken(_watch: ConfigWatch) -> None:
+        raise ValueError("a defect of the user's")
+
+    made = ConfigWatch("k", broken, lambda _watch: None)
+    made.apply(ConfigEntry("k", b"v", 1))
+    assert made.value == b"v"
+    assert "the callback of the watch of k failed" in caplog.text

@@ -1,0 +1,85 @@
+"""One registration of a provider."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from slotreeve.errors import ClientClosed, ModelError, RegistrationError
+from slotreeve.model.publisher import MAX_PAYLOAD_BYTES
+from slotreeve_client.publication import Publication, payload
+
+
+def publication(changes: list[tuple[int, tuple[bytes, ...] | None]] | None = None) -> Publication:
+    def changed(changed_one: Publication) -> None:
+        if changes is not None:
+            changes.append((changed_one.version, changed_one.data))
+
+    return Publication("r", "a#@#i#@#g", "east", (b"1",), changed)
+
+
+def test_each_change_has_the_next_version() -> None:
+    changes: list[tuple[int, tuple[bytes, ...] | None]] = []
+    made = publication(changes)
+    made.republish("2", b"3")
+    made.unpublish()
+    assert changes == [(2, (b"2", b"3")), (3, None)]
+
+
+def test_an_unpublished_registration_cannot_be_changed() -> None:
+    made = publication()
+    made.unpublish()
+    for change in (made.unpublish, lambda: made.republish("x")):
+        with pytest.raises(RegistrationError, match="was unpublished; publish it again"):
+            change()
+    assert made.version == 2
+
+
+def test_a_payload_is_bytes_and_text_in_utf_8_up_to_its_limit() -> None:
+    assert payload(("ä", b"\xff")) == ("ä".encode(), b"\xff")
+    half = b"x" * (MAX_PAYLOAD_BYTES // 2)
+    assert payload((half, half)) == (half, half)
+    with pytest.raises(ModelError, match=f"{MAX_PAYLOAD_BYTES + 1} bytes are too many"):
+        payload((half, half, "x"))
+
+
+def test_a_payload_that_is_too_large_changes_nothing() -> None:
+    made = publication()
+    with pytest.raises(ModelError):
+        made.republish(b"x" * (MAX_PAYLOAD_BYTES + 1))
+    assert (made.version, made.data) == (1, (b"1",))
+
+
+def test_only_the_acknowledgement_of_the_present_version_ends_the_wait() -> None:
+    async def scenario() -> None:
+        made = publication()
+        made.republish("2")
+        waiting = asyncio.create_task(made.acknowledged())
+        await asyncio.sleep(0)
+        made.settle(1)
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        made.settle(2)
+        await waiting
+        await made.acknowledged()
+        made.settle(1)  # a late one
+        assert (made.acknowledged_version, made.is_acknowledged) == (2, True)
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("error", [RegistrationError("refused"), ClientClosed("the client was closed")])
+def test_the_end_of_a_registration_is_raised_to_whoever_waits_or_calls(error: RegistrationError | ClientClosed) -> None:
+    async def scenario() -> None:
+        made = publication()
+        waiting = [asyncio.create_task(made.acknowledged()) for _ in range(2)]
+        await asyncio.sleep(0)
+        waiting.pop().cancel()
+        made.end(error)
+        for wait in (waiting[0], made.acknowledged()):
+            with pytest.raises(type(error)):
+                await wait
+        with pytest.raises(type(error)):
+            made.republish("x")
+
+    asyncio.run(scenario())

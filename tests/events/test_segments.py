@@ -1,0 +1,41 @@
+"""The files of an event log."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from slotreeve.errors import StorageError
+from slotreeve_events.segments import Segments
+
+PROCESS = "session-127.0.0.1:1@abc"
+
+
+def names(directory: Path) -> list[str]:
+    return sorted(path.name for path in directory.iterdir())
+
+
+def test_a_segment_is_open_until_it_is_full(tmp_path: Path) -> None:
+    segments = Segments(tmp_path, PROCESS, 10)
+    segments.append(b"12345\n")
+    assert names(tmp_path) == ["session-127.0.0.1_1@abc-000000.jsonl.open"]
+    segments.append(b"67890\n")
+    assert names(tmp_path) == ["session-127.0.0.1_1@abc-000000.jsonl"]
+    segments.append(b"1\n")
+    segments.finish()
+    segments.finish()
+    assert names(tmp_path) == [f"session-127.0.0.1_1@abc-00000{number}.jsonl" for number in range(2)]
+    assert (tmp_path / names(tmp_path)[0]).read_bytes() == b"12345\n67890\n"
+
+
+def test_the_next_process_of_a_server_finishes_what_the_last_one_left_open(tmp_path: Path) -> None:
+    Segments(tmp_path, PROCESS, 100).append(b"left\n")
+    Segments(tmp_path, "another-server@abc", 100).append(b"not its own\n")
+    Segments(tmp_path, PROCESS.replace("abc", "def"), 100)
+    assert names(tmp_path) == ["another-server@abc-000000.jsonl.open", "session-127.0.0.1_1@abc-000000.jsonl"]
+
+
+def test_a_directory_that_cannot_be_made_is_a_clear_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StorageError, match=r"events\.path: .* cannot be written"):
+        Segments(tmp_path / "file" / "x", "n@1", 1_000)
