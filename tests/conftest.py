@@ -1,0 +1,25 @@
+"""Which tests are searches: ``./run test`` runs them apart, without measuring coverage."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parent
+SEARCHES = (
+    "simulation/",
+    "election_fle/test_fle_chaos.py",
+    "election_fle/test_fle_duel.py",
+    "election_mysql/test_lock_chaos.py",
+    "balancer/test_contracts.py",
+    "balancer/test_speed.py",
+)
+"""They run the same code for many seeds, or measure time. Measuring coverage would triple their time."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the searches."""
+    for item in items:
+        if item.path.is_relative_to(TESTS) and str(item.path.relative_to(TESTS)).startswith(SEARCHES):
+            item.add_marker(pytest.mark.search)
