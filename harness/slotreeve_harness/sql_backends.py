@@ -1,4 +1,4 @@
-"""The lock elections as the election suite runs them: on real servers that are started for it, and on real time.
+"""The lock election as the election suite runs it: on real servers that are started for it, and on real time.
 
 ::
 

@@ -19,7 +19,7 @@ ELECTION = "simulated_lock"
 
 
 class SimulatedLockOptions(Options):
-    """As of the real lock elections, shorter by default: a storm lasts some seconds."""
+    """As of the lock election on a real database, shorter by default: a storm lasts some seconds."""
 
     lease_ms: int = Field(default=2_000, ge=100, description="Milliseconds for which the row is its owner's.")
     renew_ms: int = Field(default=400, ge=10, description="Milliseconds between two renewals.")

@@ -1,4 +1,4 @@
-"""Lock elections on a table in memory, on virtual time, with everything that can go wrong going wrong at once."""
+"""The lock election on a table in memory and on virtual time, with every kind of fault at once."""
 
 from __future__ import annotations
 

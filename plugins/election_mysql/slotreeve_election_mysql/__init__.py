@@ -38,7 +38,7 @@ class LockOptions(Options):
         default=1_000,
         ge=10,
         le=60_000,
-        description="Milliseconds between two renewals of the leader, and at most between two looks of the others.",
+        description="Milliseconds between two renewals of the leader, and at most between two reads of the others.",
     )
     timeout_ms: int = Field(
         default=1_000,

@@ -16,7 +16,7 @@ class LockTiming:
 
     Attributes:
         lease: for which the database keeps the row for its owner after a renewal.
-        renew: between two renewals of the leader, and at most between two looks of the others.
+        renew: between two renewals of the leader, and at most between two reads of the others.
         timeout: after which a statement is given up and its connection dropped.
     """
 

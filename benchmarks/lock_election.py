@@ -1,10 +1,10 @@
-"""How long the lock elections take to replace a leader, what they ask of the database, and how fast state is written.
+"""How long the lock election takes to replace a leader, what it asks of the database, and how fast state is written.
 
-    python benchmarks/election_sql.py --dialect postgres --rounds 10
-    python benchmarks/election_sql.py --dialect mysql --rounds 10 --lease-ms 5000
+    python benchmarks/lock_election.py --dialect postgres --rounds 10
+    python benchmarks/lock_election.py --dialect mysql --rounds 10 --lease-ms 5000
 
 Starts a server of its own and three nodes, each a process. A fail-over is measured from just before the signal to the
-leader until another node says that it leads. Statements are the database's own count. Prints one JSON object.
+leader until another node reports that it leads. Statements are the database's own count. Prints one JSON object.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
                 node.process.kill()
                 node.process.wait()
     return {
-        "benchmark": "election_sql",
+        "benchmark": "lock_election",
         "params": {"dialect": arguments.dialect, "lease_ms": arguments.lease_ms, "rounds": arguments.rounds},
         "cpus": os.cpu_count(),
         "after_kill_seconds": _figures(spans["kill"]),
