@@ -1,4 +1,4 @@
-"""From a configuration to a server that can be started."""
+"""Making a server from a configuration."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from slotreeve_servers.settings import ServerConfiguration
 ROLE_PORTS = {Role.META: 7710, Role.DATA: 7720, Role.SESSION: 7730}
 ELECTION_PORT_OFFSET = 2
 SHADOW_PORT_OFFSET = 3
-"""The election listens at the meta server's port plus this (plus 1 is for HTTP)."""
+"""The shadow election listens at the port of the meta server plus this. Plus 1 is for HTTP, plus 2 for the election."""
 
 Server = MetaServer | DataServer | SessionServer
 P = TypeVar("P")
 
 
 class Launcher:
-    """Builds servers of one configuration; every plugin it needs is checked before anything starts.
+    """Builds servers of one configuration. Every plugin that it needs is checked before anything starts.
 
     ``transport`` overrides the configured one (several servers of one process may share a network).
 
@@ -53,7 +53,7 @@ class Launcher:
         self._shadow = check_shadow(configuration, catalogue)
 
     def node(self, role: Role) -> tuple[Node, str]:
-        """Who a server of this role is by the configuration, and where it binds.
+        """The node that a server of this role is by the configuration, and the address that it binds.
 
         Raises:
             ConfigError: a meta server without a place in ``cluster.meta``, or a listen address open to the world.
@@ -80,7 +80,7 @@ class Launcher:
         return Node(name, role, advertise, process_id, mine.zone, mine.weight), bind
 
     def environment(self, role: Role, transport: Transport | None = None) -> Environment:
-        """Everything a server of this role is handed.
+        """What a server of this role is built with.
 
         Raises:
             ConfigError, PluginError.
@@ -115,7 +115,7 @@ class Launcher:
         return self._build(Port.TRANSPORT, Transport, self._context(node))  # type: ignore[type-abstract]
 
     def server(self, environment: Environment, open_storage: Callable[[str], Storage]) -> Server:
-        """A server, not yet started. Call on its event loop.
+        """A server that is not started yet. Call it on the server's event loop.
 
         Raises:
             PluginError, and what the election's ``build`` raises.
@@ -135,7 +135,7 @@ class Launcher:
         )
 
     def _build_shadow(self, node: str, transport: Transport, open_storage: Callable[[str], Storage]) -> Shadow | None:
-        """The second election of a meta server: in a cluster of its own, so that it can meet nobody but shadows."""
+        """The second election of a meta server. It is in a cluster of its own, where it meets other shadows only."""
         if self._shadow is None:
             return None
         entry, options = self._shadow
@@ -178,7 +178,7 @@ class Launcher:
 
 
 def check_shadow(configuration: ServerConfiguration, catalogue: Catalogue) -> tuple[Listed, Options] | None:
-    """The shadow election's offer with its options; None where there is to be none.
+    """The offer of the shadow election, with its options; None where the configuration names none.
 
     Raises:
         PluginError: unknown name or bad options.

@@ -1,8 +1,9 @@
-"""What the slot table should become (original: ``ScheduledSlotArranger``). Pure, but for logging.
+"""The next change of the slot table (original: ``ScheduledSlotArranger``). Pure, but for logging.
 
-Servers on their way out hand what they lead to followers in sync. Then, if a slot lacks a leader or follower, or is
-held by a server that left: the assigner. Else, once every slot is reported in sync: one step of the balancer. A plugin
-that raises or returns an invalid table is logged and counted, and the table stays (I5).
+First, servers on their way out hand the slots that they lead to followers in sync. Then, where a slot lacks a leader or
+follower or is held by a server that left, the assigner is asked. Otherwise, once every slot is reported in sync, the
+balancer is asked for one step. Where a plugin raises or returns an invalid table, that is logged and counted, and the
+table stays (I5).
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ log = logging.getLogger("slotreeve.arranger")
 
 @dataclass(frozen=True)
 class Leaving:
-    """Names of the data servers on their way out (or banned), and of those that only restart."""
+    """Names of the data servers that leave or are banned, and of those that only restart."""
 
     for_good: frozenset[str] = frozenset()
     for_a_restart: frozenset[str] = frozenset()
@@ -34,7 +35,11 @@ NOBODY_LEAVES = Leaving()
 
 
 class Arranger:
-    """Asks the plugins and checks what they say."""
+    """Asks the plugins, and checks what they return.
+
+    Attributes:
+        rejected: results of plugins that were rejected since the start.
+    """
 
     def __init__(
         self, slots: int, replicas: int, assigner: Assigner, balancer: Balancer, protect_below: int = 0
@@ -52,14 +57,14 @@ class Arranger:
     ) -> Plan | None:
         """The next change of ``table`` for the servers that live now, or None.
 
-        ``settled(server, slot)``: the server reports the slot in sync under this table. Without any server, or with
-        so few that they are protected, the table stays as it is.
+        ``settled(server, slot)`` returns whether the server reports the slot in sync under this table. The table stays
+        as it is where no server lives, and in protection mode.
         """
         if not servers or self.is_protected(servers):
             return None
         table = table if table.slots else SlotTable.unassigned(self._slots)
         staying = [server for server in servers if server.name not in leaving.for_good]
-        if not staying:  # there is nobody to take over
+        if not staying:  # no server is left to take over
             staying, leaving = list(servers), NOBODY_LEAVES
         handed_over = self._hand_over(table, servers, settled, leaving)
         if handed_over is not None:
@@ -74,13 +79,14 @@ class Arranger:
         return None
 
     def is_protected(self, servers: Sequence[Server]) -> bool:
-        """Protection mode: so many data servers are gone at once that the network is more likely at fault."""
+        """Protection mode: so many data servers left at once that a fault of the network is more likely."""
         return len(servers) < self._protect_below
 
     def _hand_over(
         self, table: SlotTable, servers: Sequence[Server], settled: Callable[[str, int], bool], leaving: Leaving
     ) -> Plan | None:
-        """Leaders that leave give way to followers in sync, and follow on meanwhile: no copy is lost or made."""
+        """A follower in sync takes the place of a leader that leaves; that one follows until it has left. No copy is
+        lost or made."""
         going = leaving.for_good | leaving.for_a_restart
         if not going or not is_complete(table, servers, self._limits.replicas):
             return None
@@ -94,7 +100,7 @@ class Arranger:
 
     @staticmethod
     def _waits(slot: Slot, settled: Callable[[str, int], bool], leaving: Leaving) -> bool:
-        """A leader that leaves has a follower that stays and will be in sync soon."""
+        """Whether a leader that leaves has a follower that stays and is not in sync yet."""
         going = leaving.for_good | leaving.for_a_restart
         return slot.leader in going and any(n not in going and not settled(n, slot.id) for n in slot.followers)
 
@@ -119,9 +125,10 @@ class Arranger:
 
 
 def without_replaced(table: SlotTable, before: Sequence[Node], now: Sequence[Node]) -> SlotTable:
-    """``table`` without the leaders that live under a name whose committed process was another one (or none): the new
-    process holds nothing, so what it is to lead it gets under a new leader epoch (I4, I11). As a follower it keeps its
-    places and is filled anew. Returns ``table`` itself where there are none."""
+    """``table`` without the leaders whose process was replaced: a server lives under the name, but its committed
+    process was another one, or none. The new process holds nothing, so it leads only under a new leader epoch (I4,
+    I11). As a follower it keeps its places and copies the slots again. Returns ``table`` itself where no leader was
+    replaced."""
     known = {node.name: node.process_id for node in before}
     replaced = {node.name for node in now if known.get(node.name) != node.process_id}
     if not any(slot.leader in replaced for slot in table.slots):

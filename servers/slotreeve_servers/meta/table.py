@@ -14,7 +14,7 @@ _decode = msgspec.msgpack.Decoder(View).decode
 
 
 class CommittedView:
-    """The view in the meta state, decoded once a version."""
+    """The view in the meta state, decoded once for each version."""
 
     def __init__(self, state: MetaState) -> None:
         self._state = state
@@ -39,9 +39,9 @@ class CommittedView:
         return self._view
 
     async def commit(self, view: View) -> None:
-        """Make ``view`` the committed one, provided that the one it follows (revision - 1) still is.
+        """Make ``view`` the committed one, provided that revision - 1 is committed now.
 
         Raises:
-            NotLeader, StaleTerm, VersionConflict: somebody else leads, or has written; publish nothing then.
+            NotLeader, StaleTerm, VersionConflict: another server leads or has written; publish nothing then.
         """
         await self._state.write(KEY, _encode(view), view.revision - 1, view.term)

@@ -67,6 +67,7 @@ class Dispatcher:
 
     def __init__(self, peers: Peers, desk: Desk, guest: Guest, source: CountersSource | None = None) -> None:
         self._peers, self._guest, self._source = peers, guest, source
+        self._by_connection = peers.by_connection
         self._messages, self._requests, self._later = desk.messages, desk.requests, desk.later
         self.unexpected = 0
 
@@ -80,7 +81,7 @@ class Dispatcher:
 
     def received(self, connection: Connection, message: Message, request_id: int | None) -> None:
         """The transport: a message arrived. Hand it to its method, and send the reply that the method returns."""
-        peer = self._peers.peer_of(connection)
+        peer = self._by_connection[connection]
         kind = type(message)
         try:
             if request_id is None:

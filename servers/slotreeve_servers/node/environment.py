@@ -1,4 +1,4 @@
-"""What a server is handed at its start."""
+"""What a server is built with."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Environment:
     Attributes:
         node: who this server is; ``node.address`` is where others reach it.
         bind: ``host:port`` to listen on.
-        facts: the cluster's slot facts, told in every hello.
+        facts: the slot facts of the cluster; every hello carries them.
         events: the event log, where one is asked for; the server closes it when it stops.
     """
 
@@ -40,7 +40,7 @@ class Environment:
     events: EventLog | None = None
 
     def common_counters(self, supervisor: Supervisor) -> dict[str, int]:
-        """What every server counts: below the level of messages, and of its own loops."""
+        """What every server counts: frames and connections, and failures of its own loops."""
         wire = self.transport.counters
         return {
             "loop_failures": sum(supervisor.failures.values()),
@@ -52,7 +52,7 @@ class Environment:
         }
 
     def hello(self) -> Hello:
-        """What this server tells a peer of itself."""
+        """The hello of this server."""
         return Hello(
             self.settings.cluster.name,
             self.node.name,

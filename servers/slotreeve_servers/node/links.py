@@ -1,4 +1,4 @@
-"""Outgoing connections that are kept up."""
+"""Outgoing connections that are made again when they are lost."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ LONGEST_RETRY_SECONDS = 1.0
 
 
 class Links:
-    """One connection to each of a changing set of peers; lost ones are made again, quickly at first.
+    """One connection to each of a changing set of processes; a lost one is made again, quickly at first.
 
-    ``inner`` hears of every connection as it would from the transport; ``refused`` of every refusal. All calls on the
-    event loop.
+    ``inner`` is called for every connection as the transport would call it; ``refused`` is called for every refusal.
+    All calls are made on the event loop.
     """
 
     def __init__(

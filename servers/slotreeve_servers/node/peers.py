@@ -22,13 +22,14 @@ class Peers:
     """All connections of one server, by peer. Implements :class:`slotreeve_servers.node.outbox.Outbox`.
 
     Attributes:
+        by_connection: the peer at the other end of each open connection.
         links: the links that :meth:`keep_links` aims; set by the shell before the core runs.
     """
 
     def __init__(self, clock: Clock, supervisor: Supervisor) -> None:
         self._clock, self._supervisor = clock, supervisor
         self._connections: dict[Peer, Connection] = {}
-        self._peers: dict[Connection, Peer] = {}
+        self.by_connection: dict[Connection, Peer] = {}
         self._is_silent = False
         self.links: Links | None = None
         self.now, self.wall_ms = clock.now, clock.wall_ms
@@ -42,19 +43,15 @@ class Peers:
     def add(self, connection: Connection) -> Peer:
         """A connection has opened; returns its peer."""
         hello = connection.peer
-        peer = self._peers[connection] = Peer(hello.node, hello.role, hello.process_id, connection.address)
+        peer = self.by_connection[connection] = Peer(hello.node, hello.role, hello.process_id, connection.address)
         self._connections[peer] = connection
         return peer
 
     def remove(self, connection: Connection) -> Peer:
         """A connection has ended; returns its peer."""
-        peer = self._peers.pop(connection)
+        peer = self.by_connection.pop(connection)
         del self._connections[peer]
         return peer
-
-    def peer_of(self, connection: Connection) -> Peer:
-        """The peer at the other end of an open connection."""
-        return self._peers[connection]
 
     async def ask_and_wait(self, peer: Peer, message: Message, timeout_seconds: float) -> Message:
         """Send a request and wait for its reply.
@@ -123,8 +120,12 @@ class Peers:
         self._clock.call_soon(partial(self._run, "end of turn", action))
 
     def _run(self, name: str, action: Callable[[], None]) -> None:
-        if not self._is_silent:
-            self._supervisor.run(name, action)
+        if self._is_silent:
+            return
+        try:
+            action()
+        except Exception:  # noqa: BLE001 - the supervisor logs and counts it
+            self._supervisor.failed(name)
 
     def repeat(self, name: str, seconds: float, action: Callable[[], float | None]) -> None:
         """See :meth:`slotreeve_servers.node.outbox.Outbox.repeat`."""

@@ -1,6 +1,7 @@
 """The records of one slot, by service (original: ``PublisherGroup``). Pure: time is an argument.
 
-A data server keeps one for each slot it holds, a session server one for each slot its clients publish into.
+A data server keeps one store for each slot that it holds, a session server one for each slot with records of its
+clients.
 """
 
 from __future__ import annotations
@@ -69,8 +70,8 @@ class SlotStore:
         return service.get(record.register_id) if service is not None else None
 
     def put_gone(self, tombstone: Publisher, now: float) -> bool:
-        """The client behind this registration left: remove the record if it is no newer and still belongs to the
-        same session process. Returns True if what subscribers see changed."""
+        """The client of this registration has left: remove its record, if that is no newer and still belongs to the
+        same session process. Returns True if subscribers see a difference."""
         old = self.find(tombstone)
         if old is None or old.newer_than(tombstone) or old.session != tombstone.session:
             return False
@@ -78,12 +79,12 @@ class SlotStore:
         return self._drop(old)
 
     def purge(self, data_info_id: str, register_id: str) -> bool:
-        """Remove a live record without a trace, so that the same record may come back. True if it was there."""
+        """Remove a live record without a tombstone, so that the same record may come back. True if it was there."""
         old = self.services.get(data_info_id, {}).get(register_id)
         return old is not None and self._drop(old)
 
     def replace(self, data_info_id: str, records: Iterable[Publisher]) -> None:
-        """Hold exactly these live records of one service, whatever was there (a follower copies its leader)."""
+        """Hold exactly these live records of one service, as a follower that copies its leader."""
         service = {record.register_id: record for record in records}
         for register_id in service:
             self.tombstones.pop(register_id, None)
@@ -109,8 +110,8 @@ class SlotStore:
             yield from service.values()
 
     def digests(self, session: str | None = None) -> dict[str, int]:
-        """Sync digest by data info id: of all live records, or of one session process's (services where it has
-        none are left out)."""
+        """Sync digest by data info id: of all live records, or of those of one session process (without the services
+        in which it has none)."""
         result = {}
         for data_info_id, service in self.services.items():
             records: Iterable[Publisher] = service.values()
@@ -122,8 +123,8 @@ class SlotStore:
         return result
 
     def difference(self, theirs: Mapping[str, int], limit: int) -> tuple[dict[str, list[Publisher]], bool]:
-        """Full record lists of the services whose digest differs from ``theirs`` (empty: none left), and whether
-        that is all; it stops at the first service after a weight of ``limit``."""
+        """The services whose digest differs from ``theirs``, each with all its records (none: it is empty here), and
+        whether these are all such services. The list ends with the service that brings its weight to ``limit``."""
         different: dict[str, list[Publisher]] = {}
         weight = 0
         for data_info_id, service in self.services.items():

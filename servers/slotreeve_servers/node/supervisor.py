@@ -1,4 +1,4 @@
-"""Background loops that cannot die silently."""
+"""Background loops and actions whose failures are logged and counted."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ LONGEST_RESTART_SECONDS = 5.0
 
 
 class Supervisor:
-    """Runs loops as tasks; one that fails is logged, counted and started again, with growing pauses.
+    """Runs loops as tasks. A loop that fails is logged, counted, and started again after a growing pause.
 
-    A loop that returns has ended on purpose. All calls on the event loop.
+    A loop that returns has ended on purpose. All calls are made on the event loop.
 
     Attributes:
-        failures: how often each loop failed.
+        failures: how often each loop or action failed, by name.
         given_up: done once the server cannot go on at all; holds the error for its operator.
     """
 
@@ -57,13 +57,10 @@ class Supervisor:
             ran_long = self._clock.now() - began > 2 * LONGEST_RESTART_SECONDS
             pause = FIRST_RESTART_SECONDS if ran_long else min(2 * pause, LONGEST_RESTART_SECONDS)
 
-    def run(self, name: str, action: Callable[[], None]) -> None:
-        """Call ``action`` now; where it raises, log that and count it as a failure of ``name``."""
-        try:
-            action()
-        except Exception:
-            self.failures[name] = self.failures.get(name, 0) + 1
-            log.exception("an action at %s failed", name)
+    def failed(self, name: str) -> None:
+        """Log and count the exception that is being handled as a failure of ``name``."""
+        self.failures[name] = self.failures.get(name, 0) + 1
+        log.exception("%s failed", name)
 
     def once(self, name: str, action: Callable[[], Awaitable[None]]) -> None:
         """Run ``action()`` as a task that is not repeated; where it raises, log that and count it as a failure."""
@@ -74,9 +71,8 @@ class Supervisor:
     async def _attempt(self, name: str, action: Callable[[], Awaitable[None]]) -> None:
         try:
             await action()
-        except Exception:
-            self.failures[name] = self.failures.get(name, 0) + 1
-            log.exception("%s failed", name)
+        except Exception:  # noqa: BLE001 - it is logged and counted
+            self.failed(name)
 
     async def stop(self) -> None:
         """Cancel every loop and wait until they have ended."""
@@ -87,7 +83,7 @@ class Supervisor:
 
 
 class Wake:
-    """Lets one loop sleep until it is woken or a time has passed; several wakes count as one."""
+    """Lets one loop sleep until it is woken or a time has passed. Several wakes count as one."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
