@@ -25,7 +25,6 @@ from slotreeve_servers.data.orphans import Orphans
 from slotreeve_servers.data.sessions import SessionServers
 from slotreeve_servers.data.slots import HeldSlot, HeldSlots
 from slotreeve_servers.data.streams import Streams
-from slotreeve_servers.data.writer import SlotWriter
 from slotreeve_servers.node.records import SlotStore
 
 from tests.servers.recording_outbox import RecordingOutbox, a_peer
@@ -48,17 +47,22 @@ class Scene:
         self.slot.serve()
         self.changes = Changes(self.outbox)
         self.streams = Streams(self.outbox, self.slots)
-        self.writer = SlotWriter(self.outbox, self.streams, self.changes)
         self.interests = SessionInterests(self.slots, self.changes)
         self.sessions = SessionServers()
-        self.departures = Departures(self.outbox, self.slots, self.writer, self.sessions, None, 3.0)
+        self.departures = Departures(self.outbox, self.slots, self, self.sessions, None, 3.0)
 
     @property
     def slot(self) -> HeldSlot:
         return self.slots.held[0]
 
-    def store(self, *records: Publisher) -> None:
-        self.writer.store(self.slot, SlotWrite(0, 1, list(records), [], []))
+    def store(self, slot: HeldSlot, write: SlotWrite) -> None:
+        """As the core does."""
+        touched = slot.apply(write, self.outbox.now())
+        self.streams.send(slot, write)
+        self.changes.changed(slot, touched)
+
+    def put(self, *records: Publisher) -> None:
+        self.store(self.slot, SlotWrite(0, 1, list(records), [], []))
 
     def changed(self) -> list[tuple[str, int, list[str], list[str]]]:
         self.outbox.end_turn()
@@ -134,20 +138,20 @@ def test_the_newest_connection_of_a_process_counts() -> None:
 
 def test_an_interest_in_a_compared_slot_is_answered_with_the_whole_service_and_then_with_deltas() -> None:
     scene = Scene()
-    scene.store(record("r1"))
+    scene.put(record("r1"))
     scene.slot.compared.add(SESSION_1.process_id)
     answer = scene.interests.declare(SESSION_1, SlotInterest(0, 1, [Known("s", 0, 0)], []))
     assert answer.access is Access.ACCEPT
     assert scene.changed() == [("session-1", 0, ["r1"], [])]
     before = scene.slot.tracked["s"].version
-    scene.store(record("r2"))
-    scene.writer.store(scene.slot, SlotWrite(0, 1, [], [], [("s", "r1")]))
+    scene.put(record("r2"))
+    scene.store(scene.slot, SlotWrite(0, 1, [], [], [("s", "r1")]))
     assert scene.changed() == [("session-1", before, ["r2"], ["r1"])]
 
 
 def test_a_session_server_that_knows_the_content_gets_only_its_version() -> None:
     scene = Scene()
-    scene.store(record("r1"))
+    scene.put(record("r1"))
     scene.slot.compared.add(SESSION_1.process_id)
     scene.slot.track("s")
     digest = scene.slot.tracked["s"].digest
@@ -160,9 +164,9 @@ def test_a_session_server_that_knows_the_content_gets_only_its_version() -> None
 
 def test_an_interest_waits_until_its_session_server_was_compared_with() -> None:
     scene = Scene()
-    scene.store(record("r1"))
+    scene.put(record("r1"))
     scene.interests.declare(SESSION_1, SlotInterest(0, 1, [Known("s", 0, 0)], []))
-    scene.store(record("r2"))
+    scene.put(record("r2"))
     assert scene.changed() == []
     scene.interests.announce(scene.slot, {SESSION_1.process_id})
     assert scene.changed() == [("session-1", 0, ["r1", "r2"], [])]
@@ -175,7 +179,7 @@ def test_ended_interests_are_forgotten() -> None:
         scene.interests.declare(peer, SlotInterest(0, 1, [Known("s", 0, 0)], []))
     scene.changed()
     scene.interests.declare(SESSION_1, SlotInterest(0, 1, [], ["s"]))
-    scene.store(record("r1"))
+    scene.put(record("r1"))
     assert [to for to, *_ in scene.changed()] == ["session-2"]
     scene.interests.closed(SESSION_2)
     assert scene.slot.tracked == {}
@@ -195,7 +199,7 @@ def test_changes_are_cut_into_messages_of_a_bounded_weight_and_no_service_is_cut
         scene.interests.declare(SESSION_1, SlotInterest(0, 1, [Known(f"s{number}", 0, 0)], []))
     scene.changed()
     for number in range(5):
-        scene.store(*[record(f"r{number}-{i}", service=f"s{number}") for i in range(WEIGHT_PER_MESSAGE // 2)])
+        scene.put(*[record(f"r{number}-{i}", service=f"s{number}") for i in range(WEIGHT_PER_MESSAGE // 2)])
     scene.outbox.end_turn()
     parts = [effect.what for effect in scene.outbox.take("sent") if isinstance(effect.what, Changed)]
     assert [len(part.changes) for part in parts] == [1] * 5
@@ -215,15 +219,15 @@ def test_nothing_is_announced_to_a_session_server_whose_connection_has_ended() -
 
 def test_a_follower_gets_what_differs_and_then_every_write() -> None:
     scene = Scene()
-    scene.store(record("r1"))
+    scene.put(record("r1"))
     answer = scene.streams.answer(FOLLOWER, Follow([SlotDigests(0, 1, {}), SlotDigests(3, 1, {})]))
     assert isinstance(answer, Compared)
     first, other = answer.differences
     assert first.complete
     assert [r.register_id for r in first.records["s"]] == ["r1"]
     assert (other.access, other.complete) == (Access.MOVED, False)
-    scene.store(record("r2"))
-    scene.store(record("r3"))
+    scene.put(record("r2"))
+    scene.put(record("r3"))
     scene.outbox.end_turn()
     (replicate,) = scene.outbox.messages(Replicate, FOLLOWER)
     assert isinstance(replicate, Replicate)
@@ -234,7 +238,7 @@ def test_a_follower_gets_what_differs_and_then_every_write() -> None:
 def test_what_was_stored_before_the_answer_is_sent_before_it() -> None:
     scene = Scene()
     scene.streams.answer(FOLLOWER, Follow([SlotDigests(0, 1, {})]))
-    scene.store(record("r1"))
+    scene.put(record("r1"))
     scene.streams.answer(FOLLOWER, Follow([SlotDigests(0, 1, {})]))
     assert len(scene.outbox.messages(Replicate, FOLLOWER)) == 1
 
@@ -242,9 +246,9 @@ def test_what_was_stored_before_the_answer_is_sent_before_it() -> None:
 def test_a_stream_ends_with_its_connection() -> None:
     scene = Scene()
     scene.streams.answer(FOLLOWER, Follow([SlotDigests(0, 1, {})]))
-    scene.store(record("r1"))
+    scene.put(record("r1"))
     scene.streams.closed(FOLLOWER)
-    scene.store(record("r2"))
+    scene.put(record("r2"))
     scene.outbox.end_turn()
     assert scene.outbox.messages(Replicate) == []
 
@@ -267,7 +271,7 @@ def departing(connected: bool = True) -> Scene:
     if connected:
         scene.sessions.opened(SESSION_1)
         scene.sessions.opened(SESSION_2)
-    scene.store(record("r1"))
+    scene.put(record("r1"))
     scene.departures.add(scene.slot, [record("r1").tombstone()], [])
     return scene
 
@@ -288,7 +292,7 @@ def test_a_departed_registration_is_removed_once_every_session_server_has_answer
 def test_a_registration_that_was_replayed_meanwhile_stays() -> None:
     scene = departing()
     scene.outbox.advance(GATHER_SECONDS)
-    scene.store(Publisher("r1", "s", 1, 2, "session-2@1", "", (b"x",)))
+    scene.put(Publisher("r1", "s", 1, 2, "session-2@1", "", (b"x",)))
     scene.outbox.answer(Done())
     scene.outbox.answer(Done())
     assert "s" in scene.slot.store.services
@@ -318,7 +322,7 @@ def test_a_member_without_a_connection_is_waited_for_until_it_leaves_the_view() 
 def test_departures_that_come_during_a_round_get_their_own_round() -> None:
     scene = departing()
     scene.outbox.advance(GATHER_SECONDS)
-    scene.store(record("r2"))
+    scene.put(record("r2"))
     scene.departures.add(scene.slot, [], [record("r2")])
     scene.outbox.answer(Done())
     scene.outbox.answer(Done())
@@ -331,7 +335,7 @@ def test_departures_that_come_during_a_round_get_their_own_round() -> None:
 
 def test_in_a_slot_that_does_not_serve_departures_are_removed_at_once() -> None:
     scene = Scene()
-    scene.store(record("r1"))
+    scene.put(record("r1"))
     scene.slot.serving = False
     scene.departures.add(scene.slot, [], [record("r1")])
     assert "s" not in scene.slot.store.services

@@ -20,15 +20,12 @@ from slotreeve_protocol.slot_messages import (
     SlotDigests,
     SlotWrite,
 )
-from slotreeve_servers.data.changes import Changes
 from slotreeve_servers.data.comparison import SessionComparison
 from slotreeve_servers.data.departures import Departures
 from slotreeve_servers.data.exchange import RETRY_SECONDS, SLOTS_PER_REQUEST, DigestExchange, Progress
 from slotreeve_servers.data.following import FollowedLeaders, SlotFollowing
 from slotreeve_servers.data.sessions import SessionServers
 from slotreeve_servers.data.slots import HeldSlot, HeldSlots
-from slotreeve_servers.data.streams import Streams
-from slotreeve_servers.data.writer import SlotWriter
 from slotreeve_servers.node.records import SlotStore
 
 from tests.servers.recording_outbox import RecordingOutbox, a_peer
@@ -121,6 +118,9 @@ class Leadership:
     def __init__(self) -> None:
         self.done: list[int] = []
 
+    def store(self, slot: HeldSlot, write: SlotWrite) -> None:
+        slot.apply(write, 0.0)
+
     def compared(self, slot: HeldSlot, process_id: str) -> None:
         self.done.append(slot.slot.id)
 
@@ -132,10 +132,9 @@ class LeaderScene:
         self.outbox = RecordingOutbox()
         self.slots = HeldSlots("data-1")
         self.slots.apply(SlotTable(1, (Slot(0, "data-1", 1, ()), Slot(1, "data-2", 1, ("data-1",)))))
-        writer = SlotWriter(self.outbox, Streams(self.outbox, self.slots), Changes(self.outbox))
-        departures = Departures(self.outbox, self.slots, writer, SessionServers(), None, 3.0)
         self.leadership, self.counters = Leadership(), Counter[str]()
-        self.side = SessionComparison(PEER.process_id, self.slots, writer, departures, self.leadership, self.counters)
+        departures = Departures(self.outbox, self.slots, self.leadership, SessionServers(), None, 3.0)
+        self.side = SessionComparison(PEER.process_id, self.slots, departures, self.leadership, self.counters)
 
     def put(self, *records: Publisher) -> None:
         for record in records:

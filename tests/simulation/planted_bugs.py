@@ -265,7 +265,7 @@ def _purge_what_is_not_yours() -> Patch:
             for register_id in slot.store.services.get(data_info_id, {})
             if register_id not in kept
         ]
-        self._writer.store(slot, SlotWrite(slot.slot.id, slot.slot.leader_epoch, records, [], purged))
+        self._leadership.store(slot, SlotWrite(slot.slot.id, slot.slot.leader_epoch, records, [], purged))
 
     return patch.object(SessionComparison, "_repair", repair)
 

@@ -16,11 +16,13 @@ from slotreeve_protocol.slot_messages import Access, Compare, SlotDifference, Sl
 from slotreeve_servers.data.departures import Departures
 from slotreeve_servers.data.exchange import Progress
 from slotreeve_servers.data.slots import HeldSlot, HeldSlots
-from slotreeve_servers.data.writer import SlotWriter
 
 
 class SlotLeadership(Protocol):
-    """The core that learns which slots are compared."""
+    """The core of the server that leads the slots."""
+
+    def store(self, slot: HeldSlot, write: SlotWrite) -> None:
+        """Store in a led slot, and pass on what changed."""
 
     def compared(self, slot: HeldSlot, process_id: str) -> None:
         """``slot`` holds all that the session process has for it."""
@@ -37,12 +39,11 @@ class SessionComparison:
         self,
         process_id: str,
         slots: HeldSlots,
-        writer: SlotWriter,
         departures: Departures,
         leadership: SlotLeadership,
         counters: Counter[str],
     ) -> None:
-        self._process_id, self._slots, self._writer = process_id, slots, writer
+        self._process_id, self._slots = process_id, slots
         self._departures, self._leadership, self._counters = departures, leadership, counters
 
     def digests(self, number: int) -> SlotDigests | None:
@@ -85,6 +86,6 @@ class SessionComparison:
                 if ours.session == self._process_id and register_id not in kept:
                     left.append(ours)
         self._counters["session_repairs" if slot.serving else "takeover_differences"] += len(difference.records)
-        self._writer.store(slot, SlotWrite(slot.slot.id, slot.slot.leader_epoch, records, [], []))
+        self._leadership.store(slot, SlotWrite(slot.slot.id, slot.slot.leader_epoch, records, [], []))
         if left:
             self._departures.add(slot, [], left)

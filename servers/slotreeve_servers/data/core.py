@@ -38,7 +38,6 @@ from slotreeve_servers.data.sessions import SessionServers
 from slotreeve_servers.data.settings import DataSettings
 from slotreeve_servers.data.slots import HeldSlot, HeldSlots
 from slotreeve_servers.data.streams import Streams
-from slotreeve_servers.data.writer import SlotWriter
 from slotreeve_servers.node.dispatch import Desk
 from slotreeve_servers.node.membership import Membership
 from slotreeve_servers.node.outbox import Outbox, Peer
@@ -73,13 +72,10 @@ class DataCore:
         self.slots = HeldSlots(node.name)
         self.changes = Changes(outbox)
         self._streams = Streams(outbox, self.slots)
-        self._writer = SlotWriter(outbox, self._streams, self.changes)
         self._interests = SessionInterests(self.slots, self.changes)
         self._sessions = SessionServers()
         self._orphans = Orphans(rules.session_grace_seconds)
-        self._departures = Departures(
-            outbox, self.slots, self._writer, self._sessions, events, rules.session_grace_seconds
-        )
+        self._departures = Departures(outbox, self.slots, self, self._sessions, events, rules.session_grace_seconds)
         self._comparisons: dict[Peer, DigestExchange] = {}
         self.leaders = FollowedLeaders(outbox, self.slots, self, self._counters)
         self._to_repair: deque[int] = deque()
@@ -148,7 +144,7 @@ class DataCore:
         """A session server is compared with from now on; followers and tools speak first."""
         if peer.role is Role.SESSION:
             self._sessions.opened(peer)
-            side = SessionComparison(peer.process_id, self.slots, self._writer, self._departures, self, self._counters)
+            side = SessionComparison(peer.process_id, self.slots, self._departures, self, self._counters)
             comparison = DigestExchange(self._outbox, peer, side, self._rules.compare_timeout_seconds)
             self._comparisons[peer] = comparison
             comparison.add(slot.slot.id for slot in self.slots.led())
@@ -218,9 +214,18 @@ class DataCore:
                 if batch.gone:
                     self._departures.add(slot, batch.gone, [])
                     batch = SlotWrite(batch.slot, batch.leader_epoch, batch.records, [], [])
-                self._writer.store(slot, batch)
+                self.store(slot, batch)
             answers.append(SlotAnswer(batch.slot, access, slot.slot.leader_epoch))
         return Answers(answers)
+
+    def store(self, slot: HeldSlot, write: SlotWrite) -> None:
+        """Store in a led slot; the followers and the interested session servers get it when this turn ends. This is the
+        one way by which records of led slots change."""
+        touched = slot.apply(write, self._outbox.now())
+        if slot.streams:
+            self._streams.send(slot, write)
+        if touched:
+            self.changes.changed(slot, touched)
 
     def _on_interest(self, peer: Peer, message: DeclareInterest) -> Message:
         return Answers([self._interests.declare(peer, interest) for interest in message.interests])

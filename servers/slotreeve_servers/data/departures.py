@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 from functools import partial
+from typing import Protocol
 
 from slotreeve.model.publisher import Publisher
 from slotreeve.ports import Message
@@ -22,7 +23,6 @@ from slotreeve_protocol.slot_messages import Deliver, SlotWrite
 
 from slotreeve_servers.data.sessions import SessionServers
 from slotreeve_servers.data.slots import HeldSlot, HeldSlots
-from slotreeve_servers.data.writer import SlotWriter
 from slotreeve_servers.node.outbox import Outbox, Peer
 
 log = logging.getLogger("slotreeve.departures")
@@ -31,6 +31,13 @@ GATHER_SECONDS = 0.01
 """Departures that arrive within this time share one round."""
 AGAIN_SECONDS = 0.05
 """A session server that is not connected, or did not answer, is asked again after this time."""
+
+
+class SlotWriter(Protocol):
+    """The core of the server that leads the slots."""
+
+    def store(self, slot: HeldSlot, write: SlotWrite) -> None:
+        """Store in a led slot, and pass on what changed."""
 
 
 @dataclass(slots=True)

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from slotreeve.ports import Message
 from slotreeve_protocol.client_messages import PushReceipt, Scope, Want
 from slotreeve_protocol.datum_copy import DatumCopy, Fit
-from slotreeve_protocol.slot_messages import Access, Answers, DatumChange, DeclareInterest, Known, SlotInterest
+from slotreeve_protocol.slot_messages import Access, Answers, Changed, DatumChange, DeclareInterest, Known, SlotInterest
 
 from slotreeve_servers.node.outbox import Peer, Retry, TurnEnd
 from slotreeve_servers.session.clients import ConnectedClient
@@ -103,8 +103,13 @@ class Interests:
 
     # --- change events -----------------------------------------------------------------------------------------------
 
+    def received(self, peer: Peer, message: Changed) -> None:
+        """A slot leader announces changes."""
+        for change in message.changes:
+            self.changed(change)
+
     def changed(self, change: DatumChange) -> None:
-        """A slot leader announces a change."""
+        """Apply one change to the copy of its service, and push it; ask for the whole service where it does not fit."""
         service = self.services.get(change.data_info_id)
         if service is None:
             return

@@ -20,7 +20,7 @@ class SlotLeaders:
     def __init__(self, routes: Routes, writes: Writes, interests: Interests, registrations: Registrations) -> None:
         self._routes, self._writes = routes, writes
         self._interests, self._registrations = interests, registrations
-        self.desk = Desk({Changed: self._on_changed}, {Compare: self._on_compare}, {Deliver: self._on_deliver})
+        self.desk = Desk({Changed: interests.received}, {Compare: self._on_compare}, {Deliver: self._on_deliver})
 
     def table_changed(self, table: SlotTable) -> None:
         """A newer slot table has arrived."""
@@ -37,10 +37,6 @@ class SlotLeaders:
         """The link to a data server is down."""
         self._routes.closed(peer)
         self._writes.closed(peer)
-
-    def _on_changed(self, peer: Peer, message: Changed) -> None:
-        for change in message.changes:
-            self._interests.changed(change)
 
     def _on_compare(self, peer: Peer, message: Compare) -> Message:
         return Compared(self._registrations.differences(message.slots))
