@@ -1,4 +1,4 @@
-"""Bytes on disk: what was framed is read again, and an append cut short is told from damage."""
+"""Bytes on disk: what was framed is read again, and an append cut short is distinguished from damage."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ TIMING = LockTiming(lease=0.6, renew=0.1, timeout=0.3)
 
 
 class Node:
-    """One node's loop; ``leads`` is what the loop is told, ``notified`` counts."""
+    """One node's loop; ``leads`` is set by the test, ``notified`` counts."""
 
     def __init__(self, database: SimulatedDatabase, name: str) -> None:
         clock, self.leads, self.notified = VirtualClock(), False, 0
