@@ -48,7 +48,7 @@ class Noted:
 
 
 class LeadershipReport:
-    """The leadership that a node knows of, and the callback of whoever started its election.
+    """The leadership that a node knows of, and the callback that was given to its election.
 
     Attributes:
         known: the last report. Its ``valid_until`` is that of the moment it was made; see :meth:`current`.

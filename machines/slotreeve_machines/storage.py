@@ -71,7 +71,7 @@ class DirectoryStorage:
         """Atomically and durably put ``content`` in the place of the file; see :class:`slotreeve.ports.Storage`.
 
         Where only the very last step fails, the sync of the directory, StorageError is raised although the new content
-        is there already: until the next successful write nobody knows which of the two a power cut would leave.
+        is there already: until the next successful write it is not known which of the two a power cut would leave.
         """
         path = self._path(name)
         temporary = path.with_name(name + _TEMPORARY_SUFFIX)
@@ -171,7 +171,7 @@ class MemoryStorage:
         """Take the ownership, as :meth:`DirectoryStorage.open` does with its lock.
 
         Raises:
-            StorageError: somebody has it.
+            StorageError: another owner has it.
         """
         if self._owned:
             raise StorageError(f"{self._name}: locked by another process; two processes cannot share one directory")
@@ -229,7 +229,7 @@ def _ensure_directory(path: Path) -> None:
     except FileNotFoundError:
         raise StorageError(f"{path}: its parent {path.parent} does not exist; create it first") from None
     except FileExistsError:
-        pass  # another process made it between the two calls; the lock decides who owns it
+        pass  # another process made it between the two calls; the lock decides which of them owns it
     except OSError as error:
         raise StorageError(f"{path}: cannot be created: {error.strerror}") from None
     if not path.is_dir():

@@ -16,7 +16,7 @@ Writer = Callable[[str, bytes, int | None, int], Awaitable[int]]
 
 
 class WatchedState:
-    """Committed values by key, and who watches them. An election derives its own from this and feeds it.
+    """Committed values by key, and their watchers. An election derives its own class from this and updates the values.
 
     Attributes:
         values: what is known to be committed.
@@ -50,8 +50,8 @@ class WatchedState:
 
         return stop
 
-    def tell(self, key: str, held: Versioned) -> None:
-        """Tell the watchers of a change; one that raises is logged, and the others are told all the same."""
+    def notify(self, key: str, held: Versioned) -> None:
+        """Call the watchers for a change; one that raises is logged, and the others are called all the same."""
         for watcher in list(self._watchers):
             try:
                 watcher(key, held)

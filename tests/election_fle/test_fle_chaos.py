@@ -13,6 +13,11 @@ from slotreeve.errors import ElectionError
 from slotreeve.ports import Context, Election
 from slotreeve_conformance.ensemble import Ensemble, Skew
 from slotreeve_election_fle import FleOptions
+from slotreeve_election_fle.effects import DiskWrite
+from slotreeve_election_fle.election import FleElection
+from slotreeve_election_fle.quorum import Weighing
+from slotreeve_election_fle.timing import FleTiming
+from slotreeve_machines.driver import Pending
 
 STEPS = 25
 QUIET_SECONDS = 5.0
@@ -23,13 +28,13 @@ def build(options: FleOptions) -> Callable[[Context], Election]:
 
 
 class Chaos:
-    """One random fault after the other, and somebody who writes all the time."""
+    """One random fault after the other, and a client that writes all the time."""
 
     def __init__(self, ensemble: Ensemble, rng: random.Random) -> None:
         self._ensemble, self._rng = ensemble, rng
         self._frozen: set[str] = set()
 
-    async def rage(self) -> None:
+    async def strike(self) -> None:
         writer = asyncio.get_running_loop().create_task(self._keep_writing())
         faults = [
             self._kill,
@@ -119,7 +124,7 @@ async def survive(ensemble: Ensemble, seed: int) -> None:
     await ensemble.start()
     chaos = Chaos(ensemble, random.Random(seed))
     for _ in range(3):
-        await chaos.rage()
+        await chaos.strike()
         await chaos.settle()
         ensemble.check()
     assert ensemble.acknowledged
@@ -150,3 +155,27 @@ def test_nor_with_weights_and_groups_on_clocks_that_drift(play: Callable[..., No
         await survive(ensemble, seed)
 
     play(scenario, nodes=6, seed=seed, build=build(options))
+
+
+class SlowDiskElection(FleElection):
+    """A node whose disk writes take their time while the event loop goes on, as they would in another thread."""
+
+    def _write_to_disk(self, effect: DiskWrite) -> Pending:
+        disk, pending = self._disk, Pending()
+        assert disk is not None
+
+        def write() -> None:
+            if self._disk is disk:
+                disk.write(effect)
+                pending.finish()
+
+        self._clock.call_later(0.004, write)
+        return pending
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_nor_with_disks_that_work_beside_the_event_loop(play: Callable[..., None], seed: int) -> None:
+    def build_slow(context: Context) -> Election:
+        return SlowDiskElection(context, "data", FleTiming(), 20, Weighing())
+
+    play(lambda ensemble: survive(ensemble, seed), seed=seed, build=build_slow)

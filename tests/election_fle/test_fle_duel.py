@@ -41,7 +41,7 @@ Action = tuple[str, int, int]
 
 
 class Duel:
-    """Server 1 votes for one of the candidates 2 and 3 at a time, both of which believe to be elected."""
+    """Server 1 votes for one of the candidates 2 and 3 at a time, both of which were nominated."""
 
     def __init__(self, kills: int, votes: int) -> None:
         self.kills, self.votes = kills, votes
@@ -96,7 +96,7 @@ class Duel:
     def _vote(self, leader: int) -> None:
         if self.following is not None:
             self._hang_up(VOTER, self.following.leader)
-        self.votes -= 1  # counts down, and so tells attempts apart too
+        self.votes -= 1  # counts down, and so differs between attempts
         self.following = Following(leader, self.votes, True, self.ledgers[VOTER], Promise(), TIMING)
         self._carry_out(VOTER, [*self.following.step(Started(), 0.0), *self.following.step(PeerConnected(leader), 0.0)])
 

@@ -239,7 +239,7 @@ def test_writes_under_way_are_finished_before_a_leader_resigns(play: Play) -> No
     play(scenario)
 
 
-def test_a_lone_survivor_that_resigned_leads_again_when_nobody_else_can(play: Play) -> None:
+def test_a_lone_survivor_that_resigned_leads_again_when_no_other_can(play: Play) -> None:
     async def scenario(ensemble: Ensemble) -> None:
         await ensemble.start()
         leader = await ensemble.agreed()

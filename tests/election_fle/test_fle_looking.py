@@ -39,7 +39,7 @@ def tick(machine: Looking, now: float) -> list[RoleEffect]:
     return list(machine.step(Tick(), now))
 
 
-def test_s19_s20_a_leader_that_does_not_say_so_itself_is_not_joined() -> None:
+def test_s19_s20_a_leader_that_has_not_reported_itself_is_not_joined() -> None:
     machine = looking(vote(3), [0, 1, 2, 3, 4])
     for sid in (0, 1, 2):
         assert count(machine, sid, vote(4, round=7, epoch=2, state=State.FOLLOWING)) == []
@@ -55,7 +55,7 @@ def test_s22_a_dead_leader_is_not_elected_from_the_memory_of_its_follower() -> N
     assert effects == [Announce(vote(1)), Decided(vote(1))]
 
 
-def test_s23_others_are_believed_to_follow_this_server_in_its_own_round_only() -> None:
+def test_s23_votes_of_followers_of_this_server_count_in_its_own_round_only() -> None:
     machine = looking(vote(0), [0, 1, 2])
     assert count(machine, 1, vote(0, epoch=1, state=State.FOLLOWING)) == []
     decided = count(machine, 2, vote(0, epoch=1, state=State.FOLLOWING))
@@ -88,7 +88,7 @@ def test_s29_a_vote_that_is_not_better_is_recorded_and_nothing_is_sent() -> None
 
 
 def test_s30_a_better_vote_within_the_finalize_wait_is_taken() -> None:
-    """Unlike ZooKeeper, nothing is waited for once every voter has been heard."""
+    """Unlike ZooKeeper, there is no wait once every voter has sent its vote."""
     machine = looking(vote(2), [1, 2, 3])
     assert count(machine, 1, vote(2)) == []
     assert tick(machine, 0.15) == []
@@ -103,13 +103,13 @@ def test_s31_an_undisturbed_finalize_wait_ends_the_election() -> None:
     assert tick(machine, 0.2) == [Decided(vote(2))]
 
 
-def test_nobody_is_waited_for_who_cannot_be_reached() -> None:
+def test_a_voter_that_cannot_be_reached_is_not_waited_for() -> None:
     machine = looking(vote(2), [1, 2, 3])
     list(machine.step(PeerUnreachable(3), 0.0))
     assert count(machine, 1, vote(2)) == [Decided(vote(2))]
 
 
-def test_nobody_is_waited_for_who_weighs_nothing() -> None:
+def test_a_voter_without_weight_is_not_waited_for() -> None:
     machine = begun(vote(2), Quorum([1, 2, 3], {3: 0}), [], sid=2)
     assert count(machine, 1, vote(2)) == [Decided(vote(2))]
 
@@ -121,7 +121,7 @@ def test_s7_a_server_that_weighs_nothing_is_never_elected() -> None:
     assert machine.proposal == vote(1)
 
 
-def test_s25_a_lost_reply_is_made_up_for_by_the_vote_of_who_follows_already() -> None:
+def test_s25_a_lost_reply_is_made_up_for_by_the_vote_of_a_peer_that_follows_already() -> None:
     machine = looking(vote(1), [0, 1, 2])
     assert count(machine, 0, vote(0)) == []
     assert count(machine, 0, vote(1, state=State.FOLLOWING)) == [Decided(vote(1, state=State.FOLLOWING))]
@@ -174,7 +174,7 @@ def test_a_server_alone_decides_at_once() -> None:
     assert list(machine.step(Started(), 0.0)) == [Announce(vote(0)), Decided(vote(0))]
 
 
-def test_who_does_not_stand_votes_for_the_best_of_the_others_and_decides_with_them() -> None:
+def test_a_server_that_is_no_candidate_votes_for_the_best_of_the_others_and_decides_with_them() -> None:
     own = Vote(NOBODY, make_zxid(9, 9), 9, 1)
     machine = begun(own, Quorum([1, 2, 3]), [1], sid=3)
     assert count(machine, 2, vote(2)) == [Announce(vote(2)), Decided(vote(2))]

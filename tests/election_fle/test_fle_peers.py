@@ -37,7 +37,7 @@ class Stranger:
     """The other end of an election connection, played by a test."""
 
     def __init__(self) -> None:
-        self.heard: list[object] = []
+        self.messages: list[object] = []
         self.ended = ""
 
     def opened(self, connection: Connection) -> None:
@@ -45,7 +45,7 @@ class Stranger:
 
     def received(self, connection: Connection, message: Message, request_id: int | None) -> None:
         assert isinstance(message, Opaque)
-        self.heard.append(from_opaque(message))
+        self.messages.append(from_opaque(message))
 
     def closed(self, connection: Connection, reason: str) -> None:
         self.ended = reason
@@ -63,7 +63,7 @@ async def led(ensemble: Ensemble) -> str:
     return await ensemble.agreed()
 
 
-def test_s40_s41_s42_s47_bytes_that_mean_nothing_disturb_nobody(play: Play) -> None:
+def test_s40_s41_s42_s47_bytes_that_mean_nothing_do_no_harm(play: Play) -> None:
     async def scenario(ensemble: Ensemble) -> None:
         leader = await led(ensemble)
         _, connection = await connect(ensemble, leader)
@@ -78,7 +78,7 @@ def test_s40_s41_s42_s47_bytes_that_mean_nothing_disturb_nobody(play: Play) -> N
     play(scenario)
 
 
-def test_s35_an_observer_that_asks_is_told_the_leader_and_its_epoch(play: Play) -> None:
+def test_s35_an_observer_that_asks_gets_the_leader_and_its_epoch(play: Play) -> None:
     async def scenario(ensemble: Ensemble) -> None:
         leader = await led(ensemble)
         term = ensemble.election(leader).leadership().term
@@ -86,7 +86,7 @@ def test_s35_an_observer_that_asks_is_told_the_leader_and_its_epoch(play: Play) 
         connection.send(to_opaque(Greeting(FORMAT, MEMBERS, "d", 0, 0, True)))
         connection.send(to_opaque(Notification(Vote(NOBODY, NOBODY, NOBODY, 1))))
         await asyncio.sleep(0.1)
-        (answer,) = (m for m in stranger.heard if isinstance(m, Notification))
+        (answer,) = (m for m in stranger.messages if isinstance(m, Notification))
         assert (answer.vote.leader, answer.vote.state, answer.vote.peer_epoch) == (2, State.LEADING, term)
 
     play(scenario)
@@ -98,7 +98,7 @@ def test_before_its_greeting_a_message_of_a_peer_does_not_count(play: Play) -> N
         stranger, connection = await connect(ensemble, leader)
         connection.send(to_opaque(Notification(Vote(NOBODY, NOBODY, NOBODY, 1))))
         await asyncio.sleep(0.1)
-        assert [type(message) for message in stranger.heard] == [Greeting]
+        assert [type(message) for message in stranger.messages] == [Greeting]
 
     play(scenario)
 
@@ -228,7 +228,7 @@ def test_a_directory_of_other_members_is_refused_and_says_how_to_change_them() -
 def test_a_directory_of_other_weights_is_refused_and_says_how_to_change_them() -> None:
     storage = MemoryStorage()
     Known(storage)
-    with pytest.raises(StorageError, match=r"var/meta-1/identity: .*weighed equally.*say meta-1=2; to change them"):
+    with pytest.raises(StorageError, match=r"var/meta-1/identity: .*weighed equally.*make it meta-1=2; to change them"):
         Known(storage, weighing="meta-1=2")
 
 

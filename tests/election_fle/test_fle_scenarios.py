@@ -26,7 +26,7 @@ from slotreeve_protocol.general_messages import Opaque
 
 Play = Callable[..., None]
 HANDSHAKE = 1.02
-"""Seconds after which a nominated leader that nobody follows gives up, with the default lease."""
+"""Seconds after which a nominated leader without followers gives up, with the default lease."""
 
 SCENARIOS = [
     *(1, 2, 3, 4, 5, 7, 8, 9, 11, 12, 14, 16, 18, 19, 20, 22, 23, 25, 26, 28, 29, 30, 31, 33, 34, 35, 36, 37, 38),
@@ -67,7 +67,7 @@ def weighed(weights: dict[str, int], groups: dict[str, list[str]] | None = None)
     return lambda context: slotreeve_election_fle.build(options, context)
 
 
-def test_s67_nobody_of_no_weight_ever_leads(play: Play) -> None:
+def test_s67_a_server_without_weight_never_leads(play: Play) -> None:
     weightless = [f"meta-{number}" for number in range(4, 10)]
     zones = {zone: [f"meta-{3 * index + n}" for n in (1, 2, 3)] for index, zone in enumerate("abc")}
 
@@ -84,7 +84,7 @@ def test_s67_nobody_of_no_weight_ever_leads(play: Play) -> None:
     play(scenario, nodes=9, build=weighed(dict.fromkeys(weightless, 0), zones))
 
 
-def test_a_leader_with_more_than_half_of_the_weight_needs_nobody_and_nobody_can_do_without_it(play: Play) -> None:
+def test_a_leader_with_more_than_half_of_the_weight_needs_no_other_and_none_can_do_without_it(play: Play) -> None:
     async def scenario(ensemble: Ensemble) -> None:
         await ensemble.start()
         await ensemble.agreed()
@@ -154,7 +154,7 @@ def partners(ensemble: Ensemble, name: str) -> list[str]:
     return sorted(found(name))
 
 
-def test_s36_a_late_voter_is_told_who_leads_and_one_that_follows_is_told_nothing(play: Play) -> None:
+def test_s36_a_late_voter_gets_one_answer_and_one_that_follows_gets_none(play: Play) -> None:
     async def scenario(ensemble: Ensemble) -> None:
         await ensemble.start("meta-1", "meta-2")
         leader = await ensemble.agreed()
@@ -182,7 +182,7 @@ def test_s53_there_is_one_connection_for_each_pair(play: Play) -> None:
     play(scenario)
 
 
-def test_s54_a_new_connection_replaces_the_old_and_is_told_the_present_vote_again(play: Play) -> None:
+def test_s54_a_new_connection_replaces_the_old_and_gets_the_present_vote_again(play: Play) -> None:
     async def scenario(ensemble: Ensemble) -> None:
         await ensemble.start("meta-1")
         first, _ = await play_the_part_of("meta-3", ensemble, "meta-1")
@@ -194,7 +194,7 @@ def test_s54_a_new_connection_replaces_the_old_and_is_told_the_present_vote_agai
     play(scenario)
 
 
-def test_s55_s56_an_address_that_answers_nothing_delays_nobody(play: Play) -> None:
+def test_s55_s56_an_address_that_does_not_answer_delays_no_election(play: Play) -> None:
     async def scenario(ensemble: Ensemble) -> None:
         ensemble.network.partition(["meta-1"], ["meta-2", "meta-3"])
         await ensemble.start("meta-2", "meta-3")
@@ -280,7 +280,7 @@ def test_s66_a_member_that_lags_one_round_agrees_with_the_other(play: Play) -> N
     play(scenario)
 
 
-def test_s71_a_follower_that_takes_itself_for_the_leader_is_supported_by_nobody_and_follows_again(play: Play) -> None:
+def test_s71_a_follower_that_takes_itself_for_the_leader_gets_no_support_and_follows_again(play: Play) -> None:
     async def scenario(ensemble: Ensemble) -> None:
         await ensemble.start()
         leader = await ensemble.agreed()
@@ -302,7 +302,7 @@ def test_s71_a_follower_that_takes_itself_for_the_leader_is_supported_by_nobody_
     ("started", "within_seconds"),
     [
         pytest.param(3, HANDSHAKE + 0.5, id="its vote is needed, so the nomination fails and is repeated"),
-        pytest.param(5, 0.1, id="its vote is not needed, so nobody waits for it"),
+        pytest.param(5, 0.1, id="its vote is not needed, so there is no wait for it"),
     ],
 )
 def test_s73_s74_a_voter_that_turns_away_right_after_the_election_delays_a_leader_by_one_handshake_at_most(

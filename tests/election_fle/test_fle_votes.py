@@ -27,7 +27,7 @@ def proposal(sid: int, zxid: int, epoch: int) -> Vote:
         pytest.param((0, 1, 0), (1, 0, 0), True, id="S3 a higher zxid wins"),
         pytest.param((1, 1, 0), (0, 1, 0), True, id="S4 a higher id wins"),
         pytest.param((2, 5, 3), (2, 5, 3), False, id="S5 identical proposals never win"),
-        pytest.param((0, 0, 0), (NOBODY, NOBODY, NOBODY), True, id="S8 anybody beats nobody"),
+        pytest.param((0, 0, 0), (NOBODY, NOBODY, NOBODY), True, id="S8 every candidate beats nobody"),
         pytest.param((NOBODY, 9, 9), (0, 0, 0), False, id="nobody never wins, whatever its history"),
     ],
 )
@@ -36,7 +36,7 @@ def test_the_order_of_proposals(new: tuple[int, int, int], current: tuple[int, i
 
 
 @given(st.lists(st.tuples(small, small, small), min_size=1, max_size=6))
-def test_whoever_wins_a_tournament_is_the_maximum_by_epoch_zxid_and_id(candidates: list[tuple[int, int, int]]) -> None:
+def test_the_winner_of_a_tournament_is_the_maximum_by_epoch_zxid_and_id(candidates: list[tuple[int, int, int]]) -> None:
     best = proposal(*candidates[0])
     for candidate in candidates[1:]:
         new = proposal(*candidate)
@@ -45,7 +45,7 @@ def test_whoever_wins_a_tournament_is_the_maximum_by_epoch_zxid_and_id(candidate
 
 
 @given(votes, votes)
-def test_agreement_is_symmetric_and_strict_only_while_somebody_looks(one: Vote, other: Vote) -> None:
+def test_agreement_is_symmetric_and_strict_only_while_one_side_looks(one: Vote, other: Vote) -> None:
     assert agree(one, other) is agree(other, one)
     same = (one.leader, one.peer_epoch) == (other.leader, other.peer_epoch)
     if State.LOOKING in (one.state, other.state):

@@ -54,7 +54,7 @@ class Play:
         return self
 
     def wait(self) -> list[Effect]:
-        """Until the machine wants to be woken."""
+        """Until the machine's deadline."""
         self.now = self.machine.deadline
         return self(Tick())
 
@@ -136,7 +136,7 @@ def test_a_renewal_whose_answer_was_lost_is_followed_by_a_look_and_another() -> 
     assert play(Looked(SqlRow("me#1", 4, 1, 4_000, 0), False))[-1] == Renew(4, 1)
 
 
-def test_a_take_over_whose_answer_was_lost_makes_nobody_leader() -> None:
+def test_a_take_over_whose_answer_was_lost_makes_no_leader() -> None:
     play = Play()
     play(Started())
     play(Looked(FREE, False))
@@ -145,7 +145,7 @@ def test_a_take_over_whose_answer_was_lost_makes_nobody_leader() -> None:
     assert play(Looked(SqlRow("me#1", 4, 0, 4_000, 0), False))[-1] == Release(4)
 
 
-def test_an_answer_that_is_older_than_the_lease_makes_nobody_leader() -> None:
+def test_an_answer_that_is_older_than_the_lease_makes_no_leader() -> None:
     play = Play()
     play(Started())
     play(Looked(FREE, False))
@@ -179,7 +179,7 @@ def test_an_observer_only_reads() -> None:
         assert Look() in play.wait()
 
 
-def test_who_resigned_leaves_the_row_to_the_others_for_one_lease() -> None:
+def test_a_node_that_resigned_leaves_the_row_to_the_others_for_one_lease() -> None:
     play = Play().leads()
     down, release = play(ResignAsked(for_good=False))
     assert down == LeadershipChanged(None, 4, False, "resigned")

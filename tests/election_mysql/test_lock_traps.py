@@ -225,7 +225,7 @@ def test_a_row_changed_by_hand_ends_the_term_and_terms_go_on_rising(
     play(scenario)
 
 
-def test_a_deleted_row_is_not_taken_while_somebody_may_hold_its_lease(
+def test_a_deleted_row_is_not_taken_while_a_node_may_hold_its_lease(
     admin: Session, tables: Mapping[str, object], build: Build
 ) -> None:
     async def scenario() -> None:
@@ -371,7 +371,7 @@ def test_tables_that_may_only_be_read_stop_a_candidate_but_not_an_observer(
     play(scenario)
 
 
-def test_on_a_database_that_becomes_read_only_nobody_leads_until_it_can_be_written_again(
+def test_on_a_database_that_becomes_read_only_no_node_leads_until_it_can_be_written_again(
     dialect: str, plain: str, admin: Session, server: SqlServer, tables: Mapping[str, object], build: Build
 ) -> None:
     def set_read_only(on: bool) -> None:

@@ -1,4 +1,4 @@
-"""The original's walk-through of its lock election, step by step, against both databases; and what it costs."""
+"""SOFARegistry's walk-through of its lock election, step by step, on both databases; and what it costs."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def build_watched(
     return make
 
 
-def test_the_walk_through_of_the_original(
+def test_the_walk_through_of_sofaregistry(
     build_watched: Callable[[Context], Election], take_overs: list[tuple[int, bool]]
 ) -> None:
     async def main() -> None:

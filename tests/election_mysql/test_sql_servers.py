@@ -1,4 +1,4 @@
-"""Where a server's programs are missing, the error says what is missing and how to get it."""
+"""Where a server's programs are missing, the error names what is missing and how to get it."""
 
 from __future__ import annotations
 

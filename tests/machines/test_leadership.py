@@ -1,4 +1,4 @@
-"""The report of who leads, as all elections make it."""
+"""The report of the leader, as all elections make it."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def test_what_was_written_is_read(storage: Storage) -> None:
     assert isinstance(storage, Storage)
 
 
-def test_removing_is_idempotent_and_an_append_after_it_starts_anew(storage: Storage) -> None:
+def test_removing_is_idempotent_and_an_append_after_it_starts_a_new_file(storage: Storage) -> None:
     storage.append("log", b"old")
     storage.remove("log")
     storage.remove("log")

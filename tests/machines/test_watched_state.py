@@ -35,12 +35,12 @@ def test_a_write_goes_to_the_writer_and_returns_its_version() -> None:
 def test_each_watcher_is_called_until_it_stops_also_one_that_watches_twice() -> None:
     state, seen = WatchedState(refuse), list[str]()
     stops = [state.watch(lambda key, _held: seen.append(key)) for _ in range(2)]
-    state.tell("a", HELD)
+    state.notify("a", HELD)
     stops[0]()
     stops[0]()
-    state.tell("b", HELD)
+    state.notify("b", HELD)
     stops[1]()
-    state.tell("c", HELD)
+    state.notify("c", HELD)
     assert seen == ["a", "a", "b"]
 
 
@@ -52,6 +52,6 @@ def test_a_watcher_that_raises_is_logged_and_the_others_are_called(caplog: pytes
     state.watch(fail)
     state.watch(lambda key, _held: seen.append(key))
     with caplog.at_level(logging.ERROR):
-        state.tell("a", HELD)
+        state.notify("a", HELD)
     assert seen == ["a"]
     assert "'a'" in caplog.text

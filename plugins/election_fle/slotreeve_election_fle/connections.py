@@ -141,7 +141,7 @@ class Connections:
             self.send(sid, message)
 
     def probe(self, sid: int) -> None:
-        """Tell Gone if the process of ``sid`` is dead; nothing otherwise."""
+        """Learn whether the process of ``sid`` is dead: PeerDead follows if it is, nothing otherwise."""
         task = asyncio.get_running_loop().create_task(self._probe(sid), name=f"election probes server {sid}")
         self._probes.add(task)
         task.add_done_callback(self._probes.discard)

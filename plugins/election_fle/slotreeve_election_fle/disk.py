@@ -1,7 +1,7 @@
 """The files of one server's data directory: read at a start, and written as the disk effects ask.
 
 Files: ``epochs``, ``snapshot``, ``identity``, and ``log-<generation>``, whose generation the snapshot names: replacing
-the snapshot switches both at once. After a write that failed (StorageError) nobody knows what the disk holds, so the
+the snapshot switches both at once. After a write that failed (StorageError) it is not known what the disk holds, so the
 server is started again from what can be read.
 """
 
@@ -39,7 +39,7 @@ IDENTITY_REMEDY = "stop this node and start it with an empty directory: the othe
 
 
 class Disk:
-    """One data directory. Blocking; every method may raise StorageError, which names the file and says what to do."""
+    """One data directory. Blocking; every method may raise StorageError, which names the file and the remedy."""
 
     def __init__(self, storage: Storage, directory: str = "") -> None:
         """``directory``: for messages."""

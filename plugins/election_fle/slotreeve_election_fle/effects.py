@@ -21,7 +21,7 @@ from slotreeve_election_fle.vote import Vote
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Send to one peer. Dropped where no connection is open: whoever connects is sent the present state of things."""
+    """Send to one peer. Dropped where no connection is open: a peer that connects is sent the present vote."""
 
     to: int
     message: FleMessage

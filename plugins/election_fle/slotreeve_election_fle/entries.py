@@ -1,4 +1,4 @@
-"""The replicated history: entries, the table they lead to, and the running checksum that tells histories apart."""
+"""The replicated history: entries, the table they lead to, and the running checksum by which histories are compared."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def unseal(content: bytes, name: str, remedy: str) -> bytes:
     """The payload of a file that is one frame.
 
     Raises:
-        StorageError: it is not exactly one whole frame; names the file and says what to do.
+        StorageError: it is not exactly one whole frame; names the file and the remedy.
     """
     payload = _whole_frame(content, 0)
     if payload is None or _PREFIX + len(payload) != len(content):
@@ -39,7 +39,7 @@ def read_frames(content: bytes, name: str, remedy: str) -> tuple[list[bytes], in
     """The payloads of a log, and how many bytes at its end are the beginning of an append that a crash cut short.
 
     Raises:
-        StorageError: a frame is damaged that was once whole; names the file, the place, and says what to do.
+        StorageError: a frame is damaged that was once whole; names the file, the place and the remedy.
     """
     payloads = []
     start = 0

@@ -95,7 +95,7 @@ def check_identity(held: IdentityRecord, members: Sequence[str], weighing: str, 
     """Check that a directory was made for the ensemble that is configured; ``path``: its file, for messages.
 
     Raises:
-        StorageError: the members, their weights or their groups are others; says what to do.
+        StorageError: the members, their weights or their groups are others; names the remedy.
     """
     if held.members != list(members):
         raise StorageError(
@@ -106,9 +106,9 @@ def check_identity(held: IdentityRecord, members: Sequence[str], weighing: str, 
     if held.weighing != weighing:
         raise StorageError(
             f"{path}: this directory belongs to a cluster weighed {_named(held.weighing)}, but "
-            f"[election.fle] weights and groups say {_named(weighing)}; to change them see that all members run "
-            "and have caught up, stop all of them, remove this file from every data directory, and start them "
-            "with the same new ones"
+            f"[election.fle] weights and groups make it {_named(weighing)}; to change them make sure that all "
+            "members run and have caught up, stop all of them, remove this file from every data directory, and start "
+            "them with the same new ones"
         )
 
 

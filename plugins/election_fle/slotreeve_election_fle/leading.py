@@ -92,8 +92,8 @@ class Leading:
 
     @property
     def valid_until(self) -> float:
-        """Until when the leader may act without asking anybody; 0 before it is established, infinity where it is a
-        quorum by itself."""
+        """The end of the lease, until which the leader may act on its own; 0 before it is established, infinity where
+        it is a quorum by itself."""
         renewed = self._learners.renewed_at()
         return renewed + self._timing.lease if self.is_established and renewed is not None else 0.0
 

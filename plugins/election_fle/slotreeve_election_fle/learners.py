@@ -82,7 +82,7 @@ class Learners:
 
     def quorum_zxid(self, last_zxid: int) -> int:
         """The highest number up to which a quorum has everything, the leader with ``last_zxid`` included; 0 if none."""
-        zxids = {last_zxid} | {learner.acked_zxid for learner in self._active_voters()}
+        zxids = {last_zxid} | {min(learner.acked_zxid, last_zxid) for learner in self._active_voters()}
         return next((zxid for zxid in sorted(zxids, reverse=True) if self.is_quorum(zxid)), 0)
 
     def renewed_at(self) -> float | None:

@@ -34,7 +34,7 @@ def renewed_at(quorum: Quorum, leader: int, answered: Mapping[int, float]) -> fl
 
 
 class Promise:
-    """A voter's promise not to help anybody else to lead while a leader may hold a lease that rests on it.
+    """A voter's promise not to help another server to lead while a leader may hold a lease that rests on it.
 
     It ends with time, or earlier, once every possible holder is known not to lead any more: its process is dead, or it
     has reported so itself. That the connection to it has ended is not enough: it may not have noticed yet.

@@ -53,7 +53,7 @@ class Looking:
         patience: Patience,
         rng: random.Random,
     ) -> None:
-        """``initial`` is the server's own vote and names the round; NOBODY for one that does not stand."""
+        """``initial`` is the server's own vote and names the round; NOBODY for a server that is no candidate."""
         self._sid = sid
         self._quorum = quorum
         self._patience = patience
@@ -154,7 +154,7 @@ class Looking:
         """Whether a quorum follows ``vote.leader``, and it still leads ("checkLeader"; docs/fle.md, 5.5).
 
         The votes of its followers are not enough, or a leader that died would be elected again from their memory.
-        Peers that follow this server are believed in its own round only.
+        Votes of peers that follow this server count in its own round only.
         """
         if not self._quorum.contains(supporters(votes, vote)):
             return False

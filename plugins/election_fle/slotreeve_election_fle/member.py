@@ -95,7 +95,7 @@ class Member:
 
     @property
     def valid_until(self) -> float:
-        """While this server leads: until when it may act without asking anybody; otherwise 0."""
+        """While this server leads: the end of its lease, until which it may act on its own; otherwise 0."""
         return self._role.valid_until if isinstance(self._role, Leading) else 0.0
 
     @property

@@ -144,7 +144,7 @@ class ProposeAck(msgspec.Struct, array_like=True, frozen=True, tag=12):
 
 
 class Commit(msgspec.Struct, array_like=True, frozen=True, tag=13):
-    """Leader to follower: everything up to ``zxid`` is committed. The first one also tells that the leader is
+    """Leader to follower: everything up to ``zxid`` is committed. The first one also means that the leader is
     established (ZooKeeper's UPTODATE; 6.1, step 5)."""
 
     epoch: int

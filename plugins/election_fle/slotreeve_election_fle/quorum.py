@@ -15,17 +15,17 @@ from slotreeve.errors import ConfigError
 class Quorum:
     """More than half of the weight in more than half of the groups; without groups, more than half of all weight.
 
-    Groups that weigh nothing are not counted. Two quorums share a group, and in it a voter that weighs something.
+    Groups without weight are not counted. Two quorums share a group, and in it a voter that has weight.
 
     Attributes:
         voters: server ids of all voters. Others are never counted.
-        candidates: those of them that weigh something. The others vote, but are never elected.
+        candidates: those of them that have weight. The others vote, but are never elected.
     """
 
     def __init__(
         self, voters: Iterable[int], weights: Mapping[int, int] | None = None, groups: Iterable[Collection[int]] = ()
     ) -> None:
-        """``weights``: of voters that do not weigh 1. ``groups``: every voter in exactly one; none for no groups."""
+        """``weights``: of voters whose weight is not 1. ``groups``: every voter in exactly one; none for no groups."""
         self.voters = frozenset(voters)
         self._weights = dict.fromkeys(self.voters, 1) | dict(weights or {})
         self.candidates = frozenset(sid for sid in self.voters if self._weights[sid] > 0)
@@ -47,7 +47,7 @@ class Weighing:
     """Weights and groups of the meta servers by name, as they are configured; the same on all of them.
 
     Attributes:
-        weights: of the servers that do not weigh 1.
+        weights: of the servers whose weight is not 1.
         groups: names of the servers in each group; empty: no groups.
     """
 

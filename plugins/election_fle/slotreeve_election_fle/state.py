@@ -20,7 +20,7 @@ class ReplicatedState(WatchedState):
     def apply(self, changes: Changes) -> None:
         """Take in committed changes and call the watchers, in order."""
         for key, held in self._take(changes):
-            self.tell(key, held)
+            self.notify(key, held)
 
     def _take(self, changes: Iterable[tuple[str, Versioned]]) -> Changes:
         """The changes that are new. Versions of a key only rise, so a change that is known already is left out."""

@@ -11,7 +11,7 @@ from enum import IntEnum
 import msgspec
 
 NOBODY = -(1 << 63)
-"""The candidate of those that may vote for others but do not stand themselves."""
+"""The candidate of servers that may vote for others and are no candidates themselves."""
 EPOCH_SHIFT = 32
 COUNTER_MASK = (1 << EPOCH_SHIFT) - 1
 
@@ -26,7 +26,7 @@ class State(IntEnum):
 
 
 class Vote(msgspec.Struct, array_like=True, frozen=True):
-    """A proposal of who should lead, as one server makes or remembers it.
+    """A proposal of a leader, as one server makes or remembers it.
 
     Attributes:
         leader: server id of the candidate, or NOBODY.

@@ -38,7 +38,7 @@ class Tables:
     """Names of the two tables, and which rows in them are this cluster's.
 
     Attributes:
-        data_center, lock: the key of the row, as in the original; two clusters may share the tables.
+        data_center, lock: the key of the row, as in SOFARegistry; two clusters may share the tables.
     """
 
     lock_table: str

@@ -173,7 +173,7 @@ class LockElection:
         if term < known.term:
             return StaleTerm(f"write to {key!r} under term {term}: this node knows of term {known.term}")
         if not known.leading or self._clock.now() >= known.valid_until or term != known.term:
-            leader = known.leader if known.leader and not known.leading else "nobody it knows"
+            leader = known.leader if known.leader and not known.leading else "no node that it knows of"
             return NotLeader(f"write to {key!r} under term {term}: this node does not lead; {leader} does")
         return None
 

@@ -153,7 +153,7 @@ class SqlLockTable:
         )
 
     async def release(self, owner: str, term: int) -> bool:
-        """Give the row to nobody; see LockTable."""
+        """Set the owner to nobody; see LockTable."""
         return await self._changed_row(
             f"owner = '', duration = 0, gmt_modified = {self._dialect.now}",
             (),

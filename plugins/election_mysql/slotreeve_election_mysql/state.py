@@ -29,4 +29,4 @@ class CopiedState(WatchedState):
             if revision > self.revision:
                 self.revision = revision
                 self.values[key] = held
-                self.tell(key, held)
+                self.notify(key, held)

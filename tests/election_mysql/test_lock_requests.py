@@ -1,0 +1,208 @@
+"""What a node asks of its table: one thing at a time, the machine's request first, and an answer to each."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+from slotreeve.errors import ElectionError, NotLeader, StaleTerm
+from slotreeve_conformance.virtual_time import VirtualClock, run
+from slotreeve_election_mysql.events import (
+    Answer,
+    Insert,
+    Inserted,
+    Load,
+    Loaded,
+    Look,
+    Looked,
+    Release,
+    Released,
+    Renew,
+    Renewed,
+    Request,
+    StatementFailed,
+    TakeOver,
+    TookOver,
+)
+from slotreeve_election_mysql.requests import LockWrite, Requests
+from slotreeve_election_mysql.sql_table import SqlRow
+from slotreeve_election_mysql.state import CopiedState
+from slotreeve_simulator.simulated_lock_table import SimulatedDatabase, SimulatedLockTable
+
+OWNER, LEASE_MS = "meta-1#1", 600
+
+
+class Owner:
+    """The election, as its requests see it."""
+
+    def __init__(self) -> None:
+        self.answers: list[Answer] = []
+        self.refused: ElectionError | None = None
+        self.doubts = 0
+
+    def answered(self, answer: Answer) -> None:
+        self.answers.append(answer)
+
+    def refusal(self, key: str, term: int) -> ElectionError | None:
+        return self.refused
+
+    def row_changed(self) -> None:
+        self.doubts += 1
+
+
+async def refuse(key: str, value: bytes, expected_version: int | None, term: int) -> int:
+    raise AssertionError("writes go through the queue")
+
+
+class Bench:
+    """Requests on a database in memory."""
+
+    def __init__(self) -> None:
+        clock = VirtualClock()
+        self.database = SimulatedDatabase(clock)
+        self.state = CopiedState(refuse)
+        self.owner = Owner()
+        table = SimulatedLockTable(self.database, clock, 0.3)
+        self.requests = Requests(table, self.state, OWNER, LEASE_MS, clock)
+
+    async def ask(self, request: Request) -> Answer:
+        self.requests.ask(request)
+        await asyncio.sleep(1.0)
+        assert self.requests.under_way is None
+        return self.owner.answers[-1]
+
+    def write(self, term: int, expected_version: int | None = None) -> asyncio.Future[int]:
+        done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self.requests.write(LockWrite("k", b"v", expected_version, term, done))
+        return done
+
+    async def lead(self) -> None:
+        await self.ask(Insert(0, may_wait=False))
+        assert await self.ask(TakeOver(SqlRow("", 0, 0, 0, 0), 1)) == TookOver(True, self.database.clock.now() - 1.0)
+
+
+def play(scenario: Callable[[Bench], Coroutine[Any, Any, None]]) -> None:
+    async def main(_rng: random.Random) -> None:
+        bench = Bench()
+        task = asyncio.get_running_loop().create_task(bench.requests.run(bench.owner))
+        await scenario(bench)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    run(main, 1)
+
+
+def test_each_request_has_its_answer() -> None:
+    async def scenario(bench: Bench) -> None:
+        assert await bench.ask(Look()) == Looked(None, False)
+        assert await bench.ask(Insert(0, may_wait=False)) == Inserted()
+        looked = await bench.ask(Look())
+        assert isinstance(looked, Looked)
+        assert looked.row is not None
+        sent_at = bench.database.clock.now()
+        assert await bench.ask(TakeOver(looked.row, 1)) == TookOver(True, sent_at)
+        renewed = await bench.ask(Renew(1, 0))
+        assert isinstance(renewed, Renewed)
+        assert not renewed.done  # the lease of 0.6 s has run out meanwhile
+        assert await bench.ask(Load()) == Loaded()
+        assert await bench.ask(Release(1)) == Released()
+
+    play(scenario)
+
+
+def test_a_row_that_was_removed_is_made_again_above_every_term_written_and_can_be_taken_a_lease_later() -> None:
+    async def scenario(bench: Bench) -> None:
+        await bench.lead()
+        assert await bench.write(1) == 1
+        bench.database.row = None
+        bench.requests.ask(Insert(0, may_wait=False))
+        await asyncio.sleep(0.0)
+        await asyncio.sleep(0.0)
+        row = bench.database.row
+        assert row is not None
+        assert (row.term, row.duration_ms) == (1, LEASE_MS)
+
+    play(scenario)
+
+
+def test_without_a_database_the_answer_is_a_failure_with_its_reason() -> None:
+    async def scenario(bench: Bench) -> None:
+        bench.database.is_down = True
+        answer = await bench.ask(Look())
+        assert isinstance(answer, StatementFailed)
+        assert "the connection was lost" in answer.reason
+
+    play(scenario)
+
+
+def test_a_write_is_stored_and_known_at_once() -> None:
+    async def scenario(bench: Bench) -> None:
+        await bench.lead()
+        assert await bench.write(1) == 1
+        held = bench.state.read("k")
+        assert held is not None
+        assert (held.value, held.term) == (b"v", 1)
+
+    play(scenario)
+
+
+def test_a_request_goes_before_writes_that_wait() -> None:
+    async def scenario(bench: Bench) -> None:
+        await bench.lead()
+        bench.database.delay_seconds = lambda: 0.05
+        writes = [bench.write(1) for _ in range(3)]
+        await asyncio.sleep(0.01)
+        bench.requests.ask(Look())
+        await writes[1]
+        assert isinstance(bench.owner.answers[-1], Looked)
+        assert await writes[2] == 3
+
+    play(scenario)
+
+
+def test_a_write_of_a_node_that_does_not_lead_is_refused_without_the_database() -> None:
+    async def scenario(bench: Bench) -> None:
+        await bench.lead()
+        bench.owner.refused = NotLeader("not any more")
+        before = bench.database.statements
+        with pytest.raises(NotLeader, match="not any more"):
+            await bench.write(1)
+        assert bench.database.statements == before
+
+    play(scenario)
+
+
+def test_a_write_under_an_old_term_is_refused_by_the_database_and_makes_the_owner_read_the_row() -> None:
+    async def scenario(bench: Bench) -> None:
+        await bench.lead()
+        with pytest.raises(StaleTerm):
+            await bench.write(7)
+        assert bench.owner.doubts == 1
+
+    play(scenario)
+
+
+def test_a_write_without_an_answer_is_of_unknown_outcome_and_the_state_is_read_before_the_next() -> None:
+    async def scenario(bench: Bench) -> None:
+        await bench.lead()
+        bench.database.is_silent = True
+        with pytest.raises(NotLeader, match="may or may not be stored"):
+            await bench.write(1)
+        bench.database.is_silent = False
+        assert bench.state.read("k") is None
+        assert await bench.write(1) == 2
+
+    play(scenario)
+
+
+def test_writes_that_wait_are_answered_when_the_node_ceases() -> None:
+    async def scenario(bench: Bench) -> None:
+        done = bench.write(1)
+        bench.requests.abandon("stopped")
+        with pytest.raises(NotLeader, match="not stored, this node does not take part now: stopped"):
+            await done
+
+    play(scenario)

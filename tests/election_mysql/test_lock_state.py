@@ -1,0 +1,20 @@
+"""The copy of the meta state: changes by revision, each taken once."""
+
+from __future__ import annotations
+
+from slotreeve.ports import Versioned
+from slotreeve_election_mysql.state import CopiedState
+
+
+async def refuse(key: str, value: bytes, expected_version: int | None, term: int) -> int:
+    raise AssertionError("nothing is written here")
+
+
+def test_changes_are_taken_by_revision_and_only_once() -> None:
+    state, seen = CopiedState(refuse), list[tuple[str, int]]()
+    state.watch(lambda key, held: seen.append((key, held.version)))
+    state.apply([(3, "a", Versioned(b"1", 1, 1)), (5, "b", Versioned(b"1", 1, 1))])
+    state.apply([(3, "a", Versioned(b"1", 1, 1)), (6, "a", Versioned(b"2", 2, 1))])
+    assert seen == [("a", 1), ("b", 1), ("a", 2)]
+    assert state.revision == 6
+    assert state.keys() == ["a", "b"]
