@@ -1,1 +1,1 @@
-"""Test suites for authors of plugins: one contract class for each port, and the virtual time they run on."""
+"""Test suites for plugins, one contract class for each port, and virtual time for them."""

@@ -1,4 +1,4 @@
-"""What every assigner has to do: subclass :class:`AssignerContract` and say how one is built."""
+"""The contract of assigners as tests: subclass :class:`AssignerContract` and implement ``build``."""
 
 # ruff: noqa: D102 - the names of tests are sentences
 

@@ -1,4 +1,4 @@
-"""What every balancer has to do: subclass :class:`BalancerContract` and say how one is built."""
+"""The contract of balancers as tests: subclass :class:`BalancerContract` and implement ``build``."""
 
 # ruff: noqa: D102 - the names of tests are sentences
 
@@ -19,7 +19,7 @@ class BalancerContract:
     """Subclass it in a test module; pytest collects the tests from there.
 
     Attributes:
-        most_steps: after which a balancer is taken to be one that never ends. The tables have up to 24 slots.
+        most_steps: a balancer that takes more steps fails. The tables have up to 24 slots.
     """
 
     most_steps = 200
@@ -29,7 +29,7 @@ class BalancerContract:
         raise NotImplementedError
 
     def steps(self, table: SlotTable, servers: list[Server], limits: Limits) -> Iterator[tuple[SlotTable, Plan]]:
-        """Every step to the end, with the table it started from."""
+        """Every step until None, with the table that it started from."""
         balancer = self.build()
         for _ in range(self.most_steps):
             plan = balancer.balance(table, servers, limits)
@@ -37,7 +37,7 @@ class BalancerContract:
                 return
             yield table, plan
             table = plan.table
-        raise AssertionError(f"after {self.most_steps} steps it still finds something to move: {plan}")
+        raise AssertionError(f"after {self.most_steps} steps it still moves slots: {plan}")
 
     @PROPERTY
     @given(complete_tables())

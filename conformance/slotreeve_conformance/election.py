@@ -1,6 +1,6 @@
-"""What every election has to do, whatever it rests on.
+"""The contract of elections as tests.
 
-Subclass :class:`ElectionContract` in a test module and say which back-end it is about::
+Subclass :class:`ElectionContract` in a test module and return the back-end under test::
 
     class TestMine(ElectionContract):
         def make_backend(self) -> ElectionBackend:
@@ -22,7 +22,7 @@ from slotreeve_conformance.ensemble import Ensemble
 
 
 class ElectionContract(ElectionStateContract, ElectionFaultsContract):
-    """The whole suite: who leads (here), the fenced state, and faults."""
+    """The whole suite: leadership (here), the fenced state, and faults."""
 
     @pytest.mark.parametrize("nodes", [1, 3, 5])
     def test_one_node_leads_and_all_know_it(self, nodes: int) -> None:

@@ -1,4 +1,4 @@
-"""How the election suite gets at an election: how one is built, on what kind of time, and over which store."""
+"""How the election suite builds the election under test: on which kind of time, network and store."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ DATA_DIR = "data_dir"
 
 
 class Store(Protocol):
-    """A service of its own that an election keeps its state in, a database say; new and empty for each scenario."""
+    """An external service that holds the election's state, such as a database. Each scenario gets a new, empty one."""
 
     async def stop(self) -> None:
-        """An outage: connections to it end or hang, new ones are refused. What it acknowledged is durable."""
+        """Begin an outage: connections end or hang, new ones are refused. Acknowledged writes are durable."""
 
     async def start(self) -> None:
-        """The outage is over; returns when it serves again."""
+        """End the outage; return when the service works again."""
 
     async def close(self) -> None:
-        """The scenario is over."""
+        """The scenario has ended: remove the service."""
 
 
 class Wires(MemoryNetwork):
-    """The memory network, with an endpoint for each life of a node, on which packets take up to four milliseconds."""
+    """The memory network. Each start of a node gets a new endpoint; packets take up to four milliseconds."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -51,17 +51,17 @@ class Wires(MemoryNetwork):
 
 
 class ElectionBackend:
-    """One election as the suite runs it; an instance for each scenario. Subclass it for what the defaults do not fit.
+    """The election under test. Each scenario makes a new instance. Subclass it and override what does not fit.
 
     Attributes:
-        name: what reports call it.
-        realtime: the election waits for something real (a database): scenarios run on real time, not virtual.
-        fail_over_seconds: within which a new leader serves after the old one was killed or frozen.
-        hand_over_seconds: the same after it resigned or stopped.
-        outage_seconds: within which a leader has stopped after its store went away.
-        settle_seconds: within which followers hold what the leader has committed.
-        rivals, rounds: nodes, and changes of leader among them, of the long contest.
-        drift: by which share the clocks of two nodes may differ in speed.
+        name: its name in reports.
+        realtime: the election waits for something outside the process (a database), so scenarios run on real time.
+        fail_over_seconds: longest time until a new leader leads after the old one was killed or frozen.
+        hand_over_seconds: the same after the old one resigned or stopped.
+        outage_seconds: longest time until a leader stops leading after an outage of its store began.
+        settle_seconds: longest time until followers hold what the leader has committed.
+        rivals, rounds: number of nodes and of changes of leader in the long contest.
+        drift: largest difference in speed between two nodes' clocks, as a share.
     """
 
     name = "election"
@@ -75,27 +75,28 @@ class ElectionBackend:
     drift = 0.01
 
     def build(self, context: Context) -> Election:
-        """One node's election. Called after :meth:`open_store`, for each life of each node."""
+        """The election of one node. Called after :meth:`open_store`, at each start of each node."""
         raise NotImplementedError
 
     def network(self) -> EnsembleNetwork:
-        """Where the nodes' transports meet, on the running event loop."""
+        """The network of the nodes' transports, on the running event loop."""
         return Wires()
 
     async def open_store(self) -> Store | None:
-        """The service behind the election, new and empty; None where there is none (its scenarios are skipped)."""
+        """The external service of the election, new and empty; None if it has none (scenarios with outages are
+        skipped)."""
         return None
 
     def died(self, node: str) -> None:
-        """The node was killed: end what it holds outside the event loop (its database connections), as the death of
-        a process would."""
+        """The node was killed: end what it has outside the event loop, such as database connections, as the end of a
+        process would."""
 
     def clock(self) -> Clock:
         """The clock of the run."""
         return LoopClock() if self.realtime else VirtualClock()
 
     def run(self, main: Callable[[random.Random], Coroutine[Any, Any, None]], seed: int) -> None:
-        """Run a scenario to its end on an event loop of its own."""
+        """Run a scenario to its end on a new event loop."""
         if self.realtime:
             asyncio.run(main(random.Random(seed)))
         else:
@@ -103,15 +104,15 @@ class ElectionBackend:
 
 
 class InstalledBackend(ElectionBackend):
-    """Any installed election, by the name and options that a configuration would give.
+    """An installed election, by its name and options as in a configuration.
 
-    Where its options have a ``data_dir`` that is not given, one is: every node has a storage in memory behind it.
+    If its options have a ``data_dir`` that is not set, each node gets a storage in memory.
     """
 
     options: Mapping[str, object] = MappingProxyType({})
 
     def build(self, context: Context) -> Election:
-        """As a server would. Raises PluginError."""
+        """Build it as a server does. Raises PluginError."""
         entry, options = self.check(self.name, self.options)
         built = _catalogue().build(entry, options, context)
         assert isinstance(built, Election)
@@ -119,7 +120,7 @@ class InstalledBackend(ElectionBackend):
 
     @staticmethod
     def check(name: str, options: Mapping[str, object]) -> tuple[Listed, Options]:
-        """The offer of that name, and its options, validated. Raises PluginError."""
+        """The offer of that name, and its validated options. Raises PluginError."""
         entry = _catalogue().find(Port.ELECTION, name)
         directory = {DATA_DIR: "state"} if DATA_DIR in entry.offer.options.model_fields else {}
         return entry, _catalogue().options(entry, {**directory, **options})

@@ -13,17 +13,17 @@ from slotreeve.errors import SlotreeveError
 from slotreeve_conformance.election_backend import ElectionBackend, InstalledBackend
 
 REALTIME_CONTEST = (5, 6)
-"""Rivals and rounds on real time, where each change of leader takes seconds."""
+"""Number of nodes and rounds on real time, where each change of leader takes seconds."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """One election that the command line names.
+    """An election that the command line names.
 
     Attributes:
-        kind: its back-end's class.
-        attributes: what the command line sets of it.
-        options: of the election, beside and before those of the back-end itself.
+        kind: class of its back-end.
+        attributes: attributes of the back-end that the command line sets.
+        options: options of the election; they override the back-end's.
     """
 
     name: str
@@ -42,10 +42,11 @@ class Choice:
 
 
 def choices(config: pytest.Config) -> list[Choice]:
-    """The elections to test, in the order they were named.
+    """The elections to test, in the order in which they were named.
 
     Raises:
-        pytest.UsageError: one is not installed, its options do not validate, or the back-end's class is none.
+        pytest.UsageError: an election is not installed, its options do not validate, or there is no such back-end
+        class.
     """
     names: list[str] = config.getoption("election")
     backend: str = config.getoption("election_backend")
@@ -55,7 +56,7 @@ def choices(config: pytest.Config) -> list[Choice]:
 def _choice(config: pytest.Config, name: str, kind: type[ElectionBackend]) -> Choice:
     attributes: dict[str, object] = {"name": name}
     options = _options(config.getoption("election_option"), config.getoption("election"), name)
-    if kind is InstalledBackend:  # others may have options that are known only when they run
+    if kind is InstalledBackend:  # other back-ends may know their options only when they run
         try:
             kind.check(name, options)
         except SlotreeveError as error:
@@ -71,7 +72,7 @@ def _choice(config: pytest.Config, name: str, kind: type[ElectionBackend]) -> Ch
 
 
 def _options(settings: Sequence[str], names: Sequence[str], name: str) -> dict[str, object]:
-    """The settings ``key=value`` of all elections and ``name.key=value`` of this one."""
+    """The settings ``key=value``, which are for all elections, and ``name.key=value`` for this one."""
     options: dict[str, object] = {}
     for setting in settings:
         key, equals, value = setting.partition("=")
@@ -83,7 +84,7 @@ def _options(settings: Sequence[str], names: Sequence[str], name: str) -> dict[s
         elif prefix == name:
             options[rest] = read_value(value)
         elif prefix not in names:
-            raise pytest.UsageError(f"--election-option {setting}: {prefix!r} is none of {', '.join(names)}")
+            raise pytest.UsageError(f"--election-option {setting}: {prefix!r} is not one of {', '.join(names)}")
     return options
 
 
@@ -94,5 +95,5 @@ def _backend_class(place: str) -> type[ElectionBackend]:
     except (ImportError, AttributeError, ValueError) as error:
         raise pytest.UsageError(f"--election-backend {place}: {error}; expected module:Class") from None
     if not (isinstance(kind, type) and issubclass(kind, ElectionBackend)):
-        raise pytest.UsageError(f"--election-backend {place}: is no ElectionBackend")
+        raise pytest.UsageError(f"--election-backend {place}: is not an ElectionBackend")
     return kind

@@ -10,12 +10,12 @@ from slotreeve_conformance.election_choice import Choice
 
 
 class TestElection(ElectionContract):
-    """Collected where ``--election`` is given."""
+    """Collected if ``--election`` is given."""
 
     @pytest.fixture(autouse=True)
     def _chosen(self, election_choice: Choice) -> None:
         self._choice = election_choice
 
     def make_backend(self) -> ElectionBackend:
-        """A new one of the back-end that was chosen."""
+        """A new instance of the chosen back-end."""
         return self._choice.backend()

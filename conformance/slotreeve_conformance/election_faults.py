@@ -1,4 +1,4 @@
-"""What every election has to stand: wrong clocks, frozen and restarted nodes, its store's outages, long contests."""
+"""The contract of elections under faults: wrong clocks, frozen and restarted nodes, outages, long contests."""
 
 # ruff: noqa: D102 - the names of tests are sentences
 
@@ -18,7 +18,7 @@ HOUR_MS = 3_600_000
 
 
 class ElectionFaultsContract(ElectionScene):
-    """At most one node holds a lease at any moment, whatever happens; and one does again soon after it."""
+    """At most one node holds a lease at any moment, and soon after a fault one does again."""
 
     def test_leases_hold_on_clocks_that_disagree_and_drift(self) -> None:
         async def scenario(ensemble: Ensemble) -> None:
@@ -38,7 +38,7 @@ class ElectionFaultsContract(ElectionScene):
 
         self.play(scenario)
 
-    def test_a_pause_shorter_than_the_lease_costs_nobody_anything(self) -> None:
+    def test_a_pause_shorter_than_the_lease_has_no_effect(self) -> None:
         async def scenario(ensemble: Ensemble) -> None:
             await ensemble.start()
             leader = await ensemble.agreed()
@@ -86,7 +86,7 @@ class ElectionFaultsContract(ElectionScene):
 
         self.play(scenario)
 
-    def test_without_its_store_nobody_leads_and_after_the_outage_nothing_is_lost(self) -> None:
+    def test_no_node_leads_without_the_store_and_nothing_is_lost_after_the_outage(self) -> None:
         async def scenario(ensemble: Ensemble) -> None:
             if self.store is None:
                 pytest.skip("this election has no store of its own")
@@ -104,7 +104,7 @@ class ElectionFaultsContract(ElectionScene):
             held = ensemble.election(again).state.read("k")
             assert held is not None
             assert held.value == b"kept"
-            self.measured(f"nobody led {stopped:.3g} s after it went")
+            self.measured(f"no node led {stopped:.3g} s after the outage began")
 
         self.play(scenario)
 
@@ -126,7 +126,8 @@ class ElectionFaultsContract(ElectionScene):
         self.play(scenario, nodes=self.make_backend().rivals)
 
     async def _dethrone(self, ensemble: Ensemble, old: str, how: int) -> float:
-        """Kill, freeze or ask the leader to resign; the seconds until another node leads. The old one is back then."""
+        """Kill or freeze the leader or let it resign, wait for another leader, and start the old one again. Returns the
+        seconds until the new leader led."""
         others = [name for name in ensemble.names if name != old]
         began = asyncio.get_running_loop().time()
         if how == 0:

@@ -1,4 +1,4 @@
-"""What the election suite's tests have in common: a scenario is played on an ensemble of a back-end's nodes."""
+"""The base of the election suite's tests: it runs a scenario on the nodes of a back-end."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ Record = Callable[[str, object], None]
 
 
 class ElectionScene:
-    """Base of the suite's classes.
+    """Base class of the suite's classes.
 
     Attributes:
-        backend: of the scenario that is being played.
+        backend: the back-end of the running scenario.
         store: its store, if it has one.
     """
 
@@ -29,7 +29,7 @@ class ElectionScene:
     store: Store | None = None
 
     def make_backend(self) -> ElectionBackend:
-        """The back-end under test; a new one for each scenario. This is what a subclass has to say."""
+        """The back-end under test, a new one for each scenario. A subclass must implement this."""
         raise NotImplementedError
 
     @pytest.fixture(autouse=True)
@@ -37,7 +37,7 @@ class ElectionScene:
         self._record = record_property
 
     def play(self, scenario: Scenario, nodes: int = 3, seed: int = 1) -> None:
-        """Run a scenario on ``nodes`` nodes that are not started yet, and check the invariants at its end."""
+        """Run a scenario on ``nodes`` nodes, which are not started yet, and check the invariants at its end."""
         backend = self.backend = self.make_backend()
         self._record(BACKEND_PROPERTY, backend.name)
 

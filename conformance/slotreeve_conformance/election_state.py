@@ -1,4 +1,4 @@
-"""What every election's fenced meta state has to do (invariant I3)."""
+"""The contract of an election's fenced meta state as tests (invariant I3)."""
 
 # ruff: noqa: D102 - the names of tests are sentences
 

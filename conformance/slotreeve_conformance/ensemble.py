@@ -1,8 +1,8 @@
-"""Several nodes of one election in one process, what can be done to them, and what must never be seen of them.
+"""An ensemble: several nodes of one election in one process, with faults and checks of invariants.
 
-Every node has its own clock, endpoint and storage, so that it can be killed, frozen, cut off and started again. The
-invariants I1, I2 and I3 are checked whenever a node reports leadership, at every committed change, and (I2) at short
-intervals between; :meth:`Ensemble.check` checks the rest at the end.
+Every node has its own clock, endpoint and storage, so it can be killed, frozen, partitioned and started again. I1, I2
+and I3 are checked whenever a node reports leadership and at every committed change, and I2 also at short intervals.
+:meth:`Ensemble.check` checks the rest at the end.
 """
 
 from __future__ import annotations
@@ -22,48 +22,49 @@ from slotreeve_machines.storage import MemoryStorage
 LEASE_SAMPLE_SECONDS = 0.004
 POLL_SECONDS = 0.002
 ROUNDING_SECONDS = 1e-9
-"""A timer of a skewed clock rings this much late: were it early by a rounding error, virtual time would stand still."""
+"""A timer of a skewed clock runs this much late. If a rounding error made it run early, virtual time would not
+advance."""
 _life: ContextVar[Life | None] = ContextVar("life", default=None)
 
 Build = Callable[[Context], Election]
 
 
 class EnsembleNetwork(Protocol):
-    """Where the nodes' transports meet, and what can happen to it; nodes are named as their endpoints are.
+    """The network of the nodes' transports, with its faults. Nodes and endpoints have the same names.
 
-    The memory transport's network is one. An election that uses no transport may have one that does nothing.
+    The memory transport's network implements it. For an election without a transport it may do nothing.
     """
 
     def transport(self, clock: Clock, name: str) -> Transport:
-        """A new endpoint for one life of a node."""
+        """A new endpoint for a start of a node."""
 
     def kill(self, name: str) -> None:
-        """The endpoint's process dies; its peers learn that their connections have ended."""
+        """Kill the endpoint's process; its peers see their connections end."""
 
     def freeze(self, name: str) -> None:
-        """The endpoint's process stands still; its connections stay."""
+        """Stop the endpoint's process; its connections stay open."""
 
     def thaw(self, name: str) -> None:
-        """End :meth:`freeze`; what piled up is delivered."""
+        """End :meth:`freeze` and deliver the waiting packets."""
 
     def partition(self, sources: Iterable[str], targets: Iterable[str]) -> None:
-        """From now on nothing passes between the two groups; nobody is told."""
+        """Let nothing pass between the two groups from now on. No handler is called."""
 
     def heal(self) -> None:
-        """End every partition; what waited is delivered."""
+        """End every partition and deliver the waiting packets."""
 
     def cut(self, first: str, second: str) -> int:
-        """End every connection between two endpoints, at both ends at once; how many there were."""
+        """End every connection between two endpoints, at both ends at once. Returns the number of connections."""
 
 
 @dataclass(frozen=True)
 class Skew:
-    """How far one node's clock is from the common one.
+    """The difference of one node's clock from the common clock.
 
     Attributes:
-        offset_seconds: of its monotonic clock, which no other node can compare with its own.
-        rate: seconds it shows for each real one.
-        wall_ms: of its wall clock, on which no decision may rest.
+        offset_seconds: offset of its monotonic clock, which no other node can compare with its own.
+        rate: seconds that it shows for each second of the common clock.
+        wall_ms: offset of its wall clock, on which no decision may depend.
     """
 
     offset_seconds: float = 0.0
@@ -72,7 +73,7 @@ class Skew:
 
 
 class NodeClock:
-    """One node's clock: the timers of a frozen node wait until it is thawed, those of a dead one never run."""
+    """The clock of one node. The timers of a frozen node wait until it is thawed; those of a killed node never run."""
 
     def __init__(self, base: Clock, skew: Skew) -> None:
         self._base, self._skew = base, skew
@@ -80,11 +81,11 @@ class NodeClock:
         self._held: list[Callable[[], None]] = []
 
     def now(self) -> float:
-        """Seconds of the node's monotonic clock; it goes on while the node is frozen, as after SIGSTOP."""
+        """Seconds of the node's monotonic clock. It goes on while the node is frozen, as after SIGSTOP."""
         return self._skew.offset_seconds + self._skew.rate * self._base.now()
 
     def wall_ms(self) -> int:
-        """Of the node's wall clock."""
+        """Milliseconds of the node's wall clock."""
         return self._base.wall_ms() + self._skew.wall_ms
 
     def call_later(self, seconds: float, action: Callable[[], None]) -> Timer:
@@ -109,14 +110,14 @@ class NodeClock:
         self._frozen = True
 
     def thaw(self) -> None:
-        """Run what was held, and go on."""
+        """Run the held timers and go on."""
         self._frozen = False
         held, self._held = self._held, []
         for action in held:
             self._run(action)
 
     def die(self) -> None:
-        """Nothing runs any more."""
+        """Run no timer any more."""
         self._dead = True
 
     def _run(self, action: Callable[[], None]) -> None:
@@ -128,10 +129,10 @@ class NodeClock:
 
 @dataclass
 class Life:
-    """One life of a node, from its start to its end.
+    """One run of a node, from its start to its end.
 
     Attributes:
-        reports: every leadership it reported, in order.
+        reports: every leadership that it reported, in order.
     """
 
     name: str
@@ -146,11 +147,11 @@ class Ensemble:
     """The nodes of one cluster. Use it as an asynchronous context manager, on one event loop.
 
     Attributes:
-        network: partitions and cuts are done here, by node name.
-        storages: by node name; they outlive the nodes' lives.
-        acknowledged: what :meth:`write` was told is stored: key -> version -> value.
-        skews: by node name; take effect with the node's next life.
-        samples: how often it has been looked whether two nodes hold leases at once.
+        network: partitions and cuts by node name.
+        storages: storages by node name; they stay when a node ends.
+        acknowledged: the writes that were acknowledged: key -> version -> value.
+        skews: clock skews by node name, from the node's next start on.
+        samples: number of checks whether two nodes hold a lease at once.
     """
 
     def __init__(
@@ -162,7 +163,7 @@ class Ensemble:
         rng: random.Random,
         died: Callable[[str], None] = lambda _name: None,
     ) -> None:
-        """``died`` is told the name of a killed node, to end what lives outside the event loop."""
+        """``died`` is called with the name of a killed node, to end what it has outside the event loop."""
         self._build, self._clock, self._rng, self._died = build, clock, rng, died
         self.network = network
         self.names = sorted(names)
@@ -178,22 +179,22 @@ class Ensemble:
         self._violations: list[str] = []
 
     async def __aenter__(self) -> Ensemble:
-        """Nothing is started yet."""
+        """The ensemble; no node is started."""
         loop = asyncio.get_running_loop()
         loop.set_task_factory(_remembering_task)
         self._sampler = loop.create_task(self._sample_leases())
         return self
 
     async def __aexit__(self, *_error: object) -> None:
-        """End every life as a kill would."""
+        """Kill every node."""
         self._sampler.cancel()
         for name in list(self._lives):
             self.kill(name)
 
-    # --- what can be done to nodes -----------------------------------------------------------------------------------
+    # --- faults of nodes ---------------------------------------------------------------------------------------------
 
     async def start(self, *names: str, observe_only: bool = False) -> None:
-        """Start these nodes (all where none is named), with what their storages hold."""
+        """Start these nodes (all if none is named), with their storages."""
         for name in names or self.names:
             clock = NodeClock(self._clock, self.skews.get(name, Skew()))
             self.storages.setdefault(name, MemoryStorage(name))
@@ -212,7 +213,7 @@ class Ensemble:
                 _life.reset(token)
 
     def kill(self, name: str) -> None:
-        """The node's process is gone (SIGKILL); its storage holds what was durable."""
+        """Kill the node's process (SIGKILL). Its storage keeps what was durable."""
         life = self._lives.pop(name)
         life.clock.die()
         self.network.kill(name)
@@ -222,28 +223,28 @@ class Ensemble:
         self._died(name)
 
     async def stop(self, name: str) -> None:
-        """An orderly end."""
+        """Stop the node in an orderly way."""
         await self._lives[name].election.stop()
         self.kill(name)
 
     def freeze(self, name: str) -> None:
-        """The process stands still (SIGSTOP); its connections stay."""
+        """Stop the process (SIGSTOP). Its connections stay open."""
         self._lives[name].clock.freeze()
         self.network.freeze(name)
 
     def thaw(self, name: str) -> None:
-        """It goes on (SIGCONT)."""
+        """Let the process go on (SIGCONT)."""
         self._lives[name].clock.thaw()
         self.network.thaw(name)
 
     def _open_storage(self, name: str, _directory: str) -> MemoryStorage:
         return self.storages[name].open()
 
-    # --- what nodes are asked ----------------------------------------------------------------------------------------
+    # --- state of nodes ----------------------------------------------------------------------------------------------
 
     @property
     def running(self) -> list[str]:
-        """Names of the nodes that have a life, frozen ones included."""
+        """Names of the running nodes, frozen ones included."""
         return sorted(self._lives)
 
     def election(self, name: str) -> Election:
@@ -251,15 +252,15 @@ class Ensemble:
         return self._lives[name].election
 
     def now(self, name: str) -> float:
-        """What the node's own monotonic clock shows."""
+        """The time of the node's monotonic clock."""
         return self._lives[name].clock.now()
 
     def reports(self, name: str) -> list[Leadership]:
-        """Every leadership that the node has reported in this life."""
+        """Every leadership that the node has reported since its start."""
         return self._lives[name].reports
 
     def leading(self) -> list[str]:
-        """The nodes that lead and hold a valid lease now."""
+        """The nodes that lead with a valid lease now."""
         found = []
         for name, life in sorted(self._lives.items()):
             leadership = life.election.leadership()
@@ -268,7 +269,7 @@ class Ensemble:
         return found
 
     async def leader(self, *, among: Iterable[str] = (), within_seconds: float = 10.0) -> str:
-        """Wait until a node (of ``among``, if given) leads, and return it."""
+        """Wait until a node leads (of ``among``, if given); return its name."""
         wanted = set(among) or set(self.names)
         deadline = self._clock.now() + within_seconds
         while self._clock.now() < deadline:
@@ -276,19 +277,19 @@ class Ensemble:
             if found:
                 return found[0]
             await self._clock.sleep(POLL_SECONDS)
-        raise AssertionError(f"nobody of {sorted(wanted)} leads after {within_seconds:g} s: {self._views()}")
+        raise AssertionError(f"none of {sorted(wanted)} leads after {within_seconds:g} s: {self._views()}")
 
     async def until_nobody_leads(self, within_seconds: float) -> float:
-        """Wait until no node holds a valid lease; how many seconds that took."""
+        """Wait until no node holds a valid lease. Returns the seconds that it took."""
         began = self._clock.now()
         while self.leading():
             if self._clock.now() - began > within_seconds:
-                raise AssertionError(f"somebody still leads after {within_seconds:g} s: {self._views()}")
+                raise AssertionError(f"a node still leads after {within_seconds:g} s: {self._views()}")
             await self._clock.sleep(POLL_SECONDS)
         return self._clock.now() - began
 
     async def agreed(self, *, among: Iterable[str] = (), within_seconds: float = 10.0) -> str:
-        """Wait until every node (of ``among``, if given) knows the same leader and term; the leader."""
+        """Wait until every node (of ``among``, if given) has the same leader and term; return the leader."""
         deadline = self._clock.now() + within_seconds
         while self._clock.now() < deadline:
             views = [self.election(name).leadership() for name in (list(among) or self.running)]
@@ -299,7 +300,7 @@ class Ensemble:
         raise AssertionError(f"no agreement after {within_seconds:g} s: {self._views()}")
 
     async def write(self, name: str, key: str, value: bytes, expected_version: int | None = None) -> int:
-        """Write through the node under the term it knows, and remember what was acknowledged."""
+        """Write through the node under its term, and record the acknowledged version."""
         term = self.election(name).leadership().term
         version = await self.election(name).state.write(key, value, expected_version, term)
         known = self.acknowledged.setdefault(key, {})
@@ -311,7 +312,7 @@ class Ensemble:
     # --- invariants --------------------------------------------------------------------------------------------------
 
     def check(self) -> None:
-        """Raise AssertionError if an invariant was ever broken, or an acknowledged write is missing at the leader."""
+        """Raise AssertionError if an invariant was broken at any time or the leader lacks an acknowledged write."""
         for name in self.leading():
             state = self.election(name).state
             for key, versions in self.acknowledged.items():
@@ -357,7 +358,7 @@ class Ensemble:
 def _remembering_task(
     loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, Any] | Generator[Any, None, Any]
 ) -> asyncio.Task[Any]:
-    """A task that ends with the life of the node that made it."""
+    """A task that ends with the node that made it."""
     task = asyncio.Task(coroutine, loop=loop)
     life = _life.get()
     if life is not None:

@@ -1,4 +1,4 @@
-"""How the suites' property tests run."""
+"""Hypothesis settings of the suites' property tests."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ PROPERTY = settings(
     derandomize=True,
     deadline=None,
     suppress_health_check=[
-        # A contract's test is inherited by many classes: hypothesis calls that differing executors.
+        # Many classes inherit a contract's test. Hypothesis' name for that is "differing executors".
         HealthCheck.differing_executors,
         HealthCheck.too_slow,
     ],
 )
-"""The same examples at every run, on a machine of any speed."""
+"""Every run tries the same examples, whatever the speed of the machine."""

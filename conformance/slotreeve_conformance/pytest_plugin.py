@@ -1,4 +1,5 @@
-"""``pytest --election=NAME``: does an installed election keep its contract? From any directory, without a test file.
+"""``pytest --election=NAME`` checks an installed election against its contract, from any directory, without a test
+file.
 
 ::
 
@@ -6,14 +7,14 @@
     pytest --election=fle --election-option lease_ms=200 --election-option ping_interval_ms=50
     pytest --election=mine --election-backend=my_package.testing:MyBackend
 
-``NAME`` is what ``[election] use`` would be, ``--election-option`` one line of its table. An election that needs more
-than that - a database that is made anew for each scenario, real time - comes with a subclass of
-:class:`slotreeve_conformance.election_backend.ElectionBackend`, named by ``--election-backend``.
+``NAME`` is the value of ``[election] use``, and ``--election-option`` is a line of the election's table. An election
+that needs more, such as real time or a new database for each scenario, comes with a subclass of
+:class:`slotreeve_conformance.election_backend.ElectionBackend`, which ``--election-backend`` names.
 
-At the end a matrix shows each property with its result, and the figure it measured. It is shown for every test of the
-election suite that ran, also for those a project has of its own.
+At the end a matrix shows each property with its result and the figure that it measured. It has every test of the
+election suite that ran, also those in a project's own test files.
 
-This module is loaded with every pytest where slotreeve is installed, so it imports nothing of it.
+Every pytest loads this module where slotreeve is installed, so it imports no module of slotreeve at the top.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ SUITE = Path(__file__).parent / "election_chosen.py"
 FIXTURE = "election_choice"
 CHOICES: pytest.StashKey[list[Choice]] = pytest.StashKey()
 BACKEND_PROPERTY, FIGURE_PROPERTY = "slotreeve_backend", "slotreeve_figure"
-"""Names of the properties by which a report of the suite says what it is about, and what was measured."""
+"""Names of the user properties of a test report: the property that was tested, and the figure that was measured."""
 MARKS = {"passed": "ok", "failed": "FAILED", "skipped": "-"}
 
 
@@ -45,19 +46,29 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="append",
         default=[],
         metavar="KEY=VALUE",
-        help="an option of the election; NAME.KEY=VALUE where several are tested",
+        help="an option of the election; NAME.KEY=VALUE if several are tested",
     )
-    group.addoption("--election-backend", default=INSTALLED, metavar="MODULE:CLASS", help="how it is built and run")
-    group.addoption("--election-real-time", action="store_true", help="it waits for something real, a database say")
-    group.addoption("--election-rivals", type=int, default=None, metavar="N", help="nodes of the long contest")
-    group.addoption("--election-rounds", type=int, default=None, metavar="N", help="changes of leader in it")
+    group.addoption(
+        "--election-backend", default=INSTALLED, metavar="MODULE:CLASS", help="class that builds and runs the election"
+    )
+    group.addoption(
+        "--election-real-time",
+        action="store_true",
+        help="run on real time, for an election that waits for something outside the process",
+    )
+    group.addoption(
+        "--election-rivals", type=int, default=None, metavar="N", help="number of nodes in the long contest"
+    )
+    group.addoption(
+        "--election-rounds", type=int, default=None, metavar="N", help="number of changes of leader in the long contest"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """With ``--election`` and no file named, the suite is what is run.
+    """With ``--election`` and no file named, run the suite.
 
     Raises:
-        pytest.UsageError: the elections cannot be run as the options say.
+        pytest.UsageError: the options do not fit the elections.
     """
     if not config.getoption("election"):
         return
@@ -69,7 +80,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """The suite runs once for each election named."""
+    """Run the suite once for each named election."""
     if FIXTURE in metafunc.fixturenames:
         found = metafunc.config.stash.get(CHOICES, [])
         metafunc.parametrize(FIXTURE, found, ids=[choice.name for choice in found], scope="class")
@@ -94,7 +105,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 def _rows(reports: Iterable[pytest.TestReport]) -> dict[str, dict[str, tuple[str, str]]]:
-    """Result and figure by property and back-end, in the order in which the tests stand in their files."""
+    """Result and figure by property and back-end, in the order of the tests in their files."""
     rows: dict[str, dict[str, tuple[str, str]]] = {}
     for report in sorted(reports, key=lambda report: (report.location[0], report.location[1] or 0)):
         function, _, parameters = report.location[2].rpartition(".")[2].partition("[")

@@ -1,4 +1,4 @@
-"""Coroutines on virtual time as tests."""
+"""Tests that are coroutines on virtual time."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ Scenario = Callable[[random.Random], Coroutine[None, None, None]]
 
 
 def simulated(scenario: Scenario) -> Callable[[int], None]:
-    """The scenario as a test on virtual time, once for each of three seeds."""
+    """Make a test of a scenario: it runs on virtual time, once for each of three seeds."""
 
     @pytest.mark.parametrize("seed", SEEDS)
     @wraps(scenario)
     def test(seed: int) -> None:
         run(scenario, seed)
 
-    del test.__wrapped__  # pytest would look at the scenario's parameters
+    del test.__wrapped__  # otherwise pytest takes the scenario's parameters for fixtures
     return test

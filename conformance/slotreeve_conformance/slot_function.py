@@ -1,4 +1,4 @@
-"""What every slot function has to do: subclass :class:`SlotFunctionContract` and say how one is built."""
+"""The contract of slot functions as tests: subclass :class:`SlotFunctionContract` and implement ``build``."""
 
 # ruff: noqa: D102 - the names of tests are sentences
 
@@ -18,7 +18,7 @@ class SlotFunctionContract:
     """Subclass it in a test module; pytest collects the tests from there."""
 
     def build(self, slots: int) -> SlotFunction:
-        """The slot function for so many slots."""
+        """The slot function for ``slots`` slots."""
         raise NotImplementedError
 
     @PROPERTY
@@ -48,7 +48,7 @@ class SlotFunctionContract:
         each = 200
         hits = Counter(function.slot_of(f"com.example.service.Service{number}") for number in range(slots * each))
         assert len(hits) == slots
-        # Six standard deviations of what chance would do.
+        # Six standard deviations of a random function.
         tolerance = 6 * each**0.5
         assert each - tolerance < min(hits.values())
         assert max(hits.values()) < each + tolerance

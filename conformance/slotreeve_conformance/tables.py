@@ -1,4 +1,4 @@
-"""Slot tables and servers for property tests, and reading of what a plan did to a table."""
+"""Slot tables and servers for property tests, and a check of a plan's moves."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 from slotreeve import Limits, Move, Plan, Server, Slot, SlotTable
 
 Situation = tuple[SlotTable, list[Server], Limits]
-"""What an assigner or balancer is called with."""
+"""The arguments of a call of an assigner or balancer."""
 
 
 @st.composite
 def complete_tables(draw: st.DrawFn, most_slots: int = 24, most_servers: int = 8) -> Situation:
-    """Complete tables, held by some of the live servers in any unevenness."""
+    """Complete tables, spread over some of the live servers as unevenly as can be."""
     servers = _servers(draw, draw(st.integers(1, most_servers)))
     replicas = draw(st.integers(1, 4))
     copies = min(replicas, len(servers))
@@ -26,7 +26,7 @@ def complete_tables(draw: st.DrawFn, most_slots: int = 24, most_servers: int = 8
 
 @st.composite
 def broken_tables(draw: st.DrawFn, most_slots: int = 24, most_servers: int = 8) -> Situation:
-    """Tables with departed servers, missing leaders and missing followers, whole empty tables among them."""
+    """Tables with servers that have left, missing leaders and missing followers; also unassigned tables."""
     everybody = _servers(draw, draw(st.integers(1, most_servers)))
     live = everybody[: draw(st.integers(1, len(everybody)))]
     replicas = draw(st.integers(1, 4))
@@ -39,7 +39,7 @@ def broken_tables(draw: st.DrawFn, most_slots: int = 24, most_servers: int = 8) 
 
 
 def _servers(draw: st.DrawFn, count: int) -> list[Server]:
-    """Half of the time without zones, half of the time of equal weight; names that do not sort as numbers."""
+    """Servers, half of the time without zones, half of the time of equal weight. Their names do not sort as numbers."""
     zones = draw(st.sampled_from([[""], ["east", "west"], ["a", "b", "c", "d"]]))
     weights = draw(st.sampled_from([[1.0], [0.5, 1.0, 3.0]]))
     return [
@@ -53,10 +53,10 @@ def _slot(number: int, held: Sequence[str]) -> Slot:
 
 
 def replayed(table: SlotTable, moves: Sequence[Move]) -> list[tuple[str | None, set[str]]]:
-    """Leader and followers of every slot after the moves, as a reader of the moves understands them.
+    """Leader and followers of every slot after the moves.
 
-    ``leader``: the target leads, and does not follow; the source holds the slot no more. ``follower``: the target
-    follows, in the place of the source if there is one. ``drop``: the source follows no more.
+    ``leader``: the target leads and does not follow; the source does not hold the slot any more. ``follower``: the
+    target follows, in the place of the source if there is one. ``drop``: the source does not follow any more.
     """
     state: list[tuple[str | None, set[str]]] = [(slot.leader, set(slot.followers)) for slot in table.slots]
     for move in moves:
@@ -74,7 +74,7 @@ def replayed(table: SlotTable, moves: Sequence[Move]) -> list[tuple[str | None, 
 
 
 def check_moves(before: SlotTable, plan: Plan) -> None:
-    """The moves lead from ``before`` to the plan's table, and each has a reason."""
+    """Check that the moves lead from ``before`` to the plan's table and that each has a reason."""
     after = [(slot.leader, set(slot.followers)) for slot in plan.table.slots]
     assert replayed(before, plan.moves) == after, "the moves do not lead to the table"
     for move in plan.moves:

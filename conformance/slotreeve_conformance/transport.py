@@ -6,7 +6,7 @@ Derive a class whose name begins with ``Test`` from :class:`TransportContract` i
         def build(self, clock, limits):
             return MyTransport(clock, limits)
 
-What happens to both ends when a process is killed is for the tests of each transport: it takes a process.
+The suite does not kill processes; a transport's own tests must.
 """
 
 # ruff: noqa: D102 - the names of tests are sentences
@@ -40,14 +40,14 @@ from slotreeve_conformance.transport_scene import (
 
 
 class TransportContract(TransportFaultsContract):
-    """What every transport must hold; see the module's text."""
+    """The contract of transports; subclass it in a test module."""
 
     crowd = 1000
-    """Connections made and closed in the test for leaks."""
+    """Number of connections that the test for leaks makes and closes."""
 
     # --- opening ---------------------------------------------------------------------------------------------
 
-    def test_both_ends_learn_who_the_other_is_before_anything_else(self) -> None:
+    def test_both_ends_get_the_hello_of_the_peer_before_anything_else(self) -> None:
         async def scenario(pair: Pair) -> None:
             near = await pair.connect()
             assert pair.client_told.events == [("opened", near)]
@@ -89,7 +89,7 @@ class TransportContract(TransportFaultsContract):
 
         self.check(scenario)
 
-    def test_who_does_not_shard_is_not_asked_for_slot_facts(self) -> None:
+    def test_a_peer_without_slot_facts_is_accepted(self) -> None:
         async def scenario(pair: Pair) -> None:
             assert (await pair.connect(Hello("test", "c", Role.CLIENT, "p"))).peer.facts == FACTS
 
@@ -102,7 +102,7 @@ class TransportContract(TransportFaultsContract):
 
         self.check(scenario)
 
-    def test_nobody_at_the_address_is_unreachable_at_once(self) -> None:
+    def test_an_address_without_a_listener_is_unreachable_at_once(self) -> None:
         async def scenario(pair: Pair) -> None:
             await pair.listener.close()
             loop = asyncio.get_running_loop()
@@ -121,10 +121,10 @@ class TransportContract(TransportFaultsContract):
                 await turns(patience)
                 in_time = attempt.cancel()
                 await asyncio.gather(attempt, return_exceptions=True)
-                # Whoever cancels waits for the end; a connect that goes on all the same would never let it go.
+                # The caller waits for the cancelled task. A ``connect`` that ignores the cancellation would never end.
                 assert attempt.cancelled() is in_time
                 if not in_time:
-                    attempt.result().close("it came to be")
+                    attempt.result().close("the connection was made")
             await until(lambda: len(pair.client_told.reasons) == len(pair.client_told.connections))
             await until(lambda: len(pair.server_told.reasons) == len(pair.server_told.connections))
 
@@ -204,7 +204,7 @@ class TransportContract(TransportFaultsContract):
 
         self.check(scenario)
 
-    def test_no_reply_in_time_is_told_once_and_the_late_reply_is_not(self) -> None:
+    def test_a_request_that_timed_out_is_reported_once_and_its_late_reply_is_not(self) -> None:
         async def scenario(pair: Pair) -> None:
             near = await pair.connect()
             answered = RecordedAnswers()

@@ -1,4 +1,4 @@
-"""The part of the transports' contract that tells what may go wrong, and for whom."""
+"""The contract of transports under faults."""
 
 # ruff: noqa: D102 - the names of tests are sentences
 
@@ -26,17 +26,17 @@ from slotreeve_conformance.transport_scene import (
 
 
 def fill(connection: Connection) -> int:
-    """Send numbered messages until one is not taken; returns how many were."""
+    """Send numbered messages until one is refused. Returns the number of accepted messages."""
     for number in range(1_000_000):
         try:
             connection.send(opaque(number))
         except Backpressure:
             return number
-    raise AssertionError("a million messages were taken from a sender that never waits")
+    raise AssertionError("a million messages were accepted from a sender that never waits")
 
 
 class TransportFaultsContract(TransportScene):
-    """What goes wrong is told to whoever can act on it, is counted, and disturbs nobody else."""
+    """A fault is reported where it can be handled, is counted, and has no effect on other connections."""
 
     @pytest.mark.parametrize("event", ["opened", "received", "closed"])
     def test_a_handler_that_raises_is_counted_and_ends_that_connection_only(self, event: str) -> None:

@@ -1,4 +1,4 @@
-"""What the contract of transports, and the tests of a single transport, are played with."""
+"""Handlers and pairs of transports for the contract of transports and for tests of one transport."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from slotreeve_protocol.general_messages import Done, Goodbye, Opaque, Ping
 from slotreeve_protocol.packets import ChannelLimits
 
 PATIENCE_SECONDS = 10.0
-"""How long a condition may take to become true."""
+"""A condition must become true within this time."""
 FACTS = SlotFacts(256, 2, "crc32c")
 SERVER = Hello("test", "server", Role.SESSION, "server-process", facts=FACTS)
 CLIENT = Hello("test", "client", Role.DATA, "client-process", facts=FACTS)
@@ -24,7 +24,7 @@ SMALL_FRAME = 64 * 1024
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    """Wait until the condition is true; fails the test when that takes too long."""
+    """Wait until the condition is true. Fails the test if that takes longer than the time-out."""
     deadline = asyncio.get_running_loop().time() + PATIENCE_SECONDS
     while not condition():
         assert asyncio.get_running_loop().time() < deadline, "the condition never became true"
@@ -32,21 +32,21 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 async def turns(number: int = 5) -> None:
-    """Let the event loop turn."""
+    """Wait for some turns of the event loop."""
     for _ in range(number):
         await asyncio.sleep(0)
 
 
 @dataclass
 class RecordingHandler:
-    """A handler that remembers what it is told, replies ``Done`` to ``Ping`` and closes on ``Goodbye``.
+    """A handler that records its calls, replies ``Done`` to ``Ping`` and closes on ``Goodbye``.
 
     Attributes:
-        events: ``opened``, ``received`` or ``closed``, with the connection it concerned.
+        events: ``opened``, ``received`` or ``closed``, with the connection.
         received_messages: one-way messages, without ``Goodbye``.
-        requests: what was asked and is not answered yet, with connection and request id.
-        reasons: why connections ended.
-        failing: the events on which it raises.
+        requests: requests without a reply, with connection and request id.
+        reasons: reasons of the ends of connections.
+        failing: the events at which it raises.
     """
 
     events: list[tuple[str, Connection]] = field(default_factory=list)
@@ -56,11 +56,11 @@ class RecordingHandler:
     failing: frozenset[str] = frozenset()
 
     def opened(self, connection: Connection) -> None:
-        """Remember it."""
+        """Record it."""
         self._remember("opened", connection)
 
     def received(self, connection: Connection, message: Message, request_id: int | None) -> None:
-        """Remember it and do what it asks for."""
+        """Record it and reply or close."""
         if request_id is not None and isinstance(message, Ping):
             connection.reply(request_id, Done())
         elif request_id is not None:
@@ -72,17 +72,17 @@ class RecordingHandler:
         self._remember("received", connection)
 
     def closed(self, connection: Connection, reason: str) -> None:
-        """Remember it."""
+        """Record it."""
         self.reasons.append(reason)
         self._remember("closed", connection)
 
     @property
     def connections(self) -> list[Connection]:
-        """All connections opened, in order."""
+        """All opened connections, in order."""
         return [connection for event, connection in self.events if event == "opened"]
 
     def history(self, connection: Connection) -> list[str]:
-        """What was told of one connection."""
+        """The events of one connection."""
         return [event for event, concerned in self.events if concerned is connection]
 
     def _remember(self, event: str, connection: Connection) -> None:
@@ -92,20 +92,20 @@ class RecordingHandler:
 
 
 class RecordedAnswers:
-    """An ``answered`` callback that remembers its calls."""
+    """An ``answered`` callback that records its calls."""
 
     def __init__(self) -> None:
         self.calls: list[Message | Exception | None] = []
 
     def __call__(self, reply: Message | None, error: Exception | None) -> None:
-        """Remember the call; exactly one of both is set."""
+        """Record the call and check that it has either a reply or an error."""
         assert (reply is None) != (error is None)
         self.calls.append(reply if error is None else error)
 
 
 @dataclass
 class Pair:
-    """A listening and a dialling transport, and what their handlers were told."""
+    """A listening and a dialling transport with recording handlers."""
 
     server: Transport
     client: Transport
@@ -114,11 +114,11 @@ class Pair:
     client_told: RecordingHandler
 
     async def connect(self, hello: Hello = CLIENT, handler: Handler | None = None) -> Connection:
-        """One more connection."""
+        """Open a connection; return its dialling end."""
         return await self.client.connect(self.listener.address, hello, handler or self.client_told, PATIENCE_SECONDS)
 
     async def both_ends(self) -> tuple[Connection, Connection]:
-        """One more connection: the dialling and the accepting end."""
+        """Open a connection; return the dialling and the accepting end."""
         before = len(self.server_told.connections)
         near = await self.connect()
         await until(lambda: len(self.server_told.connections) > before)
@@ -139,22 +139,23 @@ class TransportScene:
     """Makes pairs of the transport under test."""
 
     address = "127.0.0.1:0"
-    """Where to listen; port 0 is any free one."""
+    """The address to listen on; port 0 is any free one."""
 
     def build(self, clock: Clock, limits: ChannelLimits) -> Transport:
-        """A new transport, called on the event loop. To be overridden.
+        """A new transport. Called on the event loop. A subclass must override it.
 
         Args:
-            limits: as far as the transport knows such limits; those for the queue may be exceeded by what is under way.
+            clock: the clock of the transport.
+            limits: the limits of its connections. Messages in flight may exceed those of the queue.
         """
         raise NotImplementedError
 
     def run(self, main: Coroutine[None, None, None]) -> None:
-        """Run a test to its end on a new event loop; override it to use another loop."""
+        """Run a test to its end on a new event loop. Override it to use another kind of loop."""
         asyncio.run(main)
 
     def check(self, scenario: Callable[[Pair], Awaitable[None]], limits: ChannelLimits | None = None) -> None:
-        """Run a scenario on a new pair of transports, and see that both close."""
+        """Run a scenario on a new pair of transports, and check that both close."""
 
         async def main() -> None:
             async with self.pair(limits or ChannelLimits()) as pair:
@@ -164,7 +165,7 @@ class TransportScene:
 
     @asynccontextmanager
     async def pair(self, limits: ChannelLimits, client_limits: ChannelLimits | None = None) -> AsyncIterator[Pair]:
-        """Two transports, the first of which listens; closed afterwards."""
+        """Two transports, of which the first listens. They are closed at the end."""
         clock = LoopClock()
         server, client = self.build(clock, limits), self.build(clock, client_limits or limits)
         told = RecordingHandler()

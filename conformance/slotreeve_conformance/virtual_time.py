@@ -1,7 +1,8 @@
-"""An event loop whose time is virtual: when nothing is ready it jumps to the next timer.
+"""An event loop on virtual time: when nothing is ready, it jumps to the time of the next timer.
 
-Hours of cluster life pass in seconds, and a run depends on nothing but its seed: no real I/O, no threads, no wall
-clock. With the memory transport a whole cluster runs on it::
+Hours of a cluster take seconds, and a run depends only on its seed: there is no real I/O, no thread, no wall clock.
+    With
+the memory transport a whole cluster runs on it::
 
     async def main(rng: random.Random) -> None:
         clock = VirtualClock()
@@ -23,23 +24,23 @@ from slotreeve.clock import LoopClock
 T = TypeVar("T")
 
 START_SECONDS = 1_000.0
-"""What the loop's clock shows at first: not 0, which code may take for "never"."""
+"""Time of the loop's clock at the start. It is not 0, which code may use for "never"."""
 START_WALL_MS = 1_700_000_000_000
-"""What :meth:`VirtualClock.wall_ms` shows at that moment."""
+"""Result of :meth:`VirtualClock.wall_ms` at the start."""
 LONGEST_RUN_SECONDS = 86_400.0
-"""Virtual seconds after which a run is taken to be endless, unless told otherwise."""
+"""Virtual seconds after which a run counts as endless by default."""
 
 
 class Deadlock(RuntimeError):
-    """Nothing is scheduled any more and the main coroutine still waits; the message lists who waits where."""
+    """Nothing is scheduled and the main coroutine still waits. The message lists the waiting tasks."""
 
 
 class EndlessRun(RuntimeError):
-    """The main coroutine still waits after all the virtual time it was given; the message lists who waits where."""
+    """The main coroutine still waits at the end of its virtual time. The message lists the waiting tasks."""
 
 
 class _Timeline(selectors.BaseSelector):
-    """A selector that watches nothing: instead of waiting it lets the time pass."""
+    """A selector that watches no file: instead of waiting it advances the time."""
 
     def __init__(self) -> None:
         self.now = START_SECONDS
@@ -48,7 +49,7 @@ class _Timeline(selectors.BaseSelector):
         self._keys: dict[int, selectors.SelectorKey] = {}
 
     def register(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
-        # asyncio registers the pipe by which other threads wake it; nobody ever does here.
+        # asyncio registers the pipe by which other threads wake it. There are none here.
         fd = fileobj if isinstance(fileobj, int) else fileobj.fileno()
         self._keys[fd] = selectors.SelectorKey(fileobj, fd, events, data)
         return self._keys[fd]
@@ -62,18 +63,21 @@ class _Timeline(selectors.BaseSelector):
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         self.after_turn()
         if timeout is None:
-            raise Deadlock("nothing is scheduled, so nothing can ever happen; waiting are:\n" + _who_waits())
+            raise Deadlock(
+                "nothing is scheduled, so nothing can happen any more; these tasks wait:\n" + _waiting_tasks()
+            )
         if timeout > 0:
             self.now += timeout
             if self.now > self.end:
                 raise EndlessRun(
-                    f"{self.now - START_SECONDS:g} virtual seconds have passed; waiting are:\n{_who_waits()}"
+                    f"{self.now - START_SECONDS:g} virtual seconds have passed; these tasks wait:\n{_waiting_tasks()}"
                 )
         return []
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """An asyncio event loop on virtual time, from :data:`START_SECONDS` on. No thread or socket is waited for."""
+    """An asyncio event loop on virtual time, which starts at :data:`START_SECONDS`. It waits for no thread or
+    socket."""
 
     def __init__(self) -> None:
         self._timeline = _Timeline()
@@ -84,15 +88,15 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return self._timeline.now
 
     def end_after(self, seconds: float) -> None:
-        """Raise :class:`EndlessRun` once so many virtual seconds have passed from now."""
+        """Raise :class:`EndlessRun` after so many virtual seconds from now."""
         self._timeline.end = self._timeline.now + seconds
 
     def after_every_turn(self, look: Callable[[], None]) -> None:
-        """Call ``look`` between any two turns of this loop from now on; an error that it raises ends the run."""
+        """Call ``look`` after every turn of this loop from now on. An error that it raises ends the run."""
         self._timeline.after_turn = look
 
     def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> Any:  # type: ignore[override]
-        """Refused: a thread's work takes real time.
+        """Refused, because a thread takes real time.
 
         Raises:
             RuntimeError: always.
@@ -101,14 +105,14 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 
 class VirtualClock(LoopClock):
-    """A node's clock on virtual time; ``wall_skew_ms`` sets its wall clock wrong."""
+    """A node's clock on virtual time. Its wall clock is wrong by ``wall_skew_ms``."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop | None = None, wall_skew_ms: int = 0) -> None:
         super().__init__(loop)
         self._wall_skew_ms = wall_skew_ms
 
     def wall_ms(self) -> int:
-        """Milliseconds since 1970, had the run begun at :data:`START_WALL_MS`."""
+        """Milliseconds since 1970, as if the run had begun at :data:`START_WALL_MS`."""
         return START_WALL_MS + int((self.now() - START_SECONDS) * 1000) + self._wall_skew_ms
 
 
@@ -117,9 +121,9 @@ def run(
     seed: int = 0,
     longest_run_seconds: float = LONGEST_RUN_SECONDS,
 ) -> T:
-    """Run ``main(rng)`` to its end on a new virtual loop and return its result; ``rng`` is seeded with ``seed``.
+    """Run ``main(rng)`` to its end on a new virtual loop and return its result. ``rng`` is seeded with ``seed``.
 
-    The same seed gives the same run, as long as nothing in it takes chance or time from elsewhere.
+    The same seed gives the same run if all random numbers come from ``rng`` and all time from the loop.
 
     Raises:
         Deadlock: nothing is scheduled while ``main`` still waits.
@@ -135,7 +139,7 @@ def run(
             loop.end_after(float("inf"))
 
 
-def _who_waits() -> str:
+def _waiting_tasks() -> str:
     lines = []
     for task in sorted(asyncio.all_tasks(asyncio.get_running_loop()), key=lambda t: t.get_name()):
         frames = task.get_stack(limit=1)

@@ -1,1 +1,1 @@
-"""The whole cluster in one process on virtual time, with seeded faults and invariants checked at every turn."""
+"""The simulator: a whole cluster in one process on virtual time, with seeded faults and checks of invariants."""

@@ -1,4 +1,4 @@
-"""What clients are told, against what they published: invariants I7, I8, I10 and I11."""
+"""Checks of what clients see against what they published: invariants I7, I8, I10 and I11."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from slotreeve_simulator.verdict import RunVerdict
 
 @dataclass(eq=False)
 class Registration:
-    """One publication as the simulation knows it. What it publishes is ``serial.count``.
+    """One registration of the simulation. Its payload is ``serial.count``.
 
     Attributes:
-        serial: unique in the run; ``count``: how often it was published.
+        serial: unique in the run.
+        count: number of times it was published.
         client: the process that owns it.
-        alive: it was not unpublished, and its client lives.
+        alive: it was not unpublished, and its client runs.
     """
 
     serial: int
@@ -31,12 +32,12 @@ class Registration:
 
     @property
     def payload(self) -> str:
-        """What it publishes now."""
+        """Its payload now."""
         return f"{self.serial}.{self.count}"
 
     @property
     def has_ended(self) -> bool:
-        """It was unpublished, and the slot's leader knows."""
+        """Whether it was unpublished and the slot's leader has acknowledged that."""
         return self.publication.data is None and self.publication.is_acknowledged
 
 
@@ -56,9 +57,8 @@ class Watcher:
         self._watch.pushed(self, subscription.version, seen)
         if subscription.version < self._version:
             self._watch.verdict.violate(
-                "I11", f"{self.client} was told version {subscription.version:#x} of {self.service} after "
-                f"{self._version:#x}"
-            )  # fmt: skip
+                "I11", f"{self.client} got version {subscription.version:#x} of {self.service} after {self._version:#x}"
+            )
         self._watch.compare(self, seen, self._gone)
         self._gone |= self.seen.keys() - seen.keys()
         self._gone -= seen.keys()
@@ -66,21 +66,21 @@ class Watcher:
 
 
 class ClientsWatch:
-    """Every registration of a run, and the checks of what is seen of them."""
+    """All registrations of a run, and the checks of what clients see of them."""
 
-    def __init__(self, excuses: Tolerances, trace: Trace, verdict: RunVerdict) -> None:
-        self._excuses, self._trace, self.verdict = excuses, trace, verdict
+    def __init__(self, tolerances: Tolerances, trace: Trace, verdict: RunVerdict) -> None:
+        self._tolerances, self._trace, self.verdict = tolerances, trace, verdict
         self._registrations: list[Registration] = []
 
     def register(self, client: str, service: str, publish: Callable[[str], Publication]) -> Registration:
-        """Publish something new and remember it."""
+        """Publish a new registration and record it."""
         serial = len(self._registrations)
         registration = Registration(serial, client, service, publish(f"{serial}.1"))
         self._registrations.append(registration)
         return registration
 
     def expected(self) -> dict[str, dict[int, int]]:
-        """What must be seen once all is quiet: count by serial by service."""
+        """What clients must see once the cluster has settled: count by serial by service."""
         services: dict[str, dict[int, int]] = {}
         for registration in self._registrations:
             if registration.alive:
@@ -88,7 +88,7 @@ class ClientsWatch:
         return services
 
     def stored(self, service: str) -> tuple[set[int], set[int]]:
-        """The serials of a service that are known to be stored now: (alive, ended)."""
+        """The serials of a service that were acknowledged: (alive, ended)."""
         alive, ended = set(), set()
         for registration in self._registrations:
             if registration.service == service:
@@ -101,44 +101,43 @@ class ClientsWatch:
     # --- pushes ------------------------------------------------------------------------------------------------------
 
     def pushed(self, watcher: Watcher, version: int, seen: dict[int, int]) -> None:
-        """Note a push."""
+        """Add a push to the trace."""
         content = ",".join(f"{serial}.{count}" for serial, count in sorted(seen.items()))
         self._trace.note(Weight.DETAIL, f"{watcher.client} sees {watcher.service} at {version:#x}: {content or '-'}")
 
     def compare(self, watcher: Watcher, seen: dict[int, int], gone: set[int]) -> None:
-        """Is what ``watcher`` sees now a step forward from what it saw?"""
+        """Check that what ``watcher`` sees now may follow what it saw before."""
         for serial, count in sorted(watcher.seen.items()):
             registration = self._registrations[serial]
             if serial not in seen:
-                if registration.alive and not self._excuses.excused(registration.client):
-                    self.verdict.violate("I7", f"{watcher.client} lost sight of {self._named(serial)}, which lives")
-            elif seen[serial] < count and not self._excuses.excused(registration.client):
+                if registration.alive and not self._tolerances.tolerates(registration.client):
+                    self.verdict.violate("I7", f"{watcher.client} does not see {self._named(serial)}, which is alive")
+            elif seen[serial] < count and not self._tolerances.tolerates(registration.client):
                 self.verdict.violate(
-                    "I10", f"{watcher.client} was told {serial}.{seen[serial]} of {watcher.service} after "
-                    f"{serial}.{count}"
-                )  # fmt: skip
+                    "I10", f"{watcher.client} got {serial}.{seen[serial]} of {watcher.service} after {serial}.{count}"
+                )
         for serial in sorted(gone & seen.keys()):
             registration = self._registrations[serial]
-            if registration.has_ended and not self._excuses.excused(registration.client):
+            if registration.has_ended and not self._tolerances.tolerates(registration.client):
                 self.verdict.violate("I10", f"{watcher.client} sees {self._named(serial)} again, which has ended")
 
     # --- reads -------------------------------------------------------------------------------------------------------
 
     def answered(self, client: str, service: str, before: tuple[set[int], set[int]], seen: dict[int, int]) -> None:
-        """A read that began when ``before`` was :meth:`stored` was answered."""
+        """Check the result of a read that began when ``before`` was :meth:`stored`."""
         content = ",".join(f"{serial}.{count}" for serial, count in sorted(seen.items()))
         self._trace.note(Weight.DETAIL, f"{client} reads {service}: {content or '-'}")
         alive, ended = before
         for serial in sorted(alive - seen.keys()):
             registration = self._registrations[serial]
-            if registration.alive and not self._excuses.excused(registration.client):
-                self.verdict.violate("I7", f"{client} reads {service} without {self._named(serial)}, which lives")
+            if registration.alive and not self._tolerances.tolerates(registration.client):
+                self.verdict.violate("I7", f"{client} reads {service} without {self._named(serial)}, which is alive")
         for serial in sorted(ended & seen.keys()):
-            if not self._excuses.excused(self._registrations[serial].client):
+            if not self._tolerances.tolerates(self._registrations[serial].client):
                 self.verdict.violate("I10", f"{client} reads {self._named(serial)} in {service}, which has ended")
 
     def difference(self, expected: dict[int, int], seen: dict[int, int]) -> str | None:
-        """How what is seen of a service differs from what must be seen; None if it does not."""
+        """How ``seen`` of a service differs from what must be seen; None if it does not."""
         lost = sorted(expected.keys() - seen.keys())
         ghosts = sorted(seen.keys() - expected.keys())
         stale = sorted(serial for serial in expected.keys() & seen.keys() if expected[serial] != seen[serial])

@@ -1,4 +1,4 @@
-"""The simulated cluster of a scenario: every process with its own chance and its own wrong clocks."""
+"""The simulated cluster of a scenario: every process has its own random numbers and its own wrong clocks."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ SLOW_FACTOR = 100.0
 
 
 class ScenarioCluster(SimulatedCluster):
-    """Chance is drawn by process and by link, so that a fault which is left out changes nothing elsewhere.
+    """Random numbers are drawn by process and by link, so leaving out a fault changes nothing in other processes.
 
     Attributes:
-        lives: how often each process was started.
-        slowness: how many times as long packets to and from a process take; 1 unless it stands here. Of two slow
-            ends the slower one counts.
-        store: the database that a lock election meets at; None where the election needs none.
+        lives: number of starts of each process.
+        slowness: factor by which packets to and from a process take longer; 1 if the process is missing here. Between
+            two slow processes the larger factor counts.
+        store: the database of a lock election; None if the election needs none.
     """
 
     def __init__(self, scenario: Scenario, seed: int) -> None:
@@ -46,7 +46,7 @@ class ScenarioCluster(SimulatedCluster):
             self.store.offer(self.catalogue)
 
     def set_wall_clock(self, name: str, amount: float) -> None:
-        """How wrong the wall clock of ``name`` is from its next start on: ``amount`` 0 to 1 is slow to fast."""
+        """Set the wall clock of ``name`` wrong from its next start on: ``amount`` 0 to 1 means slow to fast."""
         limit = self._scenario.clocks.wall_skew_ms
         self._skews[name] = round((2 * amount - 1) * limit)
 
@@ -60,20 +60,20 @@ class ScenarioCluster(SimulatedCluster):
         return (shortest + (longest - shortest) * rng.random()) * factor / 1000
 
     async def start(self, name: str, wall_skew_ms: int = 0, **settings: object) -> Server:
-        """As the cluster's, with the wall clock that is set for it."""
+        """As in the base class, with the wall clock that is set for the process."""
         return await super().start(name, wall_skew_ms or self._skews.get(name, 0), **settings)
 
     def kill(self, name: str) -> None:
-        """As the cluster's; its connections to the store end, too."""
+        """As in the base class; also end the connections of the process to the store."""
         super().kill(name)
         if self.store is not None:
             self.store.database.hang_up(name)
 
     def process_clock(self, name: str, wall_skew_ms: int = 0) -> ProcessClock:
-        """As the cluster's; a new life begins."""
+        """As in the base class; count the start."""
         self.lives[name] = self.lives.get(name, 0) + 1
         return super().process_clock(name, wall_skew_ms)
 
     def chance(self, name: str) -> random.Random:
-        """Each life of each process draws from its own."""
+        """A source of random numbers for each start of each process."""
         return random.Random(f"{self._seed}/process/{name}/{self.lives[name]}")

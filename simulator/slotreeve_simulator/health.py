@@ -1,4 +1,4 @@
-"""What the product logs about itself while a simulation runs."""
+"""Checks of the product's log while a simulation runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ log = logging.getLogger("slotreeve")
 
 
 class _Listener(logging.Handler):
-    """Any exception that a loop or callback of the product caught is one that it did not expect."""
+    """Reports every logged exception as a violation: the product logs only unexpected ones."""
 
     def __init__(self, verdict: RunVerdict) -> None:
         super().__init__(logging.ERROR)
@@ -26,7 +26,7 @@ class _Listener(logging.Handler):
 
 @contextmanager
 def listening(verdict: RunVerdict) -> Iterator[None]:
-    """Within: an exception that the product logs is a violation; nothing is printed."""
+    """Within this context, an exception that the product logs is a violation, and the log is not printed."""
     before = log.level, log.propagate
     listener = _Listener(verdict)
     log.setLevel(logging.ERROR)

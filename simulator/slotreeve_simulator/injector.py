@@ -1,4 +1,4 @@
-"""Doing to the cluster what the plan says, and mending it."""
+"""The injector: it begins and ends the faults of the plan."""
 
 from __future__ import annotations
 
@@ -23,30 +23,30 @@ START_AGAIN_SECONDS = 0.5
 
 
 class ClientCalls(Protocol):
-    """Who has clients end and come."""
+    """Ends and starts clients."""
 
     def ended(self, name: str) -> None:
-        """The client ``name`` has died or said goodbye: what it published must go."""
+        """The client ``name`` was killed or closed: its registrations must end."""
 
     def come(self, name: str) -> None:
-        """A new client is to take the place of ``name``."""
+        """Start a new client in the place of ``name``."""
 
 
 class Injector:
-    """Begins and ends faults. Faults that meet what is struck already by another of their kind do nothing."""
+    """Begins and ends faults. A fault does nothing if another one of its kind has struck the same process."""
 
     def __init__(
         self,
         cluster: ScenarioCluster,
         clients: ClientCalls,
         watch: ServersWatch,
-        excuses: Tolerances,
+        tolerances: Tolerances,
         trace: Trace,
         verdict: RunVerdict,
         now: Callable[[], float],
     ) -> None:
         self._cluster, self._clients, self._watch = cluster, clients, watch
-        self._excuses, self._trace, self._verdict, self._now = excuses, trace, verdict, now
+        self._tolerances, self._trace, self._verdict, self._now = tolerances, trace, verdict, now
         self._ends: dict[Fault, Callable[[], None]] = {}
         self._timers: list[asyncio.TimerHandle] = []
         self._partitions: dict[Fault, bool] = {}
@@ -58,12 +58,12 @@ class Injector:
     # --- one fault ---------------------------------------------------------------------------------------------------
 
     def begin(self, fault: Fault) -> None:
-        """The fault strikes; it ends by itself."""
+        """Begin the fault. It ends by itself."""
         end = self._strike(fault)
         if end is None:
             self._trace.note(Weight.DETAIL, f"{fault}: not now")
             return
-        self._excuses.begins(fault)
+        self._tolerances.begins(fault)
         self._trace.note(Weight.FAULT, str(fault))
         self._ends[fault] = end
         self._watch.calm_since = None
@@ -78,7 +78,7 @@ class Injector:
                 self._watch.calm_since = self._now()
 
     async def mend(self) -> None:
-        """End every fault now, and wait until all that was to start has started."""
+        """End every fault now, and wait until all processes have started again."""
         for timer in self._timers:
             timer.cancel()
         self._timers.clear()
@@ -89,7 +89,7 @@ class Injector:
             await asyncio.gather(*self._tasks)
 
     def _strike(self, fault: Fault) -> Callable[[], None] | None:
-        """Do it; returns what ends it, or None if it cannot be done now."""
+        """Begin the fault. Returns the function that ends it; None if the fault is not possible now."""
         name = fault.first[0]
         match fault.kind:
             case FaultKind.PARTITION | FaultKind.PARTITION_ONE_WAY | FaultKind.ISOLATE_DATA:
@@ -129,7 +129,7 @@ class Injector:
         return lambda: self._start(name)
 
     def _wipe(self, name: str) -> Callable[[], None] | None:
-        """One a storm, and none while another meta server is away: a minority may lose its disks, not a majority."""
+        """Wipe one meta server in each storm, and none while another is down: only a minority may lose its disks."""
         if self._is_wiped or any(other.startswith("meta-") for other in self._absent):
             return None
         self._is_wiped = True
@@ -157,7 +157,7 @@ class Injector:
                 await after
             disk = self._cluster.disk(name)
             if disk is not None:
-                disk.failure = None  # whoever starts it has made room
+                disk.failure = None  # its start has ended the disk's fault
             self._trace.note(Weight.FAULT, f"{name} starts")
             await self._start_as_a_supervisor_does(name)
             self._absent.discard(name)
@@ -165,7 +165,7 @@ class Injector:
         self._spawn(f"start {name}", start())
 
     async def _start_as_a_supervisor_does(self, name: str) -> None:
-        """Again and again where the store does not let it start."""
+        """Start a meta server; try again while the store does not let it start."""
         for attempt in range(1, START_ATTEMPTS + 1):
             try:
                 await self._cluster.start(name)
@@ -246,7 +246,7 @@ class Injector:
 
         def end() -> None:
             del self._partitions[fault]
-            # The network mends all or nothing: what is still parted is parted again before anything passes.
+            # The network only heals all partitions at once. The remaining ones are made again before anything passes.
             self._cluster.network.heal()
             for other in self._partitions:
                 self._part(other)
@@ -280,7 +280,7 @@ class Injector:
 
 
 def strike_store(store: LockStore | None, fault: Fault) -> Callable[[], None] | None:
-    """Do it to the database of a lock election; returns what ends it, or None if it is so already."""
+    """Begin a fault of the database. Returns the function that ends it; None if the database has that fault already."""
     assert store is not None
     database, node = store.database, fault.first[0]
     match fault.kind:
@@ -305,4 +305,4 @@ def strike_store(store: LockStore | None, fault: Fault) -> Callable[[], None] | 
 
 
 def _nothing() -> None:
-    """An instantaneous fault has ended already."""
+    """Do nothing: an instantaneous fault has ended already."""

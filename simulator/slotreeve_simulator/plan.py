@@ -1,6 +1,6 @@
-"""What will go wrong and what clients will do, drawn from the seed before anything runs.
+"""The plan: all faults and all calls of clients, drawn from the seed before the run.
 
-A plan does not depend on what happens, so that a part of it can be left out and the rest stays what it was
+A plan does not depend on the run, so leaving out a part of it does not change the rest
 (:mod:`slotreeve_simulator.shrink`).
 """
 
@@ -22,10 +22,12 @@ class Fault:
     """One fault.
 
     Attributes:
-        number: its place in the whole plan; what ``--only`` names.
-        at: seconds after its storm began; ``seconds``: how long it lasts.
-        first, others: whom it strikes; the second group of a partition or of a cut.
-        amount: between 0 and 1: how slow, how wrong.
+        number: its place in the whole plan, for ``--only``.
+        at: seconds after the start of its storm.
+        seconds: its duration.
+        first: the processes that it strikes.
+        others: the second group of a partition or of a cut.
+        amount: its strength, 0 to 1: how slow or how wrong.
     """
 
     number: int
@@ -43,7 +45,7 @@ class Fault:
 
 
 class CallKind(StrEnum):
-    """What a client may do."""
+    """The kind of a call."""
 
     PUBLISH = "publish"
     REPUBLISH = "republish"
@@ -65,7 +67,7 @@ CALL_WEIGHTS = {
 
 @dataclass(frozen=True)
 class Call:
-    """One call of one client; ``pick`` chooses among its services or publications."""
+    """One call of one client. ``pick`` chooses among its services or publications."""
 
     at: float
     client: int
@@ -75,7 +77,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Storm:
-    """Some seconds of faults and calls, in the order of their times."""
+    """A storm: some seconds of faults and calls, in the order of their times."""
 
     faults: tuple[Fault, ...]
     calls: tuple[Call, ...]
@@ -83,14 +85,14 @@ class Storm:
 
 @dataclass(frozen=True)
 class Cut:
-    """What is left out of a plan: every fault but ``only`` (None: no fault), the calls but their first ``calls``
-    share. A storm that keeps no fault does not take place."""
+    """The part of a plan that is kept: the faults ``only`` (None: all) and the first ``calls`` share of the calls. A
+    storm without any fault is left out."""
 
     only: Collection[int] | None = None
     calls: float = 1.0
 
     def apply(self, storms: list[Storm]) -> list[Storm]:
-        """What remains of a plan."""
+        """The rest of a plan."""
         kept = [self._of(storm) for storm in storms]
         return kept if self.only is None else [storm for storm in kept if storm.faults] or kept[:1]
 
@@ -102,7 +104,7 @@ class Cut:
 
 
 def plan(scenario: Scenario, seed: int, minutes: float) -> list[Storm]:
-    """The storms of a run of so many virtual minutes; a longer run begins like a shorter one."""
+    """The storms of a run of so many virtual minutes. A longer run begins with the same storms as a shorter one."""
     storms: list[Storm] = []
     count = max(1, round(minutes * 60 / scenario.faults.storm_seconds))
     numbered = 0
@@ -137,7 +139,7 @@ def _weighted(rng: random.Random, weights: dict[FaultKind, float]) -> FaultKind:
 
 
 class _Victims:
-    """Whom a fault strikes."""
+    """Draws the processes that a fault strikes."""
 
     def __init__(self, scenario: Scenario, rng: random.Random) -> None:
         nodes, self._rng = scenario.nodes, rng

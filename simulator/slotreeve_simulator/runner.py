@@ -1,4 +1,4 @@
-"""One run: a scenario and a seed to a verdict and a trace hash."""
+"""One run of a scenario with a seed."""
 
 from __future__ import annotations
 
@@ -31,13 +31,15 @@ EVERYTHING = Cut()
 
 @dataclass(frozen=True)
 class Result:
-    """What became of one run.
+    """The result of one run.
 
     Attributes:
         violation: the first broken invariant; None if all held.
-        trace_hash: equal for two runs exactly when the same happened in both.
-        virtual_seconds: how long the cluster lived; ``events`` and ``faults``: how much happened to it.
-        longest_heal_seconds: virtual seconds from the slowest storm's end until all was well.
+        trace_hash: equal for two runs exactly if their traces are.
+        virtual_seconds: duration of the run.
+        events: number of lines of the trace.
+        faults: number of faults.
+        longest_heal_seconds: longest virtual time from the end of a storm until the cluster had recovered.
         lines: the trace, for people.
     """
 
@@ -54,10 +56,10 @@ class Result:
 def simulate(
     scenario: Scenario, seed: int, minutes: float | None = None, cut: Cut = EVERYTHING, last_details: int = 30
 ) -> Result:
-    """Run ``scenario`` under ``seed``, for as many virtual minutes of faults as it says unless told otherwise, up to
-    the first violation. ``cut`` leaves out a part of the plan. Everything random follows from ``seed``."""
+    """Run ``scenario`` with ``seed`` up to the first violation, by default for the scenario's virtual minutes of
+    faults. ``cut`` leaves out a part of the plan. All random numbers come from ``seed``."""
     storms = cut.apply(plan(scenario, seed, scenario.minutes if minutes is None else minutes))
-    # Collecting garbage costs a fifth of the time of a run and finds little: a run's objects die with it.
+    # Garbage collection takes a fifth of a run's time and finds little, because most objects last as long as the run.
     gc.disable()
     try:
         return run(lambda _rng: _simulate(scenario, seed, storms, last_details), seed)
@@ -77,14 +79,14 @@ class _Run:
         self._loop = loop
         self._trace = Trace(self._now)
         self._verdict = RunVerdict(self._trace)
-        self._excuses = Tolerances(self._now, scenario.nodes.meta)
+        self._tolerances = Tolerances(self._now, scenario.nodes.meta)
         self._cluster = ScenarioCluster(scenario, seed)
         replicas = int(scenario.nodes.settings.get("cluster.replicas", 2))
         self._watch = ServersWatch(self._cluster, replicas, self._now, self._trace, self._verdict)
-        clients_watch = ClientsWatch(self._excuses, self._trace, self._verdict)
+        clients_watch = ClientsWatch(self._tolerances, self._trace, self._verdict)
         self._clients = Clients(scenario, seed, self._cluster, clients_watch, self._trace)
         self._injector = Injector(
-            self._cluster, self._clients, self._watch, self._excuses, self._trace, self._verdict, self._now
+            self._cluster, self._clients, self._watch, self._tolerances, self._trace, self._verdict, self._now
         )
         self._faults: list[int] = []
         self._longest_heal = 0.0
@@ -93,7 +95,7 @@ class _Run:
         return self._loop.time() - START_SECONDS
 
     async def result(self, storms: list[Storm], last_details: int) -> Result:
-        """Live through all storms, up to the first violation."""
+        """Run all storms, up to the first violation."""
         with listening(self._verdict):
             life = self._loop.create_task(self._live(storms), name="simulation")
             either: set[asyncio.Future[Any]] = {life, self._verdict.settled}
@@ -139,8 +141,8 @@ class _Run:
         rules = self._scenario.faults
         took = await self._until_well("the mended cluster", rules.heal_seconds)
         self._longest_heal = max(self._longest_heal, took)
-        self._trace.note(Weight.FAULT, f"all is well after {took:.3f} s")
-        self._excuses.all_is_well()
+        self._trace.note(Weight.FAULT, f"the cluster has recovered after {took:.3f} s")
+        self._tolerances.recovered()
         self._watch.somebody_leaves = False
         await asyncio.sleep(rules.calm_seconds)
         problem = self._problem() or await self._clients.read_all()
@@ -150,7 +152,7 @@ class _Run:
     # --- convergence -------------------------------------------------------------------------------------------------
 
     def _problem(self) -> str | None:
-        """Why not all is well; None if it is."""
+        """Why the cluster has not recovered; None if it has."""
         for name, server in self._cluster.servers.items():
             if server.given_up.done():
                 return f"{name} has given up: {server.given_up.result()}"
@@ -171,5 +173,5 @@ class _Run:
             return await self._cluster.until(lambda: self._problem() is None, what, seconds, POLL_SECONDS)
         except RequestTimeout:
             problem = self._problem()
-            self._verdict.violate("convergence", f"{what} is not well after {seconds:g} s: {problem}")
+            self._verdict.violate("convergence", f"{what} has not recovered after {seconds:g} s: {problem}")
             return seconds

@@ -1,4 +1,4 @@
-"""What a simulation is made of, as a small TOML file: nodes, network, clocks, workload, faults.
+"""A scenario: nodes, network, clocks, workload and faults of a simulation, as a small TOML file.
 
 ::
 
@@ -25,12 +25,13 @@ from slotreeve.errors import ConfigError
 
 
 class FaultKind(StrEnum):
-    """What can go wrong. Every fault but the instantaneous ones ends after some seconds, and is mended then."""
+    """The kinds of faults. Every fault but an instantaneous one ends after some seconds; then its damage is
+    repaired."""
 
     CRASH_META = "crash_meta"
     """A meta server is killed, and started again with its disk."""
     WIPE_META = "wipe_meta"
-    """A meta server is killed, and started again with an empty disk; no other one fails meanwhile."""
+    """A meta server is killed, and started again with an empty disk. No other one fails meanwhile."""
     FULL_DISK = "full_disk"
     """A meta server's disk refuses every write."""
     CRASH_DATA = "crash_data"
@@ -38,41 +39,41 @@ class FaultKind(StrEnum):
     CRASH_SESSION = "crash_session"
     """A session server is killed, and started again."""
     CRASH_CLIENT = "crash_client"
-    """A client is killed; a new one comes in its place."""
+    """A client is killed; a new one takes its place."""
     CLOSE_CLIENT = "close_client"
-    """A client says goodbye; a new one comes in its place."""
+    """A client is closed; a new one takes its place."""
     STOP_SERVER = "stop_server"
-    """A data or session server ends in order, for good or for a restart, and is started again."""
+    """A data or session server is stopped, for good or for a restart, and is started again."""
     ADD_DATA = "add_data"
-    """One more data server, which is killed at the end."""
+    """A data server is added; it is killed at the end."""
     PAUSE = "pause"
-    """A server's process stands still."""
+    """A server's process is paused."""
     PAUSE_CLIENT = "pause_client"
-    """A client's process stands still."""
+    """A client's process is paused."""
     CUT = "cut"
-    """At once: every connection between two processes breaks, and what was under way is lost."""
+    """Instantaneous: every connection between two processes breaks, and messages in flight are lost."""
     CUT_CLIENT = "cut_client"
-    """At once: a client's connections break."""
+    """Instantaneous: a client's connections break."""
     PARTITION = "partition"
     """Nothing passes between some servers and the others."""
     PARTITION_ONE_WAY = "partition_one_way"
-    """Nothing passes from one server to some others; the way back is open."""
+    """Nothing passes from one server to some others; messages pass in the other direction."""
     ISOLATE_DATA = "isolate_data"
-    """Nothing passes between one data server and everybody else; the others are untouched."""
+    """Nothing passes between one data server and all other processes."""
     SLOW = "slow"
-    """Everything to and from one server takes up to a hundred times as long."""
+    """Messages to and from one server take up to a hundred times as long."""
     CLOCK_JUMP = "clock_jump"
-    """A server is killed, and comes back with another wall clock."""
+    """A server is killed, and started again with another wall clock."""
     STORE_DOWN = "store_down"
-    """The database of a lock election cannot be reached by anybody."""
+    """No meta server can reach the database of a lock election."""
     STORE_SILENT = "store_silent"
-    """It carries out what it is told, but answers nobody."""
+    """The database carries out statements, but does not answer."""
     STORE_SLOW = "store_slow"
-    """Everything to and from it takes up to a hundred times as long."""
+    """Statements of the database take up to a hundred times as long."""
     STORE_RESTART = "store_restart"
-    """At once: every connection to it ends, with the locks that hang on it."""
+    """Instantaneous: every connection to the database ends, and with it the locks that it holds."""
     STORE_CUT = "store_cut"
-    """One meta server does not reach it."""
+    """One meta server cannot reach the database."""
 
 
 STORE_FAULTS = frozenset(kind for kind in FaultKind if kind.startswith("store_"))
@@ -85,7 +86,7 @@ def _rising(span: tuple[float, float]) -> tuple[float, float]:
 
 
 Span = Annotated[tuple[float, float], AfterValidator(_rising)]
-"""From, to."""
+"""A range: from, to."""
 
 
 class _ScenarioTable(BaseModel):
@@ -93,33 +94,34 @@ class _ScenarioTable(BaseModel):
 
 
 class Nodes(_ScenarioTable):
-    """How many processes of each kind, and their common settings by dotted key (``"cluster.slots" = 32``)."""
+    """The number of processes of each kind, and their common settings by dotted key (``"cluster.slots" = 32``)."""
 
     meta: int = Field(default=3, ge=1)
     data: int = Field(default=3, ge=1)
     session: int = Field(default=2, ge=1)
     clients: int = Field(default=6, ge=1)
     election: Literal["fle", "lock"] = Field(
-        default="fle", description="lock: the election by a row in a database, on a simulated one."
+        default="fle", description="lock: the election by a row of a database, on a simulated database."
     )
     settings: dict[str, int | float | str | bool] = {}
 
 
 class NetworkPlan(_ScenarioTable):
-    """Travel time of a packet, drawn anew for each: order holds within a connection, not between two."""
+    """Travel time of packets, drawn for each packet. Packets of one connection stay in order."""
 
     delay_ms: Span = (0.1, 3.0)
 
 
 class Clocks(_ScenarioTable):
-    """How wrong each server's clocks are: the wall clock by up to ``wall_skew_ms``, the speed by up to ``drift``."""
+    """Errors of each server's clocks: up to ``wall_skew_ms`` of the wall clock, up to ``drift`` of the speed."""
 
     wall_skew_ms: int = Field(default=3_600_000, ge=0)
-    drift: float = Field(default=0.009, ge=0, lt=0.01, description="The product bears 2 % between any two clocks.")
+    drift: float = Field(default=0.009, ge=0, lt=0.01, description="The product tolerates 2 % between any two clocks.")
 
 
 class WorkloadPlan(_ScenarioTable):
-    """What the clients do: publish at first, then ``calls_per_second`` changes, subscriptions and reads in all."""
+    """The calls of the clients: first all publish, then ``calls_per_second`` changes, subscriptions and reads in
+    total."""
 
     services: int = Field(default=30, ge=1)
     publishers: int = Field(default=90, ge=0)
@@ -128,8 +130,9 @@ class WorkloadPlan(_ScenarioTable):
 
 
 class FaultPlan(_ScenarioTable):
-    """When what goes wrong. Virtual time is cut in storms; after each everything is mended and must be well again
-    within ``heal_seconds``, and stay so for ``calm_seconds``. ``kinds`` are weights; each storm uses a few of them."""
+    """The number, duration and kinds of faults. A run consists of storms. After each storm all faults end; the cluster
+    must recover within ``heal_seconds`` and stay recovered for ``calm_seconds``. ``kinds`` are weights; each storm uses
+    a few kinds."""
 
     storm_seconds: float = Field(default=15.0, gt=0)
     heal_seconds: float = Field(default=45.0, gt=0)
@@ -141,11 +144,11 @@ class FaultPlan(_ScenarioTable):
 
 
 class Scenario(_ScenarioTable):
-    """One scenario; everything has a default."""
+    """One scenario. Every field has a default."""
 
     name: str = "scenario"
     description: str = ""
-    minutes: float = Field(default=1.0, gt=0, description="Virtual time under faults, unless told otherwise.")
+    minutes: float = Field(default=1.0, gt=0, description="Virtual minutes under faults, by default.")
     nodes: Nodes = Nodes()
     network: NetworkPlan = NetworkPlan()
     clocks: Clocks = Clocks()
@@ -170,7 +173,7 @@ def load_scenario(name: str) -> Scenario:
     """A built-in scenario by its name, or one from a file by its path.
 
     Raises:
-        ConfigError: there is no such scenario, or something in it is unknown or wrong; says what would be right.
+        ConfigError: there is no such scenario, or a key or value in it is wrong; the message says what would be right.
     """
     if name in built_in():
         text = (resources.files("slotreeve_simulator") / "scenarios" / f"{name}.toml").read_text()

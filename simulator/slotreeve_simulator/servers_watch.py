@@ -1,4 +1,4 @@
-"""What is looked at between any two turns of the event loop: leaders, views, tables, who serves what."""
+"""Checks of the servers between turns of the event loop: leaders, views, tables, and which server serves which slot."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from slotreeve_simulator.trace import Trace, Weight
 from slotreeve_simulator.verdict import RunVerdict
 
 LEADERS_EVERY_SECONDS = 0.005
-"""A lease has to be worked out anew for each look, and lasts a hundred times as long."""
+"""Interval of checks of leases: each check is costly, and a lease lasts a hundred times as long."""
 SERVING_EVERY_SECONDS = 0.02
-"""Who serves a slot is looked at this often only: there are many slots, and serving lasts."""
+"""Interval of checks of the servers of slots, because there are many slots and a server serves one for long."""
 LONGEST_LAG_SECONDS = 1.0
-"""A heartbeat interval: so long may a server that can be reached go on with an older view (I13)."""
+"""A heartbeat interval: a reachable server may use an older view for so long (I13)."""
 BACK_SECONDS = 4.0
-"""After the last fault each server has found the leader again, or is no member any more and on its way to be one."""
+"""So long after the last fault, each server has found the leader again, or has lost its membership and joins again."""
 
 
 class ServersWatch:
-    """Invariants I1 to I6 and I13 on the state of all servers of one cluster.
+    """Checks I1 to I6 and I13 on the state of all servers of one cluster.
 
     Attributes:
-        somebody_leaves: data servers are, or were just now, on their way out.
-        calm_since: when the last fault ended; None while one goes on.
+        somebody_leaves: whether a data server is stopping, or was just now.
+        calm_since: time of the end of the last fault; None during a fault.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class ServersWatch:
             self._lag(now)
 
     def forget(self, name: str) -> None:
-        """The process ``name`` has ended; its next life begins with nothing but its disk."""
+        """The process ``name`` has ended. Its next start has only its disk."""
         self._seen.pop(name, None)
         self._leaderships.pop(name, None)
 
@@ -102,7 +102,7 @@ class ServersWatch:
                 self._verdict.violate("I1", f"term {leadership.term} is led by {first} and by {leadership.leader}")
 
     def wiped(self, name: str) -> None:
-        """The disk of ``name`` is lost, and with it what it knew of terms."""
+        """The disk of ``name`` is lost, and the terms stored on it."""
         self._terms.pop(name, None)
 
     # --- views -------------------------------------------------------------------------------------------------------
@@ -146,15 +146,16 @@ class ServersWatch:
         for name, view in self._seen.items():
             if view.revision < self._newest:
                 self._verdict.violate(
-                    "I13", f"{name} acts on view {view.revision}; {self._newest} was committed "
-                    f"{now - self._newest_since:.2f} s ago"
-                )  # fmt: skip
+                    "I13",
+                    f"{name} acts on view {view.revision}; {self._newest} was committed "
+                    f"{now - self._newest_since:.2f} s ago",
+                )
 
     def _table_problem(self, view: View) -> str | None:
         if not view.data or not view.table.slots:
             return None
         if self.somebody_leaves:
-            # A server on its way out lives, but no longer counts; and while it hands over, the dead keep their places.
+            # A stopping server runs but does not count, and while it hands over, servers that ended keep their places.
             return next((f"slot {s.id} is held twice by one server" for s in view.table.slots if _held_twice(s)), None)
         try:
             check_table(view.table, [node.as_server() for node in view.data], self._replicas)
@@ -165,9 +166,10 @@ class ServersWatch:
     def _check_order(self, before: View, after: View) -> None:
         if after.term < before.term:
             self._verdict.violate(
-                "I3", f"view {after.revision} was committed in term {after.term}, view {before.revision} in "
-                f"{before.term} already"
-            )  # fmt: skip
+                "I3",
+                f"view {after.revision} was committed in term {after.term}, view {before.revision} in "
+                f"{before.term} already",
+            )
         if problem := table_order(before.table, after.table):
             self._verdict.violate("I4", f"views {before.revision} and {after.revision}: {problem}")
 
@@ -182,17 +184,18 @@ class ServersWatch:
                     first = self._servers.setdefault((number, held.slot.leader_epoch), self._process(name))
                     if first != self._process(name):
                         self._verdict.violate(
-                            "I6", f"slot {number} is served by {first} and by {self._process(name)} under leader "
-                            f"epoch {held.slot.leader_epoch}"
-                        )  # fmt: skip
+                            "I6",
+                            f"slot {number} is served by {first} and by {self._process(name)} under leader "
+                            f"epoch {held.slot.leader_epoch}",
+                        )
 
     def _process(self, name: str) -> str:
         return f"{name}, life {self._cluster.lives[name]}"
 
 
 def table_order(before: SlotTable, after: SlotTable) -> str | None:
-    """Why table ``after`` cannot come later than ``before`` (I4), be it next or any number of tables later; None if it
-    can."""
+    """Why table ``after`` must not come after table ``before``, directly or later (I4); None if it
+    may."""
     if after.epoch < before.epoch:
         return f"the epoch fell from {before.epoch} to {after.epoch}"
     if after.epoch == before.epoch:

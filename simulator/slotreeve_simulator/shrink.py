@@ -1,4 +1,4 @@
-"""From a failing run to the shortest one that still fails the same way."""
+"""Shrinking: from a failing run to the shortest run that breaks the same invariant."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ CALL_SHARES = (0.0, 0.1, 0.3)
 
 @dataclass(frozen=True)
 class Shrunk:
-    """The shortest failing run found.
+    """The shortest failing run that was found.
 
     Attributes:
-        cut: what it leaves out of the plan.
-        result: what became of it.
-        runs: how many runs it took to find.
+        cut: the part of the plan that it keeps.
+        result: its result.
+        runs: number of runs that the search took.
     """
 
     cut: Cut
@@ -29,7 +29,7 @@ class Shrunk:
 
 
 def shrink(scenario: Scenario, failing: Result, minutes: float | None = None, most_runs: int = MOST_RUNS) -> Shrunk:
-    """Leave out faults and calls of a failing run as long as it breaks the same invariant.
+    """Leave out faults and calls of a failing run while the run still breaks the same invariant.
 
     Raises:
         ValueError: the run did not fail.
@@ -53,7 +53,7 @@ class _Search:
         self.best = Shrunk(Cut(), failing, 0)
 
     def still_fails(self, cut: Cut) -> bool:
-        """Run it; the best is remembered."""
+        """Run the cut plan; keep it if it fails and is the shortest."""
         if self._runs >= self._most_runs:
             return False
         self._runs += 1
@@ -64,7 +64,7 @@ class _Search:
         return True
 
     def fewer(self, faults: Sequence[int], cut_to: Callable[[tuple[int, ...]], Cut]) -> tuple[int, ...]:
-        """Delta debugging: drop ever smaller parts as long as it still fails."""
+        """Delta debugging: drop smaller and smaller parts while the run still fails."""
         kept = tuple(faults)
         parts = 2
         while len(kept) >= 1 and parts <= 2 * len(kept):

@@ -12,7 +12,8 @@
 
     virtual_time.run(scenario, seed=7)
 
-The servers are the product's own, built by its launcher from a configuration; only network, disks and time are made.
+The servers are the product's own; its launcher builds them from a configuration. Only network, disks and time are
+simulated.
 """
 
 from __future__ import annotations
@@ -42,14 +43,14 @@ from slotreeve_transport_memory.transport import MemoryTransport
 POLL_SECONDS = 0.005
 FIRST_PORT = 7700
 SHORTEST_WAIT_SECONDS = 1e-9
-"""Below that a drifting clock's rounding could keep the loop's time standing still."""
+"""Shortest wait of a drifting clock. With a shorter one, a rounding error could keep the loop's time from advancing."""
 
 
 class ProcessClock(VirtualClock):
-    """The clock of one simulated process: once it is killed nothing it scheduled happens any more, and while it is
-    frozen all of that waits, in order.
+    """The clock of one simulated process. The timers of a killed process never run; those of a frozen process wait, in
+    order.
 
-    ``drift`` makes it run fast: by 0.01, 101 of its seconds pass in 100.
+    ``drift`` makes the clock fast: with 0.01, it shows 101 seconds for 100.
     """
 
     def __init__(self, wall_skew_ms: int = 0, drift: float = 0.0) -> None:
@@ -60,36 +61,36 @@ class ProcessClock(VirtualClock):
         self._held: list[Callable[[], None]] = []
 
     def kill(self) -> None:
-        """The process has died."""
+        """The process was killed."""
         self._dead = True
         self._held.clear()
 
     def freeze(self) -> None:
-        """The process stops."""
+        """The process is frozen."""
         self._frozen = True
 
     def thaw(self) -> None:
-        """The process goes on; what was due meanwhile happens now."""
+        """The process goes on; timers that were due meanwhile run now."""
         self._frozen = False
         held, self._held = self._held, []
         for action in held:
             super().call_soon(action)
 
     def now(self) -> float:
-        """Seconds of this process."""
+        """Seconds of this process's monotonic clock."""
         return START_SECONDS + (super().now() - START_SECONDS) * self._rate
 
     def call_later(self, seconds: float, action: Callable[[], None]) -> Timer:
-        """As the loop's, unless dead or frozen by then."""
+        """As on the loop, unless the process is killed or frozen by then."""
         wait = max(SHORTEST_WAIT_SECONDS, seconds / self._rate) if seconds > 0 else seconds
         return super().call_later(wait, lambda: self._act(action))
 
     def call_soon(self, action: Callable[[], None]) -> None:
-        """As the loop's, unless dead or frozen by then."""
+        """As on the loop, unless the process is killed or frozen by then."""
         super().call_soon(lambda: self._act(action))
 
     async def sleep(self, seconds: float) -> None:
-        """As the loop's; the sleep of a dead process never ends."""
+        """As on the loop; the sleep of a killed process never ends."""
         over = asyncio.get_running_loop().create_future()
         timer = self.call_later(seconds, lambda: None if over.done() else over.set_result(None))
         try:
@@ -105,13 +106,13 @@ class ProcessClock(VirtualClock):
 
 
 class SimulatedCluster:
-    """``meta``, ``data`` and ``session`` servers named ``meta-1``, ... Everything random comes from ``rng``.
+    """A cluster of servers named ``meta-1``, ``data-1``, ``session-1``, ... All random numbers come from ``rng``.
 
-    Use as an asynchronous context manager on a virtual event loop: entering waits until every slot is held and served,
-    leaving stops what still runs. ``settings`` are dotted keys, as for ``--set``.
+    Use it as an asynchronous context manager on a virtual event loop. Entering waits until the cluster has settled;
+    leaving stops all processes. ``settings`` has dotted keys, as ``--set``.
 
     Attributes:
-        drifts: how fast the clock of a process runs, by its name (:class:`ProcessClock`), from its next start on.
+        drifts: drift of a process's clock (:class:`ProcessClock`) by name, from its next start on.
     """
 
     def __init__(
@@ -137,24 +138,21 @@ class SimulatedCluster:
         for role, count in ((Role.META, meta), (Role.DATA, data), (Role.SESSION, session)):
             for number in range(count):
                 self.address(f"{role}-{number + 1}")
-        self._settings = {"cluster.slots": 16, "cluster.meta": self._of_role(Role.META), **(settings or {})}
+        self._settings = {"cluster.slots": 16, "cluster.meta": _of_role(self._addresses, Role.META), **(settings or {})}
 
     def address(self, name: str) -> str:
-        """Where a server listens, or will."""
+        """The address of a server, whether it runs or not."""
         return self._addresses.setdefault(name, f"127.0.0.1:{next(self._ports)}")
 
     @property
     def names(self) -> list[str]:
-        """Every server that was ever thought of, in the order in which they start."""
+        """Names of all servers that have an address, in the order in which they start."""
         return list(self._addresses)
 
-    def _of_role(self, role: Role) -> dict[str, str]:
-        return {name: address for name, address in self._addresses.items() if name.startswith(f"{role}-")}
-
-    # --- life and death ------------------------------------------------------------------------------------------
+    # --- processes -----------------------------------------------------------------------------------------------
 
     async def start(self, name: str, wall_skew_ms: int = 0, **settings: object) -> Server:
-        """Start a server, for the first time or after :meth:`kill`: then with the disk of its former life.
+        """Start a server. After :meth:`kill` it has the disk from before.
 
         A data or session server may have any new name that starts with its role. ``settings`` are its own, with
         ``__`` for the dots; ``wall_skew_ms`` sets its wall clock wrong.
@@ -178,34 +176,34 @@ class SimulatedCluster:
         return self._disks.setdefault(path, MemoryStorage(path)).open()
 
     def kill(self, name: str) -> None:
-        """SIGKILL: the process is gone, its peers see their connections end, its disk stays."""
+        """SIGKILL: the process ends, its peers see their connections end, its disk stays."""
         self._clocks[name].kill()
         self.network.kill(name)
-        # What is dead is kept to the end: its tasks sleep for ever, and are not to be collected while they do.
+        # Killed processes are kept to the end, because their tasks sleep for ever and must not be garbage-collected.
         self._dead += [self.servers.pop(name, None), self.clients.pop(name, None)]
         if name in self._disks:
             self._disks[name].crash()
 
     def wipe(self, name: str) -> None:
-        """A killed server's disk is gone: its next life starts with an empty one."""
+        """Remove a killed server's disk. Its next start has an empty one."""
         self._disks.pop(name, None)
 
     def disk(self, name: str) -> MemoryStorage | None:
-        """A meta server's disk; None where it has none yet."""
+        """A meta server's disk; None if it has none yet."""
         return self._disks.get(name)
 
     def freeze(self, name: str) -> None:
-        """SIGSTOP: nothing of it moves, its connections stay."""
+        """SIGSTOP: the process is frozen, its connections stay open."""
         self._clocks[name].freeze()
         self.network.freeze(name)
 
     def thaw(self, name: str) -> None:
-        """SIGCONT."""
+        """SIGCONT: the process goes on."""
         self.network.thaw(name)
         self._clocks[name].thaw()
 
     async def stop(self, name: str, how: Stopping = Stopping.FOR_GOOD) -> None:
-        """SIGTERM: an orderly end (``how`` FOR_A_RESTART: SIGHUP)."""
+        """SIGTERM: stop the server in an orderly way (``how`` FOR_A_RESTART: SIGHUP)."""
         await self.servers[name].stop(how)
         del self.servers[name]
         self.network.kill(name)
@@ -213,11 +211,11 @@ class SimulatedCluster:
             self._disks[name].crash()
 
     def client(self, *sessions: str, name: str = "", **options: object) -> Client:
-        """A client process of its own, of these session servers (default: all). It can be killed like a server."""
+        """A client in a new process, with the addresses of these session servers (default: all). It can be killed."""
         name = name or f"client-{next(self._client_numbers)}"
         clock = self.process_clock(name)
         chosen = ClientOptions.model_validate(options)
-        addresses = [self._addresses[session] for session in sessions or self._of_role(Role.SESSION)]
+        addresses = [self._addresses[session] for session in sessions or _of_role(self._addresses, Role.SESSION)]
         client = Client(addresses, chosen, MemoryTransport(clock, name, self.network), clock, self.chance(name))
         self.clients[name] = client
         return client
@@ -228,15 +226,15 @@ class SimulatedCluster:
         return clock
 
     def clock(self, name: str) -> ProcessClock:
-        """The clock of a process, in its present life."""
+        """The clock of a process since its last start."""
         return self._clocks[name]
 
     def chance(self, name: str) -> random.Random:
-        """What a new process ``name`` draws its chance from: all from the cluster's."""
+        """The source of random numbers of a new process ``name``: the cluster's for all."""
         return self.rng
 
     async def __aenter__(self) -> SimulatedCluster:
-        """Start every server and wait until all is served."""
+        """Start every server and wait until the cluster has settled."""
         for name in self.names:
             await self.start(name)
         await self.ready()
@@ -245,7 +243,7 @@ class SimulatedCluster:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close the clients, stop the servers; a failed scenario leaves that to the end of its event loop."""
+        """Close the clients and stop the servers. After a failed scenario the end of the event loop ends them."""
         if error is not None:
             return
         self.network.heal()
@@ -256,7 +254,7 @@ class SimulatedCluster:
         for name in sorted(self.servers, reverse=True):
             await self.stop(name, Stopping.NO)
 
-    # --- looking -------------------------------------------------------------------------------------------------
+    # --- state ---------------------------------------------------------------------------------------------------
 
     def meta(self, name: str) -> MetaServer:
         """A running meta server."""
@@ -278,7 +276,7 @@ class SimulatedCluster:
 
     @property
     def leader(self) -> str | None:
-        """The meta server that may act as leader now; None while none may."""
+        """The meta server that may act as leader now; None if none may."""
         leading = [n for n, s in self.servers.items() if isinstance(s, MetaServer) and s.leadership().leading]
         return leading[0] if len(leading) == 1 else None
 
@@ -289,7 +287,7 @@ class SimulatedCluster:
     async def until(
         self, condition: Callable[[], object], what: str, seconds: float = 30.0, poll_seconds: float = POLL_SECONDS
     ) -> float:
-        """Wait until ``condition()`` is true; returns the virtual seconds that took.
+        """Wait until ``condition()`` is true. Returns the virtual seconds that it took.
 
         Raises:
             RequestTimeout: it did not happen within ``seconds``; the message says ``what``.
@@ -303,8 +301,8 @@ class SimulatedCluster:
         return loop.time() - began
 
     def is_settled(self) -> bool:
-        """Every running server knows the same view of exactly the running servers, and every slot is served by its
-        leader and in sync on its followers."""
+        """Whether every running server has the same view with exactly the running servers, and the leader of every slot
+        serves it and its followers are in sync."""
         views = self.views()
         running = {n for n, s in self.servers.items() if isinstance(s, DataServer | SessionServer)}
         members = {node.name for node in [*views[0].data, *views[0].sessions]}
@@ -319,9 +317,13 @@ class SimulatedCluster:
         )
 
     async def ready(self, seconds: float = 30.0) -> float:
-        """Wait until the cluster :meth:`is_settled`; returns the virtual seconds that took.
+        """Wait until the cluster :meth:`is_settled`. Returns the virtual seconds that it took.
 
         Raises:
             RequestTimeout: not within ``seconds``.
         """
         return await self.until(self.is_settled, "the cluster has settled", seconds)
+
+
+def _of_role(addresses: Mapping[str, str], role: Role) -> dict[str, str]:
+    return {name: address for name, address in addresses.items() if name.startswith(f"{role}-")}

@@ -1,7 +1,7 @@
-"""The lock table, the meta state's table and the notifier in memory, on the caller's clock: for tests and simulation.
+"""The tables of the lock election and its notifications in memory, on the caller's clock, for tests and simulation.
 
-One :class:`SimulatedDatabase` is the server; each life of a node has its own :class:`SimulatedLockTable` and
-:class:`SimulatedNotifier`. Outages, slow answers and restarts are what the database can be told to have.
+A :class:`SimulatedDatabase` is the server. Each start of a node has its own :class:`SimulatedLockTable` and
+:class:`SimulatedNotifier`. The database can have outages, slow answers and restarts.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Change = tuple[int, str, Versioned]
 
 
 class Seen(Protocol):
-    """What a compare-and-set compares."""
+    """The values that a compare-and-set compares."""
 
     @property
     def owner(self) -> str: ...  # noqa: D102
@@ -33,7 +33,7 @@ class Seen(Protocol):
 
 @dataclass(frozen=True)
 class SimulatedRow:
-    """The lock row as one statement saw it."""
+    """The lock row as one statement read it."""
 
     owner: str
     term: int
@@ -52,16 +52,16 @@ class _Stored:
 
 
 class SimulatedDatabase:
-    """The server. Its clock is ``clock``'s, whatever its nodes' clocks show.
+    """The database server. Its time is that of ``clock``, not that of the nodes' clocks.
 
     Attributes:
-        delay_seconds: asked before and after each statement: how long it is on its way.
+        delay_seconds: travel time of a statement and of its result; called for each.
         is_down: statements fail at once.
-        is_silent: statements are carried out, but nobody is answered.
+        is_silent: statements are carried out, but get no result.
         is_read_only: statements that change something fail.
-        cut_off: nodes that do not reach it.
-        statements: how many were carried out.
-        row: what is stored, None for no row; tests may change it by hand.
+        cut_off: nodes that cannot reach the database.
+        statements: number of statements that were carried out.
+        row: the stored row; None if there is none. Tests may change it.
     """
 
     def __init__(self, clock: Clock, place: str = "the simulated database") -> None:
@@ -77,16 +77,16 @@ class SimulatedDatabase:
         self._epoch = 0
 
     def restart(self) -> None:
-        """Every connection ends, what was committed stays."""
+        """End every connection. Committed changes stay."""
         self._epoch += 1
         self.notifier_lock = asyncio.Lock()
 
     def is_reachable(self, node: str) -> bool:
-        """Whether statements of ``node`` arrive."""
+        """Whether statements of ``node`` reach the database."""
         return not self.is_down and node not in self.cut_off
 
     def hang_up(self, node: str) -> None:
-        """The process of ``node`` has died: its connections end, and it neither holds nor waits for the lock."""
+        """The process of ``node`` was killed: its connections end, and with them its named lock or its wait for it."""
         for notifier in [each for each in self.notifiers if each.node == node]:
             self.notifiers.remove(notifier)
             notifier.die()
@@ -97,17 +97,17 @@ class SimulatedDatabase:
         return self._epoch
 
     def remaining_ms(self, row: _Stored) -> int:
-        """Until the row expires, by the database's clock, rounded up."""
+        """Milliseconds until the row expires, by the database's clock, rounded up."""
         return math.ceil((row.modified - self.clock.now()) * 1000) + row.duration_ms
 
     @property
     def revision(self) -> int:
-        """Of the newest change."""
+        """Revision of the newest change."""
         return max((revision for revision, _ in self.state.values()), default=0)
 
 
 class _TableLink:
-    """A connection to the simulated database; statements take time, and may be lost."""
+    """A connection to the simulated database. Statements take time and may be lost."""
 
     def __init__(self, database: SimulatedDatabase, clock: Clock, timeout_seconds: float, node: str) -> None:
         self._database, self._clock, self._timeout, self._node = database, clock, timeout_seconds, node
@@ -140,14 +140,14 @@ class _TableLink:
 
 
 class SimulatedLockTable:
-    """One node's way to it: what the lock election wants of its table."""
+    """The lock table of one node, for the lock election."""
 
     def __init__(self, database: SimulatedDatabase, clock: Clock, timeout_seconds: float, node: str = "") -> None:
         self._database, self._link = database, _TableLink(database, clock, timeout_seconds, node)
 
     @property
     def place(self) -> str:
-        """For messages."""
+        """The place of the database, for messages."""
         return self._database.place
 
     async def open(self, observe_only: bool) -> None:
@@ -167,7 +167,7 @@ class SimulatedLockTable:
         return await self._link.run(look)
 
     async def insert(self, term: int, wait_ms: int) -> None:
-        """Make the row unless there is one."""
+        """Insert the row if there is none."""
 
         def insert() -> None:
             if self._database.row is None:
@@ -198,7 +198,7 @@ class SimulatedLockTable:
         return await self._compare_and_set(renew)
 
     async def release(self, owner: str, term: int) -> bool:
-        """Give the row to nobody."""
+        """Set the row to no owner."""
 
         def release(row: _Stored) -> _Stored | None:
             if (row.owner, row.term) != (owner, term):
@@ -218,7 +218,7 @@ class SimulatedLockTable:
         return await self._link.run(compare_and_set, changes=True)
 
     async def changes(self, after: int) -> Sequence[Change]:
-        """What changed after a revision."""
+        """The changes after a revision."""
 
         def read() -> Sequence[Change]:
             state = self._database.state.items()
@@ -231,12 +231,12 @@ class SimulatedLockTable:
         return await self._link.run(lambda: max((held.term for _, held in self._database.state.values()), default=0))
 
     async def write(self, owner: str, term: int, key: str, value: bytes, expected_version: int | None) -> Change:
-        """Store, if the row is the owner's in that term."""
+        """Store a value if the row belongs to the owner in that term."""
 
         def store() -> Change:
             row = self._database.row
             if row is None or (row.term == term and row.owner != owner):
-                raise NotLeader(f"write to {key!r} under term {term}: another holds the row")
+                raise NotLeader(f"write to {key!r} under term {term}: another node holds the row")
             if row.term != term:
                 raise StaleTerm(f"write to {key!r} under term {term}: the term is {row.term} now, held by {row.owner}")
             _, held = self._database.state.get(key, (0, Versioned(b"", 0, 0)))
@@ -250,10 +250,10 @@ class SimulatedLockTable:
         return await self._link.run(store, changes=True)
 
     async def close(self) -> None:
-        """Nothing is held."""
+        """Nothing to do."""
 
     def abort(self) -> None:
-        """Nothing is held."""
+        """Nothing to do."""
 
 
 class SimulatedNotifier:
@@ -286,7 +286,7 @@ class SimulatedNotifier:
             timer.cancel()
             self._waiting = None
         if self._is_dead:
-            await asyncio.get_running_loop().create_future()  # nothing happens any more in a dead process
+            await asyncio.get_running_loop().create_future()  # nothing happens any more in a killed process
         if waiting.cancelled():
             return False
         self._held = lock
@@ -300,17 +300,17 @@ class SimulatedNotifier:
             raise ConnectionLost(f"{self._database.place}: the connection was lost")
 
     async def release(self) -> None:
-        """Release it."""
+        """Release the lock, so that the next waiting node gets it."""
         self.abort()
 
     def abort(self) -> None:
-        """The same, at once."""
+        """Release the lock at once."""
         if self._held is not None:
             self._held.release()
             self._held = None
 
     def die(self) -> None:
-        """Its process was killed."""
+        """The process was killed."""
         self._is_dead = True
         if self._waiting is not None:
             self._waiting.cancel()

@@ -1,4 +1,4 @@
-"""The database of a simulated cluster whose meta servers elect by a lock, and what can be wrong with it."""
+"""The database of a simulated cluster with a lock election, and its faults."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ ELECTION = "simulated_lock"
 
 
 class SimulatedLockOptions(Options):
-    """As of the lock election on a real database, shorter by default: a storm lasts some seconds."""
+    """Options as of the real lock elections. The defaults are shorter, because a storm lasts some seconds."""
 
-    lease_ms: int = Field(default=2_000, ge=100, description="Milliseconds for which the row is its owner's.")
+    lease_ms: int = Field(default=2_000, ge=100, description="Milliseconds for which the row belongs to its owner.")
     renew_ms: int = Field(default=400, ge=10, description="Milliseconds between two renewals.")
-    timeout_ms: int = Field(default=500, ge=10, description="Milliseconds until a statement is given up.")
+    timeout_ms: int = Field(default=500, ge=10, description="Milliseconds after which a statement fails.")
 
 
 class LockStore:
-    """The product's lock election on a table in memory. ``clock``: the database's own.
+    """The product's lock election on a table in memory. ``clock`` is the database's clock.
 
     Attributes:
-        slowness: how many times as long statements are on their way; 1 where nothing is wrong.
+        slowness: factor by which statements take longer; 1 without a fault.
     """
 
     def __init__(self, clock: Clock, rng: random.Random, delay_ms: tuple[float, float]) -> None:
@@ -39,7 +39,7 @@ class LockStore:
         self.slowness = 1.0
 
     def offer(self, catalogue: Catalogue) -> None:
-        """Let the cluster's configuration choose it."""
+        """Add it to the offers of the catalogue, so that a configuration can choose it."""
         offer = Offer(ELECTION, self._build, "the lock election on a simulated table", SimulatedLockOptions)
         catalogue.listed.append(Listed(Port.ELECTION, offer, "the simulator"))
 

@@ -1,4 +1,4 @@
-"""What happened in a run, line by line, and the hash by which two runs are the same."""
+"""The trace of a run: its events as lines, and a hash by which two runs are compared."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from hashlib import blake2b
 
 
 class Weight(IntEnum):
-    """How much a line tells a person."""
+    """The importance of a line for people."""
 
     DETAIL = 0
-    """One push, one call: there are thousands."""
+    """One push or call, of which there are thousands."""
     STEP = 1
-    """A view, a leader."""
+    """A new view or leader."""
     FAULT = 2
-    """What was done to the cluster, and what came of it."""
+    """A fault, or the result of one."""
 
 
 class Trace:
-    """Every event of one run in order. ``now`` tells the virtual seconds since the run began.
+    """All events of one run in order. ``now`` returns the virtual seconds since its start.
 
     Attributes:
-        events: how many lines there were.
+        events: number of lines.
     """
 
     def __init__(self, now: Callable[[], float]) -> None:
@@ -32,7 +32,7 @@ class Trace:
         self.events = 0
 
     def note(self, weight: Weight, text: str) -> None:
-        """Something happened."""
+        """Add a line."""
         line = f"{self._now():12.6f}  {text}"
         self._hasher.update(line.encode())
         self._hasher.update(b"\n")
@@ -41,10 +41,10 @@ class Trace:
 
     @property
     def hash(self) -> str:
-        """32 hexadecimal digits; equal for equal runs only."""
+        """32 hexadecimal digits, equal only for equal runs."""
         return self._hasher.hexdigest()
 
     def lines(self, last_details: int = 0) -> list[str]:
-        """The lines that tell something, and the last details before the end."""
+        """The important lines, and the last details before the end."""
         first = max(0, len(self._lines) - last_details)
         return [line for index, (weight, line) in enumerate(self._lines) if weight > Weight.DETAIL or index >= first]

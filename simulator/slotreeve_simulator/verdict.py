@@ -1,4 +1,4 @@
-"""What a run found: the first broken invariant, if any."""
+"""The verdict of a run: the first broken invariant, if any."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from slotreeve_simulator.trace import Trace, Weight
 
 @dataclass(frozen=True)
 class Violation:
-    """An invariant was seen broken.
+    """A broken invariant.
 
     Attributes:
-        invariant: which one (``I1`` to ``I13``), ``convergence``, or ``health``: a loop or server gave up.
-        text: what was seen.
+        invariant: ``I1`` to ``I13``, ``convergence``, or ``health`` (a loop or server stopped because of an error).
+        text: what was observed.
     """
 
     invariant: str
@@ -25,11 +25,11 @@ class Violation:
 
 
 class RunVerdict:
-    """Open until the first violation; later ones say little.
+    """Keeps the first violation of a run and ignores later ones. Make it on the run's event loop.
 
     Attributes:
-        violation: the first one.
-        settled: done with it, so that a run can stop there. Make this object on the run's event loop.
+        violation: the first violation; None if there was none.
+        settled: done once there is a violation, so that the run can stop.
     """
 
     def __init__(self, trace: Trace) -> None:
@@ -38,7 +38,7 @@ class RunVerdict:
         self.settled: asyncio.Future[Violation] = asyncio.get_running_loop().create_future()
 
     def violate(self, invariant: str, text: str) -> None:
-        """``invariant`` does not hold."""
+        """Report that ``invariant`` does not hold."""
         if self.violation is None:
             self.violation = Violation(invariant, text)
             self._trace.note(Weight.FAULT, f"VIOLATION {self.violation}")

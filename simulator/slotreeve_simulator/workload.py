@@ -1,4 +1,4 @@
-"""What the clients do: publish, subscribe, change, read; and what they must see in the end."""
+"""The workload: clients publish, subscribe, change and read; checks of what they see after a storm."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ class Clients:
         self._lives: dict[str, _Life] = {}
         self._reads: set[asyncio.Task[None]] = set()
 
-    # --- coming and going --------------------------------------------------------------------------------------------
+    # --- start and end -----------------------------------------------------------------------------------------------
 
     def come_all(self) -> None:
-        """Every client of the scenario comes."""
+        """Start every client of the scenario."""
         for number in range(self._scenario.nodes.clients):
             self.come(f"client-{number + 1}")
 
     def come(self, name: str) -> None:
-        """A new client process: it publishes and subscribes its share at once."""
+        """Start a client process, which publishes and subscribes its share at once."""
         life = self._lives[name] = _Life(self._cluster.client(name=name))
         rng = random.Random(f"{self._seed}/workload/{name}/{self._cluster.lives[name]}")
         work, clients = self._scenario.workload, self._scenario.nodes.clients
@@ -55,14 +55,14 @@ class Clients:
             self._subscribe(name, life, rng.randrange(work.services))
 
     def ended(self, name: str) -> None:
-        """The process has died, or says goodbye."""
+        """The process was killed or closed."""
         for registration in self._lives.pop(name).registrations:
             registration.alive = False
 
     # --- calls -------------------------------------------------------------------------------------------------------
 
     def call(self, call: Call) -> None:
-        """A client does something, if it lives."""
+        """Make a call of a client, if it runs."""
         name = f"client-{call.client + 1}"
         life = self._lives.get(name)
         if life is None:
@@ -124,7 +124,7 @@ class Clients:
     # --- the end of a storm ------------------------------------------------------------------------------------------
 
     def unconverged(self) -> str | None:
-        """Why not all is as it must be in the end; None when it is."""
+        """Why the clients do not see what they must see; None if they do."""
         for name, life in self._lives.items():
             if life.client.state is not ClientState.CONNECTED:
                 return f"{name} has no connection"
@@ -140,7 +140,7 @@ class Clients:
         return None
 
     async def read_all(self) -> str | None:
-        """Read every service once, each by some client; what is wrong with an answer, or None."""
+        """Read every service once, each with some client. Returns what is wrong with an answer; None if nothing is."""
         names = sorted(self._lives)
         expected = self._watch.expected()
         for number in range(self._scenario.workload.services):

@@ -123,7 +123,7 @@ def test_assign_prints_result_moves_steps_and_spread(app: typer.Typer) -> None:
     moves = printed["moves"]
     assert isinstance(moves, list)
     assert moves[0] == {
-        "slot": 0, "kind": "leader", "source": None, "target": "a", "reason": "nobody led it; a led least",
+        "slot": 0, "kind": "leader", "source": None, "target": "a", "reason": "the slot had no leader; a led the fewest slots",
     }  # fmt: skip
 
 

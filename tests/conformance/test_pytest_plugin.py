@@ -65,7 +65,7 @@ def test_an_installed_election_is_tested_from_an_empty_directory_and_a_matrix_is
     assert re.search(r"^    fle: 5 nodes, 6 changes, \d+ samples; a new leader after", done.stdout, re.MULTILINE)
     assert mark(done, "one node leads and all know it (5)") == "ok"
     assert re.search(
-        r"^without its store nobody leads and after the outage nothing is lost +-$", done.stdout, re.MULTILINE
+        r"^no node leads without the store and nothing is lost after the outage +-$", done.stdout, re.MULTILINE
     )
 
 
@@ -79,13 +79,13 @@ def test_an_election_that_breaks_the_invariants_fails(tmp_path: Path) -> None:
     assert mark(done, "many rivals never lead at once over many changes") == "FAILED"
 
 
-def test_what_is_wrong_with_the_options_is_said(tmp_path: Path) -> None:
+def test_wrong_options_are_errors_with_the_reason(tmp_path: Path) -> None:
     for arguments, message in [
         (["--election=flee"], "there is no election 'flee'; available: .*fle"),
         (["--election=fle", "--election-option", "lease_ns=1"], "lease_ns.*did you mean 'lease_ms'"),
         (["--election=fle", "--election-option", "lease_ms"], "--election-option lease_ms: expected key=value"),
-        (["--election=fle", "--election-option", "x.lease_ms=1"], "'x' is none of fle"),
-        (["--election=fle", "--election-backend=os:path"], "--election-backend os:path: is no ElectionBackend"),
+        (["--election=fle", "--election-option", "x.lease_ms=1"], "'x' is not one of fle"),
+        (["--election=fle", "--election-backend=os:path"], "--election-backend os:path: is not an ElectionBackend"),
         (["--election=fle", "--election-backend=nowhere:X"], "--election-backend nowhere:X: No module named 'nowhere'"),
     ]:
         done = suite(tmp_path, *arguments)
@@ -93,7 +93,7 @@ def test_what_is_wrong_with_the_options_is_said(tmp_path: Path) -> None:
         assert re.search(message, done.stdout + done.stderr), done.stdout + done.stderr
 
 
-def test_loading_the_plugin_costs_a_user_of_pytest_nothing() -> None:
+def test_loading_the_plugin_imports_nothing_else() -> None:
     program = """
 import sys, pytest
 before = set(sys.modules)

@@ -1,4 +1,4 @@
-"""Assigners and balancers: ``default`` (as SOFARegistry's) and ``even`` (fair to one slot, fewest moves, zones)."""
+"""Assigners and balancers: ``default`` (as SOFARegistry's) and ``even`` (fair shares, few moves, zones)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _build_even_assigner(options: Options, context: Context) -> Assigner:
 def _build_default_balancer(options: DefaultBalancerOptions, context: Context) -> Balancer:
     from slotreeve_balancer.default_balancer import DefaultBalancer
 
-    # A server rejects a table with a gap (invariant I5); a dry run, which has no node, shows the original's very step.
+    # A meta server rejects a table with a missing follower (I5). A dry run has no node; it shows the original's step.
     demoted_leader = options.demoted_leader or ("follows" if context.node else "leaves")
     return DefaultBalancer(options, demoted_leader == "follows")
 

@@ -1,7 +1,7 @@
 """The assigner ``default`` (original: ``DefaultSlotAssigner``, ``MigrateSlotGroup``).
 
-First every slot without a leader gets one: a follower of the slot if there is one that does not lead too much, else
-the server that leads least. Then every slot that lacks followers gets them, from the servers that follow least.
+First every slot without a leader gets one: a follower of the slot that leads less than the high-water mark, else the
+server that leads the fewest slots. Then every slot that lacks followers gets the servers that follow the fewest slots.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from slotreeve_balancer.water_marks import ceil_average, high_water_mark
 
 
 class DefaultAssigner:
-    """See the module. Its results equal the original's, which do not depend on hash order."""
+    """The assigner ``default``. Its results equal the original's wherever that does not depend on hash order."""
 
     def __init__(self, options: DefaultAssignerOptions) -> None:
         self._threshold = options.threshold_percent
 
     def assign(self, table: SlotTable, servers: Sequence[Server], limits: Limits) -> Plan | None:
-        """As the port says."""
+        """See :meth:`slotreeve.ports.Assigner.assign`."""
         draft = Draft(table, servers)
         leaderless = [slot for slot in draft.slots if draft.leader(slot) is None]
         lacking = {slot: lack for slot in draft.slots if (lack := limits.replicas - 1 - len(draft.followers(slot))) > 0}
@@ -36,8 +36,8 @@ class DefaultAssigner:
 
 
 def _walk(slots: Collection[int]) -> list[int]:
-    """The slots in the order in which Java's hash sets hold them, which decides who comes first among equals: ascending
-    within the lowest bits, as many as the set needs for its size."""
+    """The slots in the iteration order of Java's hash sets, by which the original breaks ties: ascending by their
+    lowest bits, as many bits as a set of that size uses."""
     capacity = 16
     while len(slots) * 4 > capacity * 3:
         capacity *= 2
@@ -45,9 +45,9 @@ def _walk(slots: Collection[int]) -> list[int]:
 
 
 def _assign_leader(draft: Draft, slot: int, high: int) -> bool:
-    """Give the slot a leader; whether that was a follower of it."""
+    """Give the slot a leader. True if the leader was a follower of the slot."""
     departed = draft.departed_leader(slot)
-    why = f"{departed} left" if departed else "nobody led it"
+    why = f"{departed} left" if departed else "the slot had no leader"
     followers = draft.followers(slot)
     if followers:
         best = min(followers, key=lambda name: (draft.leads(name), draft.follows(name), name))
@@ -56,13 +56,13 @@ def _assign_leader(draft: Draft, slot: int, high: int) -> bool:
             return True
     least = next(draft.least_leaders())
     was_follower = least in followers
-    draft.lead(slot, least, f"{why}; {least} led least")
+    draft.lead(slot, least, f"{why}; {least} led the fewest slots")
     return was_follower
 
 
 def _assign_follower(draft: Draft, slot: int) -> None:
-    """Add the server that follows least and does not hold the slot; none where every server does."""
+    """Add the server that follows the fewest slots and does not hold this one; none if every server holds it."""
     for name in draft.least_followers():
         if not draft.holds(name, slot):
-            draft.follow(slot, name, f"a copy was lacking; {name} followed least")
+            draft.follow(slot, name, f"the slot lacked a follower; {name} followed the fewest slots")
             return

@@ -2,12 +2,14 @@
 
 A step is the first of these stages that finds something to move:
 
-1. upgrade: a server that leads more than the high-water mark hands slots to their followers;
-2. migrate: where it cannot, followers of its slots move to servers that may lead more, so that 1 can work next time;
-3. high followers, 4. low followers: servers above or below the water marks give or take followed slots;
-5. low leaders: a server below the low-water mark takes over slots it follows.
+1. upgrade: a server that leads more slots than the high-water mark hands some to their followers;
+2. migrate: if it cannot, followers of its slots are replaced by servers that may lead more, for stage 1 of the next
+step; 3. high followers: a server that follows more slots than the high-water mark hands some to others;
+4. low followers: a server that follows fewer slots than the low-water mark gets some from others;
+5. low leaders: a server that leads fewer slots than the low-water mark takes over slots that it follows.
 
-With one replica there are no followers: leaders move from servers above the high-water mark to the least loaded.
+With one replica there are no followers. Leaders then move from servers above the high-water mark to the servers that
+lead the fewest slots.
 """
 
 from __future__ import annotations
@@ -23,10 +25,10 @@ from slotreeve_balancer.water_marks import ceil_average, high_water_mark, low_wa
 
 
 class DefaultBalancer:
-    """See the module. Where the original breaks ties by hash order, this one breaks them by name.
+    """The balancer ``default``. Where the original breaks ties by hash order, this one breaks them by name.
 
-    The draft of the table returned last is kept: the next step usually starts from that very table, and need not
-    build the index of all its slots again.
+    It keeps the draft of the table that it returned last. The next step usually starts from that table, and then does
+    not have to index all its slots again.
     """
 
     def __init__(self, options: DefaultBalancerOptions, demoted_follows: bool) -> None:
@@ -34,8 +36,8 @@ class DefaultBalancer:
         self._last: tuple[SlotTable, Draft] | None = None
 
     def balance(self, table: SlotTable, servers: Sequence[Server], limits: Limits) -> Plan | None:
-        """As the port says, if demoted leaders follow. If they leave, as in the original, a slot whose leader changed
-        lacks a follower, which the assigner is to give it."""
+        """See :meth:`slotreeve.ports.Balancer.balance`. If former leaders leave their slots, as in the original, the
+        result is not complete: a slot whose leader changed lacks a follower until the assigner adds one."""
         draft = self._draft_of(table, servers)
         step = _Step(draft, limits.replicas, self._options, self._demoted_follows)
         for stage in step.stages():
@@ -55,7 +57,7 @@ class DefaultBalancer:
 
 
 class _Step:
-    """One step on one draft. Every stage tells whether it moved anything."""
+    """One step on one draft. Every stage returns whether it moved anything."""
 
     def __init__(self, draft: Draft, replicas: int, options: DefaultBalancerOptions, demoted_follows: bool) -> None:
         self._draft, self._replicas, self._options = draft, replicas, options
@@ -83,7 +85,7 @@ class _Step:
     # --- leaders -------------------------------------------------------------------------------------------------
 
     def _upgrade_high_leaders(self) -> bool:
-        """Like the original, a round serves every server that is too high once, even past the limit."""
+        """As in the original, a round serves each server above the mark once, even beyond the limit of moves."""
         moved, helpless = 0, set[str]()
         while moved < self._options.max_leader_moves:
             before = moved
@@ -103,7 +105,7 @@ class _Step:
         return moved > 0
 
     def _heir(self, server: str, full: set[str]) -> tuple[str, int] | None:
-        """Of the followers of the server's slots the one that leads least, and the first slot it can take."""
+        """The follower of the server's slots that leads the fewest slots, and the first slot that it can take."""
         slots: dict[str, int] = {}
         for slot in sorted(self._draft.led_by(server)):
             for follower in self._draft.followers(slot):
@@ -130,7 +132,7 @@ class _Step:
         return moved > 0
 
     def _bequest(self, server: str, poor: set[str]) -> int | None:
-        """Of the slots that the server follows the first whose leader leads most."""
+        """The first of the slots that the server follows whose leader leads the most slots."""
         slots: dict[str, int] = {}
         for slot in sorted(self._draft.followed_by(server)):
             leader = self._draft.leader(slot)
@@ -162,7 +164,7 @@ class _Step:
     # --- followers -----------------------------------------------------------------------------------------------
 
     def _migrate_high_leaders(self) -> bool:
-        """Like the original, a round serves every server that is too high once, even past the limit."""
+        """As in the original, a round serves each server above the mark once, even beyond the limit of moves."""
         moved = 0
         while moved < self._options.max_follower_moves:
             before = moved
@@ -183,7 +185,7 @@ class _Step:
         return moved > 0
 
     def _migration(self, server: str, targets: list[str], received: set[str]) -> tuple[int, str, str] | None:
-        """A slot that the server leads, who is to stop following it, and who is to follow it."""
+        """A slot that the server leads, the follower to replace, and the server that replaces it."""
         followed: defaultdict[str, list[int]] = defaultdict(list)
         for slot in sorted(self._draft.led_by(server)):
             for follower in self._draft.followers(slot):
@@ -210,7 +212,7 @@ class _Step:
         return moved > 0
 
     def _give(self, source: str) -> tuple[int, str, str] | None:
-        """The first slot that ``source`` follows and another may take, and the least loaded that may."""
+        """The first slot of ``source`` that another server may follow, ``source``, and the least loaded such server."""
         for slot in sorted(self._draft.followed_by(source)):
             for target in self._draft.least_followers():
                 if self._draft.follows(target) >= self._high_followers:
@@ -232,7 +234,7 @@ class _Step:
         return moved > 0
 
     def _take(self, target: str) -> tuple[int, str, str] | None:
-        """The most loaded follower that can give ``target`` a slot, and the first it can give."""
+        """The first slot that ``target`` can get from the most loaded follower, that follower, and ``target``."""
         for source in self._draft.most_followers():
             followed = self._draft.followed_by(source)
             if len(followed) <= self._low_followers:
@@ -242,7 +244,7 @@ class _Step:
                 return min(takeable), source, target
         return None
 
-    # --- who has too many, who too few -----------------------------------------------------------------------------
+    # --- orders of servers -----------------------------------------------------------------------------------------
 
     def _load(self, name: str) -> tuple[int, int, str]:
         return self._draft.leads(name), self._draft.follows(name), name

@@ -1,18 +1,18 @@
-"""The balancer ``even``: every server within one slot of its fair share, with the fewest moves.
+"""The balancer ``even``: every server gets within one slot of its fair share, with the fewest moves.
 
-A step does what can be done at once, in this order:
+A step makes all moves of these kinds that are possible at once, in this order:
 
-1. copies that stand in a zone too often move to another zone;
-2. leaders: a server that leads too many slots hands them to followers that lead too few, each in one move; the
-   demoted leader stays as a follower, so nothing is copied;
-3. followers: a server that holds too many slots gives followed ones to servers that hold too few, first of all slots
-   whose leaders are to change, so that the newcomer can be promoted at the next step.
+1. zones: where a zone holds too many copies of a slot, one moves to another zone;
+2. leaders: a server that leads too many slots hands some to followers that lead too few. The former leader stays a
+   follower, so no data is copied;
+3. followers: a server that holds too many slots hands followed slots to servers that hold too few. It prefers slots
+   whose leader must change, because the new follower can be promoted in the next step.
 
-Only where none of this is left to do but a server is still off its share: leaders go over a third server's slots, or
-a copy is made for the sake of a promotion; followed slots go over a third server.
+If no such move is left and a server still is off its share, slots move by way of a third server, or a server gets a
+copy of a slot in order to be promoted later.
 
-Who is to have the larger part of a share that is no whole number is decided by who has it already: a table that is
-even stays as it is, and a server that left and came back takes its share and disturbs nobody else.
+A share that is not a whole number has a smaller and a larger whole part. A server that has the larger part keeps it, so
+an even table is not changed, and a server that left and came back only moves its own share.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from slotreeve_balancer.zones import Zones
 
 
 class EvenBalancer:
-    """See the module."""
+    """The balancer ``even``."""
 
     def __init__(self, options: EvenBalancerOptions) -> None:
         self._options = options
 
     def balance(self, table: SlotTable, servers: Sequence[Server], limits: Limits) -> Plan | None:
-        """As the port says."""
+        """See :meth:`slotreeve.ports.Balancer.balance`."""
         draft = Draft(table, servers)
         copies = min(limits.replicas, len(servers))
         zones = Zones(servers, copies)

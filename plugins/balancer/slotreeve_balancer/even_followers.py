@@ -14,7 +14,7 @@ from slotreeve_balancer.zones import Zones
 
 
 class FollowerMoves:
-    """Moves followed slots on a draft until every server holds what it is to hold."""
+    """Moves followed slots on a draft until every server holds its share."""
 
     def __init__(self, draft: Draft, zones: Zones, targets: Targets, leaders: LeaderMoves) -> None:
         self._draft, self._zones, self._quotas, self._leaders = draft, zones, targets.followers, leaders
@@ -65,8 +65,8 @@ class FollowerMoves:
     # --- shares --------------------------------------------------------------------------------------------------
 
     def give_to_needy(self) -> None:
-        """Whoever is to follow more gets slots from whoever has most to give; first of all slots that it can lead from
-        the next step on."""
+        """Move slots from servers with the largest surplus to servers that lack slots. Slots that the new follower can
+        lead from the next step on come first."""
         needy = [name for name in self._draft.servers if self._surplus(name) < 0]
         needy.sort(key=lambda name: (self._surplus(name), name))
         givers = deque(name for name, surplus in self._leaders.surplus.items() if surplus > 0)
@@ -81,8 +81,8 @@ class FollowerMoves:
             self._take_any(target, heap)
 
     def _take_for_promotion(self, target: str, givers: deque[str], open_leads: dict[str, int]) -> bool:
-        """Let ``target`` follow a slot of a leader that has leads to give away; whether there was one. The leaders take
-        turns: the first of ``givers`` that has such a slot goes to the end."""
+        """Let ``target`` follow a slot of a leader with a surplus of led slots. True if there was such a slot. The
+        leaders take turns: the first of ``givers`` with such a slot goes to the end."""
         if self._surplus(target) >= 0 or not self._may_receive(target):
             return False
         for _ in range(len(givers)):
@@ -96,7 +96,7 @@ class FollowerMoves:
         return False
 
     def _copy_to_promote(self, leader: str, target: str) -> tuple[int, str] | None:
-        """Of the leader's slots one that ``target`` can follow in the place of a server that has one to give."""
+        """A slot of the leader that ``target`` can follow in the place of a server with a surplus."""
         for slot in sorted(self._draft.led_by(leader)):
             for source in self._draft.followers(slot):
                 if self._surplus(source) > 0 and self._can_take(target, slot, source):
@@ -104,7 +104,7 @@ class FollowerMoves:
         return None
 
     def _take_any(self, target: str, heap: list[tuple[int, str]]) -> None:
-        """``heap`` has whoever has followers to give, by how many, as they were when they were entered."""
+        """``heap`` has the servers with a surplus of followed slots, each with its surplus when it was added."""
         unfit: list[tuple[int, str]] = []
         while heap and self._surplus(target) < 0 and self._may_receive(target):
             entered, source = heappop(heap)
@@ -126,7 +126,7 @@ class FollowerMoves:
         return next((s for s in sorted(self._draft.followed_by(source)) if self._can_take(target, s, source)), None)
 
     def give_over_a_third(self) -> None:
-        """What cannot go straight to the needy goes by way of third servers, which give away other slots."""
+        """Move slots by way of third servers where no server that lacks slots can take them directly."""
         for source in self._draft.servers:
             while self._count[source] > self._quotas.high[source] and self._shift(source, into=True):
                 pass
@@ -135,8 +135,8 @@ class FollowerMoves:
                 pass
 
     def _shift(self, end: str, into: bool) -> bool:
-        """Move one slot along the shortest chain from ``end`` to a server that can take one more (or, if not ``into``,
-        from one that can give one more to ``end``); whether there was such a chain."""
+        """Move one slot each along the shortest chain of servers from ``end`` to one that can take a slot; if ``into``,
+        from one that can give a slot to ``end``. True if there was such a chain."""
         reached: dict[str, tuple[str, int]] = {end: ("", -1)}
         queue = deque([end])
         while queue:
@@ -163,10 +163,10 @@ class FollowerMoves:
         while reached[far][0]:
             near, slot = reached[far]
             source, target = (near, far) if into else (far, near)
-            # The same slot may stand twice in a chain; then the earlier move has made the later one needless or wrong.
+            # A slot may occur twice in a chain. The earlier move then makes the later one needless or wrong.
             if slot in self._draft.followed_by(source) and self._can_take(target, slot, source):
                 self._move(slot, source, target, why)
             far = near
 
     def _why(self, source: str) -> str:
-        return f"{source} would follow {self._count[source]}, is to follow {self._quotas.wanted[source]}"
+        return f"{source} would follow {self._count[source]}, its share is {self._quotas.wanted[source]}"

@@ -11,11 +11,11 @@ from slotreeve_balancer.zones import Zones
 
 
 class LeaderMoves:
-    """Moves leaders on a draft until every server leads what it is to lead, as far as that can be done in one step.
+    """Moves leaders on a draft until every server leads its share, as far as one step can do that.
 
     Attributes:
-        surplus: how many slots a server leads above its quota; negative below.
-        limit: how many slots one server may newly lead in this step.
+        surplus: number of slots that a server leads above its quota; negative if below.
+        limit: number of slots that one server may newly lead in this step.
     """
 
     def __init__(self, draft: Draft, zones: Zones, quotas: Quotas, limit: int) -> None:
@@ -26,14 +26,15 @@ class LeaderMoves:
         self._fresh: set[int] = set()
 
     def mark_fresh(self, slot: int) -> None:
-        """A new copy of the slot is made in this step: no leader moves to it before it is in sync."""
+        """This step makes a new copy of the slot. No leader moves to that copy before it is in sync."""
         self._fresh.add(slot)
 
     def _may_receive(self, name: str) -> bool:
         return self.surplus[name] < 0 and self._received[name] < self.limit
 
     def hand_to_followers(self) -> None:
-        """Every server with a surplus hands slots to followers that lack some; those with the least choice go first."""
+        """Hand slots from servers with a surplus to followers that lack led slots; the followers with the least choice
+        come first."""
         for source in self._draft.servers:
             if self.surplus[source] <= 0:
                 continue
@@ -53,7 +54,7 @@ class LeaderMoves:
         return not any(self._draft.followers(slot) for slot in self._draft.slots)
 
     def _hand_without_followers(self) -> None:
-        """With one copy of each slot a leader can only move to where the slot must be copied first."""
+        """With one copy of each slot, a leader moves to a server that must copy the slot first."""
         for source in self._draft.servers:
             for slot in sorted(self._draft.led_by(source)):
                 target = min(self._draft.servers, key=lambda name: (self.surplus[name], name))
@@ -63,7 +64,7 @@ class LeaderMoves:
                 self._count(source, target)
 
     def hand_over_a_third(self) -> None:
-        """A surplus that no follower lacks goes by way of third servers, which give away what they get."""
+        """Move leaders by way of third servers where no follower of a server with a surplus lacks led slots."""
         for source in self._draft.servers:
             while self.surplus[source] > 0 and (path := self._path_from(source)):
                 why = self._why(source)
@@ -71,7 +72,7 @@ class LeaderMoves:
                     self._promote(slot, heir, why)
 
     def _path_from(self, source: str) -> list[tuple[int, str]]:
-        """The shortest chain of promotions (slot, who takes it) to a server that lacks leaders; empty if none."""
+        """The shortest chain of promotions (slot, new leader) to a server that lacks led slots; empty if none."""
         reached: dict[str, tuple[str, int]] = {source: ("", -1)}
         queue = deque([source])
         while queue:
@@ -96,7 +97,7 @@ class LeaderMoves:
         return path
 
     def prepare_promotions(self) -> None:
-        """Servers that lack leaders begin to follow slots of those with a surplus, to be promoted at the next step."""
+        """Let servers that lack led slots follow slots of servers with a surplus, to be promoted in the next step."""
         needy = [name for name in self._draft.servers if self._may_receive(name)]
         for source in self._draft.servers:
             for slot in sorted(self._draft.led_by(source)):
@@ -104,12 +105,14 @@ class LeaderMoves:
                     break
                 target = needy[0]
                 if (leaving := self._replaceable(slot, target)) is not None:
-                    self._draft.follow(slot, target, f"{target} is to lead it, as {self._why(source)}", leaving)
+                    self._draft.follow(
+                        slot, target, f"{target} will lead the slot next, because {self._why(source)}", leaving
+                    )
                     self._count(source, target)
                     needy = [name for name in needy if self._may_receive(name)]
 
     def _replaceable(self, slot: int, target: str) -> str | None:
-        """The follower whose place ``target`` can take."""
+        """The follower that ``target`` can replace; None if there is none."""
         if self._draft.holds(target, slot):
             return None
         for follower in sorted(self._draft.followers(slot), key=lambda name: -self._draft.follows(name)):
@@ -130,4 +133,4 @@ class LeaderMoves:
         self._received[target] += 1
 
     def _why(self, source: str) -> str:
-        return f"{source} leads {self._draft.leads(source)}, is to lead {self._quotas.wanted[source]}"
+        return f"{source} leads {self._draft.leads(source)}, its share is {self._quotas.wanted[source]}"

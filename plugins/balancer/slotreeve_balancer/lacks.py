@@ -1,4 +1,4 @@
-"""Servers in the order of how many slots they lack."""
+"""Servers by the number of slots that they lack."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from heapq import heapify, heappop, heappush
 
 
 class Lacks:
-    """Servers by how many slots they lack, most first, then by name. A negative lack is a surplus."""
+    """Servers by the number of slots that they lack, most first, then by name. A negative number is a surplus."""
 
     def __init__(self, lacks: Iterable[tuple[str, float]]) -> None:
         self._heap = [(-lack, name) for name, lack in lacks]
         heapify(self._heap)
 
     def take(self, fits: Callable[[str], bool]) -> str | None:
-        """Take out the first server that fits."""
+        """Remove and return the first server that fits; None if none does."""
         unfit: list[tuple[float, str]] = []
         taken = None
         while self._heap and taken is None:
@@ -28,5 +28,5 @@ class Lacks:
         return taken
 
     def put_back(self, name: str, lack: float) -> None:
-        """Let the server take part again."""
+        """Add the server again."""
         heappush(self._heap, (-lack, name))

@@ -1,4 +1,4 @@
-"""Options of the offers in this package."""
+"""Options of the assigners and balancers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ class DefaultAssignerOptions(Options):
     """Options of the assigner ``default``."""
 
     threshold_percent: int = Field(
-        default=10, ge=0, le=100, description="A follower that leads this much above the average is not promoted."
+        default=10,
+        ge=0,
+        le=100,
+        description="A follower is not promoted if it leads this many percent more than the average.",
     )
 
 
@@ -20,17 +23,19 @@ class DefaultBalancerOptions(Options):
     """Options of the balancer ``default``; the defaults are the original's."""
 
     threshold_percent: int = Field(
-        default=10, ge=0, le=100, description="Deviation from the average that is good enough, in percent."
+        default=10, ge=0, le=100, description="Deviation from the average, in percent, that is left as it is."
     )
-    max_leader_moves: int = Field(default=6, ge=1, description="A step stops looking for leaders after so many moves.")
+    max_leader_moves: int = Field(
+        default=6, ge=1, description="Number of moves after which a step looks for no more leaders."
+    )
     max_follower_moves: int = Field(
-        default=10, ge=1, description="A step stops looking for followers after so many moves."
+        default=10, ge=1, description="Number of moves after which a step looks for no more followers."
     )
     demoted_leader: Literal["leaves", "follows"] | None = Field(
         default=None,
-        description="What a leader does when a follower takes its place: it leaves the slot, which then lacks a "
-        "follower (the original's step, to be followed by an assignment), or it takes the follower's place (nothing is "
-        "copied, no slot is ever a copy short). Unset: follows on a server, leaves in a dry run.",
+        description="Place of a former leader after a follower took over. 'leaves': it leaves the slot, which "
+        "lacks a follower until the next assignment (as in the original). 'follows': it takes the follower's place, so "
+        "no copy is made or missing. Unset: 'follows' on a server, 'leaves' in a dry run.",
     )
 
 
@@ -38,8 +43,8 @@ class EvenBalancerOptions(Options):
     """Options of the balancer ``even``."""
 
     moves_per_server: int = Field(
-        default=16, ge=1, description="At most so many slots are newly led, and newly followed, by one server a step."
+        default=16, ge=1, description="Most slots that one server newly leads, and newly follows, in one step."
     )
     tolerance: int = Field(
-        default=0, ge=0, description="So many slots beside its fair share a server may be before anything moves."
+        default=0, ge=0, description="Number of slots by which a server may miss its fair share before anything moves."
     )

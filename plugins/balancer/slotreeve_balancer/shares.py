@@ -1,4 +1,4 @@
-"""What is fair: every server's share of led and followed slots, by weight, within what is possible."""
+"""Fair shares: the number of slots that each server should lead and follow, by weight."""
 
 from __future__ import annotations
 
@@ -17,8 +17,11 @@ Rank = tuple[int, int]
 
 @dataclass(frozen=True)
 class Quotas:
-    """How many slots each server is to have. ``wanted`` adds up to the number there is to give; the share of every
-    server lies between ``low`` and ``high``, which are at most 1 apart.
+    """The number of slots that each server should have.
+
+    Attributes:
+        low, high: the fair share rounded down and up.
+        wanted: either ``low`` or ``high``; the sum is the number of slots that there are.
     """
 
     low: Mapping[str, int]
@@ -27,8 +30,8 @@ class Quotas:
 
     @classmethod
     def near(cls, shares: Mapping[str, Fraction], have: Mapping[str, int], rank: Mapping[str, Rank]) -> Quotas:
-        """The quotas that ask for the fewest moves: of the servers whose share is no whole number those keep the larger
-        part that have it already; then the lowest ranks get it, then the first names."""
+        """The quotas with the fewest moves. Of the servers whose share is not a whole number, those get ``high`` that
+        have it already, then those of the lowest rank, then those with the first names."""
         low = {name: floor(share) for name, share in shares.items()}
         high = {name: ceil(share) for name, share in shares.items()}
         wanted = dict(low)
@@ -42,10 +45,12 @@ class Quotas:
 
 @dataclass(frozen=True)
 class Targets:
-    """What every server is to lead and to follow.
+    """The number of slots that every server should lead and follow.
 
     Attributes:
-        to_follow: what each server would follow if leaders were as wanted and nothing was copied.
+        leaders: quotas of led slots.
+        followers: quotas of followed slots.
+        to_follow: number of slots that each server would follow if it led its quota and no copy was made.
     """
 
     leaders: Quotas
@@ -54,24 +59,24 @@ class Targets:
 
     @classmethod
     def of(cls, draft: Draft, servers: Sequence[Server], copies: int, zones: Zones) -> Targets:
-        """The targets that ask for the fewest moves from the draft as it is. Slots without a leader, and gaps among
-        the followers, count as slots to be given away."""
+        """The targets with the fewest moves from the present draft. Missing leaders and followers count as slots to
+        give away."""
         slots, names = len(draft.slots), draft.servers
         led = {name: draft.leads(name) for name in names}
         held = {name: led[name] + draft.follows(name) for name in names}
         by_lead = leader_shares(slots, servers)
-        # A larger part is best given to whoever can be promoted to it, then to whoever holds much already.
+        # ``high`` is best given to servers that can be promoted to it, then to those that hold many slots already.
         rank = {name: (-int(_promotable(draft, name, by_lead)), -held[name]) for name in names}
         leaders = Quotas.near(by_lead, led, rank)
         to_follow = {name: held[name] - leaders.wanted[name] for name in names}
         by_follow = follower_shares(slots, copies, servers, zones, leaders.wanted)
-        # Slots of a server that leads too much change followers for the sake of promotions; it had better keep its own.
+        # Slots of a server that leads too many change followers for the sake of promotions, so it should keep its own.
         rank = {name: (leaders.wanted[name] - led[name], -held[name]) for name in names}
         return cls(leaders, Quotas.near(by_follow, to_follow, rank), to_follow)
 
 
 def _promotable(draft: Draft, name: str, shares: Mapping[str, Fraction]) -> bool:
-    """Whether the server follows a slot of one that leads too many, without leading its own share."""
+    """Whether the server leads less than its share and follows a slot of a server that leads too many."""
     if draft.leads(name) >= shares[name]:
         return False
     leaders = (draft.leader(slot) for slot in draft.followed_by(name))
@@ -79,7 +84,7 @@ def _promotable(draft: Draft, name: str, shares: Mapping[str, Fraction]) -> bool
 
 
 def leader_shares(slots: int, servers: Sequence[Server]) -> dict[str, Fraction]:
-    """Each server's fair number of led slots."""
+    """The fair number of led slots of each server."""
     weights = {server.name: Fraction(server.weight) for server in servers}
     return _divide(Fraction(slots), weights, dict.fromkeys(weights, Fraction(slots)))
 
@@ -87,11 +92,11 @@ def leader_shares(slots: int, servers: Sequence[Server]) -> dict[str, Fraction]:
 def follower_shares(
     slots: int, copies: int, servers: Sequence[Server], zones: Zones, leads: Mapping[str, int]
 ) -> dict[str, Fraction]:
-    """Each server's fair number of followed slots, when each slot has ``copies`` copies and the servers are to lead
+    """The fair number of followed slots of each server, if each slot has ``copies`` copies and the servers lead
     ``leads`` slots.
 
-    No server can hold a slot twice, and no zone more than its limit of copies of each slot; what that takes from one
-    goes to the others.
+    A server can hold a slot only once, and a zone only its limit of copies of each slot. Slots that a server or zone
+    cannot take go to the others.
     """
     weights: defaultdict[str, dict[str, Fraction]] = defaultdict(dict)
     limits: defaultdict[str, dict[str, Fraction]] = defaultdict(dict)
@@ -117,7 +122,7 @@ def follower_shares(
 
 
 def _divide(amount: Fraction, weights: Mapping[str, Fraction], limits: Mapping[str, Fraction]) -> dict[str, Fraction]:
-    """``amount`` by weight; nobody gets more than its limit, and what it cannot take goes to the others."""
+    """Divide ``amount`` by weight. No name gets more than its limit; the rest goes to the others."""
     shares: dict[str, Fraction] = {}
     open_names = set(weights)
     while open_names:
@@ -125,7 +130,7 @@ def _divide(amount: Fraction, weights: Mapping[str, Fraction], limits: Mapping[s
         full = {name for name in open_names if amount * weights[name] >= limits[name] * total}
         if not full:
             return shares | {name: amount * weights[name] / total for name in open_names}
-        # Whoever is full at this division stays full at the next: the others' parts only grow.
+        # A name that is full now is full in every later round, because parts only grow.
         shares |= {name: limits[name] for name in full}
         amount -= sum((limits[name] for name in full), Fraction())
         open_names -= full

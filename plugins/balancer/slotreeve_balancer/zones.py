@@ -1,4 +1,4 @@
-"""Failure domains: how many copies of a slot one zone may hold."""
+"""Zones: the number of copies of a slot that one zone may hold."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from slotreeve import Server
 
 
 class Zones:
-    """The zones of the live servers. A server whose zone is not known counts as a zone of its own.
+    """The zones of the live servers. A server of unknown zone counts as a zone of its own.
 
     Attributes:
-        limit: copies of one slot a zone may hold: one where there are as many zones as copies, else the lowest number
-            with which all copies find a place.
-        trivial: no two servers share a zone, so that the limit says nothing.
+        limit: number of copies of one slot that a zone may hold: one if there are as many zones as copies, else the
+            lowest number that leaves room for all copies.
+        trivial: no two servers share a zone, so the limit has no effect.
     """
 
     def __init__(self, servers: Sequence[Server], copies: int) -> None:
-        # "\0" keeps the name of a server apart from the name of a zone.
+        # "\0" keeps names of servers different from names of zones.
         self._zones = {server.name: server.zone or f"\0{server.name}" for server in servers}
         sizes = Counter(self._zones.values())
         self.trivial = len(sizes) == len(servers)
@@ -31,7 +31,7 @@ class Zones:
         return self._zones[name]
 
     def has_room(self, name: str, others: Iterable[str | None]) -> bool:
-        """Whether ``name`` may hold a slot whose other copies are with ``others``."""
+        """Whether ``name`` may hold a slot that ``others`` hold too."""
         if self.trivial:
             return True
         zone, zones = self._zones[name], self._zones

@@ -1,6 +1,7 @@
-"""Slot functions: ``crc32c`` (the default) and ``md5``, both equal to SOFARegistry's for powers of two.
+"""Slot functions: ``crc32c`` (the default) and ``md5``. Both equal SOFARegistry's if the number of slots is a power of
+two.
 
-Both take the key's UTF-8 bytes, make a signed 32-bit number of them, and reduce its absolute value to a slot.
+Both make a signed 32-bit number from the key's UTF-8 bytes; the slot is its absolute value modulo the number of slots.
 """
 
 from __future__ import annotations
@@ -27,6 +28,10 @@ def _build_md5(options: Options, context: Context) -> SlotFunction:
 def slotreeve_slot_functions() -> list[Offer]:
     """The two slot functions."""
     return [
-        Offer("crc32c", _build_crc32c, "CRC-32C of the key, in hardware where there is any: fast, spreads evenly"),
-        Offer("md5", _build_md5, "first four bytes of the key's MD5: for clusters that come from SOFARegistry's md5"),
+        Offer(
+            "crc32c",
+            _build_crc32c,
+            "CRC-32C of the key: fast, in hardware if the processor has it; spreads keys evenly",
+        ),
+        Offer("md5", _build_md5, "first four bytes of the key's MD5, for clusters that used SOFARegistry's md5"),
     ]

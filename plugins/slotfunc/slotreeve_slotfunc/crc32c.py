@@ -8,18 +8,18 @@ from google_crc32c import value
 
 
 class Crc32c:
-    """CRC-32C (Castagnoli) of the key as a signed number; its absolute value modulo the number of slots.
+    """The absolute value of the key's CRC-32C (Castagnoli), as a signed number, modulo the number of slots.
 
-    Equal to the original for powers of two. For others the original masks with ``slots - 1`` and so leaves slots
-    unused (744 of 1,000); here every number of slots is used evenly. A lone surrogate, which UTF-8 cannot
-    express, counts as ``?``, as it does in Java.
+    It equals the original if the number of slots is a power of two. For other numbers the original masks with ``slots -
+    1``, which leaves slots unused (744 of 1,000); this function uses all slots evenly. A lone surrogate, which UTF-8
+    cannot express, counts as ``?``, as in Java.
     """
 
     def __init__(self, slots: int) -> None:
         self._slots = slots
 
     def slot_of(self, key: str) -> int:
-        """The slot of ``key``; about 180 ns."""
+        """The slot of ``key``. Takes about 180 ns."""
         try:
             octets = key.encode()
         except UnicodeEncodeError:
@@ -28,6 +28,6 @@ class Crc32c:
         return (crc if crc < 0x8000_0000 else 0x1_0000_0000 - crc) % self._slots  # type: ignore[no-any-return]
 
     def slots_of(self, keys: Sequence[bytes]) -> Sequence[int]:
-        """The slots of many keys; about 110 ns each."""
+        """The slots of many keys. Takes about 110 ns for each."""
         slots = self._slots
         return [(crc if crc < 0x8000_0000 else 0x1_0000_0000 - crc) % slots for crc in map(value, keys)]

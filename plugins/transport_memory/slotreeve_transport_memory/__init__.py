@@ -1,4 +1,4 @@
-"""Transport within one process: for single-process clusters, tests and the simulator. Offers ``memory``."""
+"""The transport ``memory``: queues within one process, for single-process clusters, tests and the simulator."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ class MemoryOptions(Options):
         default=10_000,
         ge=1,
         le=10_000_000,
-        description="Messages that may wait for one connection's peer to read, before sending fails with Backpressure.",
+        description="Messages that may wait for one peer to read; beyond that, sending fails with Backpressure.",
     )
     max_frame_bytes: int = Field(
         default=32 * 1024 * 1024,
         ge=64 * 1024,
         le=1024 * 1024 * 1024,
-        description="Largest message sent or taken, in bytes; the same on all nodes of a cluster.",
+        description="Largest message that is sent or accepted, in bytes; must be equal on all nodes of a cluster.",
     )
 
 
 def build(options: MemoryOptions, context: Context) -> Transport:
-    """A transport on the network that all memory transports of the running event loop share."""
+    """Build a transport on the network that all memory transports of the running event loop share."""
     from slotreeve_protocol.packets import ChannelLimits
 
     from slotreeve_transport_memory.transport import MemoryTransport

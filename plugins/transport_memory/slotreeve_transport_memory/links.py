@@ -11,20 +11,21 @@ from slotreeve_protocol.channel import Channel
 from slotreeve_transport_memory.network import MemoryNetwork
 
 UNDER_WAY_PACKETS = 1024
-"""Packets that one direction of a connection holds, like the socket buffers of a real one."""
+"""Number of packets that one direction of a connection holds, like the socket buffers of a real one."""
 
 _End = str
-"""In an inbox, after the packets: why the connection ended."""
+"""The reason of the connection's end, in an inbox after the packets."""
 
 
 class MemoryLink:
-    """What one end writes lands in the other end's inbox, and is delivered when it is due and the way is free.
+    """One end of a connection. A written packet goes to the inbox of the other end, which delivers it when it is due
+    and the network lets it pass.
 
     Attributes:
         source: endpoint at this end.
         target: endpoint at the other end.
-        address: where the other end is.
-        channel: the protocol on top; set before the first packet.
+        address: address of the other end.
+        channel: the channel on this link; set before the first packet.
         other: the other end.
     """
 
@@ -45,7 +46,7 @@ class MemoryLink:
         self.address = address
         self._network = network
         self._clock = clock
-        self._told_release = released
+        self._on_release = released
         self._inbox: deque[tuple[float, bytes | _End]] = deque()
         self._scheduled = False
         self._released = False
@@ -55,7 +56,7 @@ class MemoryLink:
     # --- Link ------------------------------------------------------------------------------------------------
 
     def write(self, packet: bytes) -> bool:
-        """Put a packet under way; False while the other end's inbox is full."""
+        """Send a packet. False if the inbox of the other end is full."""
         if len(self.other._inbox) >= UNDER_WAY_PACKETS:
             self._waits_for_room = True
             return False
@@ -63,31 +64,31 @@ class MemoryLink:
         return True
 
     def wake(self) -> None:
-        """Flush on the next turn."""
+        """Flush on the next turn of the event loop."""
         self._clock.call_soon(self._flush)
 
     def release(self) -> None:
-        """This end is done; the other end learns of it after what was written before."""
+        """Close this end. The other end gets the end of the connection after the packets written before."""
         if not self._released:
             self._released = True
             self._inbox.clear()
             self._network.detach(self)
             self.other._put("connection closed")
-            self._told_release(self)
+            self._on_release(self)
 
     # --- delivery --------------------------------------------------------------------------------------------
 
     def die(self) -> None:
-        """The process at this end is gone; nothing is told here."""
+        """The process at this end was killed: call no handler here."""
         self.channel.abandon()
 
     def break_off(self, reason: str) -> None:
-        """End the connection at this end now, losing what is under way to it."""
+        """End the connection at this end now. Packets on their way to it are lost."""
         self._inbox.clear()
         self._clock.call_soon(lambda: self.channel.lost(reason))
 
     def schedule(self) -> None:
-        """Deliver what is due as soon as the way is free; call again when it has become free."""
+        """Deliver the packets that are due. Call it again when the network lets packets pass again."""
         if self._scheduled or not self._inbox or not self._network.passes(self.target, self.source):
             return
         self._scheduled = True

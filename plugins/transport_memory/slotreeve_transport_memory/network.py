@@ -1,8 +1,8 @@
-"""The network that memory transports talk over, and what a test can do to it.
+"""The network of memory transports, and the faults that a test can cause in it.
 
-Everything here is named by endpoint: the name a :class:`~slotreeve_transport_memory.transport.MemoryTransport` was
-made with, in a cluster the node's name. Conditions of links (delay, partition) outlive the endpoints, so they hold for
-a node's next life too.
+All methods take names of endpoints: the name of a :class:`~slotreeve_transport_memory.transport.MemoryTransport`, which
+is the node's name in a cluster. Delays and partitions stay when an endpoint ends, so they also apply to the next
+process of the same name.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _networks: WeakKeyDictionary[asyncio.AbstractEventLoop, MemoryNetwork] = WeakKey
 
 
 class MemoryNetwork:
-    """Listeners, endpoints and links of one process, and the conditions they work under.
+    """Listeners, endpoints and links of one process, and their delays and partitions.
 
     Attributes:
-        delay_seconds: travel time of a packet by (from, to) endpoint; order within a connection is kept whatever it
-            returns. Zero unless set: delivery on the next turn of the event loop.
+        delay_seconds: travel time of a packet by (from, to) endpoint. Packets of a connection stay in order whatever it
+            returns. By default 0: delivery on the next turn of the event loop.
     """
 
     def __init__(self) -> None:
@@ -40,17 +40,18 @@ class MemoryNetwork:
 
     @staticmethod
     def current() -> MemoryNetwork:
-        """The network of the running event loop: what transports use that were not given another."""
+        """The network of the running event loop, which transports use that were made without one."""
         return _networks.setdefault(asyncio.get_running_loop(), MemoryNetwork())
 
     # --- conditions ------------------------------------------------------------------------------------------
 
     def partition(self, sources: Iterable[str], targets: Iterable[str], *, one_way: bool = False) -> None:
-        """From now on nothing passes from ``sources`` to ``targets`` (nor back, unless ``one_way``); nobody is told.
+        """Let nothing pass from ``sources`` to ``targets`` from now on (nor back, unless ``one_way``). No handler is
+        called.
 
-        As with TCP, what is sent meanwhile waits, is delivered in order after :meth:`heal`, and fails with
-        Backpressure once the queues are full; new connections end in Unreachable. A death, too, is noticed on the
-        other side only after healing. To model a connection that gave up, :meth:`cut` it before healing.
+        As with TCP, messages sent meanwhile wait and are delivered in order after :meth:`heal`; sending fails with
+        Backpressure once the queues are full; new connections fail with Unreachable. A peer also sees the end of a
+        killed process only after healing. To simulate a connection that timed out, :meth:`cut` it before healing.
         """
         sources, targets = list(sources), list(targets)
         self._blocked.update((s, t) for s in sources for t in targets)
@@ -58,33 +59,33 @@ class MemoryNetwork:
             self._blocked.update((t, s) for s in sources for t in targets)
 
     def heal(self) -> None:
-        """End every partition; what waited is delivered."""
+        """End every partition and deliver what waited."""
         self._blocked.clear()
         self._resume()
 
     def cut(self, first: str, second: str) -> int:
-        """End every connection between two endpoints at once, at both ends, losing what is under way; returns how
-        many there were."""
+        """End every connection between two endpoints at once, at both ends. Packets on their way are lost. Returns the
+        number of connections."""
         ends = [link for link in self._links if {link.source, link.target} == {first, second}]
         for link in ends:
             link.break_off("connection cut")
         return len(ends) // 2
 
     def kill(self, name: str) -> None:
-        """The process of endpoint ``name`` dies: its handlers hear nothing more, its peers learn that their
-        connections have ended, its addresses are free. Its tasks are its owner's to cancel. The name can be used
-        again. Nothing happens if there is no such endpoint."""
+        """Kill the process of endpoint ``name``: its handlers are not called any more, its peers see their connections
+        end, its addresses are free and the name can be used again. The caller must cancel the tasks of the process.
+        Does nothing if there is no such endpoint."""
         endpoint = self._endpoints.pop(name, None)
         self._frozen.discard(name)
         if endpoint is not None:
             endpoint.die()
 
     def freeze(self, name: str) -> None:
-        """The process of endpoint ``name`` stops: nothing comes out of it, and what is sent to it piles up."""
+        """Stop the process of endpoint ``name``: it sends nothing, and packets for it wait."""
         self._frozen.add(name)
 
     def thaw(self, name: str) -> None:
-        """End :meth:`freeze`; what piled up is delivered in order."""
+        """End :meth:`freeze` and deliver the waiting packets in order."""
         self._frozen.discard(name)
         self._resume()
 
@@ -94,11 +95,11 @@ class MemoryNetwork:
 
     @property
     def endpoints(self) -> list[str]:
-        """Names of the living endpoints, in the order they came."""
+        """Names of the live endpoints, in the order in which they joined."""
         return list(self._endpoints)
 
     def connections(self, name: str) -> list[str]:
-        """Whom endpoint ``name`` has connections with: one name for each, in the order they were made."""
+        """The peers of endpoint ``name``: one name for each connection, in the order in which they were made."""
         return [link.target for link in self._links if link.source == name]
 
     def _resume(self) -> None:
@@ -108,7 +109,7 @@ class MemoryNetwork:
     # --- for transports --------------------------------------------------------------------------------------
 
     def enter(self, endpoint: MemoryTransport, wanted: str) -> str:
-        """Take an endpoint in under the wanted name, or one made from it if a living endpoint has it."""
+        """Add an endpoint under the wanted name, or under one made from it if a live endpoint has that name."""
         name, number = wanted, 1
         while name in self._endpoints:
             number += 1
@@ -117,12 +118,12 @@ class MemoryNetwork:
         return name
 
     def leave(self, endpoint: MemoryTransport) -> None:
-        """An endpoint was closed by its owner; its name may already be a successor's."""
+        """Remove an endpoint that its owner closed. A newer endpoint may have its name already."""
         if self._endpoints.get(endpoint.name) is endpoint:
             del self._endpoints[endpoint.name]
 
     def bind(self, address: str, listener: MemoryListener) -> str | None:
-        """Listen at ``host:port``; returns the address bound (port 0 is replaced), None if it is taken."""
+        """Listen at ``host:port``. Returns the bound address (port 0 is replaced); None if it is taken."""
         host, _, port = address.rpartition(":")
         if port == "0":
             while (address := f"{host}:{self._next_port}") in self._listeners:
@@ -134,18 +135,18 @@ class MemoryNetwork:
         return address
 
     def unbind(self, address: str, listener: MemoryListener) -> None:
-        """The address is free again, if it is still this listener's."""
+        """Free the address if it still belongs to this listener."""
         if self._listeners.get(address) is listener:
             del self._listeners[address]
 
     def listener_at(self, address: str) -> MemoryListener | None:
-        """Who listens there."""
+        """The listener at an address; None if there is none."""
         return self._listeners.get(address)
 
     def attach(self, link: MemoryLink) -> None:
-        """A link came into being."""
+        """Add a new link."""
         self._links[link] = None
 
     def detach(self, link: MemoryLink) -> None:
-        """A link has ended."""
+        """Remove a link that has ended."""
         self._links.pop(link, None)

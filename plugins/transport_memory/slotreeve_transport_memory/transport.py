@@ -16,10 +16,13 @@ _ENDED = "this transport was closed"
 
 
 class MemoryTransport:
-    """One endpoint of a memory network: what one process would be on a real one.
+    """One endpoint of a memory network. It stands for one process on a real network.
 
-    ``network`` None: the one of the event loop on which it is first used. ``name`` is what the network's methods
-    call it; a living endpoint of the same name makes it ``name#2``.
+    Args:
+        clock: the clock of the process.
+        name: name of the endpoint in the network; ``name#2`` if there is a live endpoint of that name.
+        network: None for the network of the event loop on which the transport is first used.
+        limits: limits of every connection.
     """
 
     def __init__(
@@ -39,12 +42,12 @@ class MemoryTransport:
 
     @property
     def name(self) -> str:
-        """What the network calls this endpoint; empty until it has joined one."""
+        """Name of this endpoint in its network; empty before it has joined one."""
         return self._name
 
     @property
     def counters(self) -> TransportCounters:
-        """Live counters of this transport."""
+        """The counters of this transport. Not a copy: it changes."""
         return self._counters
 
     async def listen(self, address: str, hello: Hello, handler: Handler) -> Listener:
@@ -67,7 +70,7 @@ class MemoryTransport:
         network = self._join()
         listener = network.listener_at(address)
         if listener is None:
-            raise Unreachable(f"nobody listens at {address} on this memory network")
+            raise Unreachable(f"no process listens at {address} on this memory network")
         near = MemoryLink(network, self._clock, self._name, listener.transport.name, address, self._released)
         near.channel = self.channel(near, hello, handler)
         near.other = listener.accept(self._name)
@@ -77,7 +80,7 @@ class MemoryTransport:
         return near.channel
 
     async def close(self) -> None:
-        """End every connection and listener of this transport; idempotent."""
+        """End every connection and listener of this transport. Idempotent."""
         self._ended = True
         for listener in list(self._listeners):
             await listener.close()
@@ -86,7 +89,7 @@ class MemoryTransport:
             self._network.leave(self)
 
     def die(self) -> None:
-        """The process is gone (:meth:`MemoryNetwork.kill`): nothing is told here, the peers see the ends."""
+        """The process was killed (:meth:`MemoryNetwork.kill`): the peers see the ends, no handler here is called."""
         self._ended = True
         for listener in list(self._listeners):
             listener.die()
@@ -100,7 +103,7 @@ class MemoryTransport:
         return self._network
 
     def channel(self, link: MemoryLink, hello: Hello, handler: Handler) -> Channel:
-        """The protocol over one of this endpoint's links."""
+        """A channel on one of this endpoint's links."""
         return Channel(link, hello, handler, self._clock, self._counters, self._limits)
 
     def _released(self, link: MemoryLink) -> None:
@@ -112,10 +115,10 @@ class MemoryTransport:
 
 
 class MemoryListener:
-    """An address of a memory network being listened on.
+    """An open listening address of a memory network.
 
     Attributes:
-        address: ``host:port`` bound; set by the network.
+        address: the bound ``host:port``; the transport sets it.
         transport: the endpoint that listens.
     """
 
@@ -132,14 +135,14 @@ class MemoryListener:
         self._links: dict[MemoryLink, None] = {}
 
     def accept(self, source: str) -> MemoryLink:
-        """Endpoint ``source`` connects; returns our end, whose ``other`` is to be set."""
+        """Endpoint ``source`` connects. Return the accepting end; the caller must set its ``other``."""
         link = MemoryLink(self._network, self._clock, self.transport.name, source, f"{source}:0", self._released)
         link.channel = self.transport.channel(link, self._hello, self._handler)
         self._links[link] = None
         return link
 
     def die(self) -> None:
-        """The process is gone."""
+        """The process was killed."""
         self._stop()
         for link in list(self._links):
             link.die()
@@ -158,7 +161,7 @@ class MemoryListener:
 
 
 async def close_all(links: dict[MemoryLink, None], reason: str, clock: Clock) -> None:
-    """Close every connection of a set that empties itself, and wait until its handlers know."""
+    """Close the connections of ``links``, which remove themselves, and wait until their handlers were called."""
     for link in list(links):
         link.channel.close(reason)
     while links:

@@ -1,4 +1,4 @@
-"""Transport over TCP by ZeroMQ. Offers ``zmq``."""
+"""The transport ``zmq``: TCP by ZeroMQ."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ class ZmqOptions(Options):
         default=1,
         ge=1,
         le=16,
-        description="Threads that move bytes between sockets and queues; one carries about 1 GB/s.",
+        description="Threads that move bytes between sockets and queues; one moves about 1 GB/s.",
     )
     send_queue: int = Field(
         default=10_000,
         ge=1,
         le=10_000_000,
-        description="Messages that may wait for one connection's peer to read, before sending fails with Backpressure.",
+        description="Messages that may wait for one peer to read; beyond that, sending fails with Backpressure.",
     )
     max_frame_bytes: int = Field(
         default=32 * 1024 * 1024,
         ge=64 * 1024,
         le=1024 * 1024 * 1024,
-        description="Largest message sent or taken, in bytes; the same on all nodes of a cluster.",
+        description="Largest message that is sent or accepted, in bytes; must be equal on all nodes of a cluster.",
     )
 
 
 def build(options: ZmqOptions, context: Context) -> Transport:
-    """A transport on the ZeroMQ context that all transports of the process share."""
+    """Build a transport on the ZeroMQ context that all transports of the process share."""
     from slotreeve_protocol.packets import ChannelLimits
 
     from slotreeve_transport_zmq.transport import ZmqTransport

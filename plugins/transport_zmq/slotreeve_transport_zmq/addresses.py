@@ -1,4 +1,4 @@
-"""``host:port`` to what libzmq and people read."""
+"""Addresses: ``host:port`` and libzmq's endpoints."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ def split_address(address: str) -> tuple[str, int]:
     """Host (without brackets) and port.
 
     Raises:
-        ValueError: not ``host:port`` or ``[ipv6]:port`` with a port of 0..65535.
+        ValueError: ``address`` is not ``host:port`` or ``[ipv6]:port`` with a port of 0..65535.
     """
     host, colon, port = address.rpartition(":")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
     elif ":" in host:
-        raise ValueError(f"{address!r}: an IPv6 address stands in brackets, as in [::1]:7710")
+        raise ValueError(f"{address!r}: an IPv6 address must be in brackets, as in [::1]:7710")
     if not colon or not host or not port.isdecimal() or int(port) > 65535:
         raise ValueError(f"{address!r} is not host:port with a port of 0..65535")
     return host, int(port)
@@ -31,7 +31,7 @@ def join_address(host: str, port: int) -> str:
 
 
 async def endpoint_of(address: str) -> str:
-    """The ``tcp://`` endpoint of an address, with a host name resolved here: libzmq would block an I/O thread on it.
+    """The ``tcp://`` endpoint of an address. It resolves a host name itself, because libzmq would block an I/O thread.
 
     Raises:
         ValueError: as :func:`split_address`.
@@ -42,14 +42,14 @@ async def endpoint_of(address: str) -> str:
         ipaddress.ip_address(host)
     except ValueError:
         found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        # IPv4 first: "localhost" is both, and a listener at it is found there.
+        # IPv4 first: "localhost" has both addresses, and a listener at "localhost" uses IPv4.
         found.sort(key=lambda entry: entry[0] != socket.AF_INET)
         host = str(found[0][4][0])
     return f"tcp://{join_address(host, port)}"
 
 
 def peer_address(fd: int) -> str | None:
-    """Where the other side of a TCP connection is; None if the descriptor is not one (any more)."""
+    """The address of the peer of a TCP connection; None if the descriptor is not one, or not any more."""
     stream = _duplicate(fd)
     if stream is None:
         return None
@@ -58,9 +58,9 @@ def peer_address(fd: int) -> str | None:
 
 
 def hang_up(fd: int, address: str) -> None:
-    """End the TCP connection on a descriptor of libzmq's, if it still leads to ``address``.
+    """End the TCP connection on a descriptor of libzmq's if its peer still is ``address``.
 
-    A ROUTER socket has no call to drop one of its peers. libzmq sees the end of the stream and cleans up.
+    A ROUTER socket has no call that drops a peer. libzmq sees the end of the stream and cleans up.
     """
     stream = _duplicate(fd)
     if stream is None:
@@ -72,7 +72,7 @@ def hang_up(fd: int, address: str) -> None:
 
 
 def _duplicate(fd: int) -> socket.socket | None:
-    """A socket of our own on the same stream: libzmq may close its descriptor at any time."""
+    """A second socket on the same stream, because libzmq may close its descriptor at any time."""
     try:
         duplicate = os.dup(fd)
     except OSError:

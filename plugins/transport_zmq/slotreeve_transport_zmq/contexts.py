@@ -1,6 +1,6 @@
-"""One libzmq context for all transports of a process: each context costs threads of its own.
+"""One libzmq context for all transports of a process, because each context has threads of its own.
 
-A process with thousands of clients has as many transports, in possibly more than one thread.
+A process with thousands of clients has thousands of transports, possibly in several threads.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ import threading
 import zmq
 
 MAX_SOCKETS = 60_000
-"""Three for each outgoing connection: its own and two of its monitor."""
+"""Each outgoing connection needs three: its own and two of its monitor."""
 
 _lock = threading.Lock()
 _shared: dict[int, SharedContext] = {}
 
 
 class SharedContext:
-    """The context of all transports that want the same number of I/O threads; made by :func:`take_context`."""
+    """The context of all transports with the same number of I/O threads. :func:`take_context` makes it."""
 
     def __init__(self, io_threads: int) -> None:
         self.context: zmq.Context[zmq.Socket[bytes]] = zmq.Context(io_threads)
@@ -27,7 +27,7 @@ class SharedContext:
         self._io_threads = io_threads
 
     def give_back(self) -> None:
-        """The caller has closed its sockets; the last caller waits until they have stopped lingering. Blocking."""
+        """The caller has closed its sockets. Blocks the last caller until libzmq has sent what it will send."""
         with _lock:
             self.users -= 1
             if self.users > 0:
@@ -37,7 +37,7 @@ class SharedContext:
 
 
 def take_context(io_threads: int) -> SharedContext:
-    """The process's context with so many I/O threads; to be given back once."""
+    """The process's context with so many I/O threads. The caller must give it back once."""
     with _lock:
         shared = _shared.get(io_threads)
         if shared is None:
@@ -48,7 +48,7 @@ def take_context(io_threads: int) -> SharedContext:
 
 
 def _raise_open_files_limit() -> None:
-    """A connection costs a descriptor where it is accepted and four where it was dialled; many systems start
+    """A connection needs one descriptor at the accepting end and four at the dialling end, and many systems start
     processes with a soft limit of 1,024."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:

@@ -28,8 +28,8 @@ _EVENTS = (
 _REASONS = {
     int(zmq.EVENT_CLOSED): "the connection was refused",
     int(zmq.EVENT_DISCONNECTED): "connection lost",
-    int(zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL): "it hung up during the handshake",
-    int(zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL): "it does not speak ZeroMQ",
+    int(zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL): "the peer disconnected during the handshake",
+    int(zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL): "the peer does not speak ZeroMQ",
 }
 
 
@@ -47,13 +47,13 @@ class DialledLink(SocketEnd, OutgoingLink):
         super().__init__(socket, flusher)
         self.channel: Channel
         self._address = address
-        self._told_release = released
+        self._on_release = released
         self._end_reason = ""
         self._monitor = Monitor(context, socket, _EVENTS, flusher.loop, self._happened)
 
     @property
     def address(self) -> str:
-        """Where the other side is."""
+        """The address of the peer."""
         return self._address
 
     @property
@@ -62,17 +62,17 @@ class DialledLink(SocketEnd, OutgoingLink):
         return self
 
     def dial(self, endpoint: str) -> None:
-        """Begin to connect; the end of the attempt is an event.
+        """Begin to connect. The monitor reports how the attempt ends.
 
         Raises:
-            zmq.ZMQError: the endpoint is not one.
+            zmq.ZMQError: the endpoint is not valid.
         """
-        # Never by itself: what libzmq reconnects would be taken for the same connection, with a gap in it.
+        # libzmq must not reconnect: the new connection would look like the old one with a gap.
         self.socket.setsockopt(zmq.RECONNECT_IVL, -1)
         self.socket.connect(endpoint)
 
     def write(self, packet: bytes) -> bool:
-        """Hand a packet to libzmq; False while its queue is full (or the connection has just ended)."""
+        """Give a packet to libzmq. False if its queue is full (or the connection has just ended)."""
         try:
             self.socket.send(packet, NOBLOCK)
         except zmq.Again:
@@ -80,17 +80,17 @@ class DialledLink(SocketEnd, OutgoingLink):
         return True
 
     def wake(self) -> None:
-        """Flush at the end of this turn."""
+        """Flush by the end of this turn."""
         self._flusher.wake(self)
 
     def release(self) -> None:
-        """Close the socket; it goes on sending for a while if there is anybody who would read."""
+        """Close the socket. libzmq goes on sending for a while if there is a peer."""
         self._monitor.close()
         self.detach(LINGER_MS if self.channel.opened and not self._end_reason else 0)
-        self._told_release(self)
+        self._on_release(self)
 
     def read(self) -> bool:
-        """Take what has come in; the end of the connection counts only after all that came before it."""
+        """Read packets. The end of the connection is reported after all packets that arrived before it."""
         receive, channel = self.socket.recv, self.channel
         size = 0
         try:

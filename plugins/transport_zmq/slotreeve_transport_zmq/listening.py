@@ -1,8 +1,9 @@
 """The accepting end: one ROUTER socket for all connections of a listener.
 
-ZeroMQ hides who is connected. A peer becomes known with its hello, whose frame tells the descriptor it came in on;
-the socket monitor tells which descriptor was disconnected. Descriptors are reused, so before a hello is believed the
-monitor is read up to now: what it tells of a descriptor afterwards can only concern the connection that has it now.
+ZeroMQ does not report which peers are connected. A peer becomes known with its hello, whose frame names the descriptor
+that it came in on. The socket monitor reports which descriptor was disconnected. Descriptors are reused. So all earlier
+events of the monitor are read before a hello is accepted: a later event of the descriptor then belongs to the
+connection that has it now.
 """
 
 from __future__ import annotations
@@ -32,13 +33,13 @@ from slotreeve_transport_zmq.sockets import (
 )
 
 HANG_UP_SECONDS = 1.0
-"""How long a peer has to hang up itself after the goodbye, so that it can read what was sent before."""
+"""After the goodbye, a peer has so long to read what was sent before and to disconnect itself."""
 SILENCE_SECONDS = 10.0
-"""How long somebody may be connected without saying hello."""
+"""A peer that sends no hello in this time is disconnected."""
 LATE_END_SECONDS = 0.25
-"""How long reading everything that came before a disconnection may put off telling of it."""
+"""Reading the packets before a disconnection may delay the report of it by so long."""
 UNBIND_SECONDS = 1.0
-"""How long closing waits for the address to be free."""
+"""Closing waits so long for the address to be free."""
 _POLL_SECONDS = 0.001
 
 _EVENTS = zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED | zmq.EVENT_CLOSED | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
@@ -58,7 +59,7 @@ class AcceptedLink(OutgoingLink):
 
     @property
     def address(self) -> str:
-        """Where the other side is."""
+        """The address of the peer."""
         return self._address
 
     @property
@@ -67,7 +68,7 @@ class AcceptedLink(OutgoingLink):
         return self._end
 
     def write(self, packet: bytes) -> bool:
-        """Hand a packet to libzmq; False while its queue for this peer is full."""
+        """Give a packet to libzmq. False if its queue for this peer is full."""
         try:
             self._send(self.identity, NOBLOCK_SNDMORE)
             self._send(packet, NOBLOCK)
@@ -80,16 +81,16 @@ class AcceptedLink(OutgoingLink):
         return True
 
     def wake(self) -> None:
-        """Flush at the end of this turn."""
+        """Flush by the end of this turn."""
         self._end.wake(self)
 
     def release(self) -> None:
-        """Leave it to the peer to hang up, but not for long."""
+        """Give the peer a short time to disconnect, then disconnect it."""
         self._end.released(self)
 
 
 class RouterEnd(SocketEnd):
-    """The socket of a listener; ``new_channel`` makes the protocol for a link."""
+    """The socket of a listener; ``new_channel`` makes the channel on a link."""
 
     def __init__(
         self,
@@ -111,19 +112,20 @@ class RouterEnd(SocketEnd):
         self._address_of_fd: dict[int, str] = {}
         self._silent: deque[tuple[float, int, str]] = deque()
         self._silence_timer: Timer | None = None
-        # Links whose connection has ended, until what came in before is read, and when that is no longer waited for.
+        # Links whose connection has ended and whose last packets may be unread, with the time when the wait for them
+        # ends.
         self._ended: deque[tuple[float, AcceptedLink]] = deque()
-        # Whose packets, still unread, concern nobody any more.
+        # Identities whose unread packets are dropped.
         self._forgotten: set[bytes] = set()
         self._monitor = Monitor(context, socket, _EVENTS, flusher.loop, self._happened)
 
     def bind(self, endpoint: str) -> int:
-        """Listen at a ``tcp://`` endpoint; returns the port.
+        """Listen at a ``tcp://`` endpoint. Returns the port.
 
         Raises:
             zmq.ZMQError: the address cannot be bound.
         """
-        # Else libzmq would drop what is sent to a peer that is gone or does not read, without a word.
+        # Without this, libzmq silently drops packets to a peer that is gone or does not read.
         self.socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
         self.socket.setsockopt(zmq.BACKLOG, BACKLOG)
         self.socket.bind(endpoint)
@@ -132,7 +134,7 @@ class RouterEnd(SocketEnd):
     # --- reading ---------------------------------------------------------------------------------------------
 
     def read(self) -> bool:
-        """Take what has come in, then the ends of connections."""
+        """Read packets, then report the ends of connections."""
         finished = self._read_packets()
         while self._ended and (finished or self._ended[0][0] <= self._clock.now()):
             self._forget(self._ended.popleft()[1])
@@ -170,26 +172,26 @@ class RouterEnd(SocketEnd):
             self.skip_parts()
         if identity in self._forgotten:
             return
-        # An identity that begins with another byte was chosen by the peer, who could come back under it and be taken
-        # for the connection it had before.
+        # A peer chose an identity that begins with another byte. It could come back under that identity and look like
+        # its earlier connection.
         if several or identity[0] != 0:
             self._counters.malformed_frames += 1
             return
         fd = int(frame.get(zmq.SRCFD))
         self._monitor.drain()
         address = self._address_of_fd.get(fd)
-        if address is None or not self._accepting:  # it has gone again, or we are going
+        if address is None or not self._accepting:  # the peer has gone again, or this end is closing
             self._forgotten.add(identity)
             return
         stale = self._link_of_fd.get(fd)
-        if stale is not None:  # it ended, and its descriptor was reused, before its own hello was read
+        if stale is not None:  # it ended, and its descriptor was reused, before this hello was read
             self._forget(stale)
         link = AcceptedLink(self, identity, fd, address)
         link.channel = self._new_channel(link)
         self._links[identity] = self._link_of_fd[fd] = link
         link.channel.receive(frame.bytes)
 
-    # --- what the monitor tells ------------------------------------------------------------------------------
+    # --- events of the monitor ------------------------------------------------------------------------------
 
     def _happened(self, event: int, fd: int) -> None:
         if event == zmq.EVENT_ACCEPTED:
@@ -217,7 +219,7 @@ class RouterEnd(SocketEnd):
             self.ended(link)
 
     def ended(self, link: AcceptedLink) -> None:
-        """The link's connection has ended. Its last packets may still be unread, and come first."""
+        """The link's connection has ended. Its last packets may be unread; they are read before that is reported."""
         if self._link_of_fd.get(link.fd) is link:
             del self._link_of_fd[link.fd]
             self._ended.append((self._clock.now() + LATE_END_SECONDS, link))
@@ -237,17 +239,17 @@ class RouterEnd(SocketEnd):
     # --- ending ----------------------------------------------------------------------------------------------
 
     def wake(self, link: AcceptedLink) -> None:
-        """Flush the link at the end of this turn."""
+        """Flush the link by the end of this turn."""
         self._flusher.wake(link)
 
     def released(self, link: AcceptedLink) -> None:
-        """The link's channel has ended; the peer is given time to read that, then its connection is ended."""
+        """The link's channel has ended. The peer gets :data:`HANG_UP_SECONDS` to read that, then it is disconnected."""
         link.released = True
         if self._link_of_fd.get(link.fd) is link:
             link.hang_up_timer = self._clock.call_later(HANG_UP_SECONDS, lambda: hang_up(link.fd, link.address))
 
     async def close(self) -> None:
-        """End every connection, free the address, close the socket; whoever comes second waits for the first."""
+        """End every connection, free the address and close the socket. A second call waits for the first."""
         if not self._accepting:
             while not self.detached:
                 await self._clock.sleep(_POLL_SECONDS)
@@ -265,7 +267,7 @@ class RouterEnd(SocketEnd):
         self.dispose()
 
     def dispose(self) -> None:
-        """Close the socket and forget everything, at once."""
+        """Close the socket at once."""
         timers = [link.hang_up_timer for link in self._links.values()]
         for timer in (*timers, self._silence_timer):
             if timer is not None:

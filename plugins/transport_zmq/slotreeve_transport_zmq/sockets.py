@@ -1,8 +1,8 @@
-"""Driving libzmq's sockets from an asyncio loop without ``zmq.asyncio``, which costs three times as much.
+"""libzmq's sockets on an asyncio loop, without ``zmq.asyncio``, which takes three times the processor time.
 
-A ZeroMQ socket's descriptor is edge-triggered: it becomes readable once when something has happened, and any call on
-the socket may consume that news. So whoever is woken reads until nothing is left, and whoever has sent looks whether
-something has come in meanwhile.
+The descriptor of a ZeroMQ socket is edge-triggered: it becomes readable once when something has happened, and any call
+on the socket may reset that. So a reader reads until nothing is left, and after each send the socket is checked for
+input.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from slotreeve.clock import Clock, Timer
 from slotreeve_protocol.channel import Channel
 
 LINGER_MS = 1_000
-"""How long a closed socket goes on sending; also what closing the last transport of a process may wait at most."""
+"""A closed socket goes on sending for so long. Closing the last transport of a process may take as long."""
 HANDSHAKE_MS = 5_000
-"""How long somebody may be connected without speaking ZeroMQ."""
+"""A peer that does not complete ZeroMQ's handshake in this time is disconnected."""
 BACKLOG = 1024
 QUEUE_PACKETS = 256
-"""Packets that libzmq holds for one connection and direction; the rest waits in the channel's outbox."""
+"""Number of packets that libzmq holds for one connection and direction. The rest waits in the channel's outbox."""
 TURN_PACKETS = 100
 TURN_BYTES = 32 * 1024
-"""What is read in one turn of the event loop, at most (and one packet more)."""
+"""Most packets and bytes that are read in one turn of the event loop; the last packet may exceed the bytes."""
 FIRST_RETRY_SECONDS = 0.001
 LAST_RETRY_SECONDS = 0.032
 
-# As plain numbers: pyzmq's enumerations cost more than the calls they go to.
+# Plain numbers, because pyzmq's enumerations take more time than the calls that use them.
 NOBLOCK = int(zmq.NOBLOCK)
 NOBLOCK_SNDMORE = int(zmq.NOBLOCK | zmq.SNDMORE)
 RCVMORE = int(zmq.RCVMORE)
@@ -42,7 +42,7 @@ _monitor_numbers = itertools.count(1)
 
 
 class SocketEnd(ABC):
-    """A socket read by the event loop."""
+    """A socket that the event loop reads."""
 
     def __init__(self, socket: zmq.Socket[bytes], flusher: Flusher) -> None:
         self.socket = socket
@@ -55,10 +55,10 @@ class SocketEnd(ABC):
 
     @abstractmethod
     def read(self) -> bool:
-        """Take what has come in, at most a turn's worth; True when nothing is left."""
+        """Read packets, as many as one turn may. True if nothing is left."""
 
     def look(self) -> None:
-        """After sending: see to it that what came in meanwhile is read."""
+        """After sending: have packets read that arrived meanwhile."""
         if not self.detached and int(self.socket.getsockopt(_EVENTS)) & _POLLIN:
             self.schedule()
 
@@ -69,14 +69,14 @@ class SocketEnd(ABC):
             self._loop.call_soon(self._continue)
 
     def detach(self, linger_ms: int) -> None:
-        """Stop reading and close the socket; what was sent lingers on."""
+        """Stop reading and close the socket. libzmq goes on sending for ``linger_ms``."""
         if not self.detached:
             self.detached = True
             self._loop.remove_reader(self._fd)
             self.socket.close(linger_ms)
 
     def skip_parts(self) -> None:
-        """Take and forget what is left of a message of several parts."""
+        """Read and drop the other parts of a message of several parts."""
         while self.socket.getsockopt(RCVMORE):
             self.socket.recv(NOBLOCK)
 
@@ -89,23 +89,23 @@ class SocketEnd(ABC):
             return
         if not self.read():
             self.schedule()
-        # Answers to what was just read leave now, not a turn later.
+        # Send replies to the packets just read now, not a turn later.
         self._flusher.flush()
 
 
 class OutgoingLink(ABC):
-    """What the flusher sees of a link."""
+    """A link for the flusher."""
 
     channel: Channel
 
     @property
     @abstractmethod
     def end(self) -> SocketEnd:
-        """The socket it sends through."""
+        """The socket that it sends with."""
 
 
 class Flusher:
-    """Flushes the channels that have something to send: once a turn, and again and again where there is no room."""
+    """Flushes the channels that have something to send: once each turn, and repeatedly while libzmq has no room."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, clock: Clock) -> None:
         self.loop = loop
@@ -117,18 +117,18 @@ class Flusher:
         self._retry_seconds = FIRST_RETRY_SECONDS
 
     def wake(self, link: OutgoingLink) -> None:
-        """The link's channel has something to send; at the latest it leaves when this turn ends."""
+        """The link's channel has something to send. It is flushed by the end of this turn."""
         self._woken.append(link)
         if not self._scheduled:
             self._scheduled = True
             self.loop.call_soon(self._turn_ended)
 
     def flush(self) -> None:
-        """Send what is waiting, wherever there is room."""
+        """Send everything that waits and for which there is room."""
         if self._woken:
             woken, self._woken = self._woken, []
             self._blocked += _flush_all(woken)
-            # libzmq tells of new room by the same edge as of everything else, and for a ROUTER without saying for whom.
+            # libzmq reports new room by the same edge as everything else, and for a ROUTER not for which peer.
             if self._blocked and self._retry is None:
                 self._retry_seconds = FIRST_RETRY_SECONDS
                 self._retry = self._clock.call_later(self._retry_seconds, self._try_again)
@@ -150,7 +150,7 @@ class Flusher:
 
 
 def _flush_all(links: list[OutgoingLink]) -> list[OutgoingLink]:
-    """Flush the channels of these links; returns those that have no room for all of it."""
+    """Flush the channels of these links. Returns the links without room for everything."""
     blocked: list[OutgoingLink] = []
     ends: set[SocketEnd] = set()
     for link in links:
@@ -163,7 +163,7 @@ def _flush_all(links: list[OutgoingLink]) -> list[OutgoingLink]:
 
 
 class Monitor:
-    """What libzmq does behind a socket: ``told(event, value)``, the value being a file descriptor."""
+    """Reports libzmq's events of a socket by calling ``happened(event, file descriptor)``."""
 
     def __init__(
         self,
@@ -171,34 +171,34 @@ class Monitor:
         monitored: zmq.Socket[bytes],
         events: int,
         loop: asyncio.AbstractEventLoop,
-        told: Callable[[int, int], None],
+        happened: Callable[[int, int], None],
     ) -> None:
         self._loop = loop
-        self._told = told
+        self._report = happened
         self._monitored = monitored
         name = f"inproc://monitor-{next(_monitor_numbers)}"
         monitored.monitor(name, events)
         self._pair = context.socket(zmq.PAIR)
-        # Unbounded: a full queue would block libzmq's I/O thread, and with it whoever closes the monitored socket.
+        # Unbounded: a full queue would block libzmq's I/O thread, and so also the close of the monitored socket.
         self._pair.setsockopt(zmq.RCVHWM, 0)
         self._pair.connect(name)
         self._fd = self._pair.FD
         self._closed = False
         loop.add_reader(self._fd, self.drain)
-        # The edge tells only of what comes after a look that found nothing.
+        # The edge reports only events after a read that found none.
         self.drain()
 
     def drain(self) -> None:
-        """Tell everything that has happened so far."""
+        """Report every event so far."""
         while not self._closed:
             try:
                 event, _endpoint = self._pair.recv_multipart(NOBLOCK)
             except zmq.Again:
                 return
-            self._told(*_EVENT.unpack(event))
+            self._report(*_EVENT.unpack(event))
 
     def close(self) -> None:
-        """Stop monitoring; to be called before the monitored socket is closed."""
+        """Stop monitoring. Call it before the monitored socket is closed."""
         if not self._closed:
             self._closed = True
             self._loop.remove_reader(self._fd)
@@ -209,14 +209,14 @@ class Monitor:
 def new_socket(
     context: zmq.Context[zmq.Socket[bytes]], kind: int, endpoint: str, max_frame_bytes: int
 ) -> zmq.Socket[bytes]:
-    """A socket for ``endpoint``, with the options that both ends share."""
+    """A socket for ``endpoint``, with the options of both ends."""
     socket = context.socket(kind)
     socket.setsockopt(zmq.IPV6, "[" in endpoint)
     socket.setsockopt(zmq.HANDSHAKE_IVL, HANDSHAKE_MS)
     socket.setsockopt(zmq.LINGER, LINGER_MS)
     socket.setsockopt(zmq.SNDHWM, QUEUE_PACKETS)
     socket.setsockopt(zmq.RCVHWM, QUEUE_PACKETS)
-    # libzmq cuts a peer off without a word; what is only somewhat too large comes through, to be counted.
+    # libzmq disconnects a peer without a message. A packet that is a little too large gets through and is counted.
     socket.setsockopt(zmq.MAXMSGSIZE, 2 * max_frame_bytes)
     socket.setsockopt(zmq.TCP_KEEPALIVE, 1)
     socket.setsockopt(zmq.TCP_KEEPALIVE_IDLE, 10)

@@ -22,9 +22,9 @@ _CLOSED = "this transport was closed"
 
 
 class ZmqTransport:
-    """All connections and listeners of one owner. Used from one event loop, from the first call on.
+    """The connections and listeners of one owner. Use it from one event loop only.
 
-    The libzmq context is taken on first use, and shared with the other transports of the process that want as many
+    It takes a libzmq context on first use, and shares it with all transports of the process that have as many
     ``io_threads``.
     """
 
@@ -41,7 +41,7 @@ class ZmqTransport:
 
     @property
     def counters(self) -> TransportCounters:
-        """Live counters of this transport."""
+        """The counters of this transport. Not a copy: it changes."""
         return self._counters
 
     async def listen(self, address: str, hello: Hello, handler: Handler) -> Listener:
@@ -72,7 +72,7 @@ class ZmqTransport:
         """Connect once; raises as :meth:`slotreeve.ports.Transport.connect`."""
         started = self._clock.now()
         try:
-            # asyncio.wait_for of Python 3.11 swallows a cancellation that meets the end of what it waits for.
+            # asyncio.wait_for of Python 3.11 loses a cancellation that happens as its awaitable ends.
             async with asyncio.timeout(timeout_seconds):
                 endpoint = await endpoint_of(address)
         except (ValueError, OSError, TimeoutError) as error:
@@ -93,9 +93,9 @@ class ZmqTransport:
         return link.channel
 
     async def close(self) -> None:
-        """End every connection and listener of this transport; idempotent.
+        """End every connection and listener of this transport. Idempotent.
 
-        Returns when libzmq has sent what the peers would take, at the latest after the time that sockets linger.
+        Returns when libzmq has sent everything that the peers read, at the latest after the linger time of sockets.
         """
         self._closed = True
         for listener in list(self._listeners):
@@ -133,7 +133,7 @@ class ZmqTransport:
 
 
 class ZmqListener:
-    """An address being listened on."""
+    """An open listening address."""
 
     def __init__(self, address: str, end: RouterEnd, transport: ZmqTransport) -> None:
         self._address = address
@@ -142,10 +142,10 @@ class ZmqListener:
 
     @property
     def address(self) -> str:
-        """``host:port`` actually bound."""
+        """The bound ``host:port``."""
         return self._address
 
     async def close(self) -> None:
-        """Stop listening and end every connection accepted here; the address is free afterwards. Idempotent."""
+        """Stop listening, end every connection that was accepted here, and free the address. Idempotent."""
         await self._end.close()
         self._transport.forget(self)

@@ -1,0 +1,140 @@
+"""Faults on a simulated cluster, one at a time, with its clients."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+
+import pytest
+from slotreeve_conformance import virtual_time
+from slotreeve_simulator.clients_watch import ClientsWatch
+from slotreeve_simulator.cluster import SLOW_FACTOR, ScenarioCluster
+from slotreeve_simulator.injector import Injector
+from slotreeve_simulator.plan import Call, CallKind, Fault
+from slotreeve_simulator.scenario import FaultKind, Scenario
+from slotreeve_simulator.servers_watch import ServersWatch
+from slotreeve_simulator.store import ELECTION, LockStore
+from slotreeve_simulator.tolerances import Tolerances
+from slotreeve_simulator.trace import Trace
+from slotreeve_simulator.verdict import RunVerdict
+from slotreeve_simulator.workload import Clients
+
+SMALL = Scenario.model_validate(
+    {
+        "name": "small",
+        "nodes": {"meta": 1, "data": 2, "session": 2, "clients": 2},
+        "workload": {"publishers": 4, "subscriptions": 4, "services": 2},
+    }
+)
+
+
+class Scene:
+    """A cluster with its clients, its watches and an injector."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+
+        def now() -> float:
+            return loop.time() - began
+
+        self.trace = Trace(now)
+        self.verdict = RunVerdict(self.trace)
+        self.cluster = ScenarioCluster(scenario, seed=1)
+        tolerances = Tolerances(now, scenario.nodes.meta)
+        watch = ServersWatch(self.cluster, 2, now, self.trace, self.verdict)
+        clients_watch = ClientsWatch(tolerances, self.trace, self.verdict)
+        self.clients = Clients(scenario, 1, self.cluster, clients_watch, self.trace)
+        self.injector = Injector(self.cluster, self.clients, watch, tolerances, self.trace, self.verdict, now)
+
+    def begin(self, kind: FaultKind, *first: str, seconds: float = 1.0, others: tuple[str, ...] = ()) -> None:
+        self.injector.begin(Fault(0, 0.0, kind, seconds, first, others, amount=1.0))
+
+
+def play(story: Callable[[Scene], Awaitable[None]]) -> Scene:
+    async def scenario(_rng: random.Random) -> Scene:
+        scene = Scene(SMALL)
+        async with scene.cluster:
+            scene.clients.come_all()
+            await asyncio.sleep(2)
+            await story(scene)
+            await scene.injector.mend()
+            await scene.cluster.ready()
+            await asyncio.sleep(20)
+            assert scene.clients.unconverged() is None
+            assert await scene.clients.read_all() is None
+        assert scene.verdict.violation is None
+        return scene
+
+    return virtual_time.run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        (FaultKind.CRASH_DATA, "data-1"),
+        (FaultKind.CRASH_SESSION, "session-1"),
+        (FaultKind.CRASH_META, "meta-1"),
+        (FaultKind.CRASH_CLIENT, "client-1"),
+    ],
+)
+def test_a_killed_process_is_away_for_the_duration_of_the_fault(kind: FaultKind, name: str) -> None:
+    async def story(scene: Scene) -> None:
+        lives = scene.cluster.lives[name]
+        scene.begin(kind, name, seconds=3.0)
+        assert name not in {*scene.cluster.servers, *scene.cluster.clients}
+        scene.begin(kind, name)
+        await asyncio.sleep(4)
+        assert name in {*scene.cluster.servers, *scene.cluster.clients}
+        assert scene.cluster.lives[name] == lives + 1
+
+    lines = play(story).trace.lines(last_details=100_000)
+    assert sum("not now" in line for line in lines) == 1
+
+
+def test_a_slow_server_is_slow_until_the_fault_ends() -> None:
+    async def story(scene: Scene) -> None:
+        scene.begin(FaultKind.SLOW, "data-1", seconds=1.0)
+        assert 1 < scene.cluster.slowness["data-1"] <= SLOW_FACTOR
+        await asyncio.sleep(1.5)
+        assert scene.cluster.slowness == {}
+
+    play(story)
+
+
+def test_a_partition_ends_when_everything_is_mended() -> None:
+    async def story(scene: Scene) -> None:
+        scene.begin(FaultKind.PARTITION, "data-1", seconds=100.0, others=("data-2", "meta-1"))
+        assert not scene.cluster.network.passes("data-1", "meta-1")
+        await scene.injector.mend()
+        assert scene.cluster.network.passes("data-1", "meta-1")
+
+    play(story)
+
+
+def test_a_call_of_a_client_changes_what_must_be_seen() -> None:
+    async def story(scene: Scene) -> None:
+        for kind in CallKind:
+            scene.clients.call(Call(0.0, 0, kind, 1))
+        scene.clients.call(Call(0.0, 99, CallKind.PUBLISH, 1))  # there is no such client
+        await asyncio.sleep(1)
+
+    lines = play(story).trace.lines(last_details=100_000)
+    assert sum("client-1: " in line for line in lines) == len(CallKind)
+    assert not any("client-100: " in line for line in lines)
+
+
+def test_an_election_by_lock_uses_a_database_in_memory() -> None:
+    async def scenario(rng: random.Random) -> None:
+        made = ScenarioCluster(Scenario.model_validate({"name": "l", "nodes": {"election": "lock", "meta": 3}}), 1)
+        assert isinstance(made.store, LockStore)
+        assert ELECTION in {entry.offer.name for entry in made.catalogue.listed}
+        async with made:
+            leader = made.leader
+            assert leader is not None
+            made.kill(leader)
+            await made.until(lambda: made.leader not in (None, leader), "another meta server leads")
+            await made.start(leader)
+
+    virtual_time.run(scenario)

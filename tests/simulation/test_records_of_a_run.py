@@ -1,0 +1,58 @@
+"""The trace, the verdict and the watch of the log of a run."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from slotreeve_simulator.health import listening
+from slotreeve_simulator.trace import Trace, Weight
+from slotreeve_simulator.verdict import RunVerdict, Violation
+
+
+def traced(*texts: str) -> Trace:
+    trace = Trace(lambda: 1.5)
+    for number, text in enumerate(texts):
+        trace.note(Weight(number % 3), text)
+    return trace
+
+
+def test_traces_have_equal_hashes_exactly_if_their_lines_are_equal() -> None:
+    assert traced("a", "b").hash == traced("a", "b").hash
+    assert len({traced(*texts).hash for texts in (("a", "b"), ("b", "a"), ("ab",), ())}) == 4
+    assert traced("a", "b").events == 2
+
+
+def test_only_the_last_details_of_a_trace_are_shown() -> None:
+    trace = traced("detail 1", "step", "fault", "detail 2")
+    assert [line.split("  ")[-1] for line in trace.lines()] == ["step", "fault"]
+    assert [line.split("  ")[-1] for line in trace.lines(1)] == ["step", "fault", "detail 2"]
+
+
+def test_a_verdict_keeps_the_first_violation_only() -> None:
+    async def scenario() -> None:
+        trace = traced()
+        verdict = RunVerdict(trace)
+        assert verdict.violation is None
+        verdict.violate("I1", "two leaders")
+        verdict.violate("I2", "two leases")
+        assert verdict.violation == Violation("I1", "two leaders") == await verdict.settled
+        assert [line.split("  ")[-1] for line in trace.lines()] == ["VIOLATION I1: two leaders"]
+
+    asyncio.run(scenario())
+
+
+def test_a_logged_exception_is_a_violation_and_a_logged_error_without_one_is_not() -> None:
+    async def scenario() -> None:
+        verdict, log = RunVerdict(traced()), logging.getLogger("slotreeve.anything")
+        with listening(verdict):
+            log.error("a disk is full")
+            assert verdict.violation is None
+            try:
+                raise KeyError("x")
+            except KeyError:
+                log.exception("a handler failed")
+        assert verdict.violation == Violation("health", "a handler failed: KeyError: 'x'")
+        assert not logging.getLogger("slotreeve").handlers
+
+    asyncio.run(scenario())

@@ -1,0 +1,137 @@
+"""The checks of what clients see, and of the order of slot tables."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+from slotreeve import Slot, SlotTable
+from slotreeve_client import Instance, Publication
+from slotreeve_simulator.clients_watch import ClientsWatch, Registration, Watcher, read
+from slotreeve_simulator.plan import Fault
+from slotreeve_simulator.scenario import FaultKind
+from slotreeve_simulator.servers_watch import table_order
+from slotreeve_simulator.tolerances import Tolerances
+from slotreeve_simulator.trace import Trace
+from slotreeve_simulator.verdict import RunVerdict
+
+
+class Scene:
+    """A watch with two registrations of one service, and a subscriber that saw both."""
+
+    def __init__(self) -> None:
+        self.tolerances = Tolerances(lambda: 0.0, 3)
+        trace = Trace(lambda: 0.0)
+        self.verdict = RunVerdict(trace)
+        self.watch = ClientsWatch(self.tolerances, trace, self.verdict)
+        self.first, self.second = (self.register() for _ in range(2))
+        self.watcher = Watcher(self.watch, "client-2", "service-1")
+        self.watcher.seen = {0: 1, 1: 1}
+
+    def register(self) -> Registration:
+        def publish(data: str) -> Publication:
+            return Publication(data, "service-1", "", (data.encode(),), lambda _publication: None)
+
+        made = self.watch.register("client-1", "service-1", publish)
+        made.publication.settle(1)
+        return made
+
+    def end(self, registration: Registration) -> None:
+        registration.publication.unpublish()
+        registration.alive = False
+        registration.publication.settle(registration.publication.version)
+
+    def broken(self) -> str | None:
+        return None if self.verdict.violation is None else self.verdict.violation.invariant
+
+
+def in_a_scene(story: Callable[[Scene], None]) -> None:
+    async def scenario() -> None:
+        story(Scene())
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("seen", "invariant"), [({0: 1, 1: 1}, None), ({0: 2, 1: 1}, None), ({0: 1}, "I7"), ({0: 1, 1: 0}, "I10")]
+)
+def test_a_push_may_not_lose_a_live_registration_or_go_back(seen: dict[int, int], invariant: str | None) -> None:
+    def story(scene: Scene) -> None:
+        scene.watch.compare(scene.watcher, seen, set())
+        assert scene.broken() == invariant
+
+    in_a_scene(story)
+
+
+def test_a_registration_that_has_ended_may_disappear_but_not_come_back() -> None:
+    def story(scene: Scene) -> None:
+        scene.end(scene.second)
+        scene.watch.compare(scene.watcher, {0: 1}, set())
+        assert scene.broken() is None
+        scene.watch.compare(scene.watcher, {0: 1, 1: 1}, {1})
+        assert scene.broken() == "I10"
+
+    in_a_scene(story)
+
+
+def test_a_tolerated_disappearance_is_no_violation() -> None:
+    def story(scene: Scene) -> None:
+        scene.tolerances.begins(Fault(0, 0.0, FaultKind.PAUSE, 1.0, ("session-1",)))
+        scene.watch.compare(scene.watcher, {}, set())
+        assert scene.broken() is None
+
+    in_a_scene(story)
+
+
+def test_a_read_must_hold_what_was_stored_before_and_nothing_that_had_ended() -> None:
+    def story(scene: Scene) -> None:
+        before = scene.watch.stored("service-1")
+        assert before == ({0, 1}, set())
+        scene.watch.answered("client-2", "service-1", before, {0: 1, 1: 1})
+        assert scene.broken() is None
+        scene.end(scene.second)
+        scene.watch.answered("client-2", "service-1", scene.watch.stored("service-1"), {0: 1, 1: 1})
+        assert scene.broken() == "I10"
+
+    def lost(scene: Scene) -> None:
+        scene.watch.answered("client-2", "service-1", scene.watch.stored("service-1"), {0: 1})
+        assert scene.broken() == "I7"
+
+    in_a_scene(story)
+    in_a_scene(lost)
+
+
+def test_the_difference_names_what_is_missing_what_is_left_and_what_is_old() -> None:
+    def story(scene: Scene) -> None:
+        third = scene.register()
+        assert scene.watch.expected() == {"service-1": {0: 1, 1: 1, 2: 1}}
+        assert scene.watch.difference({0: 1}, {0: 1}) is None
+        assert scene.watch.difference({0: 1, 2: 2}, {1: 1, 2: 1}) == (
+            "does not see 0.1 of client-1 in service-1; still sees 1.1 of client-1 in service-1; "
+            f"sees an old state of {third.payload} of client-1 in service-1"
+        )
+
+    in_a_scene(story)
+
+
+def test_payloads_are_read_as_serial_and_count() -> None:
+    assert read((Instance("a", "", (b"3.7",)), Instance("b", "", (b"12.1",)))) == {3: 7, 12: 1}
+
+
+@pytest.mark.parametrize(
+    ("after", "problem"),
+    [
+        (SlotTable(5, (Slot(0, "a", 3, ()),)), None),
+        (SlotTable(9, (Slot(0, "b", 9, ()),)), None),
+        (SlotTable(4, (Slot(0, "a", 3, ()),)), "the epoch fell from 5 to 4"),
+        (SlotTable(5, (Slot(0, "a", 3, ("b",)),)), "there are two tables of epoch 5"),
+        (SlotTable(6, ()), "there were 1 slots and are 0"),
+        (SlotTable(6, (Slot(0, "a", 2, ()),)), "slot 0: the leader epoch fell from 3 to 2"),
+        (SlotTable(6, (Slot(0, "b", 3, ()),)), "slot 0 went from a to b under leader epoch 3"),
+    ],
+)
+def test_a_table_that_may_not_follow_is_reported_with_the_reason(after: SlotTable, problem: str | None) -> None:
+    before = SlotTable(5, (Slot(0, "a", 3, ()),))
+    assert table_order(before, after) == problem
+    assert table_order(SlotTable(), after) is None
