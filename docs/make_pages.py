@@ -69,7 +69,8 @@ def settings() -> Iterator[str]:
     """Every table of the configuration, then every option of the built-in plugins."""
     for section, field in Settings.model_fields.items():
         model = field.annotation
-        assert isinstance(model, type) and issubclass(model, BaseModel)
+        assert isinstance(model, type)
+        assert issubclass(model, BaseModel)
         if model is not PluginChoice:
             yield f"## `[{section}]`\n\n{inspect.getdoc(model)}\n"
             yield from table_of(model, section)
