@@ -115,9 +115,16 @@ async def _start(cluster: LocalCluster, publishers: int) -> asyncio.subprocess.P
 
 async def _spawn(cluster: LocalCluster, what: str) -> asyncio.subprocess.Process:
     return await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "slotreeve_bench.departure", cluster.name, what, *cluster.session_addresses,
-        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=LONGEST_LINE_BYTES,
-    )  # fmt: skip
+        sys.executable,
+        "-m",
+        "slotreeve_bench.departure",
+        cluster.name,
+        what,
+        *cluster.session_addresses,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        limit=LONGEST_LINE_BYTES,
+    )
 
 
 async def publish_all_the_time(cluster: str, addresses: list[str]) -> None:

@@ -31,11 +31,17 @@ async def measure_fanout(
     each = subscribers // processes
     workers = [
         await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "slotreeve_bench.fanout", cluster.name, str(each), *cluster.session_addresses,
-            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
+            sys.executable,
+            "-m",
+            "slotreeve_bench.fanout",
+            cluster.name,
+            str(each),
+            *cluster.session_addresses,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
         )
         for _ in range(processes)
-    ]  # fmt: skip
+    ]
     try:
         async with open_client(cluster.session_addresses, cluster.name) as client:
             publication = client.publish(SERVICE, "0")

@@ -126,9 +126,15 @@ class Provider:
     async def start(self, options: ClientOptions, sessions: list[str]) -> None:
         """Start it, and write down what it publishes."""
         self.process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "slotreeve_chaos.workload", options.cluster, ",".join(sessions),
-            *self._services, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
-        )  # fmt: skip
+            sys.executable,
+            "-m",
+            "slotreeve_chaos.workload",
+            options.cluster,
+            ",".join(sessions),
+            *self._services,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+        )
         assert self.process.stdout is not None
         for service in self._services:
             register_id = (await self.process.stdout.readline()).decode().strip()

@@ -68,13 +68,19 @@ def bounds(settings: Settings) -> list[tuple[str, float, str]]:
         ("client closed", push, "its message"),
         ("client killed", session.linger_seconds + push, "session.linger_seconds"),
         ("client frozen", session.client_lease_seconds + sweep_seconds(session) + push, "session.client_lease_seconds"),
-        ("session server killed, with its clients", meta.lost_connection_seconds + data.session_grace_seconds + 0.25
-         + push, "meta.lost_connection_seconds, data.session_grace_seconds"),
-        ("session server frozen, with its clients", meta.lease_seconds + data.session_grace_seconds + 0.25 + push,
-         "meta.lease_seconds, data.session_grace_seconds"),
+        (
+            "session server killed, with its clients",
+            meta.lost_connection_seconds + data.session_grace_seconds + 0.25 + push,
+            "meta.lost_connection_seconds, data.session_grace_seconds",
+        ),
+        (
+            "session server frozen, with its clients",
+            meta.lease_seconds + data.session_grace_seconds + 0.25 + push,
+            "meta.lease_seconds, data.session_grace_seconds",
+        ),
         ("data server killed, until readable", meta.lost_connection_seconds + push, "meta.lost_connection_seconds"),
         ("data server frozen, until readable", meta.lease_seconds + push, "meta.lease_seconds"),
-    ]  # fmt: skip
+    ]
 
 
 def leader_bounds(settings: Settings, election: Options) -> list[tuple[str, float, str]]:

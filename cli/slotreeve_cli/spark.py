@@ -346,9 +346,18 @@ def _numbers(text: str, option: str) -> list[int]:
 
 
 _SHOWN = (
-    "function", "slots", "slots_after", "keys", "moved_share", "least_share",
-    "most_over_mean", "variation", "p_value", "empty", "nanoseconds_per_key",
-)  # fmt: skip
+    "function",
+    "slots",
+    "slots_after",
+    "keys",
+    "moved_share",
+    "least_share",
+    "most_over_mean",
+    "variation",
+    "p_value",
+    "empty",
+    "nanoseconds_per_key",
+)
 """Columns of slot functions for the terminal; the report and JSON have all."""
 
 

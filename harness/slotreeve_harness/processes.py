@@ -264,8 +264,15 @@ class DevServer:
         self.meta_address = f"127.0.0.1:{ROLE_PORTS[Role.META] + offset}"
         self.session_address = f"127.0.0.1:{ROLE_PORTS[Role.SESSION] + offset}"
         self._command = [
-            sys.executable, "-m", "slotreeve_cli", "dev", "--until-eof", "--port-offset", str(offset), *flags
-        ]  # fmt: skip
+            sys.executable,
+            "-m",
+            "slotreeve_cli",
+            "dev",
+            "--until-eof",
+            "--port-offset",
+            str(offset),
+            *flags,
+        ]
         self._process: subprocess.Popen[str] | None = None
 
     def __enter__(self) -> DevServer:

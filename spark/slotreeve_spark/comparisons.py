@@ -81,8 +81,10 @@ def compare_slot_functions(
     failed += [{"competitor": row["place"], "error": row["problem"]} for row in unreadable]
     lines = [line for slots in asked.slots for line in _spread_lines([r for r in good if r["slots"] == slots], slots)]
     keys_count = max((int(str(row["keys"])) for row in good), default=0)
-    lines.append(f"{keys_count:,} keys counted by {len(works)} functions for {len(asked.slots)} numbers of slots "
-                 f"in {counted:.1f} s")  # fmt: skip
+    lines.append(
+        f"{keys_count:,} keys counted by {len(works)} functions for {len(asked.slots)} numbers of slots "
+        f"in {counted:.1f} s"
+    )
     moved = small(moves.orderBy("slots", "function").drop("source"))
     lines += [_moves_line([row for row in moved if row["slots"] == slots]) for slots in asked.slots[:-1] if moved]
     page = Page("Slot functions compared")
@@ -163,19 +165,31 @@ def compare_balancers(session: SparkSession, asked: balancers.BalancerQuestion, 
     shown["sizes"] = [f"{slots} slots on {servers} servers" for slots, servers in asked.sizes]
     shown["traces"] = [trace.name for trace in asked.traces] or list(asked.kinds)
     return _compare_cells(
-        session, out, "Balancers compared", shown, balancers.compare(session, asked), balancers.CRITERIA,
-        "concat(slots, ' slots, ', servers, ' servers')", ("trace", "seed"),
+        session,
+        out,
+        "Balancers compared",
+        shown,
+        balancers.compare(session, asked),
+        balancers.CRITERIA,
+        "concat(slots, ' slots, ', servers, ' servers')",
+        ("trace", "seed"),
         ("Moves over time", plots.moves_over_time),
-    )  # fmt: skip
+    )
 
 
 def compare_elections(session: SparkSession, asked: elections.ElectionQuestion, out: Directory) -> ComparisonOutcome:
     """Compare in simulation; tables ``cells`` and ``summary``. Raises StorageError: the results cannot be written."""
     return _compare_cells(
-        session, out, "Elections compared", asdict(asked), elections.compare(session, asked), elections.CRITERIA,
-        "concat('leader ', scenario, ', ', nodes, ' nodes')", ("scenario", "nodes", "seed"),
+        session,
+        out,
+        "Elections compared",
+        asdict(asked),
+        elections.compare(session, asked),
+        elections.CRITERIA,
+        "concat('leader ', scenario, ', ', nodes, ' nodes')",
+        ("scenario", "nodes", "seed"),
         ("Time to the next leader", plots.fail_over_distribution),
-    )  # fmt: skip
+    )
 
 
 def _compare_cells(

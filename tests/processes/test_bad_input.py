@@ -19,8 +19,12 @@ pytestmark = pytest.mark.processes
 def slotreeve(*arguments: str, seconds: float = 30.0) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "slotreeve_cli", *arguments],
-        capture_output=True, text=True, timeout=seconds, check=False, stdin=subprocess.DEVNULL,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=seconds,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
 
 
 def error_line(done: subprocess.CompletedProcess[str]) -> str:
@@ -52,9 +56,14 @@ def test_an_address_in_use_is_named(dev: DevServer) -> None:
 def test_a_missing_directory_is_named(tmp_path: Path) -> None:
     missing = tmp_path / "nothing" / "here"
     done = slotreeve(
-        "meta", "run", "--set", f"cluster.meta.meta-1={free_address()}", "--set", f"election.fle.data_dir={missing}",
+        "meta",
+        "run",
+        "--set",
+        f"cluster.meta.meta-1={free_address()}",
+        "--set",
+        f"election.fle.data_dir={missing}",
         "--until-eof",
-    )  # fmt: skip
+    )
     assert done.returncode == 1
     assert re.search(rf"SR130: .*{re.escape(str(missing.parent))}", error_line(done))
 
@@ -79,8 +88,11 @@ def test_two_processes_cannot_share_a_directory(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "slotreeve_cli", "meta", "run", *flags]
     first = subprocess.Popen(
         [*command, "--set", f"cluster.meta.meta-1={free_address()}"],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-    )  # fmt: skip
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
     try:
         assert first.stdout is not None
         assert "listens at" in first.stdout.readline()
@@ -113,9 +125,15 @@ def test_a_server_whose_slot_facts_differ_ends_with_the_difference(
     dev: DevServer, role: str, setting: str, named: str
 ) -> None:
     done = slotreeve(
-        role, "run", "--set", setting, "--set", f"cluster.meta.meta-1={dev.meta_address}",
-        "--set", f"node.advertise={free_address()}",
-    )  # fmt: skip
+        role,
+        "run",
+        "--set",
+        setting,
+        "--set",
+        f"cluster.meta.meta-1={dev.meta_address}",
+        "--set",
+        f"node.advertise={free_address()}",
+    )
     assert done.returncode == 5
     assert named in error_line(done)
     assert works(dev)
@@ -126,13 +144,28 @@ def test_a_cluster_does_not_start_again_with_another_number_of_slots(tmp_path: P
     flags = ["--set", f"cluster.meta.meta-1={meta}", "--set", f"election.fle.data_dir={tmp_path / 'state'}"]
     meta_process = subprocess.Popen(
         [sys.executable, "-m", "slotreeve_cli", "meta", "run", "--until-eof", *flags],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-    )  # fmt: skip
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
     data_process = subprocess.Popen(
-        [sys.executable, "-m", "slotreeve_cli", "data", "run", "--until-eof", *flags[:2],
-         "--set", f"node.advertise={data}"],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-    )  # fmt: skip
+        [
+            sys.executable,
+            "-m",
+            "slotreeve_cli",
+            "data",
+            "run",
+            "--until-eof",
+            *flags[:2],
+            "--set",
+            f"node.advertise={data}",
+        ],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
     try:
         seen = ""
         for _ in range(200):

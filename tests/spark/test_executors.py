@@ -49,10 +49,28 @@ def told(java: None, example_wheel: Path, tmp_path_factory: pytest.TempPathFacto
     """What the program printed: about the killing, and about the comparison with the shipped wheel."""
     directory = tmp_path_factory.mktemp("cluster")
     compare = [
-        "spark", "compare", "balancers", "--balancers", "round_table,even", "--traces", "scale out by one",
-        "--slots", "16", "--servers", "4", "--seeds", "2", "--plugin-wheel", str(example_wheel),
-        "--master", CLUSTER, "--out", str(directory / "out"), "-o", "json",
-    ]  # fmt: skip
+        "spark",
+        "compare",
+        "balancers",
+        "--balancers",
+        "round_table,even",
+        "--traces",
+        "scale out by one",
+        "--slots",
+        "16",
+        "--servers",
+        "4",
+        "--seeds",
+        "2",
+        "--plugin-wheel",
+        str(example_wheel),
+        "--master",
+        CLUSTER,
+        "--out",
+        str(directory / "out"),
+        "-o",
+        "json",
+    ]
     command = [
         sys.executable,
         "-c",

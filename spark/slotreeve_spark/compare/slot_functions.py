@@ -176,11 +176,23 @@ class _Tally:
         slot = np.concatenate([np.arange(n) for n in self.counts])
         batches = [
             _rows(COUNTED, self.function, slots, [0] * len(slots), slot, np.concatenate(list(self.counts.values()))),
-            _rows(TIMED, self.function, list(self.nanoseconds), [0] * len(self.nanoseconds),
-                  [0] * len(self.nanoseconds), list(self.nanoseconds.values())),
-            _rows(MOVED, self.function, [a for a, _ in self.moved], [b for _, b in self.moved],
-                  [0] * len(self.moved), list(self.moved.values())),
-        ]  # fmt: skip
+            _rows(
+                TIMED,
+                self.function,
+                list(self.nanoseconds),
+                [0] * len(self.nanoseconds),
+                [0] * len(self.nanoseconds),
+                list(self.nanoseconds.values()),
+            ),
+            _rows(
+                MOVED,
+                self.function,
+                [a for a, _ in self.moved],
+                [b for _, b in self.moved],
+                [0] * len(self.moved),
+                list(self.moved.values()),
+            ),
+        ]
         return pa.concat_batches(batches)
 
 
@@ -330,9 +342,13 @@ def moves(counts: DataFrame) -> DataFrame:
         moved.join(keys, ["function", "slots"])
         .join(broken, "function", "left_anti")
         .select(
-            "function", "slots", "slots_after", "keys", f.col("value").alias("moved"),
+            "function",
+            "slots",
+            "slots_after",
+            "keys",
+            f.col("value").alias("moved"),
             f.try_divide(f.col("value").cast("double"), f.col("keys")).alias("moved_share"),
             (1 - f.col("slots") / f.col("slots_after")).alias("least_share"),
         )
         .orderBy("slots", "function")
-    )  # fmt: skip
+    )

@@ -125,11 +125,13 @@ def _land(session: SparkSession, log: Path, warehouse: Warehouse, files: str = F
     from pyspark.sql import functions as f
 
     lines = (
-        session.readStream.option("pathGlobFilter", files).option("maxFilesPerTrigger", FILES_A_BATCH)
-        .option("recursiveFileLookup", "true").text(str(log))
+        session.readStream.option("pathGlobFilter", files)
+        .option("maxFilesPerTrigger", FILES_A_BATCH)
+        .option("recursiveFileLookup", "true")
+        .text(str(log))
         .select(f.col("value").alias("line"), f.col("_metadata.file_name").alias("file"))
         .where("line <> ''")
-    )  # fmt: skip
+    )
     return [_sink(lines, warehouse, "raw")]
 
 

@@ -94,9 +94,17 @@ def slot_history(cleaned: DataFrame) -> DataFrame:
         rows.select("at", "epoch", "term", "row.*")
         .dropDuplicates(["slot", "epoch"])
         .withColumn("valid_until", f.lead("at").over(of_slot))
-        .select("slot", "epoch", "term", f.col("at").alias("valid_from"), "valid_until", "leader", "leader_epoch",
-                "followers")
-    )  # fmt: skip
+        .select(
+            "slot",
+            "epoch",
+            "term",
+            f.col("at").alias("valid_from"),
+            "valid_until",
+            "leader",
+            "leader_epoch",
+            "followers",
+        )
+    )
 
 
 def moves(cleaned: DataFrame) -> DataFrame:

@@ -55,9 +55,17 @@ def parse(raw: DataFrame) -> DataFrame:
     from pyspark.sql import functions as f
 
     # A leap into SQL's own parser: no Python touches a record.
-    parsed = raw.withColumn("record", f.from_json("line", f"{RECORD}, corrupt string", {
-        "mode": "PERMISSIVE", "columnNameOfCorruptRecord": "corrupt",
-    }))  # fmt: skip
+    parsed = raw.withColumn(
+        "record",
+        f.from_json(
+            "line",
+            f"{RECORD}, corrupt string",
+            {
+                "mode": "PERMISSIVE",
+                "columnNameOfCorruptRecord": "corrupt",
+            },
+        ),
+    )
     return parsed.withColumn("problem", problem()).withColumn("at", f.timestamp_millis(f.col("record.at_ms")))
 
 
@@ -70,10 +78,17 @@ def clean(parsed: DataFrame) -> DataFrame:
     many = f.arrays_zip(*_IN_COLUMNS)
     rows = good.select("*", f.posexplode_outer(many).alias("place", "one"))
     return rows.select(
-        "at", "v", f.concat_ws("+", "id", "place").alias("id"), "at_ms", "node", "kind",
-        f.coalesce("one.services", "service").alias("service"), f.col("one.register_ids").alias("register_id"),
-        f.col("one.versions").alias("version"), *_names(_TAIL),
-    )  # fmt: skip
+        "at",
+        "v",
+        f.concat_ws("+", "id", "place").alias("id"),
+        "at_ms",
+        "node",
+        "kind",
+        f.coalesce("one.services", "service").alias("service"),
+        f.col("one.register_ids").alias("register_id"),
+        f.col("one.versions").alias("version"),
+        *_names(_TAIL),
+    )
 
 
 def _names(columns: str) -> list[str]:
