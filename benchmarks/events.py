@@ -22,7 +22,7 @@ from pathlib import Path
 
 from slotreeve_client import Client, Publication
 from slotreeve_client.tools import open_client, open_transport, run_async
-from slotreeve_harness.processes import LocalCluster
+from slotreeve_harness.processes import ClusterSize, LocalCluster
 
 BURST = 1_000
 PAYLOAD = b"x" * 200
@@ -75,7 +75,7 @@ async def publishing(
     directory: Path, settings: Mapping[str, object], publishers: int
 ) -> AsyncIterator[tuple[tuple[Client, list[Publication]], LocalCluster]]:
     """A cluster of one meta, two data and one session server, with a client that has published."""
-    cluster = LocalCluster(directory, 1, 2, 1, settings)
+    cluster = LocalCluster(directory, ClusterSize(1, 2, 1), settings)
     transport = open_transport(cluster.transport)
     try:
         with cluster:

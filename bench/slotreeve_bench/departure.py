@@ -11,9 +11,8 @@ from collections.abc import Callable
 from slotreeve.errors import ClientError
 from slotreeve_client.administration import cluster_leader
 from slotreeve_client.tools import open_client, open_transport
+from slotreeve_harness.figures import spread_of
 from slotreeve_harness.processes import LocalCluster
-
-from slotreeve_bench.figures import spread_of
 
 PREFIX = "bench.departure."
 WATCHED = 2_000

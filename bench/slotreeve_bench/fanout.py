@@ -10,9 +10,8 @@ import time
 from slotreeve.errors import ClientError
 from slotreeve_client import Subscription
 from slotreeve_client.tools import open_client
+from slotreeve_harness.figures import spread_of
 from slotreeve_harness.processes import LocalCluster
-
-from slotreeve_bench.figures import spread_of
 
 SERVICE = "bench.fanout"
 READY_SECONDS = 60.0

@@ -5,12 +5,26 @@ from __future__ import annotations
 import asyncio
 import random
 import sys
+from dataclasses import dataclass
 
 from slotreeve_client import Client, ClientOptions, Publication, Subscription, connect
 
 from slotreeve_chaos.history import HistoryRecorder
 
 CHURN_SHARE = 0.1
+
+
+@dataclass(frozen=True)
+class ChaosLoad:
+    """How much is published: services, clients that publish and subscribe, changes a second."""
+
+    services: int = 100
+    writers: int = 3
+    subscribers: int = 3
+    rate: float = 100.0
+
+
+DEFAULT_LOAD = ChaosLoad()
 
 
 class ChaosWorkload:
@@ -26,17 +40,14 @@ class ChaosWorkload:
         options: ClientOptions,
         recorder: HistoryRecorder,
         rng: random.Random,
-        services: int = 100,
-        writers: int = 3,
-        subscribers: int = 3,
-        rate: float = 100.0,
+        load: ChaosLoad = DEFAULT_LOAD,
     ) -> None:
         self._sessions, self._options, self._recorder, self._rng = sessions, options, recorder, rng
-        self._services = [f"chaos.service.{number}" for number in range(services)]
-        self._writers: list[Client] = [connect(*sessions, options=options) for _ in range(writers)]
-        self._subscribers: list[Client] = [connect(*sessions, options=options) for _ in range(subscribers)]
+        self._services = [f"chaos.service.{number}" for number in range(load.services)]
+        self._writers: list[Client] = [connect(*sessions, options=options) for _ in range(load.writers)]
+        self._subscribers: list[Client] = [connect(*sessions, options=options) for _ in range(load.subscribers)]
         self._publications: list[Publication] = []
-        self._rate = rate
+        self._rate = load.rate
         self._task: asyncio.Task[None] | None = None
 
     async def begin(self) -> None:

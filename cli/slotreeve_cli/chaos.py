@@ -98,7 +98,7 @@ def _judge(history: Path, report: Path | None, seed: int | None, output: Output)
 
 
 def _print(verdict: HistoryVerdict, report: Path | None, output: Output) -> None:
-    from slotreeve_bench.figures import spread_of
+    from slotreeve_harness.figures import spread_of
 
     from slotreeve_cli.printing import print_json
 

@@ -39,10 +39,10 @@ def cluster(
     """Start every server as a process of its own, on free ports of loopback; they end with this command."""
     import tempfile
 
-    from slotreeve_harness.processes import LocalCluster
+    from slotreeve_harness.processes import ClusterSize, LocalCluster
 
     with tempfile.TemporaryDirectory(prefix="slotreeve-") as temporary:
-        local = LocalCluster(directory or Path(temporary), meta, data, session, dotted(settings))
+        local = LocalCluster(directory or Path(temporary), ClusterSize(meta, data, session), dotted(settings))
         run_async(_run(local, until_eof))
 
 

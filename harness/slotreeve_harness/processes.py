@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
@@ -119,20 +120,33 @@ class ServerProcess:
         return "\n".join(text.splitlines()[-lines:])
 
 
+@dataclass(frozen=True)
+class ClusterSize:
+    """How many processes of each role."""
+
+    meta: int = 3
+    data: int = 3
+    session: int = 2
+
+    def __str__(self) -> str:
+        return f"{self.meta} meta, {self.data} data, {self.session} session"
+
+
+DEFAULT_SIZE = ClusterSize()
+
+
 class LocalCluster:
     """Meta, data and session processes of one cluster in ``directory`` (logs, meta state), on free ports.
 
     A context manager: leaving it ends every process by its own handle. ``settings`` are dotted keys for all of them.
-    ``behind_proxies``: each server advertises addresses at which it does not listen; ``proxied`` says which to forward
-    where, by server.
+    ``behind_proxies``: each server advertises addresses at which it does not listen; ``proxied`` lists for each server
+    which address to forward to which.
     """
 
     def __init__(
         self,
         directory: Path,
-        meta: int = 3,
-        data: int = 3,
-        session: int = 2,
+        size: ClusterSize = DEFAULT_SIZE,
         settings: Mapping[str, object] | None = None,
         rng: random.Random | None = None,
         behind_proxies: bool = False,
@@ -140,10 +154,10 @@ class LocalCluster:
         self.directory = directory
         self.name = "local"
         self.proxied: dict[str, list[tuple[str, str]]] = {}
-        ports = _free_ports(meta + data + session, rng or random.Random())
-        names = [(Role.META, f"meta-{i + 1}") for i in range(meta)]
-        names += [(Role.DATA, f"data-{i + 1}") for i in range(data)]
-        names += [(Role.SESSION, f"session-{i + 1}") for i in range(session)]
+        ports = _free_ports(size.meta + size.data + size.session, rng or random.Random())
+        names = [(Role.META, f"meta-{i + 1}") for i in range(size.meta)]
+        names += [(Role.DATA, f"data-{i + 1}") for i in range(size.data)]
+        names += [(Role.SESSION, f"session-{i + 1}") for i in range(size.session)]
         addresses = {name: f"127.0.0.1:{port}" for (_, name), port in zip(names, ports, strict=True)}
         self.meta_addresses = {name: addresses[name] for role, name in names if role is Role.META}
         self._settings = {"cluster.name": self.name, "log.format": "json", **(settings or {})}

@@ -156,6 +156,26 @@ def _noise(names: Iterable[str]) -> str:
 # --- balancers and elections -----------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class CellComparison:
+    """How cells are compared and shown.
+
+    Attributes:
+        parameters: what was asked, for the report.
+        criteria: columns of the cells; less is better.
+        setting: SQL expression that names the setting of a cell.
+        pairing: columns by which cells of different competitors belong together.
+        figures: heading of the report's last figures, and what draws them (caption, SVG) from the cells.
+    """
+
+    title: str
+    parameters: Mapping[str, object]
+    criteria: tuple[Criterion, ...]
+    setting: str
+    pairing: tuple[str, ...]
+    figures: tuple[str, Callable[[DataFrame], Iterable[tuple[str, str]]]]
+
+
 def compare_balancers(session: SparkSession, asked: balancers.BalancerQuestion, out: Directory) -> ComparisonOutcome:
     """Compare on traces; tables ``cells`` and ``summary``. Raises StorageError: the results cannot be written."""
     shown = {
@@ -164,56 +184,44 @@ def compare_balancers(session: SparkSession, asked: balancers.BalancerQuestion, 
     }
     shown["sizes"] = [f"{slots} slots on {servers} servers" for slots, servers in asked.sizes]
     shown["traces"] = [trace.name for trace in asked.traces] or list(asked.kinds)
-    return _compare_cells(
-        session,
-        out,
+    comparison = CellComparison(
         "Balancers compared",
         shown,
-        balancers.compare(session, asked),
         balancers.CRITERIA,
-        "concat(slots, ' slots, ', servers, ' servers')",
-        ("trace", "seed"),
-        ("Moves over time", plots.moves_over_time),
+        setting="concat(slots, ' slots, ', servers, ' servers')",
+        pairing=("trace", "seed"),
+        figures=("Moves over time", plots.moves_over_time),
     )
+    return _compare_cells(session, out, balancers.compare(session, asked), comparison)
 
 
 def compare_elections(session: SparkSession, asked: elections.ElectionQuestion, out: Directory) -> ComparisonOutcome:
     """Compare in simulation; tables ``cells`` and ``summary``. Raises StorageError: the results cannot be written."""
-    return _compare_cells(
-        session,
-        out,
+    comparison = CellComparison(
         "Elections compared",
         asdict(asked),
-        elections.compare(session, asked),
         elections.CRITERIA,
-        "concat('leader ', scenario, ', ', nodes, ' nodes')",
-        ("scenario", "nodes", "seed"),
-        ("Time to the next leader", plots.fail_over_distribution),
+        setting="concat('leader ', scenario, ', ', nodes, ' nodes')",
+        pairing=("scenario", "nodes", "seed"),
+        figures=("Time to the next leader", plots.fail_over_distribution),
     )
+    return _compare_cells(session, out, elections.compare(session, asked), comparison)
 
 
 def _compare_cells(
-    session: SparkSession,
-    out: Directory,
-    title: str,
-    parameters: Mapping[str, object],
-    cells: DataFrame,
-    criteria: tuple[Criterion, ...],
-    setting: str,
-    pairing: tuple[str, ...],
-    figures: tuple[str, Callable[[DataFrame], object]],
+    session: SparkSession, out: Directory, cells: DataFrame, comparison: CellComparison
 ) -> ComparisonOutcome:
-    began = time.monotonic()
+    began, criteria = time.monotonic(), comparison.criteria
     stored = out.write("cells", cells)
-    summary = small(out.write("summary", summarize(stored, criteria, setting, pairing)))
+    summary = small(out.write("summary", summarize(stored, criteria, comparison.setting, comparison.pairing)))
     order = [criterion.column for criterion in criteria]
     summary.sort(key=lambda r: (r["setting"], order.index(str(r["criterion"])), r["mean"], r["competitor"]))
     failed = small(
         stored.where("status <> 'ok'").groupBy("competitor", "status", "error").count().orderBy("competitor", "error")
     )
     lines = _verdict_lines(summary)
-    everything = {**parameters, **versions(session)}
-    page = Page(title)
+    everything = {**comparison.parameters, **versions(session)}
+    page = Page(comparison.title)
     page.parameters(everything)
     _tell(page, lines, failed)
     what = {criterion.column: criterion.what for criterion in criteria}
@@ -226,8 +234,9 @@ def _compare_cells(
     page.table([{**row, "criterion": str(row["criterion"]).replace("_", " ")} for row in summary])
     for caption, svg in plots.means(summary, what):
         page.figure(caption, svg)
-    page.heading(figures[0])
-    for caption, svg in figures[1](stored):  # type: ignore[attr-defined]
+    heading, draw = comparison.figures
+    page.heading(heading)
+    for caption, svg in draw(stored):
         page.figure(caption, svg)
     out.write_parameters(everything)
     report = out.write_report(page)

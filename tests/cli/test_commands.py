@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import typer
 from slotreeve.errors import ConfigError, PluginError
-from slotreeve_bench.figures import percentile
 from slotreeve_cli.main import app
 from slotreeve_cli.printing import print_json
+from slotreeve_harness.figures import percentile
 from typer.testing import CliRunner
 
 runner = CliRunner()
