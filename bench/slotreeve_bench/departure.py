@@ -1,4 +1,4 @@
-"""The death and return of one very large client: what everybody else notices of it."""
+"""The death and return of one very large client: its effects on all others."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ async def publish_all_the_time(cluster: str, addresses: list[str]) -> None:
 
 
 async def publish_many(cluster: str, count: int, addresses: list[str]) -> None:
-    """The large client: publishes, says so, and stays until it is killed or its input ends."""
+    """The large client: publishes, reports it, and stays until it is killed or its input ends."""
     async with open_client(addresses, cluster) as client:
         for number in range(count):
             client.publish(f"{PREFIX}{number}", "127.0.0.1:8080")

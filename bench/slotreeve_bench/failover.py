@@ -88,7 +88,7 @@ class _FailoverWatch:
 
 
 async def _kill_meta_leader(cluster: LocalCluster, transport: Transport) -> float:
-    """Milliseconds until another meta server says that it leads; the killed one is started again."""
+    """Milliseconds until another meta server leads; the killed one is started again."""
     known = await cluster_leader(transport, cluster.name, cluster.meta_addresses.values())
     if known.leader is None:
         raise ClientError("no meta server leads although the cluster is ready")

@@ -46,7 +46,7 @@ async def run_chaos(
 
     The seed decides faults, victims and the workload's choices; timing is the machine's. ``only``: these kinds of
     faults, all of them where empty. ``directory`` exists. ``tell(what, elapsed)`` is called at each fault.
-    ``database``: a running server whose lock elects the meta leader; it becomes a victim, too.
+    ``database``: a running server whose lock elects the meta leader; faults strike it, too.
 
     Raises:
         RequestTimeout: the cluster did not recover from a fault within a minute; the message holds the ends of logs.
@@ -124,7 +124,7 @@ async def _follows(cluster: LocalCluster, transport: Transport, address: str) ->
 
 
 async def _watch(cluster: LocalCluster, transport: Transport, recorder: HistoryRecorder) -> None:
-    """Write down what each meta server says of the leader, and the newest view."""
+    """Record the leader that each meta server reports, and the newest view."""
     while True:
         for name, address in cluster.meta_addresses.items():
             try:

@@ -21,7 +21,7 @@ ClientArgument = Annotated[list[str], typer.Argument(metavar="CLIENT...", help="
 
 def add_to(app: typer.Typer) -> None:
     """Add the commands."""
-    group = typer.Typer(help="Standing orders: banned servers, stopped pushes, clients that nobody shall see.")
+    group = typer.Typer(help="Standing orders: banned servers, stopped pushes, hidden clients.")
     for name, command, example in (
         ("show", show, "show -o json"),
         ("ban", ban, "ban data-2 session-1"),
@@ -89,7 +89,7 @@ def client_off(
     cluster: ClusterOption = "slotreeve",
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Nobody shall see what CLIENT publishes; it still sees others."""
+    """Hide what CLIENT publishes from every subscriber; CLIENT itself still sees others."""
     _order(meta, cluster, output, lambda intent: _changed(intent, clients_off=intent.clients_off | set(clients)))
 
 
@@ -123,7 +123,7 @@ def _order(addresses: list[str], cluster: str, output: Output, change: Callable[
 
 
 async def _carry_out(addresses: list[str], cluster: str, change: Callable[[Orders], Orders] | None) -> Orders:
-    """Read, change, and write if nobody else wrote meanwhile; again if somebody did."""
+    """Read, change, and write if the orders did not change meanwhile; otherwise try again."""
     from slotreeve.errors import ClientError
     from slotreeve_client.administration import get_configs, put_config
     from slotreeve_client.tools import open_transport

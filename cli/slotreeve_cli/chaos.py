@@ -27,7 +27,7 @@ class Database(StrEnum):
 
 def add_to(app: typer.Typer) -> None:
     """Add the commands."""
-    group = typer.Typer(help="Kill, pause, cut off and restart real processes; check what everybody saw.")
+    group = typer.Typer(help="Kill, pause, cut off and restart real processes; check what clients and servers saw.")
     group.command(
         "run",
         epilog="Examples: slotreeve chaos run  |  slotreeve chaos run --minutes 30 --seed 7 --directory chaos  |  "

@@ -1,4 +1,4 @@
-"""``slotreeve explain staleness``: how long the dead stay visible, and why, with the configuration at hand."""
+"""``slotreeve explain staleness``: how long dead clients and servers stay visible, for a given configuration."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def staleness(
     output: OutputOption = Output.TABLE,
     settings: SetOption = [],  # noqa: B006 - typer copies it
 ) -> None:
-    """For each kind of death: the longest time until nobody sees the dead any more (or works on), what it is made of,
-    and, with --measure, what it took here."""
+    """For each kind of death: the longest time until no subscriber sees the dead client or server any more (or until
+    work continues), the settings that add up to it, and with --measure the time it took on this machine."""
     from slotreeve.catalogue import Catalogue
     from slotreeve.offers import Port
 
@@ -84,11 +84,11 @@ def bounds(settings: Settings) -> list[tuple[str, float, str]]:
 
 
 def leader_bounds(settings: Settings, election: Options) -> list[tuple[str, float, str]]:
-    """The same of the meta leader, where its election tells of a lease: publishing and pushing go on meanwhile."""
+    """The same for the meta leader, where its election has a lease. Publishing and pushing continue meanwhile."""
     lease_ms = getattr(election, "lease_ms", None)
     if lease_ms is None:
         return []
-    made_of = f"election.{settings.election.use}.lease_ms; publishing and pushing go on"
+    made_of = f"election.{settings.election.use}.lease_ms; publishing and pushing continue"
     return [
         ("meta leader killed or frozen, until another leads", lease_ms / 1000 + ELECTION_ALLOWANCE_SECONDS, made_of)
     ]

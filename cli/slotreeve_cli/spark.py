@@ -218,7 +218,7 @@ def marts(
     conf: ConfOption = [],  # noqa: B006
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Make the marts anew: service timeline, push latency, slot history, moves and their causes, membership."""
+    """Make the marts: service timeline, push latency, slot history, moves and their causes, membership."""
     from slotreeve_cli.printing import print_rows
 
     _must_be_fit()
@@ -232,7 +232,7 @@ def marts(
 
 
 def at(
-    moment: Annotated[str, typer.Argument(metavar="TIME", help="ISO 8601, UTC unless it says otherwise.")],
+    moment: Annotated[str, typer.Argument(metavar="TIME", help="ISO 8601, UTC unless a zone is given.")],
     warehouse: WarehouseOption = Path("warehouse"),
     master: MasterOption = "local[*]",
     conf: ConfOption = [],  # noqa: B006
@@ -252,7 +252,7 @@ def at(
 
 
 def diff(
-    first: Annotated[str, typer.Argument(metavar="TIME", help="ISO 8601, UTC unless it says otherwise.")],
+    first: Annotated[str, typer.Argument(metavar="TIME", help="ISO 8601, UTC unless a zone is given.")],
     second: Annotated[str, typer.Argument(metavar="TIME", help="A later moment, or an earlier one.")],
     warehouse: WarehouseOption = Path("warehouse"),
     master: MasterOption = "local[*]",

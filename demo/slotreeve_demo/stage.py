@@ -87,7 +87,7 @@ class DemoStage:
         """Play all of it.
 
         Raises:
-            RequestTimeout: something did not happen within a generous time; the message says what.
+            RequestTimeout: something did not happen within a generous time; the message names it.
         """
         async with AsyncExitStack() as open_clients:
             for clients, count in (

@@ -39,7 +39,7 @@ def running(kind: type[SqlServer]) -> SqlServer:
 
 
 def fresh_tables() -> Mapping[str, object]:
-    """Options that name tables nobody has used before."""
+    """Options that name tables that were not used before."""
     number = next(_numbers)
     return {"table": f"distribute_lock_{number}", "state_table": f"slotreeve_meta_state_{number}"}
 

@@ -39,7 +39,7 @@ DEBIAN_PACKAGES = ("mariadb-server-core", "libaio1", "libnuma1", "liburing2", "l
 
 
 class ServerMissing(SlotreeveError):
-    """The server's programs are not here and could not be fetched; the message says how to get them."""
+    """The server's programs are not here and could not be fetched; the message explains how to get them."""
 
 
 class ServerFailed(SlotreeveError):
@@ -190,7 +190,7 @@ class SqlServer:
         raise NotImplementedError
 
     def _answers(self) -> bool:
-        """Whether the server greets who connects, as its protocol wants."""
+        """True if the server greets a new connection as its protocol demands."""
         raise NotImplementedError
 
 

@@ -34,7 +34,7 @@ class ComparisonOutcome:
 
     Attributes:
         tables: for people and programs, by title, small.
-        lines: who wins, in words.
+        lines: the best competitors, in words.
         failed: what did not work: competitor and error.
         report: the HTML file; the Parquet tables are beside it.
         seconds: of the whole comparison.
@@ -123,8 +123,8 @@ def _spread_lines(rows: Rows, slots: int) -> list[str]:
         lines.append(f"{slots:,} slots, spread: {', '.join(uneven)} less even than chance (p < {UNEVEN:g})")
     fastest = min(rows, key=_nanoseconds)
     near = [row["function"] for row in rows if _nanoseconds(row) <= (1 + SPEED_NOISE) * _nanoseconds(fastest)]
-    told = f"{slots:,} slots, speed: {fastest['function']} with {_nanoseconds(fastest):,.0f} ns a key"
-    lines.append(told + _noise(str(name) for name in near if name != fastest["function"]))
+    line = f"{slots:,} slots, speed: {fastest['function']} with {_nanoseconds(fastest):,.0f} ns a key"
+    lines.append(line + _noise(str(name) for name in near if name != fastest["function"]))
     return lines
 
 
@@ -133,7 +133,7 @@ def _nanoseconds(row: Mapping[str, object]) -> float:
 
 
 def _moves_line(rows: Rows) -> str:
-    """Who moves fewest keys in one step; two standard deviations of a share of so many keys are noise."""
+    """Which function moves fewest keys in one step; two standard deviations of a share of so many keys are noise."""
     best = min(rows, key=_share)
     keys, share = int(str(best["keys"])), _share(best)
     noise = 2 * math.sqrt(2 * share * (1 - share) / keys) if keys else 0.0
@@ -149,8 +149,8 @@ def _share(row: Mapping[str, object]) -> float:
 
 
 def _noise(names: Iterable[str]) -> str:
-    told = ", ".join(names)
-    return f"; {told} within noise" if told else ""
+    near = ", ".join(names)
+    return f"; {near} within noise" if near else ""
 
 
 # --- balancers and elections -----------------------------------------------------------------------------------------
@@ -251,13 +251,13 @@ def _verdict_lines(summary: Rows) -> list[str]:
     for (setting, criterion), rows in groups.items():
         best = next(row for row in rows if row["verdict"] == "best")
         noise = [str(row["competitor"]) for row in rows if row["verdict"] == "within noise"]
-        told = f"{setting}, {criterion.replace('_', ' ')}: {best['competitor']} ({float(str(best['mean'])):.3g})"
-        lines.append(told + _noise(noise))
+        line = f"{setting}, {criterion.replace('_', ' ')}: {best['competitor']} ({float(str(best['mean'])):.3g})"
+        lines.append(line + _noise(noise))
     return lines
 
 
 def _tell(page: Page, lines: list[str], failed: Rows) -> None:
-    page.heading("Who wins")
+    page.heading("Best")
     for line in lines:
         page.paragraph(line)
     if failed:

@@ -102,7 +102,7 @@ def test_traces_are_read_from_a_file(tmp_path: Path) -> None:
     [
         ("[]", "line 1: .*a trace is an object"),
         ('{"name":"t","servers":[["a"]],"changes":[{"at_seconds":1,"leaves":["b"]}]}', "b leaves at 1 s, but is not"),
-        ('{"name":"t","servers":[["a"]],"changes":[{"at_seconds":1,"leaves":["a"]}]}', "nobody is left at 1 s"),
+        ('{"name":"t","servers":[["a"]],"changes":[{"at_seconds":1,"leaves":["a"]}]}', "no server is left at 1 s"),
         ('{"name":"t","servers":[],"changes":[]}', "no server is there"),
         ('{"name":"t","servers":[["a"]],"changes":[{"at_seconds":2},{"at_seconds":1}]}', "1 s follows one at 2 s"),
     ],

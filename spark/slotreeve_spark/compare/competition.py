@@ -1,4 +1,4 @@
-"""Who is best, by which criterion, and whether that is more than noise."""
+"""Which competitor is best by each criterion, and whether the difference is more than noise."""
 
 from __future__ import annotations
 

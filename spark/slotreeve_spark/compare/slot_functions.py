@@ -22,7 +22,7 @@ from slotreeve.ports import BatchSlotFunction, SlotFunction
 
 from slotreeve_spark import shipping
 from slotreeve_spark.compare import chances
-from slotreeve_spark.compare.guard import PluginFailed, alarm, in_child, told
+from slotreeve_spark.compare.guard import PluginFailed, alarm, description_of, in_child
 from slotreeve_spark.compare.keys import Keys, generated
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ class _Tally:
         try:
             self._built = {slots: _best(_build(self.function, slots), slots) for slots in self.asked.slots}
         except Exception as error:  # noqa: BLE001 - of a third party's
-            self.error = told(error)
+            self.error = description_of(error)
         self.counts = {slots: np.zeros(slots, np.int64) for slots in self.asked.slots}
         self.nanoseconds = dict.fromkeys(self.asked.slots, 0)
         self.moved = dict.fromkeys(zip(self.asked.slots, self.asked.slots[1:], strict=False), 0)
@@ -166,7 +166,7 @@ class _Tally:
                         self.moved[before[0], slots] += int(np.count_nonzero(before[1] != found))
                     before = slots, found
         except Exception as error:  # noqa: BLE001 - of a third party's
-            self.error = told(error)
+            self.error = description_of(error)
 
     def rows(self) -> pa.RecordBatch:
         """In the columns of :data:`COUNTS`."""

@@ -85,8 +85,9 @@ def ingest(
 ) -> Ingested:
     """Take in everything that is new in the log, and return.
 
-    ``unfinished`` segments are read too, as far as they are written: of servers that were killed, say. What a server
-    adds to one later is taken in once the segment is finished; the ids of records keep them from being stored twice.
+    ``unfinished`` segments are read too, as far as they are written: those of servers that were killed, for example.
+    What a server adds to one later is read once the segment is finished; the ids of records prevent that one is stored
+    twice.
 
     Raises:
         ConfigError: there is no such directory, or ``lateness`` is no interval.

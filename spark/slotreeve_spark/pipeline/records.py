@@ -54,7 +54,7 @@ def parse(raw: DataFrame) -> DataFrame:
     well."""
     from pyspark.sql import functions as f
 
-    # A leap into SQL's own parser: no Python touches a record.
+    # SQL's own parser: no Python runs for a record.
     parsed = raw.withColumn(
         "record",
         f.from_json(
