@@ -42,7 +42,7 @@ async def run_chaos(
     settings: dict[str, object] | None = None,
     database: SqlServer | None = None,
 ) -> Path:
-    """Run for ``seconds``, heal everything, and return the history (``history.jsonl`` in ``directory``).
+    """Run for ``seconds``, end all faults, and return the history (``history.jsonl`` in ``directory``).
 
     The seed decides faults, victims and the workload's choices; timing is the machine's. ``only``: these kinds of
     faults, all of them where empty. ``directory`` exists. ``tell(what, elapsed)`` is called at each fault.
@@ -102,8 +102,8 @@ async def run_chaos(
 
 
 async def _recovered(cluster: LocalCluster, transport: Transport) -> None:
-    """Until all are members again, every slot is held, and every meta server follows a leader: one that lost its disk
-    has no vote before that, and the next may lose its own."""
+    """Wait until all servers are members, every slot is held, and every meta server follows a leader. One that
+    lost its disk has no vote before that, and the next fault may take another disk."""
     for server in cluster.servers.values():
         if server.has_failed:
             raise ClientError(f"{server.name} ended by itself:\n{server.tail()}")

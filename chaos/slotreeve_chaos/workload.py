@@ -1,4 +1,4 @@
-"""Providers and subscribers that write down what they did and saw."""
+"""Providers and subscribers that record what they did and saw."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class ChaosWorkload:
         self._task: asyncio.Task[None] | None = None
 
     async def begin(self) -> None:
-        """Publish and subscribe everything, then go on republishing."""
+        """Publish and subscribe everything, then keep republishing."""
         for number, service in enumerate(self._services):
             self._publish(self._writers[number % len(self._writers)], service)
         await asyncio.gather(*(writer.flush() for writer in self._writers))
@@ -135,7 +135,7 @@ class Provider:
         self.process: asyncio.subprocess.Process | None = None
 
     async def start(self, options: ClientOptions, sessions: list[str]) -> None:
-        """Start it, and write down what it publishes."""
+        """Start it, and record what it publishes."""
         self.process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
@@ -153,7 +153,7 @@ class Provider:
             self._recorder.append("published", register_id=register_id, service=service, sequence=1)
 
     async def kill(self) -> None:
-        """SIGKILL, written down."""
+        """Kill it with SIGKILL, and record that."""
         assert self.process is not None
         self._recorder.append("died", register_ids=self._register_ids)
         if self.process.returncode is None:

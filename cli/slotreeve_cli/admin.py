@@ -50,7 +50,7 @@ def ban(
     cluster: ClusterOption = "slotreeve",
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """NODE shall hold nothing: a data server hands over its slots, a session server's clients move."""
+    """Ban NODE: a data server hands over its slots, the clients of a session server move away."""
     _order(meta, cluster, output, lambda intent: _changed(intent, banned=intent.banned | set(nodes)))
 
 
@@ -70,7 +70,7 @@ def stop_push(
     cluster: ClusterOption = "slotreeve",
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Push nothing to anybody, but to the clients excepted; publishing and lookups go on."""
+    """Stop pushing to all clients except the given ones; publishing and lookups continue."""
     _order(meta, cluster, output, lambda intent: _changed(intent, push_stopped=True, push_to=frozenset(except_for)))
 
 
@@ -79,7 +79,7 @@ def start_push(
     cluster: ClusterOption = "slotreeve",
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Push again; every subscriber is brought to the present state."""
+    """Push again, and bring every subscriber up to date."""
     _order(meta, cluster, output, lambda intent: _changed(intent, push_stopped=False, push_to=frozenset()))
 
 
@@ -99,7 +99,7 @@ def client_on(
     cluster: ClusterOption = "slotreeve",
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """CLIENT's providers are seen again: it is made to reconnect and replay."""
+    """Show what CLIENT publishes again: CLIENT reconnects and publishes everything again."""
     _order(meta, cluster, output, lambda intent: _changed(intent, clients_off=intent.clients_off - set(clients)))
 
 

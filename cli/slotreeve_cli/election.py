@@ -37,7 +37,7 @@ def history(
 ) -> None:
     """Changes of leadership as each of these meta servers saw them since its start.
 
-    "least_margin_ms" is the least that was ever left of the lease, where the server itself led.
+    "least_margin_ms" is the shortest time that was ever left of the lease, where the server itself led.
     """
     from datetime import UTC, datetime
 
@@ -73,7 +73,7 @@ def resign(
     cluster: ClusterOption = "slotreeve",
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Ask the meta leader to let another one lead; writes under way are finished first."""
+    """Ask the meta leader to resign; it finishes writes under way first."""
     from slotreeve_cli.printing import print_rows
 
     old = run_async(_resign(meta, cluster))

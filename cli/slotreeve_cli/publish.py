@@ -34,7 +34,7 @@ def publish(
     ] = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Publish DATA under SERVICE until the command ends; then the provider is gone from every consumer's view."""
+    """Publish DATA under SERVICE until the command ends; then the provider disappears from every subscriber's view."""
     run_async(_publish(session, cluster, service, data, zone, seconds, output))
 
 

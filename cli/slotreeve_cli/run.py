@@ -35,7 +35,7 @@ def add_to(app: typer.Typer) -> None:
         group = typer.Typer(help=f"The {role} server: {does}.", no_args_is_help=True)
         group.command(
             "run",
-            help=f"Run one {role} server until SIGTERM or SIGINT (SIGHUP: it will be back); it leaves in order, "
+            help=f"Run one {role} server until SIGTERM or SIGINT (SIGHUP: for a restart). It leaves in order; "
             "a second signal ends it at once.",
             epilog=f"Examples: slotreeve {role} run -c cluster.toml --name {role}-1  |  "
             f"slotreeve {role} run --set node.zone=east",

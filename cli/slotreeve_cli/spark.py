@@ -186,7 +186,7 @@ def ingest(
     conf: ConfOption = [],  # noqa: B006
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Take what is new in the event log into the tables raw, cleaned and quarantine. Safe to run again."""
+    """Read what is new in the event log into the tables raw, cleaned and quarantine. It is safe to run this again."""
     _must_be_fit()
     from dataclasses import asdict
 
@@ -259,7 +259,7 @@ def diff(
     conf: ConfOption = [],  # noqa: B006
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Slots that were held differently at two moments."""
+    """Slots whose leader or followers differ between two moments."""
     from slotreeve_cli.printing import print_rows
 
     _must_be_fit()
@@ -273,7 +273,7 @@ def diff(
 
 
 def doctor(output: OutputOption = Output.TABLE) -> None:
-    """Whether Java, pyspark, pandas and pyarrow are there and fit, and what to do if not. Exit code 1 if not."""
+    """Check Java, pyspark, pandas and pyarrow; print what to do if one does not fit. Exit code 1 if so."""
     from slotreeve_spark.doctor import examine
 
     from slotreeve_cli.printing import print_rows

@@ -52,7 +52,7 @@ class ServerProcess:
 
     @property
     def has_failed(self) -> bool:
-        """True where it was started and ended by itself."""
+        """True if it was started and ended by itself."""
         return self._process is not None and self._process.poll() is not None
 
     def start(self) -> None:
@@ -77,7 +77,7 @@ class ServerProcess:
         self._signal(signal.SIGCONT)
 
     def fill_disk(self) -> None:
-        """From now on every write that makes a file of the process longer fails, as on a full disk; Linux only."""
+        """Let every write that makes a file of the process longer fail, as on a full disk; Linux only."""
         _, hard = resource.prlimit(self.pid, resource.RLIMIT_FSIZE)
         resource.prlimit(self.pid, resource.RLIMIT_FSIZE, (0, hard))
 
@@ -87,13 +87,13 @@ class ServerProcess:
         resource.prlimit(self.pid, resource.RLIMIT_FSIZE, (hard, hard))
 
     def signal_stop(self, number: signal.Signals = signal.SIGTERM) -> None:
-        """Ask for the orderly end, and return before it; SIGHUP for one that will be back."""
+        """Ask for an orderly stop, and return before it ends; SIGHUP if it will be started again."""
         self._signal(signal.SIGCONT)
         self._signal(number)
         self._asked = True
 
     def stop(self, number: signal.Signals = signal.SIGTERM, seconds: float = STOP_SECONDS) -> None:
-        """Ask for the orderly end, unless that was done, and wait for it; SIGKILL after ``seconds``."""
+        """Ask for an orderly stop, unless that was done, and wait for its end; SIGKILL after ``seconds``."""
         if self.is_running and not self._asked:
             self.signal_stop(number)
         self._wait(seconds)
@@ -115,7 +115,7 @@ class ServerProcess:
         self._process = None
 
     def tail(self, lines: int = 20) -> str:
-        """The end of its output."""
+        """The last lines of its output."""
         text = self.log.read_text(errors="replace") if self.log.exists() else ""
         return "\n".join(text.splitlines()[-lines:])
 
@@ -171,7 +171,7 @@ class LocalCluster:
         }
 
     def _put_behind_proxies(self, addresses: dict[str, str], rng: random.Random) -> None:
-        """Every server listens elsewhere than it advertises; whoever made the cluster forwards."""
+        """Let every server listen at another address than it advertises; the caller forwards connections."""
         ports = _free_ports(len(addresses), rng)
         for (name, address), port in zip(addresses.items(), ports, strict=True):
             near, far = int(address.rpartition(":")[2]), port
@@ -249,7 +249,7 @@ class LocalCluster:
             complete.cancel()
 
     def stop(self) -> None:
-        """End every process: sessions and data servers first, while there is a leader that lets them go."""
+        """End every process: session and data servers first, while a leader can release them."""
         members = [server for server in self.servers.values() if server.role is not Role.META]
         for servers in (members, self.of(Role.META)):
             for server in servers:

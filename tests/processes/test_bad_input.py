@@ -28,7 +28,7 @@ def slotreeve(*arguments: str, seconds: float = 30.0) -> subprocess.CompletedPro
 
 
 def error_line(done: subprocess.CompletedProcess[str]) -> str:
-    """The one line that a failed command says to its user."""
+    """The one line that a failed command prints for its user."""
     assert "Traceback" not in done.stderr, done.stderr
     lines = [line for line in done.stderr.splitlines() if line.startswith("slotreeve: error")]
     assert len(lines) == 1, done.stderr
@@ -184,7 +184,7 @@ def test_a_cluster_does_not_start_again_with_another_number_of_slots(tmp_path: P
 @pytest.mark.parametrize(
     "garbage", [b"", b"GET / HTTP/1.1\r\n\r\n", b"\xff" * 10, b"\x00" * 5000, os.urandom(5000)], ids=len
 )
-def test_garbage_sent_to_a_port_disturbs_nobody(dev: DevServer, garbage: bytes) -> None:
+def test_garbage_sent_to_a_port_disturbs_no_other_connection(dev: DevServer, garbage: bytes) -> None:
     for address in (dev.meta_address, dev.session_address):
         host, _, port = address.rpartition(":")
         with socket.create_connection((host, int(port)), timeout=5) as raw:
@@ -204,7 +204,7 @@ def test_a_meta_server_must_be_one_of_the_cluster() -> None:
     assert re.search(r"node\.name .*'meta-9' is not in \[cluster\.meta\]", error_line(done))
 
 
-def test_nobody_at_the_address_is_exit_code_four_or_six() -> None:
+def test_an_address_without_a_server_is_exit_code_four_or_six() -> None:
     nowhere = free_address()
     assert slotreeve("leader", "--meta", nowhere).returncode == 4
     done = slotreeve("get", "x", "--session", nowhere)

@@ -88,7 +88,7 @@ def test_bench_measures_latency_throughput_fanout_and_lookups() -> None:
     assert figures["lookups"]["lookups_per_second"] > 500
 
 
-def test_a_cluster_of_processes_runs_until_it_is_told_to_stop_and_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_a_cluster_of_processes_runs_until_it_is_asked_to_stop_and_leaves_nothing_behind(tmp_path: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "slotreeve_cli", "cluster", "--directory", str(tmp_path / "cluster")],
         stdin=subprocess.DEVNULL,

@@ -82,7 +82,7 @@ def test_unknown_plugins_and_traces_are_refused_before_anything_runs(spark: Spar
         BalancerQuestion(("even",), kinds=("nonsense",))
 
 
-def test_a_difference_is_told_from_noise(spark: SparkSession) -> None:
+def test_a_difference_is_told_apart_from_noise(spark: SparkSession) -> None:
     rows = [(who, "ok", seed, value(seed)) for who, value in VALUES.items() for seed in range(30)]
     frame = spark.createDataFrame(rows, "competitor string, status string, seed int, cost double")
     found = summarize(frame, [Criterion("cost", "cost")], "'all'", ["seed"]).collect()

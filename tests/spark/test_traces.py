@@ -37,7 +37,7 @@ def test_generated_traces_are_in_order_and_leave_somebody(kind: str, servers: in
         assert trace == generate(kind, servers, seed)
 
 
-def test_failures_come_as_often_as_their_mtbf_says() -> None:
+def test_failures_come_as_often_as_their_mtbf_demands() -> None:
     changes = [generate("failures, MTBF 1 h", 20, seed).changes for seed in range(50)]
     failures = sum(bool(change.leaves) for trace in changes for change in trace) / 50
     assert failures == pytest.approx(traces.EXPECTED_FAILURES, rel=0.15)
