@@ -39,10 +39,14 @@ def main() -> None:
         for name, assigner, balancer in plugins():
             figures.append(
                 {
-                    "plugin": name, "slots": slots, "replicas": replicas, "servers": count, "added": count // 10,
+                    "plugin": name,
+                    "slots": slots,
+                    "replicas": replicas,
+                    "servers": count,
+                    "added": count // 10,
                 }
                 | measured(assigner, balancer, SlotTable.unassigned(slots), servers, count, Limits(replicas), runs)
-            )  # fmt: skip
+            )
     print(json.dumps({"runs": runs, "python": platform.python_version(), "figures": figures}, indent=1))
 
 

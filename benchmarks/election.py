@@ -143,9 +143,9 @@ class _Cluster:
         deadline = time.monotonic() + PATIENCE_SECONDS
         while time.monotonic() < deadline:
             for node in among:
-                for told in node.events():
-                    if told["event"] == event:
-                        return node, told
+                for reported in node.events():
+                    if reported["event"] == event:
+                        return node, reported
             time.sleep(0.0005)
         raise TimeoutError(f"no {event!r} within {PATIENCE_SECONDS:g} s")
 
@@ -155,8 +155,8 @@ class _Cluster:
             node.events()
         began = time.monotonic()
         stop(leader)
-        successor, told = self.wait_for("serving", others)
-        return successor, told["at"] - began
+        successor, reported = self.wait_for("serving", others)
+        return successor, reported["at"] - began
 
     def stop(self) -> None:
         for node in self.nodes:
@@ -203,8 +203,8 @@ def _measure(cluster: _Cluster, arguments: argparse.Namespace) -> dict[str, Any]
     for concurrency in arguments.concurrency:
         leader.events()
         leader.tell(f"writes {arguments.writes} {concurrency} {arguments.value_bytes}")
-        _, told = cluster.wait_for("written", [leader])
-        figures = {key: told[key] for key in ("per_second", "latency_ms")}
+        _, reported = cluster.wait_for("written", [leader])
+        figures = {key: reported[key] for key in ("per_second", "latency_ms")}
         writes.append({"concurrency": concurrency, "value_bytes": arguments.value_bytes, **figures})
     return {
         "fail_over_after_kill_ms": _against(TARGET_MS, killed),

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from slotreeve_client import Client, Publication
 from slotreeve_client.tools import open_client, open_transport, run_async
-from slotreeve_harness.processes import LocalCluster
+from slotreeve_harness.processes import ClusterSize, LocalCluster
 
 BURST = 1_000
 PAYLOAD = b"x" * 200
@@ -56,7 +56,7 @@ async def measure(directory: Path, publishers: int, pairs: int) -> dict[str, obj
         spent = [processor_seconds(cluster) - so_far for cluster, so_far in zip(clusters, before, strict=True)]
     del rates[0]  # the warm-up
     ratios = [with_log / without for with_log, without in rates]
-    told = [json.loads(line) for file in events.iterdir() for line in file.read_bytes().splitlines()]
+    recorded = [json.loads(line) for file in events.iterdir() for line in file.read_bytes().splitlines()]
     return {
         "publishers": publishers,
         "pairs": pairs,
@@ -64,7 +64,7 @@ async def measure(directory: Path, publishers: int, pairs: int) -> dict[str, obj
         "changes_per_second_with": round(statistics.median(with_log for with_log, _ in rates)),
         "ratio": round(statistics.median(ratios), 4),
         "ratio_95": interval(ratios),
-        "registrations_told": sum(len(event.get("versions", ())) for event in told),
+        "registrations_told": sum(len(event.get("versions", ())) for event in recorded),
         "processor_microseconds_per_change_with": round(1e6 * spent[0] / publishers / (pairs + 1), 2),
         "processor_microseconds_per_change_without": round(1e6 * spent[1] / publishers / (pairs + 1), 2),
     }
@@ -75,7 +75,7 @@ async def publishing(
     directory: Path, settings: Mapping[str, object], publishers: int
 ) -> AsyncIterator[tuple[tuple[Client, list[Publication]], LocalCluster]]:
     """A cluster of one meta, two data and one session server, with a client that has published."""
-    cluster = LocalCluster(directory, 1, 2, 1, settings)
+    cluster = LocalCluster(directory, ClusterSize(1, 2, 1), settings)
     transport = open_transport(cluster.transport)
     try:
         with cluster:

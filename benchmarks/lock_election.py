@@ -4,7 +4,7 @@
     python benchmarks/lock_election.py --dialect mysql --rounds 10 --lease-ms 5000
 
 Starts a server of its own and three nodes, each a process. A fail-over is measured from just before the signal to the
-leader until another node reports that it leads. Statements are the database's own count. Prints one JSON object.
+leader until another node leads. Statements are the database's own count. Prints one JSON object.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ SERVERS: dict[str, type[SqlServer]] = {"postgres": PostgresServer, "mysql": Mari
 
 
 async def run_node(name: str, dialect: str, options: dict[str, Any]) -> None:
-    """Lead or follow until told on standard input: ``resign``, or ``stop``, or ``write COUNT CONCURRENCY``."""
+    """Lead or follow, and obey lines on standard input: ``resign``, ``stop``, or ``write COUNT CONCURRENCY``."""
     build = slotreeve_election_mysql.build_postgres if dialect == "postgres" else slotreeve_election_mysql.build_mysql
     members = {member: f"{member}:7712" for member in NAMES}
     election = build(LockOptions(**options), Context("bench", 256, LoopClock(), random.Random(), name, members))
@@ -106,9 +106,9 @@ def _wait_for(event: str, nodes: Sequence[_Node]) -> tuple[_Node, dict[str, Any]
     deadline = time.monotonic() + PATIENCE_SECONDS
     while time.monotonic() < deadline:
         for node in nodes:
-            for told in node.events():
-                if told["event"] == event:
-                    return node, told
+            for reported in node.events():
+                if reported["event"] == event:
+                    return node, reported
         time.sleep(0.0005)
     raise TimeoutError(f"no {event!r} within {PATIENCE_SECONDS:g} s")
 
@@ -123,10 +123,10 @@ def _fail_over(nodes: list[_Node], leader: _Node, how: str, rng: random.Random) 
         leader.tell("stop")
     else:
         leader.process.send_signal(signal.SIGKILL)
-    successor, told = _wait_for("leads", others)
+    successor, reported = _wait_for("leads", others)
     leader.process.wait()
     leader.start()
-    return successor, told["at"] - began
+    return successor, reported["at"] - began
 
 
 def _statements(server: SqlServer) -> int:
@@ -168,8 +168,10 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
             writes = []
             for concurrency in (1, 16):
                 leader.tell(f"write 800 {concurrency}")
-                told = _wait_for("written", [leader])[1]
-                writes.append({"concurrency": concurrency, "per_second": told["per_second"], "p50_ms": told["p50_ms"]})
+                reported = _wait_for("written", [leader])[1]
+                writes.append(
+                    {"concurrency": concurrency, "per_second": reported["per_second"], "p50_ms": reported["p50_ms"]}
+                )
         finally:
             for node in nodes:
                 node.process.kill()

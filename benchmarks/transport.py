@@ -128,19 +128,19 @@ async def measure_requests(connection: Connection) -> dict[str, object]:
     }
 
 
-async def measure_fan_out(told: Counting) -> dict[str, object]:
+async def measure_fan_out(counting: Counting) -> dict[str, object]:
     sending, complete = [], []
     frame = encode_message(Opaque("fan-out", b"x" * FAN_OUT_BYTES))
     for _ in range(FAN_OUTS):
-        told.acknowledged = 0
-        told.all_acknowledged.clear()
+        counting.acknowledged = 0
+        counting.all_acknowledged.clear()
         started = time.perf_counter()
         own = time.thread_time()
-        for connection in told.connections:
+        for connection in counting.connections:
             connection.send_encoded(frame)
         await asyncio.sleep(0)  # the turn ends, in which the frames are handed to libzmq
-        sending.append((time.thread_time() - own) / len(told.connections) * 1e6)
-        await told.all_acknowledged.wait()
+        sending.append((time.thread_time() - own) / len(counting.connections) * 1e6)
+        await counting.all_acknowledged.wait()
         complete.append((time.perf_counter() - started) * 1e3)
     return {"sender_us_per_connection": figures(sending), "all_acknowledged_ms": figures(complete)}
 
@@ -158,8 +158,8 @@ async def peer(address: str) -> None:
 
 
 async def measure(uvloop: bool, profile: cProfile.Profile | None) -> dict[str, object]:
-    transport, told = ZmqTransport(LoopClock()), Counting()
-    listener = await transport.listen("127.0.0.1:0", HELLO, told)
+    transport, counting = ZmqTransport(LoopClock()), Counting()
+    listener = await transport.listen("127.0.0.1:0", HELLO, counting)
     arguments = [__file__, "--peer", listener.address, *(["--uvloop"] if uvloop else [])]
     other = await asyncio.create_subprocess_exec(sys.executable, *arguments, stdin=PIPE, stdout=PIPE)
     assert other.stdout is not None
@@ -167,7 +167,7 @@ async def measure(uvloop: bool, profile: cProfile.Profile | None) -> dict[str, o
     connection = await transport.connect(address, HELLO, Replying(), 10.0)
     if profile is not None:
         profile.enable()
-    results = await measure_requests(connection) | await measure_fan_out(told)
+    results = await measure_requests(connection) | await measure_fan_out(counting)
     if profile is not None:
         profile.disable()
     await transport.close()

@@ -33,6 +33,11 @@ def cell(text: str) -> str:
     return " ".join(text.replace("|", "\\|").split())
 
 
+def sentence(text: str) -> str:
+    """``text`` as one paragraph, without the escapes that the terminal's markup needs."""
+    return " ".join(text.replace("\\[", "[").split())
+
+
 def default_of(field: FieldInfo) -> str:
     """The default as it is written in TOML."""
     value = field.get_default(call_default_factory=True) if not field.is_required() else None
@@ -123,10 +128,10 @@ def commands() -> Iterator[str]:
                 assert isinstance(found, Command)
                 yield from below(found, f"{path} {name}")
             return
-        yield f"## `{path}`\n\n{cell(command.help or '')}\n"
+        yield f"## `{path}`\n\n{sentence(command.help or '')}\n"
         yield from parameters(command)
         if command.epilog:
-            yield f"{cell(command.epilog)}\n"
+            yield f"{sentence(command.epilog)}\n"
 
     root = typer.main.get_command(app)
     assert isinstance(root, Command)

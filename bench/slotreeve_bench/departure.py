@@ -1,4 +1,4 @@
-"""The death and return of one very large client: what everybody else notices of it."""
+"""The death and return of one very large client: its effects on all others."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from collections.abc import Callable
 from slotreeve.errors import ClientError
 from slotreeve_client.administration import cluster_leader
 from slotreeve_client.tools import open_client, open_transport
+from slotreeve_harness.figures import spread_of
 from slotreeve_harness.processes import LocalCluster
-
-from slotreeve_bench.figures import spread_of
 
 PREFIX = "bench.departure."
 WATCHED = 2_000
@@ -115,9 +114,16 @@ async def _start(cluster: LocalCluster, publishers: int) -> asyncio.subprocess.P
 
 async def _spawn(cluster: LocalCluster, what: str) -> asyncio.subprocess.Process:
     return await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "slotreeve_bench.departure", cluster.name, what, *cluster.session_addresses,
-        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=LONGEST_LINE_BYTES,
-    )  # fmt: skip
+        sys.executable,
+        "-m",
+        "slotreeve_bench.departure",
+        cluster.name,
+        what,
+        *cluster.session_addresses,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        limit=LONGEST_LINE_BYTES,
+    )
 
 
 async def publish_all_the_time(cluster: str, addresses: list[str]) -> None:
@@ -142,7 +148,7 @@ async def publish_all_the_time(cluster: str, addresses: list[str]) -> None:
 
 
 async def publish_many(cluster: str, count: int, addresses: list[str]) -> None:
-    """The large client: publishes, says so, and stays until it is killed or its input ends."""
+    """The large client: publishes, reports it, and stays until it is killed or its input ends."""
     async with open_client(addresses, cluster) as client:
         for number in range(count):
             client.publish(f"{PREFIX}{number}", "127.0.0.1:8080")

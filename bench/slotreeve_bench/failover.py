@@ -16,9 +16,8 @@ from slotreeve.ports import Transport
 from slotreeve_client import Client, Publication, Subscription
 from slotreeve_client.administration import cluster_leader, cluster_view
 from slotreeve_client.tools import open_client, open_transport
+from slotreeve_harness.figures import spread_of
 from slotreeve_harness.processes import LocalCluster
-
-from slotreeve_bench.figures import spread_of
 
 POLL_SECONDS = 0.002
 GENEROUS_SECONDS = 30.0
@@ -89,7 +88,7 @@ class _FailoverWatch:
 
 
 async def _kill_meta_leader(cluster: LocalCluster, transport: Transport) -> float:
-    """Milliseconds until another meta server says that it leads; the killed one is started again."""
+    """Milliseconds until another meta server leads; the killed one is started again."""
     known = await cluster_leader(transport, cluster.name, cluster.meta_addresses.values())
     if known.leader is None:
         raise ClientError("no meta server leads although the cluster is ready")

@@ -10,9 +10,8 @@ import time
 from slotreeve.errors import ClientError
 from slotreeve_client import Subscription
 from slotreeve_client.tools import open_client
+from slotreeve_harness.figures import spread_of
 from slotreeve_harness.processes import LocalCluster
-
-from slotreeve_bench.figures import spread_of
 
 SERVICE = "bench.fanout"
 READY_SECONDS = 60.0
@@ -31,11 +30,17 @@ async def measure_fanout(
     each = subscribers // processes
     workers = [
         await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "slotreeve_bench.fanout", cluster.name, str(each), *cluster.session_addresses,
-            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
+            sys.executable,
+            "-m",
+            "slotreeve_bench.fanout",
+            cluster.name,
+            str(each),
+            *cluster.session_addresses,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
         )
         for _ in range(processes)
-    ]  # fmt: skip
+    ]
     try:
         async with open_client(cluster.session_addresses, cluster.name) as client:
             publication = client.publish(SERVICE, "0")

@@ -6,9 +6,8 @@ import asyncio
 import time
 
 from slotreeve_client.tools import open_client
+from slotreeve_harness.figures import spread_of
 from slotreeve_harness.processes import LocalCluster
-
-from slotreeve_bench.figures import spread_of
 
 
 async def measure_lookups(

@@ -10,9 +10,8 @@ import time
 from slotreeve.errors import SlotreeveError
 from slotreeve_client import Client, Publication, Subscription
 from slotreeve_client.tools import open_client, open_transport
+from slotreeve_harness.figures import spread_of
 from slotreeve_harness.processes import LocalCluster
-
-from slotreeve_bench.figures import spread_of
 
 GENEROUS_SECONDS = 60.0
 

@@ -1,1 +1,1 @@
-"""Faults on real processes, a recorded history, and the checker that judges it."""
+"""Faults on real processes, a recorded history, and its checker."""

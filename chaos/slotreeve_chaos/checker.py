@@ -1,4 +1,4 @@
-"""The judge of a history: which invariants did it break? Usable on any history, whoever wrote it. Pure."""
+"""Finds which invariants a history breaks. Pure; works on the history of any system."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 GONE_BOUND_SECONDS = 15.0
-"""How long after its provider's death a registration may be seen, whatever else is broken at that time."""
+"""How long after the death of its provider a registration may still be seen, whatever else fails at that time."""
 
 
 @dataclass(frozen=True)
@@ -16,8 +16,8 @@ class HistoryViolation:
 
     Attributes:
         t: when it was seen, seconds since the run began.
-        invariant: its name in the design, ``I7``.
-        what: for a person.
+        invariant: its number in docs/invariants.md, ``I7``.
+        what: a sentence for people.
     """
 
     t: float
@@ -27,7 +27,7 @@ class HistoryViolation:
 
 @dataclass
 class HistoryVerdict:
-    """What a history shows."""
+    """The result of checking a history."""
 
     violations: list[HistoryViolation] = field(default_factory=list)
     records: int = 0

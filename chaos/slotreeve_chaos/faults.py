@@ -1,4 +1,4 @@
-"""What can be done to a running cluster of processes, and undone."""
+"""The faults of a cluster of real processes: how each begins and ends."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STALL_SECONDS = (0.5, 3.0)
 
 
 class ChaosFaults:
-    """Each fault is a coroutine: begins, lasts, ends, and is written down. One at a time."""
+    """Each fault is a coroutine that begins, lasts, ends and is recorded. There is one at a time."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""What happened, as JSON lines: written while a run goes on, read by the checker, by people, by other tools.
+"""The history of a run as JSON lines, written during the run and read by the checker.
 
 Every record has ``t`` (seconds since the run began) and ``kind``; the other fields depend on the kind:
 

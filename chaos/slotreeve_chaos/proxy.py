@@ -1,4 +1,4 @@
-"""A TCP proxy that misbehaves on demand: between a server's advertised address and the one it listens on."""
+"""A TCP proxy that fails on demand, between a server's advertised address and the one it listens on."""
 
 from __future__ import annotations
 

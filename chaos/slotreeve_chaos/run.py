@@ -42,11 +42,11 @@ async def run_chaos(
     settings: dict[str, object] | None = None,
     database: SqlServer | None = None,
 ) -> Path:
-    """Run for ``seconds``, heal everything, and return the history (``history.jsonl`` in ``directory``).
+    """Run for ``seconds``, end all faults, and return the history (``history.jsonl`` in ``directory``).
 
     The seed decides faults, victims and the workload's choices; timing is the machine's. ``only``: these kinds of
     faults, all of them where empty. ``directory`` exists. ``tell(what, elapsed)`` is called at each fault.
-    ``database``: a running server whose lock elects the meta leader; it becomes a victim, too.
+    ``database``: a running server whose lock elects the meta leader; faults strike it, too.
 
     Raises:
         RequestTimeout: the cluster did not recover from a fault within a minute; the message holds the ends of logs.
@@ -102,8 +102,8 @@ async def run_chaos(
 
 
 async def _recovered(cluster: LocalCluster, transport: Transport) -> None:
-    """Until all are members again, every slot is held, and every meta server follows a leader: one that lost its disk
-    has no vote before that, and the next may lose its own."""
+    """Wait until all servers are members, every slot is held, and every meta server follows a leader. One that
+    lost its disk has no vote before that, and the next fault may take another disk."""
     for server in cluster.servers.values():
         if server.has_failed:
             raise ClientError(f"{server.name} ended by itself:\n{server.tail()}")
@@ -124,7 +124,7 @@ async def _follows(cluster: LocalCluster, transport: Transport, address: str) ->
 
 
 async def _watch(cluster: LocalCluster, transport: Transport, recorder: HistoryRecorder) -> None:
-    """Write down what each meta server says of the leader, and the newest view."""
+    """Record the leader that each meta server reports, and the newest view."""
     while True:
         for name, address in cluster.meta_addresses.items():
             try:

@@ -1,16 +1,30 @@
-"""Providers and subscribers that write down what they did and saw."""
+"""Providers and subscribers that record what they did and saw."""
 
 from __future__ import annotations
 
 import asyncio
 import random
 import sys
+from dataclasses import dataclass
 
 from slotreeve_client import Client, ClientOptions, Publication, Subscription, connect
 
 from slotreeve_chaos.history import HistoryRecorder
 
 CHURN_SHARE = 0.1
+
+
+@dataclass(frozen=True)
+class ChaosLoad:
+    """How much is published: services, clients that publish and subscribe, changes a second."""
+
+    services: int = 100
+    writers: int = 3
+    subscribers: int = 3
+    rate: float = 100.0
+
+
+DEFAULT_LOAD = ChaosLoad()
 
 
 class ChaosWorkload:
@@ -26,21 +40,18 @@ class ChaosWorkload:
         options: ClientOptions,
         recorder: HistoryRecorder,
         rng: random.Random,
-        services: int = 100,
-        writers: int = 3,
-        subscribers: int = 3,
-        rate: float = 100.0,
+        load: ChaosLoad = DEFAULT_LOAD,
     ) -> None:
         self._sessions, self._options, self._recorder, self._rng = sessions, options, recorder, rng
-        self._services = [f"chaos.service.{number}" for number in range(services)]
-        self._writers: list[Client] = [connect(*sessions, options=options) for _ in range(writers)]
-        self._subscribers: list[Client] = [connect(*sessions, options=options) for _ in range(subscribers)]
+        self._services = [f"chaos.service.{number}" for number in range(load.services)]
+        self._writers: list[Client] = [connect(*sessions, options=options) for _ in range(load.writers)]
+        self._subscribers: list[Client] = [connect(*sessions, options=options) for _ in range(load.subscribers)]
         self._publications: list[Publication] = []
-        self._rate = rate
+        self._rate = load.rate
         self._task: asyncio.Task[None] | None = None
 
     async def begin(self) -> None:
-        """Publish and subscribe everything, then go on republishing."""
+        """Publish and subscribe everything, then keep republishing."""
         for number, service in enumerate(self._services):
             self._publish(self._writers[number % len(self._writers)], service)
         await asyncio.gather(*(writer.flush() for writer in self._writers))
@@ -124,11 +135,17 @@ class Provider:
         self.process: asyncio.subprocess.Process | None = None
 
     async def start(self, options: ClientOptions, sessions: list[str]) -> None:
-        """Start it, and write down what it publishes."""
+        """Start it, and record what it publishes."""
         self.process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "slotreeve_chaos.workload", options.cluster, ",".join(sessions),
-            *self._services, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
-        )  # fmt: skip
+            sys.executable,
+            "-m",
+            "slotreeve_chaos.workload",
+            options.cluster,
+            ",".join(sessions),
+            *self._services,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+        )
         assert self.process.stdout is not None
         for service in self._services:
             register_id = (await self.process.stdout.readline()).decode().strip()
@@ -136,7 +153,7 @@ class Provider:
             self._recorder.append("published", register_id=register_id, service=service, sequence=1)
 
     async def kill(self) -> None:
-        """SIGKILL, written down."""
+        """Kill it with SIGKILL, and record that."""
         assert self.process is not None
         self._recorder.append("died", register_ids=self._register_ids)
         if self.process.returncode is None:

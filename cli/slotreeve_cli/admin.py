@@ -21,7 +21,7 @@ ClientArgument = Annotated[list[str], typer.Argument(metavar="CLIENT...", help="
 
 def add_to(app: typer.Typer) -> None:
     """Add the commands."""
-    group = typer.Typer(help="Standing orders: banned servers, stopped pushes, clients that nobody shall see.")
+    group = typer.Typer(help="Standing orders: banned servers, stopped pushes, hidden clients.")
     for name, command, example in (
         ("show", show, "show -o json"),
         ("ban", ban, "ban data-2 session-1"),
@@ -50,7 +50,7 @@ def ban(
     cluster: ClusterOption = "slotreeve",
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """NODE shall hold nothing: a data server hands over its slots, a session server's clients move."""
+    """Ban NODE: a data server hands over its slots, the clients of a session server move away."""
     _order(meta, cluster, output, lambda intent: _changed(intent, banned=intent.banned | set(nodes)))
 
 
@@ -70,7 +70,7 @@ def stop_push(
     cluster: ClusterOption = "slotreeve",
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Push nothing to anybody, but to the clients excepted; publishing and lookups go on."""
+    """Stop pushing to all clients except the given ones; publishing and lookups continue."""
     _order(meta, cluster, output, lambda intent: _changed(intent, push_stopped=True, push_to=frozenset(except_for)))
 
 
@@ -79,7 +79,7 @@ def start_push(
     cluster: ClusterOption = "slotreeve",
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Push again; every subscriber is brought to the present state."""
+    """Push again, and bring every subscriber up to date."""
     _order(meta, cluster, output, lambda intent: _changed(intent, push_stopped=False, push_to=frozenset()))
 
 
@@ -89,7 +89,7 @@ def client_off(
     cluster: ClusterOption = "slotreeve",
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Nobody shall see what CLIENT publishes; it still sees others."""
+    """Hide what CLIENT publishes from every subscriber; CLIENT itself still sees others."""
     _order(meta, cluster, output, lambda intent: _changed(intent, clients_off=intent.clients_off | set(clients)))
 
 
@@ -99,7 +99,7 @@ def client_on(
     cluster: ClusterOption = "slotreeve",
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """CLIENT's providers are seen again: it is made to reconnect and replay."""
+    """Show what CLIENT publishes again: CLIENT reconnects and publishes everything again."""
     _order(meta, cluster, output, lambda intent: _changed(intent, clients_off=intent.clients_off - set(clients)))
 
 
@@ -123,7 +123,7 @@ def _order(addresses: list[str], cluster: str, output: Output, change: Callable[
 
 
 async def _carry_out(addresses: list[str], cluster: str, change: Callable[[Orders], Orders] | None) -> Orders:
-    """Read, change, and write if nobody else wrote meanwhile; again if somebody did."""
+    """Read, change, and write if the orders did not change meanwhile; otherwise try again."""
     from slotreeve.errors import ClientError
     from slotreeve_client.administration import get_configs, put_config
     from slotreeve_client.tools import open_transport

@@ -27,7 +27,7 @@ class Database(StrEnum):
 
 def add_to(app: typer.Typer) -> None:
     """Add the commands."""
-    group = typer.Typer(help="Kill, pause, cut off and restart real processes; check what everybody saw.")
+    group = typer.Typer(help="Kill, pause, cut off and restart real processes; check what clients and servers saw.")
     group.command(
         "run",
         epilog="Examples: slotreeve chaos run  |  slotreeve chaos run --minutes 30 --seed 7 --directory chaos  |  "
@@ -38,7 +38,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def run(
-    minutes: Annotated[float, typer.Option(min=0.05, help="How long faults go on.")] = 3.0,
+    minutes: Annotated[float, typer.Option(min=0.05, help="How long faults are caused.")] = 3.0,
     seed: Annotated[int | None, typer.Option(help="Decides the faults; default: a new one, printed.")] = None,
     directory: Annotated[
         Path | None, typer.Option("--directory", "-d", help="Keeps history, report and logs; default: chaos-SEED.")
@@ -50,8 +50,8 @@ def run(
     output: OutputOption = Output.TABLE,
     settings: SetOption = [],  # noqa: B006 - typer copies it
 ) -> None:
-    """Start 3 meta + 3 data + 2 session processes behind proxies, publish and subscribe, commit one fault after the
-    other, heal, and check every invariant on the recorded history. Exit code 0 only if all held."""
+    """Start 3 meta + 3 data + 2 session processes behind proxies, publish and subscribe, cause one fault after the
+    other, end them all, and check every invariant on the recorded history. Exit code 0 only if all held."""
     from slotreeve_chaos.run import run_chaos
 
     chosen = seed if seed is not None else random.SystemRandom().getrandbits(32)
@@ -98,7 +98,7 @@ def _judge(history: Path, report: Path | None, seed: int | None, output: Output)
 
 
 def _print(verdict: HistoryVerdict, report: Path | None, output: Output) -> None:
-    from slotreeve_bench.figures import spread_of
+    from slotreeve_harness.figures import spread_of
 
     from slotreeve_cli.printing import print_json
 

@@ -39,10 +39,10 @@ def cluster(
     """Start every server as a process of its own, on free ports of loopback; they end with this command."""
     import tempfile
 
-    from slotreeve_harness.processes import LocalCluster
+    from slotreeve_harness.processes import ClusterSize, LocalCluster
 
     with tempfile.TemporaryDirectory(prefix="slotreeve-") as temporary:
-        local = LocalCluster(directory or Path(temporary), meta, data, session, dotted(settings))
+        local = LocalCluster(directory or Path(temporary), ClusterSize(meta, data, session), dotted(settings))
         run_async(_run(local, until_eof))
 
 
@@ -67,12 +67,12 @@ async def _run(local: LocalCluster, until_eof: bool) -> None:
 
 
 async def _watch(local: LocalCluster, stopping: asyncio.Event) -> None:
-    """Until asked to stop; a server that ends by itself is told once."""
-    told: set[str] = set()
+    """Wait until asked to stop; report once each server that ends by itself."""
+    reported: set[str] = set()
     while not stopping.is_set():
         for server in local.servers.values():
-            if not server.is_running and server.name not in told:
-                told.add(server.name)
+            if not server.is_running and server.name not in reported:
+                reported.add(server.name)
                 typer.echo(f"{server.name} has ended; the rest goes on. Its last lines:\n{server.tail(5)}", err=True)
         try:
             async with asyncio.timeout(WATCH_SECONDS):

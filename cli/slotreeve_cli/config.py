@@ -1,4 +1,4 @@
-"""``slotreeve config check|show``: what a server would run with, and why."""
+"""``slotreeve config check|show``: the settings that a server would run with, and their origin."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def add_to(app: typer.Typer) -> None:
 
 
 def check(config: ConfigOption = None, settings: SetOption = []) -> None:  # noqa: B006 - typer copies it
-    """Read everything, plugins' own tables included; nothing is started. Exit code 2 and one line if it is wrong."""
+    """Validate the configuration, the tables of plugins included. Exit code 2 and one line if it is wrong."""
     from slotreeve.catalogue import Catalogue
 
     configuration = read_configuration(config, settings)
     options = configuration.check_plugins(Catalogue.load())
     chosen = ", ".join(f"{port} {configuration.choice(port).use}" for port in options)
-    typer.echo(f"the configuration is good: {chosen}")
+    typer.echo(f"the configuration is valid: {chosen}")
 
 
 def show(
@@ -35,7 +35,7 @@ def show(
     output: OutputOption = Output.TABLE,
     settings: SetOption = [],  # noqa: B006 - typer copies it
 ) -> None:
-    """Every setting with its value and where that came from, the chosen plugins' own options included."""
+    """Print every setting with its value and its origin, the options of the chosen plugins included."""
     from slotreeve_cli.printing import print_rows
 
     print_rows(_rows(read_configuration(config, settings)), output)

@@ -1,4 +1,4 @@
-"""``slotreeve election``: who led when, who leads now, and asking the leader to step down."""
+"""``slotreeve election``: leaders of the past, the leader now, and a request to the leader to step down."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def history(
 ) -> None:
     """Changes of leadership as each of these meta servers saw them since its start.
 
-    "least_margin_ms" is the least that was ever left of the lease, where the server itself led.
+    "least_margin_ms" is the shortest time that was ever left of the lease, where the server itself led.
     """
     from datetime import UTC, datetime
 
@@ -46,14 +46,14 @@ def history(
     rows: list[dict[str, object]] = [
         {
             "at": _iso(datetime.fromtimestamp(change.at_ms / 1000, UTC)),
-            "seen_by": told.node,
+            "seen_by": history.node,
             "leader": change.leader,
             "term": change.term,
             "cause": change.cause,
             "least_margin_ms": _milliseconds(change.least_margin_seconds),
         }
-        for told in run_async(_histories(meta, cluster))
-        for change in told.changes
+        for history in run_async(_histories(meta, cluster))
+        for change in history.changes
     ]
     print_rows(sorted(rows, key=lambda row: str(row["at"])), output, empty="no leader was seen yet")
 
@@ -73,7 +73,7 @@ def resign(
     cluster: ClusterOption = "slotreeve",
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Ask the meta leader to let another one lead; writes under way are finished first."""
+    """Ask the meta leader to resign; it finishes writes under way first."""
     from slotreeve_cli.printing import print_rows
 
     old = run_async(_resign(meta, cluster))
@@ -122,7 +122,7 @@ async def _watch(addresses: list[str], cluster: str, output: Output, count: int)
                 known = await cluster_leader(transport, cluster, addresses)
             except TransportError:
                 if shown is None:
-                    raise  # nobody answers at all: that is no change, but a wrong address
+                    raise  # no server answers at all: the address is wrong
                 known = LeaderIs(shown.term, None, None)
             if known != shown:
                 shown = known

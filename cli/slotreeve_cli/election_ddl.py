@@ -22,7 +22,7 @@ class DialectName(StrEnum):
 
 @runtime_checkable
 class KeepsTables(Protocol):
-    """An election that can say what its tables are."""
+    """An election that can print its tables."""
 
     def ddl(self) -> str:
         """SQL statements that make them, each ended by a semicolon."""

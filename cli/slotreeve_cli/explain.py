@@ -1,4 +1,4 @@
-"""``slotreeve explain staleness``: how long the dead stay visible, and why, with the configuration at hand."""
+"""``slotreeve explain staleness``: how long dead clients and servers stay visible, for a given configuration."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def staleness(
     output: OutputOption = Output.TABLE,
     settings: SetOption = [],  # noqa: B006 - typer copies it
 ) -> None:
-    """For each kind of death: the longest time until nobody sees the dead any more (or works on), what it is made of,
-    and, with --measure, what it took here."""
+    """For each kind of death: the longest time until no subscriber sees the dead client or server any more (or until
+    work continues), the settings that add up to it, and with --measure the time it took on this machine."""
     from slotreeve.catalogue import Catalogue
     from slotreeve.offers import Port
 
@@ -68,21 +68,27 @@ def bounds(settings: Settings) -> list[tuple[str, float, str]]:
         ("client closed", push, "its message"),
         ("client killed", session.linger_seconds + push, "session.linger_seconds"),
         ("client frozen", session.client_lease_seconds + sweep_seconds(session) + push, "session.client_lease_seconds"),
-        ("session server killed, with its clients", meta.lost_connection_seconds + data.session_grace_seconds + 0.25
-         + push, "meta.lost_connection_seconds, data.session_grace_seconds"),
-        ("session server frozen, with its clients", meta.lease_seconds + data.session_grace_seconds + 0.25 + push,
-         "meta.lease_seconds, data.session_grace_seconds"),
+        (
+            "session server killed, with its clients",
+            meta.lost_connection_seconds + data.session_grace_seconds + 0.25 + push,
+            "meta.lost_connection_seconds, data.session_grace_seconds",
+        ),
+        (
+            "session server frozen, with its clients",
+            meta.lease_seconds + data.session_grace_seconds + 0.25 + push,
+            "meta.lease_seconds, data.session_grace_seconds",
+        ),
         ("data server killed, until readable", meta.lost_connection_seconds + push, "meta.lost_connection_seconds"),
         ("data server frozen, until readable", meta.lease_seconds + push, "meta.lease_seconds"),
-    ]  # fmt: skip
+    ]
 
 
 def leader_bounds(settings: Settings, election: Options) -> list[tuple[str, float, str]]:
-    """The same of the meta leader, where its election tells of a lease: publishing and pushing go on meanwhile."""
+    """The same for the meta leader, where its election has a lease. Publishing and pushing continue meanwhile."""
     lease_ms = getattr(election, "lease_ms", None)
     if lease_ms is None:
         return []
-    made_of = f"election.{settings.election.use}.lease_ms; publishing and pushing go on"
+    made_of = f"election.{settings.election.use}.lease_ms; publishing and pushing continue"
     return [
         ("meta leader killed or frozen, until another leads", lease_ms / 1000 + ELECTION_ALLOWANCE_SECONDS, made_of)
     ]

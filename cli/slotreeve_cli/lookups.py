@@ -22,7 +22,7 @@ def get(
     cluster: ClusterOption = "slotreeve",
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """The providers of SERVICE now, as its slot's leader knows them. Exit code 3 where there are none."""
+    """Print the providers of SERVICE, as the leader of its slot has them now. Exit code 3 where there are none."""
     run_async(_get(session, cluster, service, output))
 
 

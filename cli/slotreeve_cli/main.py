@@ -30,21 +30,41 @@ from slotreeve_cli import (
     subscribe,
 )
 
+COMMANDS = (
+    dev,
+    cluster,
+    run,
+    publish,
+    subscribe,
+    lookups,
+    status,
+    slot_of,
+    plan,
+    election,
+    provide,
+    admin,
+    explain,
+    config,
+    plugins,
+    demo,
+    bench,
+    chaos,
+    sim,
+    spark,
+)
+"""Modules of commands, in the order of the help."""
 EXIT_CODES = """Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 3 not found, 4 unreachable,
 5 refused, 6 timed out, 130 interrupted."""
 
 app = typer.Typer(
     name="slotreeve",
-    help="A service registry: providers publish, consumers are told within milliseconds.",
+    help="A service registry: providers publish, consumers subscribe, changes arrive within milliseconds.",
     epilog=EXIT_CODES,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for module in (
-    dev, cluster, run, publish, subscribe, lookups, status, slot_of, plan, election, provide, admin, explain, config,
-    plugins, demo, bench, chaos, sim, spark,
-):  # fmt: skip
+for module in COMMANDS:
     module.add_to(app)
 
 
@@ -62,7 +82,7 @@ def root(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """A service registry: providers publish, consumers are told within milliseconds."""
+    """A service registry: providers publish, consumers subscribe, changes arrive within milliseconds."""
 
 
 def main() -> None:

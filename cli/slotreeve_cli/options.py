@@ -44,7 +44,7 @@ MetaOption = Annotated[
 ]
 ClusterOption = Annotated[str, typer.Option("--cluster", envvar="SLOTREEVE_CLUSTER", help="Name of the cluster.")]
 ConfigOption = Annotated[
-    Path | None, typer.Option("--config", "-c", envvar="SLOTREEVE_CONFIG", help="ServerConfiguration file (TOML).")
+    Path | None, typer.Option("--config", "-c", envvar="SLOTREEVE_CONFIG", help="Configuration file (TOML).")
 ]
 SetOption = Annotated[
     list[str], typer.Option("--set", help="One setting, e.g. meta.lease_seconds=3; stronger than file and environment.")

@@ -68,7 +68,7 @@ def converge(
     assigner: AssignerOption = None,
     settings: PluginSetOption = [],  # noqa: B006
 ) -> None:
-    """Balance until nothing is left to do, after an assignment if anything is unassigned."""
+    """Balance until the balancer is done; assign first if a slot lacks a leader or follower."""
     from slotreeve_cli import scenarios
     from slotreeve_cli.printing import print_json
 

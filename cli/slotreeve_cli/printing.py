@@ -39,9 +39,13 @@ def print_rows(rows: Sequence[dict[str, object]], output: Output, title: str = "
 
 
 def instance_row(instance: Instance) -> dict[str, object]:
-    """One provider; its boxes as text, bytes that are no text shown escaped."""
-    boxes = [box.decode("utf-8", "backslashreplace") for box in instance.data]
-    return {"data": boxes[0] if len(boxes) == 1 else boxes, "zone": instance.zone, "register_id": instance.register_id}
+    """One provider; its data as text; bytes that are not text are escaped."""
+    values = [value.decode("utf-8", "backslashreplace") for value in instance.data]
+    return {
+        "data": values[0] if len(values) == 1 else values,
+        "zone": instance.zone,
+        "register_id": instance.register_id,
+    }
 
 
 def _text(value: object) -> str:

@@ -53,7 +53,7 @@ def put(
     cluster: ClusterOption = "slotreeve",
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Write KEY through the meta leader; done once it survives the loss of any minority of the meta servers."""
+    """Write KEY through the meta leader. Returns when any minority of the meta servers may be lost."""
     from slotreeve.errors import ConfigError
 
     if (value is not None) + (file is not None) + delete != 1:

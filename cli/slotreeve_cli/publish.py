@@ -25,7 +25,7 @@ def add_to(app: typer.Typer) -> None:
 
 def publish(
     service: Annotated[str, typer.Argument(help="The service: a data id, or a whole data info id.")],
-    data: Annotated[list[str], typer.Argument(help="What consumers are told, usually an address.")],
+    data: Annotated[list[str], typer.Argument(help="What subscribers receive, usually an address.")],
     session: SessionOption = [DEFAULT_SESSION],  # noqa: B006 - typer copies it
     cluster: ClusterOption = "slotreeve",
     zone: Annotated[str | None, typer.Option("--zone", help="The provider's zone.")] = None,
@@ -34,7 +34,7 @@ def publish(
     ] = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Publish DATA under SERVICE until the command ends; then the provider is gone from every consumer's view."""
+    """Publish DATA under SERVICE until the command ends; then the provider disappears from every subscriber's view."""
     run_async(_publish(session, cluster, service, data, zone, seconds, output))
 
 

@@ -35,7 +35,7 @@ def add_to(app: typer.Typer) -> None:
         group = typer.Typer(help=f"The {role} server: {does}.", no_args_is_help=True)
         group.command(
             "run",
-            help=f"Run one {role} server until SIGTERM or SIGINT (SIGHUP: it will be back); it leaves in order, "
+            help=f"Run one {role} server until SIGTERM or SIGINT (SIGHUP: for a restart). It leaves in order; "
             "a second signal ends it at once.",
             epilog=f"Examples: slotreeve {role} run -c cluster.toml --name {role}-1  |  "
             f"slotreeve {role} run --set node.zone=east",
@@ -87,7 +87,7 @@ async def _run_server(configuration: ServerConfiguration, role: Role, until_eof:
     try:
         await server.start()
         # What was imported and built stays to the end. Looking through it for garbage takes a tenth of a second on a
-        # busy machine, in which nobody is answered; what servers hold of clients is not looked through anyway.
+        # busy machine, in which no request is answered; what servers hold of clients is not looked through anyway.
         gc.freeze()
         typer.echo(f"{role} {environment.node.name} listens at {server.address} (process {os.getpid()})")
         server.given_up.add_done_callback(lambda _: stopping.set())

@@ -54,7 +54,7 @@ def run(
     shrink: Annotated[bool, typer.Option(help="Shrink a failing run to its shortest form.")] = True,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Run one seed. A failing one is shrunk: the shortest trace that still fails is printed, and how to replay it."""
+    """Run one seed. A failing one is shrunk: its shortest trace is printed, with the command that replays it."""
     from slotreeve_simulator.plan import Cut
     from slotreeve_simulator.runner import simulate
     from slotreeve_simulator.scenario import load_scenario
@@ -83,7 +83,7 @@ def sweep(
     scenario: ScenarioOption = "mixed",
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Run many seeds, on several processors; failing ones are listed with the command that shows more."""
+    """Run many seeds, on several processors; failing ones are listed, each with the command that shows it in full."""
     from slotreeve_simulator.scenario import load_scenario
 
     from slotreeve_cli.printing import print_json, print_rows

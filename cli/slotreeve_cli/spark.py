@@ -186,7 +186,7 @@ def ingest(
     conf: ConfOption = [],  # noqa: B006
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Take what is new in the event log into the tables raw, cleaned and quarantine. Safe to run again."""
+    """Read what is new in the event log into the tables raw, cleaned and quarantine. It is safe to run this again."""
     _must_be_fit()
     from dataclasses import asdict
 
@@ -218,7 +218,7 @@ def marts(
     conf: ConfOption = [],  # noqa: B006
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Make the marts anew: service timeline, push latency, slot history, moves and their causes, membership."""
+    """Make the marts: service timeline, push latency, slot history, moves and their causes, membership."""
     from slotreeve_cli.printing import print_rows
 
     _must_be_fit()
@@ -232,7 +232,7 @@ def marts(
 
 
 def at(
-    moment: Annotated[str, typer.Argument(metavar="TIME", help="ISO 8601, UTC unless it says otherwise.")],
+    moment: Annotated[str, typer.Argument(metavar="TIME", help="ISO 8601, UTC unless a zone is given.")],
     warehouse: WarehouseOption = Path("warehouse"),
     master: MasterOption = "local[*]",
     conf: ConfOption = [],  # noqa: B006
@@ -252,14 +252,14 @@ def at(
 
 
 def diff(
-    first: Annotated[str, typer.Argument(metavar="TIME", help="ISO 8601, UTC unless it says otherwise.")],
+    first: Annotated[str, typer.Argument(metavar="TIME", help="ISO 8601, UTC unless a zone is given.")],
     second: Annotated[str, typer.Argument(metavar="TIME", help="A later moment, or an earlier one.")],
     warehouse: WarehouseOption = Path("warehouse"),
     master: MasterOption = "local[*]",
     conf: ConfOption = [],  # noqa: B006
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Slots that were held differently at two moments."""
+    """Slots whose leader or followers differ between two moments."""
     from slotreeve_cli.printing import print_rows
 
     _must_be_fit()
@@ -273,7 +273,7 @@ def diff(
 
 
 def doctor(output: OutputOption = Output.TABLE) -> None:
-    """Whether Java, pyspark, pandas and pyarrow are there and fit, and what to do if not. Exit code 1 if not."""
+    """Check Java, pyspark, pandas and pyarrow; print what to do if one does not fit. Exit code 1 if so."""
     from slotreeve_spark.doctor import examine
 
     from slotreeve_cli.printing import print_rows
@@ -346,9 +346,18 @@ def _numbers(text: str, option: str) -> list[int]:
 
 
 _SHOWN = (
-    "function", "slots", "slots_after", "keys", "moved_share", "least_share",
-    "most_over_mean", "variation", "p_value", "empty", "nanoseconds_per_key",
-)  # fmt: skip
+    "function",
+    "slots",
+    "slots_after",
+    "keys",
+    "moved_share",
+    "least_share",
+    "most_over_mean",
+    "variation",
+    "p_value",
+    "empty",
+    "nanoseconds_per_key",
+)
 """Columns of slot functions for the terminal; the report and JSON have all."""
 
 

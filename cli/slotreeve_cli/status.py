@@ -1,4 +1,4 @@
-"""``slotreeve slots``, ``leader``, ``members``, ``counters``: what the servers know of themselves."""
+"""``slotreeve slots``, ``leader``, ``members``, ``counters``: what the servers report."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def slots(
     cluster: ClusterOption = "slotreeve",
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """The slot table: who leads and who follows each slot. As JSON: epoch, term and rows."""
+    """The slot table: the leader and the followers of each slot. As JSON: epoch, term and rows."""
     from slotreeve_cli.printing import print_json, print_rows
 
     view = run_async(_view(meta, cluster))

@@ -70,7 +70,7 @@ async def _subscribe(
     async with open_client(sessions, cluster) as client:
         for service in services:
             client.subscribe(service, changed, Scope[scope.name])
-        # A subscriber waits for a registry that is still to come, but says so.
+        # A subscriber waits for a registry that is not there yet, and reports that it waits.
         silent = asyncio.get_running_loop().call_later(SILENT_SECONDS, _tell_if_silent, client)
         try:
             await wait_for(stopping, seconds)

@@ -69,7 +69,7 @@ def _compare_service(
 class Watch:
     """Subscribers' callbacks: how late each change was seen, and whether a provider that never ended vanished.
 
-    The first box of every publication starts with the time of its publishing (monotonic, nanoseconds).
+    The first value of every publication starts with the time of its publishing (monotonic, nanoseconds).
     """
 
     def __init__(self) -> None:
@@ -81,15 +81,15 @@ class Watch:
         self._newest: dict[str, int] = {}
 
     def hold(self, publication: Publication) -> None:
-        """From now on ``publication`` never ends: a subscriber that has seen it and sees it no more has lost it."""
+        """From now on ``publication`` never ends: if a subscriber saw it and no longer does, it has vanished."""
         self._steady.setdefault(publication.data_info_id, set()).add(publication.register_id)
 
     def release_all(self) -> None:
-        """Nothing is held any more."""
+        """Registrations may end again."""
         self._steady.clear()
 
     def measure(self, from_ns: int | None) -> None:
-        """Measure how late changes published after ``from_ns`` are seen; None: measure no more."""
+        """Measure how late changes published after ``from_ns`` are seen; None: stop measuring."""
         self._measured_from_ns = from_ns
 
     def changed(self, subscription: Subscription, now_ns: int) -> None:

@@ -42,7 +42,7 @@ class DemoPlan:
 
 @dataclass
 class DemoOutcome:
-    """What came of it; times in milliseconds unless the name says otherwise."""
+    """The result; times in milliseconds unless the name says otherwise."""
 
     services: int = 0
     publishes: int = 0
@@ -58,16 +58,23 @@ class DemoOutcome:
     compared: int = 0
 
 
-Tell = Callable[[str, int, int], None]
-"""(what is going on, how much of it is done, how much there is); 0 of 0 where that is not known."""
+ReportProgress = Callable[[str, int, int], None]
+"""(the step, how much of it is done, how much there is); 0 of 0 where that is not known."""
 
 
 class DemoStage:
     """One demonstration on a running cluster. Clients live in this process, each with a connection of its own."""
 
-    def __init__(self, cluster: LocalCluster, transport: Transport, names: Sequence[str], plan: DemoPlan, tell: Tell):
+    def __init__(
+        self,
+        cluster: LocalCluster,
+        transport: Transport,
+        names: Sequence[str],
+        plan: DemoPlan,
+        report_progress: ReportProgress,
+    ) -> None:
         self._cluster, self._transport, self._names = cluster, transport, list(names)
-        self._plan, self._tell = plan, tell
+        self._plan, self._report = plan, report_progress
         self._rng = random.Random(plan.seed)
         self._watch = Watch()
         self._publishers: list[Client] = []
@@ -77,10 +84,10 @@ class DemoStage:
         self.outcome = DemoOutcome(services=len(self._names))
 
     async def play(self) -> DemoOutcome:
-        """The whole of it.
+        """Play all of it.
 
         Raises:
-            RequestTimeout: something did not happen within a generous time; the message says what.
+            RequestTimeout: something did not happen within a generous time; the message names it.
         """
         async with AsyncExitStack() as open_clients:
             for clients, count in (
@@ -99,7 +106,7 @@ class DemoStage:
             await self._compare("after the kills")
             await self._look_up()
             await self._unpublish_some()
-            self._tell("done", 1, 1)
+            self._report("done", 1, 1)
         self.outcome.callbacks = self._watch.callbacks
         self.outcome.latencies_ms = self._watch.latencies_ms
         self.outcome.vanished = self._watch.vanished
@@ -114,7 +121,7 @@ class DemoStage:
         for number, (client, name) in enumerate(itertools.islice(turns, count), 1):
             self._publications.append(client.publish(name, _stamp(f"127.0.0.1:{number % 65536}")))
             if number % 500 == 0:
-                self._tell("publishing", self._acknowledged(), count)
+                self._report("publishing", self._acknowledged(), count)
                 await asyncio.sleep(0)
         await self._until(self._acknowledged, count, "every publish is acknowledged", "publishing")
         self.outcome.publishes = count
@@ -132,7 +139,7 @@ class DemoStage:
         for number, (client, name) in enumerate(itertools.product(self._subscribers, self._names), 1):
             self._subscriptions.append(client.subscribe(name, changed))
             if number % 500 == 0:
-                self._tell("subscribing", self._ready(), len(self._names) * len(self._subscribers))
+                self._report("subscribing", self._ready(), len(self._names) * len(self._subscribers))
                 await asyncio.sleep(0)
         count = len(self._subscriptions)
         await self._until(self._ready, count, "every subscriber has its first push", "subscribing")
@@ -152,10 +159,10 @@ class DemoStage:
                 ("data server", self._kill_data_server),
                 ("session server", self._kill_session_server),
             ):
-                self._tell(f"killing the {what}", 0, 0)
+                self._report(f"killing the {what}", 0, 0)
                 before = await self._view()
                 self.outcome.failovers_ms[what] = 1000 * await kill(before)
-                self._tell(f"publishing on without the {what}", 0, 0)
+                self._report(f"publishing on without the {what}", 0, 0)
                 await asyncio.sleep(AFTER_KILL_SECONDS)
                 self.outcome.moves[what] = _moves(before, await self._view())
                 if publishing.done():
@@ -179,7 +186,7 @@ class DemoStage:
             await asyncio.sleep(max(0.0, due - loop.time()))
 
     async def _kill_meta_leader(self, view: View) -> float:
-        """Seconds until another meta server says that it leads."""
+        """Seconds until another meta server leads."""
         addresses = self._cluster.meta_addresses
         known = await cluster_leader(self._transport, self._cluster.name, addresses.values())
         if known.leader is None:
@@ -237,8 +244,8 @@ class DemoStage:
     # --- checks --------------------------------------------------------------------------------------------------
 
     async def _compare(self, when: str) -> None:
-        """Wait until every subscriber sees exactly what is published; what differs at the end is the outcome."""
-        self._tell(f"comparing {when}", 0, 0)
+        """Wait until every subscriber sees exactly what is published; differences that remain go into the outcome."""
+        self._report(f"comparing {when}", 0, 0)
         async with self._in_time("every change is acknowledged"):
             await asyncio.gather(*(client.flush() for client in self._publishers))
         expected = expected_views(self._publications)
@@ -256,7 +263,7 @@ class DemoStage:
 
     async def _look_up(self) -> None:
         """A newcomer asks the slot leaders about a sample of services and lists all of them."""
-        self._tell("looking up as a newcomer", 0, 0)
+        self._report("looking up as a newcomer", 0, 0)
         expected = expected_views(self._publications)
         async with open_client(self._running_sessions(), self._cluster.name) as newcomer:
             sample = self._rng.sample(sorted(expected), min(LOOKUPS, len(expected)))
@@ -270,7 +277,7 @@ class DemoStage:
         return [server.address for server in self._cluster.of(Role.SESSION) if server.is_running]
 
     async def _unpublish_some(self) -> None:
-        """A tenth of everything ends; nobody may see it any more."""
+        """A tenth of all registrations ends; after that no subscriber may see them."""
         gone = self._rng.sample(self._publications, len(self._publications) // 10)
         self._watch.release_all()
         for publication in gone:
@@ -287,12 +294,12 @@ class DemoStage:
         async with self._in_time(what):
             while (reached := done()) < count:
                 if step:
-                    self._tell(step, reached, count)
+                    self._report(step, reached, count)
                 await asyncio.sleep(0.05 if step else POLL_SECONDS)
 
     @asynccontextmanager
     async def _in_time(self, what: str) -> AsyncIterator[None]:
-        """A generous time for what is inside; more is a failure that says ``what`` did not happen."""
+        """Give the block a generous time; after that, fail with the message that ``what`` did not happen."""
         try:
             async with asyncio.timeout(GENEROUS_SECONDS):
                 yield

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
@@ -51,7 +52,7 @@ class ServerProcess:
 
     @property
     def has_failed(self) -> bool:
-        """True where it was started and ended by itself."""
+        """True if it was started and ended by itself."""
         return self._process is not None and self._process.poll() is not None
 
     def start(self) -> None:
@@ -76,7 +77,7 @@ class ServerProcess:
         self._signal(signal.SIGCONT)
 
     def fill_disk(self) -> None:
-        """From now on every write that makes a file of the process longer fails, as on a full disk; Linux only."""
+        """Let every write that makes a file of the process longer fail, as on a full disk; Linux only."""
         _, hard = resource.prlimit(self.pid, resource.RLIMIT_FSIZE)
         resource.prlimit(self.pid, resource.RLIMIT_FSIZE, (0, hard))
 
@@ -86,13 +87,13 @@ class ServerProcess:
         resource.prlimit(self.pid, resource.RLIMIT_FSIZE, (hard, hard))
 
     def signal_stop(self, number: signal.Signals = signal.SIGTERM) -> None:
-        """Ask for the orderly end, and return before it; SIGHUP for one that will be back."""
+        """Ask for an orderly stop, and return before it ends; SIGHUP if it will be started again."""
         self._signal(signal.SIGCONT)
         self._signal(number)
         self._asked = True
 
     def stop(self, number: signal.Signals = signal.SIGTERM, seconds: float = STOP_SECONDS) -> None:
-        """Ask for the orderly end, unless that was done, and wait for it; SIGKILL after ``seconds``."""
+        """Ask for an orderly stop, unless that was done, and wait for its end; SIGKILL after ``seconds``."""
         if self.is_running and not self._asked:
             self.signal_stop(number)
         self._wait(seconds)
@@ -114,25 +115,38 @@ class ServerProcess:
         self._process = None
 
     def tail(self, lines: int = 20) -> str:
-        """The end of its output."""
+        """The last lines of its output."""
         text = self.log.read_text(errors="replace") if self.log.exists() else ""
         return "\n".join(text.splitlines()[-lines:])
+
+
+@dataclass(frozen=True)
+class ClusterSize:
+    """How many processes of each role."""
+
+    meta: int = 3
+    data: int = 3
+    session: int = 2
+
+    def __str__(self) -> str:
+        return f"{self.meta} meta, {self.data} data, {self.session} session"
+
+
+DEFAULT_SIZE = ClusterSize()
 
 
 class LocalCluster:
     """Meta, data and session processes of one cluster in ``directory`` (logs, meta state), on free ports.
 
     A context manager: leaving it ends every process by its own handle. ``settings`` are dotted keys for all of them.
-    ``behind_proxies``: each server advertises addresses at which it does not listen; ``proxied`` says which to forward
-    where, by server.
+    ``behind_proxies``: each server advertises addresses at which it does not listen; ``proxied`` lists for each server
+    which address to forward to which.
     """
 
     def __init__(
         self,
         directory: Path,
-        meta: int = 3,
-        data: int = 3,
-        session: int = 2,
+        size: ClusterSize = DEFAULT_SIZE,
         settings: Mapping[str, object] | None = None,
         rng: random.Random | None = None,
         behind_proxies: bool = False,
@@ -140,10 +154,10 @@ class LocalCluster:
         self.directory = directory
         self.name = "local"
         self.proxied: dict[str, list[tuple[str, str]]] = {}
-        ports = _free_ports(meta + data + session, rng or random.Random())
-        names = [(Role.META, f"meta-{i + 1}") for i in range(meta)]
-        names += [(Role.DATA, f"data-{i + 1}") for i in range(data)]
-        names += [(Role.SESSION, f"session-{i + 1}") for i in range(session)]
+        ports = _free_ports(size.meta + size.data + size.session, rng or random.Random())
+        names = [(Role.META, f"meta-{i + 1}") for i in range(size.meta)]
+        names += [(Role.DATA, f"data-{i + 1}") for i in range(size.data)]
+        names += [(Role.SESSION, f"session-{i + 1}") for i in range(size.session)]
         addresses = {name: f"127.0.0.1:{port}" for (_, name), port in zip(names, ports, strict=True)}
         self.meta_addresses = {name: addresses[name] for role, name in names if role is Role.META}
         self._settings = {"cluster.name": self.name, "log.format": "json", **(settings or {})}
@@ -157,7 +171,7 @@ class LocalCluster:
         }
 
     def _put_behind_proxies(self, addresses: dict[str, str], rng: random.Random) -> None:
-        """Every server listens elsewhere than it advertises; whoever made the cluster forwards."""
+        """Let every server listen at another address than it advertises; the caller forwards connections."""
         ports = _free_ports(len(addresses), rng)
         for (name, address), port in zip(addresses.items(), ports, strict=True):
             near, far = int(address.rpartition(":")[2]), port
@@ -235,7 +249,7 @@ class LocalCluster:
             complete.cancel()
 
     def stop(self) -> None:
-        """End every process: sessions and data servers first, while there is a leader that lets them go."""
+        """End every process: session and data servers first, while a leader can release them."""
         members = [server for server in self.servers.values() if server.role is not Role.META]
         for servers in (members, self.of(Role.META)):
             for server in servers:
@@ -264,8 +278,15 @@ class DevServer:
         self.meta_address = f"127.0.0.1:{ROLE_PORTS[Role.META] + offset}"
         self.session_address = f"127.0.0.1:{ROLE_PORTS[Role.SESSION] + offset}"
         self._command = [
-            sys.executable, "-m", "slotreeve_cli", "dev", "--until-eof", "--port-offset", str(offset), *flags
-        ]  # fmt: skip
+            sys.executable,
+            "-m",
+            "slotreeve_cli",
+            "dev",
+            "--until-eof",
+            "--port-offset",
+            str(offset),
+            *flags,
+        ]
         self._process: subprocess.Popen[str] | None = None
 
     def __enter__(self) -> DevServer:

@@ -21,11 +21,11 @@ _numbers = itertools.count(1)
 _servers: dict[type[SqlServer], SqlServer] = {}
 
 TIMES: Mapping[str, object] = {"lease_ms": 600, "renew_ms": 100, "timeout_ms": 300}
-"""Short, so that the suite is; a lost renewal can still be sent again."""
+"""Short, so that the suite is fast; a lost renewal can still be sent again."""
 
 
 def running(kind: type[SqlServer]) -> SqlServer:
-    """The server of that kind that this process shares; it is stopped when the process ends.
+    """The database server of a kind that all tests of this process share; it stops when the process ends.
 
     Raises:
         ServerMissing, ServerFailed: as :meth:`slotreeve_harness.sql_servers.SqlServer.start`.
@@ -39,7 +39,7 @@ def running(kind: type[SqlServer]) -> SqlServer:
 
 
 def fresh_tables() -> Mapping[str, object]:
-    """Options that name tables nobody has used before."""
+    """Options that name tables that were not used before."""
     number = next(_numbers)
     return {"table": f"distribute_lock_{number}", "state_table": f"slotreeve_meta_state_{number}"}
 

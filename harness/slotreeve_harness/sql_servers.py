@@ -35,13 +35,11 @@ POLL_SECONDS = 0.02
 USER, PASSWORD, DATABASE = "slotreeve", "open-sesame", "slotreeve"
 """The account that owns the database, and the database."""
 UNPRIVILEGED = "nobody"
-DEBIAN_PACKAGES = (
-    "mariadb-server-core", "libaio1", "libnuma1", "liburing2", "libpcre2-8-0", "libsystemd0", "libssl3"
-)  # fmt: skip
+DEBIAN_PACKAGES = ("mariadb-server-core", "libaio1", "libnuma1", "liburing2", "libpcre2-8-0", "libsystemd0", "libssl3")
 
 
 class ServerMissing(SlotreeveError):
-    """The server's programs are not here and could not be fetched; the message says how to get them."""
+    """The server's programs are not here and could not be fetched; the message explains how to get them."""
 
 
 class ServerFailed(SlotreeveError):
@@ -91,9 +89,17 @@ class SqlServer:
             self._make(data, log)
         with log.open("ab") as output:
             self._process = subprocess.Popen(
-                self._command(data), stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd=self._directory,
-                start_new_session=True, user=_user(), group=_group(), extra_groups=_no_groups(), env=self._environment()
-            )  # fmt: skip
+                self._command(data),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                cwd=self._directory,
+                start_new_session=True,
+                user=_user(),
+                group=_group(),
+                extra_groups=_no_groups(),
+                env=self._environment(),
+            )
         self._wait_until_ready(log)
 
     def stop(self) -> None:
@@ -159,9 +165,18 @@ class SqlServer:
         """Run one of the server's own programs to its end."""
         with log.open("ab") as output:
             done = subprocess.run(
-                command, input=text, stdout=output, stderr=output, check=False, cwd=self._directory, user=_user(),
-                group=_group(), extra_groups=_no_groups(), env=self._environment(), timeout=READY_SECONDS
-            )  # fmt: skip
+                command,
+                input=text,
+                stdout=output,
+                stderr=output,
+                check=False,
+                cwd=self._directory,
+                user=_user(),
+                group=_group(),
+                extra_groups=_no_groups(),
+                env=self._environment(),
+                timeout=READY_SECONDS,
+            )
         if done.returncode != 0:
             raise ServerFailed(f"{command[0]} ended with exit code {done.returncode}:\n{_tail(log)}")
 
@@ -175,7 +190,7 @@ class SqlServer:
         raise NotImplementedError
 
     def _answers(self) -> bool:
-        """Whether the server greets who connects, as its protocol wants."""
+        """True if the server greets a new connection as its protocol demands."""
         raise NotImplementedError
 
 
@@ -190,15 +205,26 @@ class PostgresServer(SqlServer):
         secret.write_text(PASSWORD)
         _give_away(secret)
         self._run(
-            [str(programs / "initdb"), "-D", str(data), "-U", USER, "--auth=scram-sha-256", f"--pwfile={secret}",
-             "--encoding=UTF8", "--locale=C", "--no-sync"],
+            [
+                str(programs / "initdb"),
+                "-D",
+                str(data),
+                "-U",
+                USER,
+                "--auth=scram-sha-256",
+                f"--pwfile={secret}",
+                "--encoding=UTF8",
+                "--locale=C",
+                "--no-sync",
+            ],
             log,
-        )  # fmt: skip
+        )
         # A single-user session needs no socket and no password.
         self._run(
             [str(programs / "postgres"), "--single", "-D", str(data), "postgres"],
-            log, f"CREATE DATABASE {DATABASE};\n".encode(),
-        )  # fmt: skip
+            log,
+            f"CREATE DATABASE {DATABASE};\n".encode(),
+        )
 
     def _command(self, data: Path) -> list[str]:
         settings = {"listen_addresses": self.host, "port": self.port, "unix_socket_directories": "", "fsync": "off"}
@@ -234,16 +260,26 @@ class MariaDbServer(SqlServer):
 
     def _command(self, data: Path) -> list[str]:
         return [
-            *self._base_command(_mariadb(), data), f"--bind-address={self.host}", f"--port={self.port}",
-            f"--socket={self._directory / 'socket'}", f"--pid-file={self._directory / 'pid'}", "--skip-name-resolve",
-        ]  # fmt: skip
+            *self._base_command(_mariadb(), data),
+            f"--bind-address={self.host}",
+            f"--port={self.port}",
+            f"--socket={self._directory / 'socket'}",
+            f"--pid-file={self._directory / 'pid'}",
+            "--skip-name-resolve",
+        ]
 
     def _base_command(self, programs: _MariaDb, data: Path) -> list[str]:
         return [
-            str(programs.server), "--no-defaults", f"--basedir={programs.base}", f"--datadir={data}",
-            f"--lc-messages-dir={programs.base / 'share/mysql'}", f"--tmpdir={self._directory}",
-            "--innodb-buffer-pool-size=16M", "--innodb-log-file-size=8M", "--innodb-flush-log-at-trx-commit=2",
-        ]  # fmt: skip
+            str(programs.server),
+            "--no-defaults",
+            f"--basedir={programs.base}",
+            f"--datadir={data}",
+            f"--lc-messages-dir={programs.base / 'share/mysql'}",
+            f"--tmpdir={self._directory}",
+            "--innodb-buffer-pool-size=16M",
+            "--innodb-log-file-size=8M",
+            "--innodb-flush-log-at-trx-commit=2",
+        ]
 
     def _environment(self) -> dict[str, str]:
         libraries = [str(folder) for folder in _mariadb().libraries]

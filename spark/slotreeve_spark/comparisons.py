@@ -34,7 +34,7 @@ class ComparisonOutcome:
 
     Attributes:
         tables: for people and programs, by title, small.
-        lines: who wins, in words.
+        lines: the best competitors, in words.
         failed: what did not work: competitor and error.
         report: the HTML file; the Parquet tables are beside it.
         seconds: of the whole comparison.
@@ -81,8 +81,10 @@ def compare_slot_functions(
     failed += [{"competitor": row["place"], "error": row["problem"]} for row in unreadable]
     lines = [line for slots in asked.slots for line in _spread_lines([r for r in good if r["slots"] == slots], slots)]
     keys_count = max((int(str(row["keys"])) for row in good), default=0)
-    lines.append(f"{keys_count:,} keys counted by {len(works)} functions for {len(asked.slots)} numbers of slots "
-                 f"in {counted:.1f} s")  # fmt: skip
+    lines.append(
+        f"{keys_count:,} keys counted by {len(works)} functions for {len(asked.slots)} numbers of slots "
+        f"in {counted:.1f} s"
+    )
     moved = small(moves.orderBy("slots", "function").drop("source"))
     lines += [_moves_line([row for row in moved if row["slots"] == slots]) for slots in asked.slots[:-1] if moved]
     page = Page("Slot functions compared")
@@ -121,8 +123,8 @@ def _spread_lines(rows: Rows, slots: int) -> list[str]:
         lines.append(f"{slots:,} slots, spread: {', '.join(uneven)} less even than chance (p < {UNEVEN:g})")
     fastest = min(rows, key=_nanoseconds)
     near = [row["function"] for row in rows if _nanoseconds(row) <= (1 + SPEED_NOISE) * _nanoseconds(fastest)]
-    told = f"{slots:,} slots, speed: {fastest['function']} with {_nanoseconds(fastest):,.0f} ns a key"
-    lines.append(told + _noise(str(name) for name in near if name != fastest["function"]))
+    line = f"{slots:,} slots, speed: {fastest['function']} with {_nanoseconds(fastest):,.0f} ns a key"
+    lines.append(line + _noise(str(name) for name in near if name != fastest["function"]))
     return lines
 
 
@@ -131,7 +133,7 @@ def _nanoseconds(row: Mapping[str, object]) -> float:
 
 
 def _moves_line(rows: Rows) -> str:
-    """Who moves fewest keys in one step; two standard deviations of a share of so many keys are noise."""
+    """Which function moves fewest keys in one step; two standard deviations of a share of so many keys are noise."""
     best = min(rows, key=_share)
     keys, share = int(str(best["keys"])), _share(best)
     noise = 2 * math.sqrt(2 * share * (1 - share) / keys) if keys else 0.0
@@ -147,11 +149,31 @@ def _share(row: Mapping[str, object]) -> float:
 
 
 def _noise(names: Iterable[str]) -> str:
-    told = ", ".join(names)
-    return f"; {told} within noise" if told else ""
+    near = ", ".join(names)
+    return f"; {near} within noise" if near else ""
 
 
 # --- balancers and elections -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class CellComparison:
+    """How cells are compared and shown.
+
+    Attributes:
+        parameters: what was asked, for the report.
+        criteria: columns of the cells; less is better.
+        setting: SQL expression that names the setting of a cell.
+        pairing: columns by which cells of different competitors belong together.
+        figures: heading of the report's last figures, and what draws them (caption, SVG) from the cells.
+    """
+
+    title: str
+    parameters: Mapping[str, object]
+    criteria: tuple[Criterion, ...]
+    setting: str
+    pairing: tuple[str, ...]
+    figures: tuple[str, Callable[[DataFrame], Iterable[tuple[str, str]]]]
 
 
 def compare_balancers(session: SparkSession, asked: balancers.BalancerQuestion, out: Directory) -> ComparisonOutcome:
@@ -162,44 +184,44 @@ def compare_balancers(session: SparkSession, asked: balancers.BalancerQuestion, 
     }
     shown["sizes"] = [f"{slots} slots on {servers} servers" for slots, servers in asked.sizes]
     shown["traces"] = [trace.name for trace in asked.traces] or list(asked.kinds)
-    return _compare_cells(
-        session, out, "Balancers compared", shown, balancers.compare(session, asked), balancers.CRITERIA,
-        "concat(slots, ' slots, ', servers, ' servers')", ("trace", "seed"),
-        ("Moves over time", plots.moves_over_time),
-    )  # fmt: skip
+    comparison = CellComparison(
+        "Balancers compared",
+        shown,
+        balancers.CRITERIA,
+        setting="concat(slots, ' slots, ', servers, ' servers')",
+        pairing=("trace", "seed"),
+        figures=("Moves over time", plots.moves_over_time),
+    )
+    return _compare_cells(session, out, balancers.compare(session, asked), comparison)
 
 
 def compare_elections(session: SparkSession, asked: elections.ElectionQuestion, out: Directory) -> ComparisonOutcome:
     """Compare in simulation; tables ``cells`` and ``summary``. Raises StorageError: the results cannot be written."""
-    return _compare_cells(
-        session, out, "Elections compared", asdict(asked), elections.compare(session, asked), elections.CRITERIA,
-        "concat('leader ', scenario, ', ', nodes, ' nodes')", ("scenario", "nodes", "seed"),
-        ("Time to the next leader", plots.fail_over_distribution),
-    )  # fmt: skip
+    comparison = CellComparison(
+        "Elections compared",
+        asdict(asked),
+        elections.CRITERIA,
+        setting="concat('leader ', scenario, ', ', nodes, ' nodes')",
+        pairing=("scenario", "nodes", "seed"),
+        figures=("Time to the next leader", plots.fail_over_distribution),
+    )
+    return _compare_cells(session, out, elections.compare(session, asked), comparison)
 
 
 def _compare_cells(
-    session: SparkSession,
-    out: Directory,
-    title: str,
-    parameters: Mapping[str, object],
-    cells: DataFrame,
-    criteria: tuple[Criterion, ...],
-    setting: str,
-    pairing: tuple[str, ...],
-    figures: tuple[str, Callable[[DataFrame], object]],
+    session: SparkSession, out: Directory, cells: DataFrame, comparison: CellComparison
 ) -> ComparisonOutcome:
-    began = time.monotonic()
+    began, criteria = time.monotonic(), comparison.criteria
     stored = out.write("cells", cells)
-    summary = small(out.write("summary", summarize(stored, criteria, setting, pairing)))
+    summary = small(out.write("summary", summarize(stored, criteria, comparison.setting, comparison.pairing)))
     order = [criterion.column for criterion in criteria]
     summary.sort(key=lambda r: (r["setting"], order.index(str(r["criterion"])), r["mean"], r["competitor"]))
     failed = small(
         stored.where("status <> 'ok'").groupBy("competitor", "status", "error").count().orderBy("competitor", "error")
     )
     lines = _verdict_lines(summary)
-    everything = {**parameters, **versions(session)}
-    page = Page(title)
+    everything = {**comparison.parameters, **versions(session)}
+    page = Page(comparison.title)
     page.parameters(everything)
     _tell(page, lines, failed)
     what = {criterion.column: criterion.what for criterion in criteria}
@@ -212,8 +234,9 @@ def _compare_cells(
     page.table([{**row, "criterion": str(row["criterion"]).replace("_", " ")} for row in summary])
     for caption, svg in plots.means(summary, what):
         page.figure(caption, svg)
-    page.heading(figures[0])
-    for caption, svg in figures[1](stored):  # type: ignore[attr-defined]
+    heading, draw = comparison.figures
+    page.heading(heading)
+    for caption, svg in draw(stored):
         page.figure(caption, svg)
     out.write_parameters(everything)
     report = out.write_report(page)
@@ -228,13 +251,13 @@ def _verdict_lines(summary: Rows) -> list[str]:
     for (setting, criterion), rows in groups.items():
         best = next(row for row in rows if row["verdict"] == "best")
         noise = [str(row["competitor"]) for row in rows if row["verdict"] == "within noise"]
-        told = f"{setting}, {criterion.replace('_', ' ')}: {best['competitor']} ({float(str(best['mean'])):.3g})"
-        lines.append(told + _noise(noise))
+        line = f"{setting}, {criterion.replace('_', ' ')}: {best['competitor']} ({float(str(best['mean'])):.3g})"
+        lines.append(line + _noise(noise))
     return lines
 
 
 def _tell(page: Page, lines: list[str], failed: Rows) -> None:
-    page.heading("Who wins")
+    page.heading("Best")
     for line in lines:
         page.paragraph(line)
     if failed:

@@ -58,7 +58,7 @@ def library(name: str, version_of: Callable[[str], str] = importlib.metadata.ver
     """An installed distribution, against the versions that work."""
     lowest, above = WANTED[name]
     wanted = f"{name}>={'.'.join(map(str, lowest))}" + (f",<{above[0]}" if above[0] < 1_000 else "")
-    remedy = f"install the extra: pip install 'slotreeve[spark]' (which wants {wanted})"
+    remedy = f"install the extra: pip install 'slotreeve[spark]' (it needs {wanted})"
     try:
         version = version_of(name)
     except importlib.metadata.PackageNotFoundError:
@@ -80,19 +80,19 @@ def java() -> Finding:
     if program is None:
         return Finding("java", "", "there is no Java: JAVA_HOME is not set and java is not on the path", remedy)
     try:
-        told = subprocess.run(
+        output = subprocess.run(
             [program, "-version"], capture_output=True, text=True, timeout=JAVA_PATIENCE_SECONDS, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         reason = error.strerror if isinstance(error, OSError) else "it does not answer"
         place = f"{program} (from JAVA_HOME)" if home else program
         return Finding("java", place, f"{place} cannot be run: {reason}", remedy)
-    return judge_java(program, told.stderr or told.stdout, remedy)
+    return judge_java(program, output.stderr or output.stdout, remedy)
 
 
-def judge_java(program: str, told: str, remedy: str = "") -> Finding:
-    """What ``java -version`` told, against what Spark needs."""
-    match = re.search(r'version "(\d+)(?:\.(\d+))?[^"]*"', told)
+def judge_java(program: str, output: str, remedy: str = "") -> Finding:
+    """The output of ``java -version`` against what Spark needs."""
+    match = re.search(r'version "(\d+)(?:\.(\d+))?[^"]*"', output)
     if match is None:
         return Finding("java", program, f"{program} does not tell its version", remedy)
     major = int(match[2] or 0) if match[1] == "1" else int(match[1])

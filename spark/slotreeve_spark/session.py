@@ -43,7 +43,7 @@ def open_session(master: str, conf: Mapping[str, str], app_name: str = "slotreev
 
     Raises:
         ConfigError: Java, pyspark, pandas or pyarrow is missing or too old, or Spark does not start with these
-            settings; the message says what to do.
+            settings; the message names the remedy.
     """
     must_be_fit()
     from pyspark.errors import PySparkException
@@ -74,7 +74,7 @@ def open_session(master: str, conf: Mapping[str, str], app_name: str = "slotreev
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of an error of Spark's or Java's that says something, without the stack."""
+    """The first line of an error of Spark's or Java's that has content, without the stack."""
     lines = [line.strip() for line in str(error).splitlines()]
     causes = [line.removeprefix(": ") for line in lines if line and not line.startswith(("at ", "An error occurred"))]
     return causes[0][:300] if causes else type(error).__name__

@@ -1,4 +1,4 @@
-"""Commands that need no cluster, and what the help says."""
+"""Commands that need no cluster, and the help."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import typer
 from slotreeve.errors import ConfigError, PluginError
-from slotreeve_bench.figures import percentile
 from slotreeve_cli.main import app
 from slotreeve_cli.printing import print_json
+from slotreeve_harness.figures import percentile
 from typer.testing import CliRunner
 
 runner = CliRunner()
@@ -101,12 +101,12 @@ def test_plugins_check_is_content_with_the_built_ins() -> None:
     assert "good" in run("plugins", "check")
 
 
-def test_plugins_check_names_a_plugin_that_nobody_offers() -> None:
+def test_plugins_check_names_a_plugin_that_is_not_offered() -> None:
     with pytest.raises(PluginError, match="no plugin offers evven"):
         runner.invoke(app, ["plugins", "check", "evven"], catch_exceptions=False)
 
 
-def test_slot_of_answers_what_the_issue_says() -> None:
+def test_slot_of_prints_the_slot_of_a_key() -> None:
     assert json.loads(
         run("slot-of", "com.alipay.test.Service", "--function", "crc32c", "--slots", "256", "-o", "json")
     ).keys() == {"slot"}

@@ -45,7 +45,7 @@ def test_a_scenario_is_read_into_the_model() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "message"),
     [
         ("{", "x.jsonl, line 2: not JSON"),
         ("[]", "line 2: Expected `object`, got `array`; a scenario is an object with slots"),
@@ -62,8 +62,8 @@ def test_a_scenario_is_read_into_the_model() -> None:
         ('{"slots": 2, "replicas": 2, "servers": ["a"], "initial": [[0, 1, []]]}', r"at `\$.initial\[0\]\[1\]`"),
     ],
 )
-def test_a_wrong_line_is_refused_with_file_line_and_what_would_be_right(text: str, says: str) -> None:
-    with pytest.raises(ModelError, match=says) as caught:
+def test_a_wrong_line_is_refused_with_file_line_and_what_would_be_right(text: str, message: str) -> None:
+    with pytest.raises(ModelError, match=message) as caught:
         list(read_scenarios("x.jsonl", ["\n", text]))
     assert str(caught.value).startswith("x.jsonl, line 2: ")
 
@@ -98,7 +98,7 @@ def test_an_assigner_whose_result_is_invalid_is_an_error() -> None:
         scenarios.assign(scenario(LINE), Lazy())
 
 
-def test_balancing_what_is_not_assigned_is_an_error_that_says_what_to_do() -> None:
+def test_balancing_what_is_not_assigned_is_an_error_that_names_the_remedy() -> None:
     with pytest.raises(ModelError, match="assign or converge complete them first"):
         scenarios.balance(scenario(LINE), Restless())
     gone = LINE | {"initial": [[0, "a", ["gone"]], [1, "b", ["a"]]]}
@@ -123,8 +123,12 @@ def test_assign_prints_result_moves_steps_and_spread(app: typer.Typer) -> None:
     moves = printed["moves"]
     assert isinstance(moves, list)
     assert moves[0] == {
-        "slot": 0, "kind": "leader", "source": None, "target": "a", "reason": "the slot had no leader; a led the fewest slots",
-    }  # fmt: skip
+        "slot": 0,
+        "kind": "leader",
+        "source": None,
+        "target": "a",
+        "reason": "the slot had no leader; a led the fewest slots",
+    }
 
 
 @pytest.mark.parametrize("command", ["assign", "balance", "converge"])

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import slotreeve_transport_zmq
 from slotreeve_client.tools import tool_context
-from slotreeve_harness.processes import LocalCluster
+from slotreeve_harness.processes import ClusterSize, LocalCluster
 from slotreeve_harness.sql_backends import TIMES
 from slotreeve_harness.sql_servers import SqlServer
 
@@ -32,5 +32,5 @@ def test_a_cluster_keeps_its_table_when_its_meta_leader_is_killed(
             assert after.table == before.table
         await transport.close()
 
-    with LocalCluster(tmp_path, meta=2, data=2, session=1, settings=settings) as cluster:
+    with LocalCluster(tmp_path, ClusterSize(meta=2, data=2, session=1), settings) as cluster:
         asyncio.run(main(cluster))

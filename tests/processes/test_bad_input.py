@@ -19,12 +19,16 @@ pytestmark = pytest.mark.processes
 def slotreeve(*arguments: str, seconds: float = 30.0) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "slotreeve_cli", *arguments],
-        capture_output=True, text=True, timeout=seconds, check=False, stdin=subprocess.DEVNULL,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=seconds,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
 
 
 def error_line(done: subprocess.CompletedProcess[str]) -> str:
-    """The one line that a failed command says to its user."""
+    """The one line that a failed command prints for its user."""
     assert "Traceback" not in done.stderr, done.stderr
     lines = [line for line in done.stderr.splitlines() if line.startswith("slotreeve: error")]
     assert len(lines) == 1, done.stderr
@@ -52,9 +56,14 @@ def test_an_address_in_use_is_named(dev: DevServer) -> None:
 def test_a_missing_directory_is_named(tmp_path: Path) -> None:
     missing = tmp_path / "nothing" / "here"
     done = slotreeve(
-        "meta", "run", "--set", f"cluster.meta.meta-1={free_address()}", "--set", f"election.fle.data_dir={missing}",
+        "meta",
+        "run",
+        "--set",
+        f"cluster.meta.meta-1={free_address()}",
+        "--set",
+        f"election.fle.data_dir={missing}",
         "--until-eof",
-    )  # fmt: skip
+    )
     assert done.returncode == 1
     assert re.search(rf"SR130: .*{re.escape(str(missing.parent))}", error_line(done))
 
@@ -79,8 +88,11 @@ def test_two_processes_cannot_share_a_directory(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "slotreeve_cli", "meta", "run", *flags]
     first = subprocess.Popen(
         [*command, "--set", f"cluster.meta.meta-1={free_address()}"],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-    )  # fmt: skip
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
     try:
         assert first.stdout is not None
         assert "listens at" in first.stdout.readline()
@@ -113,9 +125,15 @@ def test_a_server_whose_slot_facts_differ_ends_with_the_difference(
     dev: DevServer, role: str, setting: str, named: str
 ) -> None:
     done = slotreeve(
-        role, "run", "--set", setting, "--set", f"cluster.meta.meta-1={dev.meta_address}",
-        "--set", f"node.advertise={free_address()}",
-    )  # fmt: skip
+        role,
+        "run",
+        "--set",
+        setting,
+        "--set",
+        f"cluster.meta.meta-1={dev.meta_address}",
+        "--set",
+        f"node.advertise={free_address()}",
+    )
     assert done.returncode == 5
     assert named in error_line(done)
     assert works(dev)
@@ -126,13 +144,28 @@ def test_a_cluster_does_not_start_again_with_another_number_of_slots(tmp_path: P
     flags = ["--set", f"cluster.meta.meta-1={meta}", "--set", f"election.fle.data_dir={tmp_path / 'state'}"]
     meta_process = subprocess.Popen(
         [sys.executable, "-m", "slotreeve_cli", "meta", "run", "--until-eof", *flags],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-    )  # fmt: skip
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
     data_process = subprocess.Popen(
-        [sys.executable, "-m", "slotreeve_cli", "data", "run", "--until-eof", *flags[:2],
-         "--set", f"node.advertise={data}"],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-    )  # fmt: skip
+        [
+            sys.executable,
+            "-m",
+            "slotreeve_cli",
+            "data",
+            "run",
+            "--until-eof",
+            *flags[:2],
+            "--set",
+            f"node.advertise={data}",
+        ],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
     try:
         seen = ""
         for _ in range(200):
@@ -151,7 +184,7 @@ def test_a_cluster_does_not_start_again_with_another_number_of_slots(tmp_path: P
 @pytest.mark.parametrize(
     "garbage", [b"", b"GET / HTTP/1.1\r\n\r\n", b"\xff" * 10, b"\x00" * 5000, os.urandom(5000)], ids=len
 )
-def test_garbage_sent_to_a_port_disturbs_nobody(dev: DevServer, garbage: bytes) -> None:
+def test_garbage_sent_to_a_port_disturbs_no_other_connection(dev: DevServer, garbage: bytes) -> None:
     for address in (dev.meta_address, dev.session_address):
         host, _, port = address.rpartition(":")
         with socket.create_connection((host, int(port)), timeout=5) as raw:
@@ -171,7 +204,7 @@ def test_a_meta_server_must_be_one_of_the_cluster() -> None:
     assert re.search(r"node\.name .*'meta-9' is not in \[cluster\.meta\]", error_line(done))
 
 
-def test_nobody_at_the_address_is_exit_code_four_or_six() -> None:
+def test_an_address_without_a_server_is_exit_code_four_or_six() -> None:
     nowhere = free_address()
     assert slotreeve("leader", "--meta", nowhere).returncode == 4
     done = slotreeve("get", "x", "--session", nowhere)

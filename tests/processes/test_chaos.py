@@ -16,11 +16,25 @@ pytestmark = pytest.mark.processes
 def test_three_minutes_of_faults_break_no_invariant(tmp_path: Path) -> None:
     done = subprocess.run(
         [
-            sys.executable, "-m", "slotreeve_cli", "chaos", "run", "--minutes", "3", "--seed", "4",
-            "--directory", str(tmp_path / "chaos"), "-o", "json",
+            sys.executable,
+            "-m",
+            "slotreeve_cli",
+            "chaos",
+            "run",
+            "--minutes",
+            "3",
+            "--seed",
+            "4",
+            "--directory",
+            str(tmp_path / "chaos"),
+            "-o",
+            "json",
         ],
-        capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     verdict = json.loads(done.stdout)
     assert verdict["violations"] == []
@@ -33,7 +47,10 @@ def test_three_minutes_of_faults_break_no_invariant(tmp_path: Path) -> None:
 def test_a_kind_of_fault_that_there_is_not_is_named_with_those_there_are(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "slotreeve_cli", "chaos", "run", "--only", "flood", "-d", str(tmp_path)],
-        capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
     assert done.returncode == 1
     assert "no such fault: flood; there are kill meta" in done.stderr

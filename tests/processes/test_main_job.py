@@ -18,8 +18,12 @@ pytestmark = pytest.mark.processes
 def slotreeve(*arguments: str, seconds: float = 300.0) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "slotreeve_cli", *arguments],
-        capture_output=True, text=True, timeout=seconds, check=False, stdin=subprocess.DEVNULL,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=seconds,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
 
 
 @pytest.mark.timeout(300)
@@ -60,9 +64,20 @@ def test_killed_processes_are_made_up_for_within_a_few_times_what_is_promised() 
 @pytest.mark.timeout(300)
 def test_bench_measures_latency_throughput_fanout_and_lookups() -> None:
     done = slotreeve(
-        "bench", "latency", "throughput", "fanout", "lookups",
-        "--seconds", "3", "--publishers", "10000", "--subscribers", "40", "-o", "json",
-    )  # fmt: skip
+        "bench",
+        "latency",
+        "throughput",
+        "fanout",
+        "lookups",
+        "--seconds",
+        "3",
+        "--publishers",
+        "10000",
+        "--subscribers",
+        "40",
+        "-o",
+        "json",
+    )
     assert done.returncode == 0, done.stderr
     figures = json.loads(done.stdout)
     assert figures["latency"]["latency_ms"]["count"] == 300
@@ -73,11 +88,14 @@ def test_bench_measures_latency_throughput_fanout_and_lookups() -> None:
     assert figures["lookups"]["lookups_per_second"] > 500
 
 
-def test_a_cluster_of_processes_runs_until_it_is_told_to_stop_and_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_a_cluster_of_processes_runs_until_it_is_asked_to_stop_and_leaves_nothing_behind(tmp_path: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "slotreeve_cli", "cluster", "--directory", str(tmp_path / "cluster")],
-        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     assert process.stdout is not None
     try:
         lines = []
@@ -90,11 +108,18 @@ def test_a_cluster_of_processes_runs_until_it_is_told_to_stop_and_leaves_nothing
         assert len(pids) == 8
         done = subprocess.run(
             [sys.executable, "-m", "slotreeve_cli", "members", "-o", "json"],
-            capture_output=True, text=True, env=os.environ | exports, check=False,
-        )  # fmt: skip
+            capture_output=True,
+            text=True,
+            env=os.environ | exports,
+            check=False,
+        )
         assert sorted(row["name"] for row in json.loads(done.stdout)) == [
-            "data-1", "data-2", "data-3", "session-1", "session-2",
-        ]  # fmt: skip
+            "data-1",
+            "data-2",
+            "data-3",
+            "session-1",
+            "session-2",
+        ]
     finally:
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=30)

@@ -50,8 +50,12 @@ def test_cells_are_the_same_however_they_are_spread(spark: SparkSession) -> None
 def test_balancers_that_misbehave_cost_only_their_own_cells(spark: SparkSession) -> None:
     asked = BalancerQuestion(
         ("even", "raising", "hanging", "crashing", "invalid"),
-        ("even",), sizes=((8, 3),), seeds=1, kinds=("scale out by one",), timeout_seconds=2.0,
-    )  # fmt: skip
+        ("even",),
+        sizes=((8, 3),),
+        seeds=1,
+        kinds=("scale out by one",),
+        timeout_seconds=2.0,
+    )
     rows = {row.balancer: row for row in compare(spark, asked).collect()}
     assert rows["even"].status == "ok"
     assert rows["even"].error is None
@@ -78,13 +82,16 @@ def test_unknown_plugins_and_traces_are_refused_before_anything_runs(spark: Spar
         BalancerQuestion(("even",), kinds=("nonsense",))
 
 
-def test_a_difference_is_told_from_noise(spark: SparkSession) -> None:
+def test_a_difference_is_told_apart_from_noise(spark: SparkSession) -> None:
     rows = [(who, "ok", seed, value(seed)) for who, value in VALUES.items() for seed in range(30)]
     frame = spark.createDataFrame(rows, "competitor string, status string, seed int, cost double")
     found = summarize(frame, [Criterion("cost", "cost")], "'all'", ["seed"]).collect()
     assert {row.competitor: row.verdict for row in found} == {
-        "low": "best", "alike": "within noise", "a little more": "behind", "more": "behind",
-    }  # fmt: skip
+        "low": "best",
+        "alike": "within noise",
+        "a little more": "behind",
+        "more": "behind",
+    }
 
 
 VALUES: dict[str, Callable[[int], float]] = {

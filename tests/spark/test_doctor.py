@@ -11,7 +11,7 @@ from slotreeve_spark import doctor
 
 
 @pytest.mark.parametrize(
-    ("told", "good"),
+    ("output", "good"),
     [
         ('openjdk version "17.0.15" 2025-04-15', True),
         ('openjdk version "21" 2023-09-19', True),
@@ -20,13 +20,13 @@ from slotreeve_spark import doctor
         ("something else", False),
     ],
 )
-def test_java_is_judged_by_its_version(told: str, good: bool) -> None:
-    finding = doctor.judge_java("/usr/bin/java", told)
+def test_java_is_judged_by_its_version(output: str, good: bool) -> None:
+    finding = doctor.judge_java("/usr/bin/java", output)
     assert finding.good is good
     assert good or finding.problem
 
 
-def test_a_java_home_without_java_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_java_home_without_java_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     finding = doctor.java()
     assert "from JAVA_HOME) cannot be run" in finding.problem
@@ -34,7 +34,7 @@ def test_a_java_home_without_java_is_told(monkeypatch: pytest.MonkeyPatch, tmp_p
         doctor.must_be_fit()
 
 
-def test_no_java_at_all_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_no_java_at_all_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     assert "there is no Java" in doctor.java().problem
@@ -47,7 +47,7 @@ def test_pandas_is_judged_by_its_version(version: str, good: bool) -> None:
     assert good or "pandas>=2.2,<3" in finding.remedy
 
 
-def test_a_missing_library_is_told() -> None:
+def test_a_missing_library_is_reported() -> None:
     def missing(name: str) -> str:
         raise importlib.metadata.PackageNotFoundError(name)
 

@@ -27,14 +27,21 @@ def test_its_own_tests_pass_on_what_its_wheel_holds(example_wheel: Path, tmp_pat
     done = subprocess.run(
         [sys.executable, *map(str, command)],
         env={**os.environ, "PYTHONPATH": str(tmp_path / "installed")},
-        cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False,
-    )  # fmt: skip
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
     assert done.returncode == 0, done.stdout
     listed = subprocess.run(
         [sys.executable, "-m", "slotreeve_cli", "plugins", "list"],
         env={**os.environ, "PYTHONPATH": str(tmp_path / "installed"), "COLUMNS": "200"},
-        capture_output=True, text=True, timeout=60, check=True,
-    ).stdout  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    ).stdout
     assert "round_table" in listed
     assert "jump" in listed
 

@@ -20,7 +20,7 @@ import dataclasses, json, pathlib, sys
 import psutil
 from slotreeve_cli.main import main
 from slotreeve_spark.compare.keys import open_keys
-from slotreeve_spark.compare.slot_functions import Asked, count
+from slotreeve_spark.compare.slot_functions import SlotFunctionQuestion, count
 from slotreeve_spark.session import open_session
 
 master, conf, number, marker = sys.argv[1], json.loads(sys.argv[2]), sys.argv[3], pathlib.Path(sys.argv[4])
@@ -36,7 +36,7 @@ def expand(batch):  # the first task that has counted some blocks kills its exec
             executor.kill()
         yield array
 
-counts = count(dataclasses.replace(keys, expand=expand), Asked(("crc32c",), (64,)))
+counts = count(dataclasses.replace(keys, expand=expand), SlotFunctionQuestion(("crc32c",), (64,)))
 rows = counts.where("measure = 'counted'").collect()
 print(json.dumps({"killed": marker.read_text(), "counts": [row.value for row in rows]}), flush=True)
 sys.argv = ["slotreeve", *sys.argv[5:]]
@@ -45,14 +45,32 @@ main()  # in the session there is
 
 
 @pytest.fixture(scope="module")
-def told(java: None, example_wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, object]]:
+def reported(java: None, example_wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, object]]:
     """What the program printed: about the killing, and about the comparison with the shipped wheel."""
     directory = tmp_path_factory.mktemp("cluster")
     compare = [
-        "spark", "compare", "balancers", "--balancers", "round_table,even", "--traces", "scale out by one",
-        "--slots", "16", "--servers", "4", "--seeds", "2", "--plugin-wheel", str(example_wheel),
-        "--master", CLUSTER, "--out", str(directory / "out"), "-o", "json",
-    ]  # fmt: skip
+        "spark",
+        "compare",
+        "balancers",
+        "--balancers",
+        "round_table,even",
+        "--traces",
+        "scale out by one",
+        "--slots",
+        "16",
+        "--servers",
+        "4",
+        "--seeds",
+        "2",
+        "--plugin-wheel",
+        str(example_wheel),
+        "--master",
+        CLUSTER,
+        "--out",
+        str(directory / "out"),
+        "-o",
+        "json",
+    ]
     command = [
         sys.executable,
         "-c",
@@ -68,16 +86,16 @@ def told(java: None, example_wheel: Path, tmp_path_factory: pytest.TempPathFacto
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def test_killing_an_executor_in_the_middle_changes_no_count(told: list[dict[str, object]]) -> None:
-    assert "CoarseGrainedExecutorBackend" in str(told[0]["killed"])
-    counts = told[0]["counts"]
+def test_killing_an_executor_in_the_middle_changes_no_count(reported: list[dict[str, object]]) -> None:
+    assert "CoarseGrainedExecutorBackend" in str(reported[0]["killed"])
+    counts = reported[0]["counts"]
     assert isinstance(counts, list)
     assert (len(counts), sum(counts)) == (64, KEYS)
 
 
-def test_a_shipped_wheel_is_compared_on_executors_that_do_not_have_it(told: list[dict[str, object]]) -> None:
-    assert told[1]["failed"] == []
-    tables = told[1]["tables"]
+def test_a_shipped_wheel_is_compared_on_executors_that_do_not_have_it(reported: list[dict[str, object]]) -> None:
+    assert reported[1]["failed"] == []
+    tables = reported[1]["tables"]
     assert isinstance(tables, dict)
     assert {row["competitor"] for row in tables["summary"]} == {"even", "round_table + default"}
-    assert Path(str(told[1]["report"])).exists()
+    assert Path(str(reported[1]["report"])).exists()

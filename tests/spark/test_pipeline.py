@@ -42,23 +42,51 @@ GOOD = [
     record(2, "registered", 10, services=["a"], register_ids=["r2"], versions=[1]),
     record(3, "registered", 20, services=["a"], register_ids=["r2"], versions=[2]),
     record(4, "unregistered", 30, services=["a"], register_ids=["r1"], versions=[2]),
-    record(5, "pushed", 35, service="a", subscribers=2,
-           changes=[{"register_id": "r1", "version": None}, {"register_id": "r2", "version": 2}]),
+    record(
+        5,
+        "pushed",
+        35,
+        service="a",
+        subscribers=2,
+        changes=[{"register_id": "r1", "version": None}, {"register_id": "r2", "version": 2}],
+    ),
     record(13, "pushed", 36, service="c", subscribers=1, changes=[]),
-    record(6, "table", 100, epoch=1, term=1,
-           changed=[{"slot": 0, "leader": "data-1", "leader_epoch": 1, "followers": ["data-2"]},
-                    {"slot": 1, "leader": "data-2", "leader_epoch": 1, "followers": ["data-1"]}],
-           moves=[{"slot": s, "kind": "leader", "source": None, "target": f"data-{s + 1}",
-                   "reason": f"slot {s} lacks a leader"} for s in (0, 1)]),
-    record(7, "table", 500, epoch=2, term=1,
-           changed=[{"slot": 1, "leader": "data-1", "leader_epoch": 2, "followers": []}],
-           moves=[{"slot": 1, "kind": "leader", "source": "data-2", "target": "data-1", "reason": "data-2 left"}]),
+    record(
+        6,
+        "table",
+        100,
+        epoch=1,
+        term=1,
+        changed=[
+            {"slot": 0, "leader": "data-1", "leader_epoch": 1, "followers": ["data-2"]},
+            {"slot": 1, "leader": "data-2", "leader_epoch": 1, "followers": ["data-1"]},
+        ],
+        moves=[
+            {
+                "slot": s,
+                "kind": "leader",
+                "source": None,
+                "target": f"data-{s + 1}",
+                "reason": f"slot {s} lacks a leader",
+            }
+            for s in (0, 1)
+        ],
+    ),
+    record(
+        7,
+        "table",
+        500,
+        epoch=2,
+        term=1,
+        changed=[{"slot": 1, "leader": "data-1", "leader_epoch": 2, "followers": []}],
+        moves=[{"slot": 1, "kind": "leader", "source": "data-2", "target": "data-1", "reason": "data-2 left"}],
+    ),
     record(8, "node_joined", 0, member="data-1", role="data", zone="z"),
     record(9, "node_joined", 90, member="data-2", role="data", a_field_of_the_future={"x": 1}),
     record(10, "node_left", 490, member="data-2", role="data", reason="lease expired"),
     record(11, "leader", 1, term=3, leader="meta-1"),
     record(12, "expired", 40, services=["b", "b"], register_ids=["r9", "r8"], versions=[1, 1]),
-]  # fmt: skip
+]
 
 
 def test_good_records_are_stored_once_and_bad_ones_are_put_aside(spark: SparkSession, tmp_path: Path) -> None:
@@ -171,11 +199,14 @@ def test_marts_are_empty_at_first_and_answer_their_questions_later(spark: SparkS
     assert (latencies["a"]["pushes"], latencies["a"]["p50_ms"], latencies["a"]["longest_ms"]) == (1, 15, 15)
     assert (latencies["c"]["pushes"], latencies["c"]["measured"], latencies["c"]["p50_ms"]) == (1, 0, None)
     assert {(row["cause"], row["moves"]) for row in mart("moves_by_cause")} == {
-        ("slot _ lacks a leader", 2), ("_ left", 1),
-    }  # fmt: skip
+        ("slot _ lacks a leader", 2),
+        ("_ left", 1),
+    }
     assert {(row["service"], row["stale_seconds"]) for row in mart("staleness")} == {
-        ("a", 0.0), ("b", None), ("c", 0.0),
-    }  # fmt: skip
+        ("a", 0.0),
+        ("b", None),
+        ("c", 0.0),
+    }
 
     before, after = instant(str(START_MS + 200)), instant("2023-11-14T22:13:21Z")
     rows = {row.slot: row for row in table_at(spark, store, before).collect()}

@@ -1,4 +1,4 @@
-"""The report is one file that needs nothing else, and says what it was given."""
+"""The report is one file that needs nothing else, and shows what it was given."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def test_a_function_that_fails_only_later_costs_only_its_own_rows(spark: SparkSe
     }
 
 
-def test_a_constant_function_is_told_to_be_uneven(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_constant_function_is_reported_as_uneven(spark: SparkSession, tmp_path: Path) -> None:
     asked = SlotFunctionQuestion(("constant", "crc32c"), (16,))
     outcome = compare_slot_functions(spark, "generated:1000", "", asked, Directory.make(tmp_path / "out"))
     rows = {row["function"]: row for row in outcome.tables["spread"]}
@@ -87,7 +87,7 @@ def test_a_constant_function_is_told_to_be_uneven(spark: SparkSession, tmp_path:
     assert "16 slots, spread: constant less even than chance (p < 0.001)" in outcome.lines
 
 
-def test_class_names_of_jars_are_keys_and_an_unreadable_jar_is_told(spark: SparkSession, tmp_path: Path) -> None:
+def test_class_names_of_jars_are_keys_and_an_unreadable_jar_is_reported(spark: SparkSession, tmp_path: Path) -> None:
     jars = tmp_path / "jars"
     jars.mkdir()
     with zipfile.ZipFile(jars / "good.jar", "w") as jar:
@@ -125,7 +125,7 @@ def test_an_empty_source_is_a_clear_error(spark: SparkSession, tmp_path: Path) -
         )
 
 
-def test_an_output_that_cannot_be_written_is_told_before_anything_runs(tmp_path: Path) -> None:
+def test_an_output_that_cannot_be_written_is_reported_before_anything_runs(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StorageError, match="choose another --out"):
         Directory.make(tmp_path / "file" / "out")

@@ -1,4 +1,4 @@
-"""What is wrong with a command is told before Spark starts, with the documented exit code."""
+"""A wrong command fails before Spark starts, with the documented exit code."""
 
 from __future__ import annotations
 
@@ -45,6 +45,6 @@ def test_a_wrong_command_ends_at_once_with_its_exit_code(
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == code
-    told = capsys.readouterr().err
-    assert "starting Spark" not in told
-    assert re.search(message, told), told
+    printed = capsys.readouterr().err
+    assert "starting Spark" not in printed
+    assert re.search(message, printed), printed

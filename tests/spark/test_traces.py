@@ -37,7 +37,7 @@ def test_generated_traces_are_in_order_and_leave_somebody(kind: str, servers: in
         assert trace == generate(kind, servers, seed)
 
 
-def test_failures_come_as_often_as_their_mtbf_says() -> None:
+def test_failures_come_as_often_as_their_mtbf_demands() -> None:
     changes = [generate("failures, MTBF 1 h", 20, seed).changes for seed in range(50)]
     failures = sum(bool(change.leaves) for trace in changes for change in trace) / 50
     assert failures == pytest.approx(traces.EXPECTED_FAILURES, rel=0.15)
@@ -102,7 +102,7 @@ def test_traces_are_read_from_a_file(tmp_path: Path) -> None:
     [
         ("[]", "line 1: .*a trace is an object"),
         ('{"name":"t","servers":[["a"]],"changes":[{"at_seconds":1,"leaves":["b"]}]}', "b leaves at 1 s, but is not"),
-        ('{"name":"t","servers":[["a"]],"changes":[{"at_seconds":1,"leaves":["a"]}]}', "nobody is left at 1 s"),
+        ('{"name":"t","servers":[["a"]],"changes":[{"at_seconds":1,"leaves":["a"]}]}', "no server is left at 1 s"),
         ('{"name":"t","servers":[],"changes":[]}', "no server is there"),
         ('{"name":"t","servers":[["a"]],"changes":[{"at_seconds":2},{"at_seconds":1}]}', "1 s follows one at 2 s"),
     ],

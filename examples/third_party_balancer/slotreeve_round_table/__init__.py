@@ -1,5 +1,7 @@
-"""The balancer ``round_table``: nobody leads two slots more than another. The slot function ``jump``: when slots are
-added, no key moves but to a new one."""
+"""The balancer ``round_table``: no server leads two slots more than another one.
+
+The slot function ``jump``: when slots are added, keys move to new slots only.
+"""
 
 from slotreeve import Context, Offer, Options, hookimpl
 from slotreeve.ports import Balancer, SlotFunction
@@ -20,7 +22,13 @@ def _build_slot_function(options: Options, context: Context) -> SlotFunction:
 @hookimpl
 def slotreeve_balancers() -> list[Offer]:
     """The one balancer of this package."""
-    return [Offer("round_table", _build_balancer, "hands one slot a step from who leads most to who leads least")]
+    return [
+        Offer(
+            "round_table",
+            _build_balancer,
+            "hands one slot a step from the server that leads most to the one that leads least",
+        )
+    ]
 
 
 @hookimpl

@@ -16,7 +16,7 @@ class Jump:
         self._slots = slots
 
     def slot_of(self, key: str) -> int:
-        """As :class:`slotreeve.ports.SlotFunction` says."""
+        """See :class:`slotreeve.ports.SlotFunction`."""
         state = int.from_bytes(blake2b(key.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big")
         slot = following = 0
         while following < self._slots:

@@ -1,4 +1,4 @@
-"""Who is best, by which criterion, and whether that is more than noise."""
+"""Which competitor is best by each criterion, and whether the difference is more than noise."""
 
 from __future__ import annotations
 
@@ -93,10 +93,18 @@ def _verdicts(table: pa.Table) -> pa.Table:
         verdict = "best" if name == best else "within noise" if not behind_low > 0 else "behind"
         found.append(
             {
-                "setting": rows["setting"][0], "criterion": rows["criterion"][0], "competitor": name,
-                "cells": own.size, "mean": means[name], "low": low, "high": high, "median": float(np.median(own)),
+                "setting": rows["setting"][0],
+                "criterion": rows["criterion"][0],
+                "competitor": name,
+                "cells": own.size,
+                "mean": means[name],
+                "low": low,
+                "high": high,
+                "median": float(np.median(own)),
                 "behind": float(differences.mean()) if differences.size else None,
-                "behind_low": behind_low, "behind_high": behind_high, "verdict": verdict,
+                "behind_low": behind_low,
+                "behind_high": behind_high,
+                "verdict": verdict,
             }
-        )  # fmt: skip
+        )
     return pa.Table.from_pylist(found, schema=_ARROW)

@@ -51,7 +51,7 @@ class Elected(msgspec.Struct):
         elect_seconds: from the start of all nodes until one leads.
         fail_over_seconds, longest_seconds: from the loss of the leader until another leads, mean and longest.
         fail_overs: each of them.
-        unavailable_share: of the whole run, the time in which nobody led.
+        unavailable_share: of the whole run, the time without a leader.
         leaders: terms with a leader, for each one that was needed; 1 is ideal.
         messages: packets on the network and statements at the database, for each virtual second.
         violations: broken invariants (I1, I2, I3). first_violation: what was seen.
@@ -161,7 +161,7 @@ def simulate(cell: ElectionCell, rounds: int, options: Mapping[str, Mapping[str,
 
     Raises:
         PluginError: the back-end cannot be built.
-        AssertionError: nobody led within a virtual minute.
+        AssertionError: there was no leader within a virtual minute.
     """
     from slotreeve_conformance.ensemble import Ensemble
 

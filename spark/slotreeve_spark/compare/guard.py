@@ -30,7 +30,7 @@ def in_child(work: Callable[[], T], seconds: float) -> T:
 
     Raises:
         TimedOut: not within ``seconds``.
-        Failed: it raised, or its process died; says what or how.
+        Failed: it raised, or its process died; the message holds the reason.
     """
     context = multiprocessing.get_context("fork")
     receiving, sending = context.Pipe(duplex=False)
@@ -59,7 +59,7 @@ def _work_and_tell(work: Callable[[], Any], sending: Connection) -> None:
     try:
         answer = (True, work())
     except BaseException as error:  # noqa: BLE001 - a plugin may raise anything, SystemExit too
-        answer = (False, told(error))
+        answer = (False, description_of(error))
     sending.send(answer)
 
 
@@ -95,7 +95,7 @@ def alarm(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def told(error: BaseException) -> str:
+def description_of(error: BaseException) -> str:
     """An error as one line."""
     if isinstance(error, PluginFailed):
         return str(error)

@@ -93,9 +93,13 @@ def generated(start: int, end: int) -> pa.Array:
     """The generated keys ``start`` .. ``end`` - 1, alike to interface names with instance and group."""
     numbers = pa.array(np.arange(start, end))
     names = pc.binary_join_element_wise(
-        "com.example.team", pc.cast(pc.bit_wise_and(numbers, 63), pa.string()), ".Service",
-        pc.cast(numbers, pa.string()), "#@#DEFAULT_INSTANCE_ID#@#DEFAULT_GROUP", "",
-    )  # fmt: skip
+        "com.example.team",
+        pc.cast(pc.bit_wise_and(numbers, 63), pa.string()),
+        ".Service",
+        pc.cast(numbers, pa.string()),
+        "#@#DEFAULT_INSTANCE_ID#@#DEFAULT_GROUP",
+        "",
+    )
     assert isinstance(names, pa.Array)
     return names
 

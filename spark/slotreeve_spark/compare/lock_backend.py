@@ -34,7 +34,7 @@ class LockBackend(ElectionBackend):
         self.database.delay_seconds = lambda: rng.uniform(0.0, LONGEST_STATEMENT_SECONDS)
 
     def network(self) -> Wires:
-        """No packet passes; who is partitioned from the others is cut off from the database."""
+        """No packet passes; a node that is partitioned from the others is cut off from the database."""
         return _Ways(self.database)
 
     def build(self, context: Context) -> Election:

@@ -20,7 +20,7 @@ from slotreeve.errors import InvalidTable
 from slotreeve.invariants import check_table
 from slotreeve.ports import Assigner, Balancer
 
-from slotreeve_spark.compare.guard import told
+from slotreeve_spark.compare.guard import description_of
 from slotreeve_spark.compare.traces import QUIET_SECONDS, MembershipChange, MembershipTrace
 
 Decide = Callable[[SlotTable, Sequence[Server], Limits], Plan | None]
@@ -124,7 +124,7 @@ class Replay:
             leaderless = sum(slot.leader is None for slot in table.slots)
             decide = self.balancer.balance if _is_complete(table, servers, self.replicas) else self.assigner.assign
             plan, valid = self._ask(decide, table, servers)
-            if plan is None:  # a pure function would say the same again
+            if plan is None:  # a pure function would return None again
                 self._seen.slot_seconds_without_leader += leaderless * (seconds if seconds < math.inf else 0.0)
                 return table, rounds, valid
             rounds += 1
@@ -145,7 +145,7 @@ class Replay:
                 raise InvalidTable(f"it has {len(plan.table.slots)} slots, not {self.slots}")
         except Exception as error:  # noqa: BLE001 - a third party's code may raise anything; it is counted
             self._seen.violations += 1
-            self._seen.first_violation = self._seen.first_violation or told(error)
+            self._seen.first_violation = self._seen.first_violation or description_of(error)
             return None, False
         return plan, True
 

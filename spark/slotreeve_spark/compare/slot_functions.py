@@ -22,7 +22,7 @@ from slotreeve.ports import BatchSlotFunction, SlotFunction
 
 from slotreeve_spark import shipping
 from slotreeve_spark.compare import chances
-from slotreeve_spark.compare.guard import PluginFailed, alarm, in_child, told
+from slotreeve_spark.compare.guard import PluginFailed, alarm, description_of, in_child
 from slotreeve_spark.compare.keys import Keys, generated
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ class _Tally:
         try:
             self._built = {slots: _best(_build(self.function, slots), slots) for slots in self.asked.slots}
         except Exception as error:  # noqa: BLE001 - of a third party's
-            self.error = told(error)
+            self.error = description_of(error)
         self.counts = {slots: np.zeros(slots, np.int64) for slots in self.asked.slots}
         self.nanoseconds = dict.fromkeys(self.asked.slots, 0)
         self.moved = dict.fromkeys(zip(self.asked.slots, self.asked.slots[1:], strict=False), 0)
@@ -166,7 +166,7 @@ class _Tally:
                         self.moved[before[0], slots] += int(np.count_nonzero(before[1] != found))
                     before = slots, found
         except Exception as error:  # noqa: BLE001 - of a third party's
-            self.error = told(error)
+            self.error = description_of(error)
 
     def rows(self) -> pa.RecordBatch:
         """In the columns of :data:`COUNTS`."""
@@ -176,11 +176,23 @@ class _Tally:
         slot = np.concatenate([np.arange(n) for n in self.counts])
         batches = [
             _rows(COUNTED, self.function, slots, [0] * len(slots), slot, np.concatenate(list(self.counts.values()))),
-            _rows(TIMED, self.function, list(self.nanoseconds), [0] * len(self.nanoseconds),
-                  [0] * len(self.nanoseconds), list(self.nanoseconds.values())),
-            _rows(MOVED, self.function, [a for a, _ in self.moved], [b for _, b in self.moved],
-                  [0] * len(self.moved), list(self.moved.values())),
-        ]  # fmt: skip
+            _rows(
+                TIMED,
+                self.function,
+                list(self.nanoseconds),
+                [0] * len(self.nanoseconds),
+                [0] * len(self.nanoseconds),
+                list(self.nanoseconds.values()),
+            ),
+            _rows(
+                MOVED,
+                self.function,
+                [a for a, _ in self.moved],
+                [b for _, b in self.moved],
+                [0] * len(self.moved),
+                list(self.moved.values()),
+            ),
+        ]
         return pa.concat_batches(batches)
 
 
@@ -330,9 +342,13 @@ def moves(counts: DataFrame) -> DataFrame:
         moved.join(keys, ["function", "slots"])
         .join(broken, "function", "left_anti")
         .select(
-            "function", "slots", "slots_after", "keys", f.col("value").alias("moved"),
+            "function",
+            "slots",
+            "slots_after",
+            "keys",
+            f.col("value").alias("moved"),
             f.try_divide(f.col("value").cast("double"), f.col("keys")).alias("moved_share"),
             (1 - f.col("slots") / f.col("slots_after")).alias("least_share"),
         )
         .orderBy("slots", "function")
-    )  # fmt: skip
+    )

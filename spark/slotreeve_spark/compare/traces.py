@@ -261,7 +261,7 @@ def check(trace: MembershipTrace, where: str) -> MembershipTrace:
         live -= set(change.leaves)
         live |= _names(change.joins)
         if not live:
-            raise ModelError(f"{where}: nobody is left at {last:g} s; at least one server must be")
+            raise ModelError(f"{where}: no server is left at {last:g} s; at least one server must be")
     return trace
 
 

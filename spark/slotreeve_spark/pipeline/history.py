@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def instant(text: str) -> datetime:
-    """A moment from ISO 8601 (UTC unless it says otherwise) or milliseconds since 1970.
+    """A moment from ISO 8601 (UTC unless a zone is given) or milliseconds since 1970.
 
     Raises:
         ConfigError: it is neither.
@@ -74,7 +74,7 @@ def recorded_trace(session: SparkSession, warehouse: Warehouse, name: str = "rec
     without servers.
 
     Raises:
-        ConfigError: there are no marts yet, or nobody ever joined.
+        ConfigError: there are no marts yet, or no server ever joined.
     """
     from pyspark.sql import functions as f
 

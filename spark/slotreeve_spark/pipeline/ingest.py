@@ -86,8 +86,9 @@ def ingest(
 ) -> Ingested:
     """Take in everything that is new in the log, and return.
 
-    ``unfinished`` segments are read too, as far as they are written: of servers that were killed, say. What a server
-    adds to one later is taken in once the segment is finished; the ids of records keep them from being stored twice.
+    ``unfinished`` segments are read too, as far as they are written: those of servers that were killed, for example.
+    What a server adds to one later is read once the segment is finished; the ids of records prevent that one is stored
+    twice.
 
     Raises:
         ConfigError: there is no such directory, or ``lateness`` is no interval.
@@ -126,11 +127,13 @@ def _land(session: SparkSession, log: Path, warehouse: Warehouse, files: str = F
     from pyspark.sql import functions as f
 
     lines = (
-        session.readStream.option("pathGlobFilter", files).option("maxFilesPerTrigger", FILES_A_BATCH)
-        .option("recursiveFileLookup", "true").text(str(log))
+        session.readStream.option("pathGlobFilter", files)
+        .option("maxFilesPerTrigger", FILES_A_BATCH)
+        .option("recursiveFileLookup", "true")
+        .text(str(log))
         .select(f.col("value").alias("line"), f.col("_metadata.file_name").alias("file"))
         .where("line <> ''")
-    )  # fmt: skip
+    )
     return [_sink(lines, warehouse, "raw")]
 
 

@@ -1,4 +1,4 @@
-"""Marts: tables that answer questions, made anew from ``cleaned``."""
+"""Marts: tables that answer questions, made from ``cleaned``, each time as a whole."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ COME_AND_GO = ("registered", "unregistered", "expired")
 
 
 def build(session: SparkSession, warehouse: Warehouse) -> dict[str, int]:
-    """Make every mart anew; rows by name.
+    """Make every mart; number of rows by name.
 
     Raises:
         StorageError: a table cannot be written.
@@ -26,7 +26,7 @@ def build(session: SparkSession, warehouse: Warehouse) -> dict[str, int]:
 
 def service_timeline(cleaned: DataFrame) -> DataFrame:
     """Every coming and going of a provider: ``service, at, kind, register_id, node, providers``, the last being how
-    many there are from then on. A registration that is repeated adds nobody."""
+    many there are from then on. A registration that is repeated adds no provider."""
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 
@@ -83,7 +83,7 @@ def _push_origins(cleaned: DataFrame) -> tuple[DataFrame, DataFrame]:
 
 
 def slot_history(cleaned: DataFrame) -> DataFrame:
-    """Who held which slot when: ``slot, epoch, term, valid_from, valid_until, leader, leader_epoch, followers``;
+    """Holders of each slot over time: ``slot, epoch, term, valid_from, valid_until, leader, leader_epoch, followers``;
     ``valid_until`` is null for what holds now."""
     from pyspark.sql import Window
     from pyspark.sql import functions as f
@@ -94,9 +94,17 @@ def slot_history(cleaned: DataFrame) -> DataFrame:
         rows.select("at", "epoch", "term", "row.*")
         .dropDuplicates(["slot", "epoch"])
         .withColumn("valid_until", f.lead("at").over(of_slot))
-        .select("slot", "epoch", "term", f.col("at").alias("valid_from"), "valid_until", "leader", "leader_epoch",
-                "followers")
-    )  # fmt: skip
+        .select(
+            "slot",
+            "epoch",
+            "term",
+            f.col("at").alias("valid_from"),
+            "valid_until",
+            "leader",
+            "leader_epoch",
+            "followers",
+        )
+    )
 
 
 def moves(cleaned: DataFrame) -> DataFrame:
@@ -126,7 +134,7 @@ def membership(cleaned: DataFrame) -> DataFrame:
 def staleness(cleaned: DataFrame) -> DataFrame:
     """Services by what their subscribers last saw: ``service, last_change, last_push, stale_seconds``, the last being
     how long the newest change has gone unpushed at the end of the log; 0 where a push came after it, null where nothing
-    was ever pushed, as nobody may be subscribed."""
+    was ever pushed, as there may be no subscriber."""
     from pyspark.sql import functions as f
 
     change = f.max(f.when(f.col("kind").isin(*COME_AND_GO), f.col("at"))).alias("last_change")

@@ -37,10 +37,10 @@ class Page:
 
     def parameters(self, values: Mapping[str, object]) -> None:
         """Names and values in small print: parameters, versions."""
-        told = "; ".join(
+        shown = "; ".join(
             f"{html.escape(_words(name))}: {html.escape(_listed(value))}" for name, value in values.items()
         )
-        self.parts.append(f'<p class="parameters">{told}</p>')
+        self.parts.append(f'<p class="parameters">{shown}</p>')
 
     def table(self, rows: Sequence[Mapping[str, object]], empty: str = "nothing") -> None:
         """Equal-shaped rows; a row whose ``verdict`` is best or within noise is marked."""

@@ -1,0 +1,92 @@
+"""How large the measurements are, and each of them on a fresh cluster."""
+
+from __future__ import annotations
+
+import os
+import platform
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from slotreeve_client.tools import open_transport
+from slotreeve_harness.processes import ClusterSize, LocalCluster
+
+from slotreeve_bench.departure import measure_departure
+from slotreeve_bench.failover import measure_failover
+from slotreeve_bench.fanout import measure_fanout
+from slotreeve_bench.latency import measure_latency
+from slotreeve_bench.lookups import measure_lookups
+from slotreeve_bench.names import Measurement
+from slotreeve_bench.restart import measure_rolling_restart
+from slotreeve_bench.throughput import measure_throughput
+
+
+@dataclass(frozen=True)
+class BenchPlan:
+    """How large the measurements are.
+
+    Attributes:
+        rate, seconds: changes a second and length of ``latency``.
+        publishers: registrations of ``throughput`` and ``departure``; ``payload``: bytes of each in ``throughput``.
+        subscribers: connections of ``fanout``.
+        kills: how often ``failover`` kills each kind of process.
+        settings: settings of every server, by dotted key.
+    """
+
+    size: ClusterSize
+    rate: float = 100.0
+    seconds: float = 20.0
+    publishers: int = 100_000
+    payload: int = 200
+    subscribers: int = 1_000
+    kills: int = 10
+    settings: Mapping[str, object] = field(default_factory=dict)
+
+    def described(self) -> dict[str, object]:
+        """The machine and the cluster, for a report."""
+        size, system = self.size, platform.platform()
+        return {
+            "machine": {"processors": os.cpu_count(), "python": platform.python_version(), "system": system},
+            "cluster": {
+                "meta": size.meta,
+                "data": size.data,
+                "session": size.session,
+                "settings": dict(self.settings),
+            },
+        }
+
+
+async def measure(measurement: Measurement, plan: BenchPlan) -> dict[str, object]:
+    """Start a cluster, measure, stop it; the figures by name.
+
+    Raises:
+        SlotreeveError: the cluster did not start, or something did not happen in time.
+    """
+    with tempfile.TemporaryDirectory(prefix="slotreeve-bench-") as directory:
+        cluster = LocalCluster(Path(directory), plan.size, dict(plan.settings))
+        transport = open_transport(cluster.transport)
+        try:
+            with cluster:
+                await cluster.ready(transport)
+                return await _on(cluster, measurement, plan)
+        finally:
+            await transport.close()
+
+
+async def _on(cluster: LocalCluster, measurement: Measurement, plan: BenchPlan) -> dict[str, object]:
+    match measurement:
+        case Measurement.LATENCY:
+            return await measure_latency(cluster, plan.rate, plan.seconds)
+        case Measurement.THROUGHPUT:
+            return await measure_throughput(cluster, plan.publishers, plan.payload)
+        case Measurement.FANOUT:
+            return await measure_fanout(cluster, plan.subscribers)
+        case Measurement.LOOKUPS:
+            return await measure_lookups(cluster)
+        case Measurement.FAILOVER:
+            return await measure_failover(cluster, plan.kills)
+        case Measurement.RESTART:
+            return await measure_rolling_restart(cluster)
+        case Measurement.DEPARTURE:
+            return await measure_departure(cluster, plan.publishers)
