@@ -5,7 +5,8 @@ A client that lost its session server connects to another one at once. Where the
 meanwhile, the departure that the old server reports and the replay that the new server sends wait side by side, and
 then arrive in any order. Removed on arrival, a registration that lives would vanish for a moment. So the leader first
 asks each session server to deliver what it has on its way: a registration that came back is newer then, and stays
-(docs/decisions/0007). The original removes at once.
+(docs/decisions/0007-ask-every-session-server-before-removing.md). The
+original removes at once.
 """
 
 from __future__ import annotations
