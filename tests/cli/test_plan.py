@@ -123,8 +123,12 @@ def test_assign_prints_result_moves_steps_and_spread(app: typer.Typer) -> None:
     moves = printed["moves"]
     assert isinstance(moves, list)
     assert moves[0] == {
-        "slot": 0, "kind": "leader", "source": None, "target": "a", "reason": "the slot had no leader; a led the fewest slots",
-    }  # fmt: skip
+        "slot": 0,
+        "kind": "leader",
+        "source": None,
+        "target": "a",
+        "reason": "the slot had no leader; a led the fewest slots",
+    }
 
 
 @pytest.mark.parametrize("command", ["assign", "balance", "converge"])
