@@ -8,9 +8,13 @@ import pytest
 import zmq
 from slotreeve.clock import LoopClock
 from slotreeve.errors import Unreachable
+from slotreeve.ports import TransportCounters
 from slotreeve_conformance.transport_scene import CLIENT, RecordingHandler
+from slotreeve_protocol.channel import Channel
+from slotreeve_protocol.packets import ChannelLimits
 from slotreeve_transport_zmq.contexts import take_context
-from slotreeve_transport_zmq.sockets import Monitor, new_socket
+from slotreeve_transport_zmq.dialling import DialledLink
+from slotreeve_transport_zmq.sockets import Flusher, Monitor, new_socket
 from slotreeve_transport_zmq.transport import ZmqTransport
 
 MAX_FRAME_BYTES = 1 << 20
@@ -70,5 +74,25 @@ def test_a_dialled_address_without_a_listener_is_unreachable_and_leaves_no_link(
         with pytest.raises(Unreachable, match="the connection was refused"):
             await transport.connect("127.0.0.1:1", CLIENT, RecordingHandler(), 5.0)
         await transport.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_link_to_an_impossible_endpoint_fails_and_is_released_once() -> None:
+    async def scenario() -> None:
+        shared, released = take_context(1), list[DialledLink]()
+        clock = LoopClock()
+        flusher = Flusher(asyncio.get_running_loop(), clock)
+        socket = new_socket(shared.context, zmq.DEALER, "tcp://127.0.0.1:1", MAX_FRAME_BYTES)
+        link = DialledLink(shared.context, socket, "127.0.0.1:1", flusher, released.append)
+        link.channel = Channel(link, CLIENT, RecordingHandler(), clock, TransportCounters(), ChannelLimits())
+        assert (link.address, link.end) == ("127.0.0.1:1", link)
+        with pytest.raises(zmq.ZMQError):
+            link.dial("no endpoint")
+        link.channel.abandon()
+        link.channel.abandon()
+        assert (released, socket.closed) == ([link], True)
+        flusher.close()
+        await asyncio.to_thread(shared.give_back)
 
     asyncio.run(scenario())
