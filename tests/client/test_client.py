@@ -8,7 +8,8 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 from slotreeve.errors import ClientClosed, ClientError, ModelError, PluginError, RequestTimeout
-from slotreeve_client import Client, ClientOptions, ClientState, Instance, connect
+from slotreeve_client import ClientOptions, Instance
+from slotreeve_client.client import Client, ClientState, connect
 from slotreeve_conformance import virtual_time
 from slotreeve_simulator.simulated_cluster import SimulatedCluster
 

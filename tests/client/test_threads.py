@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 from slotreeve.errors import ClientClosed, ModelError, RegistrationError, RequestTimeout
-from slotreeve_client import BlockingClient, ClientOptions, ClientState, Instance, connect_blocking
+from slotreeve_client import ClientOptions, ClientState, Instance
+from slotreeve_client.threads import BlockingClient, connect_blocking
 from slotreeve_harness.processes import DevServer, free_address
 
 pytestmark = pytest.mark.processes

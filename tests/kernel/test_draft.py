@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from slotreeve import Draft, Limits, Server, Slot, SlotTable
+from slotreeve import Limits, Server, Slot, SlotTable
 from slotreeve.errors import ModelError
+from slotreeve.model.draft import Draft
 from slotreeve_conformance.tables import Situation, broken_tables, check_moves, complete_tables
 
 AB = [Server("a"), Server("b")]

@@ -1,4 +1,4 @@
-"""What a test can do to the memory network, all on virtual time."""
+"""Faults of the memory network, on virtual time."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Net:
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
         self.network = MemoryNetwork()
-        self.a_told, self.b_told = RecordingHandler(), RecordingHandler()
+        self.a_handler, self.b_handler = RecordingHandler(), RecordingHandler()
         self.a, self.b = self.endpoint("a"), self.endpoint("b")
         self.listener: Listener
 
@@ -32,13 +32,13 @@ class Net:
 
     async def connect(self, seconds: float = 1.0) -> Connection:
         """From ``a`` to ``b``."""
-        return await self.a.connect(self.listener.address, CLIENT, self.a_told, seconds)
+        return await self.a.connect(self.listener.address, CLIENT, self.a_handler, seconds)
 
 
 def on_a_network(scenario: Callable[[Net], Awaitable[None]], seed: int = 0) -> None:
     async def main(rng: random.Random) -> None:
         net = Net(rng)
-        net.listener = await net.b.listen("b:0", SERVER, net.b_told)
+        net.listener = await net.b.listen("b:0", SERVER, net.b_handler)
         await scenario(net)
         net.network.heal()
         await net.a.close()
@@ -58,11 +58,11 @@ def test_a_partition_delays_until_it_heals_and_loses_nothing() -> None:
             await near.ask(Ping(), 5.0)
         with pytest.raises(Unreachable):
             await net.connect()
-        assert net.b_told.received_messages == []
+        assert net.b_handler.received_messages == []
         assert not near.closed
         net.network.heal()
         assert await near.ask(Ping(), 1.0) == Done()
-        assert net.b_told.received_messages == [opaque(i) for i in range(50)]
+        assert net.b_handler.received_messages == [opaque(i) for i in range(50)]
 
     on_a_network(scenario)
 
@@ -75,7 +75,7 @@ def test_a_one_way_partition_lets_the_other_direction_pass() -> None:
         near.send(opaque(1))
         with pytest.raises(RequestTimeout):
             await near.ask(Ping(), 1.0)
-        assert net.b_told.received_messages == [opaque(1)]
+        assert net.b_handler.received_messages == [opaque(1)]
 
     on_a_network(scenario)
 
@@ -97,7 +97,7 @@ def test_behind_a_partition_queues_fill_up_and_the_sender_sees_it() -> None:
         net.network.heal()
         await asyncio.sleep(1.0)
         assert await near.ask(Ping(), 1.0) == Done()
-        assert net.b_told.received_messages == [opaque(i) for i in range(sent)]
+        assert net.b_handler.received_messages == [opaque(i) for i in range(sent)]
 
     on_a_network(scenario)
 
@@ -112,7 +112,7 @@ def test_a_cut_ends_the_connections_at_both_ends_but_not_the_next_one() -> None:
         with pytest.raises(ConnectionLost, match="connection cut"):
             await waiting
         await turns()
-        assert net.a_told.reasons == net.b_told.reasons == ["connection cut"]
+        assert net.a_handler.reasons == net.b_handler.reasons == ["connection cut"]
         again = await net.connect()
         assert await again.ask(Ping(), 1.0) == Done()
 
@@ -126,16 +126,16 @@ def test_a_killed_endpoint_hears_nothing_more_and_its_peers_do() -> None:
         net.network.kill("b")
         await turns()
         assert near.closed
-        assert len(net.a_told.reasons) == 1
-        assert net.b_told.reasons == []
+        assert len(net.a_handler.reasons) == 1
+        assert net.b_handler.reasons == []
         with pytest.raises(Unreachable):
             await net.connect()
         with pytest.raises(AddressInUse):
-            await net.b.listen("b:1", SERVER, net.b_told)
+            await net.b.listen("b:1", SERVER, net.b_handler)
         reborn = net.endpoint("b")
         assert reborn.name == "b"
         listener = await reborn.listen(net.listener.address, SERVER, RecordingHandler())
-        again = await net.a.connect(listener.address, CLIENT, net.a_told, 1.0)
+        again = await net.a.connect(listener.address, CLIENT, net.a_handler, 1.0)
         assert await again.ask(Ping(), 1.0) == Done()
         await net.b.close()
         assert "b" in net.network.endpoints
@@ -150,11 +150,11 @@ def test_a_frozen_endpoint_goes_on_where_it_stood() -> None:
         net.network.freeze("b")
         near.send(opaque(1))
         await asyncio.sleep(100.0)
-        assert net.b_told.received_messages == []
+        assert net.b_handler.received_messages == []
         net.network.thaw("b")
         assert await near.ask(Ping(), 1.0) == Done()
-        assert net.b_told.received_messages == [opaque(1)]
-        assert net.a_told.reasons == []
+        assert net.b_handler.received_messages == [opaque(1)]
+        assert net.a_handler.reasons == []
 
     on_a_network(scenario)
 
@@ -169,8 +169,8 @@ def test_delays_that_vary_keep_the_order(seed: int) -> None:
             await asyncio.sleep(net.rng.uniform(0.0, 0.02))
         near.close("enough")
         await asyncio.sleep(1.0)
-        assert net.b_told.received_messages == [opaque(i) for i in range(100)]
-        assert net.b_told.reasons == ["enough"]
+        assert net.b_handler.received_messages == [opaque(i) for i in range(100)]
+        assert net.b_handler.reasons == ["enough"]
 
     on_a_network(scenario, seed)
 

@@ -63,7 +63,7 @@ def foreign() -> Iterator[Dial]:
     ],
     ids=["http", "every byte", "bad greeting", "endless command"],
 )
-def test_bytes_that_are_not_zeromq_disturb_nobody(scene: TransportScene, garbage: bytes) -> None:
+def test_bytes_that_are_not_zeromq_have_no_effect_on_others(scene: TransportScene, garbage: bytes) -> None:
     async def scenario(pair: Pair) -> None:
         near = await pair.connect()
         for _ in range(5):
@@ -77,7 +77,7 @@ def test_bytes_that_are_not_zeromq_disturb_nobody(scene: TransportScene, garbage
     scene.check(scenario)
 
 
-def test_who_says_no_hello_is_hung_up_on(scene: TransportScene, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_peer_without_a_hello_is_disconnected(scene: TransportScene, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listening, "SILENCE_SECONDS", 0.05)
 
     async def scenario(pair: Pair) -> None:
@@ -92,7 +92,7 @@ def test_who_says_no_hello_is_hung_up_on(scene: TransportScene, monkeypatch: pyt
 
 
 @pytest.mark.parametrize("parts", [[b"\x10", b"\x10"], [b""], [b"\xff" * 9], [encode_message(Ping())]])
-def test_a_foreign_peer_that_does_not_greet_is_counted_and_never_told(
+def test_a_foreign_peer_without_a_hello_is_counted_and_never_reported(
     scene: TransportScene, foreign: Dial, parts: list[bytes]
 ) -> None:
     async def scenario(pair: Pair) -> None:
@@ -119,7 +119,7 @@ def test_messages_of_several_parts_on_an_open_connection_are_malformed(scene: Tr
     scene.check(scenario)
 
 
-def test_a_peer_that_chose_its_identity_is_not_taken_in(scene: TransportScene, foreign: Dial) -> None:
+def test_a_peer_that_chose_its_identity_is_not_accepted(scene: TransportScene, foreign: Dial) -> None:
     async def scenario(pair: Pair) -> None:
         sock = foreign(pair.listener.address, b"always me")
         sock.send(HELLO_FRAME)

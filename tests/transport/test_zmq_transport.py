@@ -113,7 +113,7 @@ def test_the_dialling_end_learns_of_a_killed_peer_in_milliseconds(peer: Start, r
     run(main())
 
 
-def test_a_peer_that_stands_still_is_seen_by_the_sender_and_loses_nothing(scene: TransportScene, peer: Start) -> None:
+def test_a_frozen_peer_causes_backpressure_and_loses_nothing(scene: TransportScene, peer: Start) -> None:
     async def scenario(pair: Pair) -> None:
         process = peer("dial", pair.listener.address)
         assert await line_of(process) == "opened"
@@ -137,7 +137,7 @@ def test_a_peer_that_stands_still_is_seen_by_the_sender_and_loses_nothing(scene:
 
 
 @pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
-def test_a_send_that_takes_the_wake_up_does_not_put_the_reader_to_sleep(scene: TransportScene, run: Run) -> None:
+def test_a_send_that_resets_the_edge_does_not_stop_the_reader(scene: TransportScene, run: Run) -> None:
     async def main() -> None:
         async with scene.pair(ChannelLimits()) as pair:
             for _ in range(10):
@@ -209,7 +209,7 @@ def test_addresses_are_split_as_they_are_joined(host: str, port: int) -> None:
 
 
 @pytest.mark.parametrize("address", ["", "host", ":1", "host:", "host:65536", "host:-1", "host:x", "::1:7710"])
-def test_what_is_no_address_is_named(address: str) -> None:
+def test_the_error_for_a_wrong_address_names_it(address: str) -> None:
     with pytest.raises(ValueError, match=r"host:port|brackets"):
         split_address(address)
 

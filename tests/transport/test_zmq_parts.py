@@ -1,0 +1,98 @@
+"""The parts of the ZeroMQ transport: the shared context, the monitor, the flusher, and a dialled link that fails."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+import zmq
+from slotreeve.clock import LoopClock
+from slotreeve.errors import Unreachable
+from slotreeve.ports import TransportCounters
+from slotreeve_conformance.transport_scene import CLIENT, RecordingHandler
+from slotreeve_protocol.channel import Channel
+from slotreeve_protocol.packets import ChannelLimits
+from slotreeve_transport_zmq.contexts import take_context
+from slotreeve_transport_zmq.dialling import DialledLink
+from slotreeve_transport_zmq.sockets import Flusher, Monitor, new_socket
+from slotreeve_transport_zmq.transport import ZmqTransport
+
+MAX_FRAME_BYTES = 1 << 20
+
+
+def test_transports_with_as_many_threads_share_a_context_until_the_last_gives_it_back() -> None:
+    first, second = take_context(3), take_context(3)
+    other = take_context(2)
+    assert first is second
+    assert first is not other
+    other.give_back()
+    first.give_back()
+    assert not second.context.closed
+    second.give_back()
+    assert second.context.closed
+
+
+def test_a_socket_has_the_limits_of_its_connections() -> None:
+    shared = take_context(1)
+    socket = new_socket(shared.context, zmq.DEALER, "tcp://[::1]:1", MAX_FRAME_BYTES)
+    assert (socket.getsockopt(zmq.MAXMSGSIZE), socket.getsockopt(zmq.IPV6)) == (2 * MAX_FRAME_BYTES, 1)
+    socket.close(0)
+    shared.give_back()
+
+
+def test_the_monitor_reports_that_an_address_is_closed() -> None:
+    async def scenario() -> None:
+        shared = take_context(1)
+        socket = new_socket(shared.context, zmq.ROUTER, "tcp://127.0.0.1:0", MAX_FRAME_BYTES)
+        events: list[int] = []
+        closed = asyncio.Event()
+
+        def happened(event: int, _descriptor: int) -> None:
+            events.append(event)
+            closed.set()
+
+        monitor = Monitor(shared.context, socket, zmq.EVENT_CLOSED, asyncio.get_running_loop(), happened)
+        socket.bind("tcp://127.0.0.1:*")
+        endpoint = socket.LAST_ENDPOINT
+        assert isinstance(endpoint, bytes)
+        socket.unbind(endpoint)
+        async with asyncio.timeout(5):
+            await closed.wait()
+        assert events == [zmq.EVENT_CLOSED]
+        monitor.close()
+        monitor.close()
+        socket.close(0)
+        await asyncio.to_thread(shared.give_back)
+
+    asyncio.run(scenario())
+
+
+def test_a_dialled_address_without_a_listener_is_unreachable_and_leaves_no_link() -> None:
+    async def scenario() -> None:
+        clock = LoopClock()
+        transport = ZmqTransport(clock)
+        with pytest.raises(Unreachable, match="the connection was refused"):
+            await transport.connect("127.0.0.1:1", CLIENT, RecordingHandler(), 5.0)
+        await transport.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_link_to_an_impossible_endpoint_fails_and_is_released_once() -> None:
+    async def scenario() -> None:
+        shared, released = take_context(1), list[DialledLink]()
+        clock = LoopClock()
+        flusher = Flusher(asyncio.get_running_loop(), clock)
+        socket = new_socket(shared.context, zmq.DEALER, "tcp://127.0.0.1:1", MAX_FRAME_BYTES)
+        link = DialledLink(shared.context, socket, "127.0.0.1:1", flusher, released.append)
+        link.channel = Channel(link, CLIENT, RecordingHandler(), clock, TransportCounters(), ChannelLimits())
+        assert (link.address, link.end) == ("127.0.0.1:1", link)
+        with pytest.raises(zmq.ZMQError):
+            link.dial("no endpoint")
+        link.channel.abandon()
+        link.channel.abandon()
+        assert (released, socket.closed) == ([link], True)
+        flusher.close()
+        await asyncio.to_thread(shared.give_back)
+
+    asyncio.run(scenario())
