@@ -64,18 +64,18 @@ class ElectionStateContract(ElectionScene):
 
         self.play(scenario)
 
-    def test_watchers_hear_every_change_in_order_until_they_stop(self) -> None:
+    def test_watchers_get_every_change_in_order_until_they_stop(self) -> None:
         async def scenario(ensemble: Ensemble) -> None:
             await ensemble.start()
             leader = await ensemble.agreed()
-            heard: list[tuple[str, int]] = []
-            stop = ensemble.election(leader).state.watch(lambda key, held: heard.append((key, held.version)))
+            changes: list[tuple[str, int]] = []
+            stop = ensemble.election(leader).state.watch(lambda key, held: changes.append((key, held.version)))
             for key in ("a", "b", "a"):
                 await ensemble.write(leader, key, b"")
             await asyncio.sleep(self.backend.settle_seconds)
             stop()
             await ensemble.write(leader, "a", b"")
-            assert heard == [("a", 1), ("b", 1), ("a", 2)]
+            assert changes == [("a", 1), ("b", 1), ("a", 2)]
 
         self.play(scenario)
 

@@ -27,10 +27,10 @@ def complete_tables(draw: st.DrawFn, most_slots: int = 24, most_servers: int = 8
 @st.composite
 def broken_tables(draw: st.DrawFn, most_slots: int = 24, most_servers: int = 8) -> Situation:
     """Tables with servers that have left, missing leaders and missing followers; also unassigned tables."""
-    everybody = _servers(draw, draw(st.integers(1, most_servers)))
-    live = everybody[: draw(st.integers(1, len(everybody)))]
+    servers_before = _servers(draw, draw(st.integers(1, most_servers)))
+    live = servers_before[: draw(st.integers(1, len(servers_before)))]
     replicas = draw(st.integers(1, 4))
-    names = [server.name for server in everybody]
+    names = [server.name for server in servers_before]
     slots = []
     for number in range(draw(st.integers(1, most_slots))):
         held = draw(st.permutations(names))[: draw(st.integers(0, min(replicas, len(names))))]
@@ -62,11 +62,13 @@ def replayed(table: SlotTable, moves: Sequence[Move]) -> list[tuple[str | None, 
     for move in moves:
         leader, followers = state[move.slot]
         if move.kind == "leader":
-            assert move.source == leader, f"{move} takes the slot from somebody who does not lead it"
+            assert move.source == leader, f"{move} takes the slot from a server that does not lead it"
             state[move.slot] = (move.target, followers - {str(move.target)})
             continue
         assert move.kind in ("follower", "drop"), f"{move.kind} is no kind of move"
-        assert move.source is None or move.source in followers, f"{move} takes the place of one who does not follow"
+        assert move.source is None or move.source in followers, (
+            f"{move} takes the place of a server that does not follow"
+        )
         followers.discard(str(move.source))
         if move.kind == "follower":
             followers.add(str(move.target))

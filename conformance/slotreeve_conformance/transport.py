@@ -50,13 +50,13 @@ class TransportContract(TransportFaultsContract):
     def test_both_ends_get_the_hello_of_the_peer_before_anything_else(self) -> None:
         async def scenario(pair: Pair) -> None:
             near = await pair.connect()
-            assert pair.client_told.events == [("opened", near)]
+            assert pair.client_handler.events == [("opened", near)]
             assert near.peer == SERVER
             assert not near.closed
             near.send(opaque(1))
-            await until(lambda: bool(pair.server_told.received_messages))
-            far = pair.server_told.connections[0]
-            assert pair.server_told.history(far) == ["opened", "received"]
+            await until(lambda: bool(pair.server_handler.received_messages))
+            far = pair.server_handler.connections[0]
+            assert pair.server_handler.history(far) == ["opened", "received"]
             assert far.peer == CLIENT
             assert near.address == pair.listener.address
             assert far.address
@@ -85,7 +85,7 @@ class TransportContract(TransportFaultsContract):
                 await pair.connect(hello)
             assert pair.server.counters.refused_hellos == 1
             await turns()
-            assert pair.server_told.events == pair.client_told.events == []
+            assert pair.server_handler.events == pair.client_handler.events == []
 
         self.check(scenario)
 
@@ -110,7 +110,7 @@ class TransportContract(TransportFaultsContract):
             with pytest.raises(Unreachable, match=pair.listener.address):
                 await pair.connect()
             assert loop.time() - started < PATIENCE_SECONDS / 2
-            assert pair.client_told.events == []
+            assert pair.client_handler.events == []
 
         self.check(scenario)
 
@@ -125,8 +125,8 @@ class TransportContract(TransportFaultsContract):
                 assert attempt.cancelled() is in_time
                 if not in_time:
                     attempt.result().close("the connection was made")
-            await until(lambda: len(pair.client_told.reasons) == len(pair.client_told.connections))
-            await until(lambda: len(pair.server_told.reasons) == len(pair.server_told.connections))
+            await until(lambda: len(pair.client_handler.reasons) == len(pair.client_handler.connections))
+            await until(lambda: len(pair.server_handler.reasons) == len(pair.server_handler.connections))
 
         self.check(scenario)
 
@@ -143,11 +143,11 @@ class TransportContract(TransportFaultsContract):
                 far.send(message)
                 if i % 97 == 0:
                     await turns(1)
-            await until(lambda: len(pair.server_told.received_messages) >= len(sent))
-            await until(lambda: len(pair.client_told.received_messages) >= len(sent))
+            await until(lambda: len(pair.server_handler.received_messages) >= len(sent))
+            await until(lambda: len(pair.client_handler.received_messages) >= len(sent))
             await turns()
-            assert pair.server_told.received_messages == sent
-            assert pair.client_told.received_messages == sent
+            assert pair.server_handler.received_messages == sent
+            assert pair.client_handler.received_messages == sent
 
         self.check(scenario)
 
@@ -155,9 +155,9 @@ class TransportContract(TransportFaultsContract):
         async def scenario(pair: Pair) -> None:
             clients = [RecordingHandler() for _ in range(20)]
             near = [await pair.connect(handler=recorder) for recorder in clients]
-            await until(lambda: len(pair.server_told.connections) == len(clients))
+            await until(lambda: len(pair.server_handler.connections) == len(clients))
             for number in range(50):
-                for i, (one, other) in enumerate(zip(near, pair.server_told.connections, strict=True)):
+                for i, (one, other) in enumerate(zip(near, pair.server_handler.connections, strict=True)):
                     one.send(opaque(number, i))
                     other.send(opaque(number, i))
             await until(lambda: all(len(recorder.received_messages) == 50 for recorder in clients))
@@ -171,9 +171,9 @@ class TransportContract(TransportFaultsContract):
             clients = [RecordingHandler() for _ in range(5)]
             for recorder in clients:
                 await pair.connect(handler=recorder)
-            await until(lambda: len(pair.server_told.connections) == len(clients))
+            await until(lambda: len(pair.server_handler.connections) == len(clients))
             frame = encode_message(opaque(1))
-            for connection in pair.server_told.connections:
+            for connection in pair.server_handler.connections:
                 connection.send_encoded(frame)
             await until(lambda: all(recorder.received_messages == [opaque(1)] for recorder in clients))
 
@@ -188,8 +188,8 @@ class TransportContract(TransportFaultsContract):
             for i, answered in enumerate(answers):
                 near.request(opaque(i), answered, PATIENCE_SECONDS)
                 assert answered.calls == []
-            await until(lambda: len(pair.server_told.requests) == len(answers))
-            for connection, request_id, message in reversed(pair.server_told.requests):
+            await until(lambda: len(pair.server_handler.requests) == len(answers))
+            for connection, request_id, message in reversed(pair.server_handler.requests):
                 connection.reply(request_id, message)
             await until(lambda: all(answered.calls for answered in answers))
             assert [answered.calls for answered in answers] == [[opaque(i)] for i in range(len(answers))]
@@ -212,7 +212,7 @@ class TransportContract(TransportFaultsContract):
             with pytest.raises(RequestTimeout):
                 await near.ask(opaque(2), 0.02)
             await until(lambda: bool(answered.calls))
-            for connection, request_id, message in pair.server_told.requests:
+            for connection, request_id, message in pair.server_handler.requests:
                 connection.reply(request_id, message)
             assert await near.ask(Ping(), PATIENCE_SECONDS) == Done()
             assert [type(call) for call in answered.calls] == [RequestTimeout]
@@ -226,7 +226,7 @@ class TransportContract(TransportFaultsContract):
             answered = RecordedAnswers()
             ends[0].request(opaque(1), answered, PATIENCE_SECONDS)
             waiting = asyncio.ensure_future(ends[0].ask(opaque(2), PATIENCE_SECONDS))
-            await until(lambda: len(pair.server_told.requests) == 2)
+            await until(lambda: len(pair.server_handler.requests) == 2)
             ends[closing_end].close("enough")
             assert answered.calls == []
             with pytest.raises(ConnectionLost, match="enough"):
@@ -242,18 +242,18 @@ class TransportContract(TransportFaultsContract):
     def test_both_ends_learn_of_the_end_once_and_what_was_sent_before_arrives(self, closing_end: int) -> None:
         async def scenario(pair: Pair) -> None:
             near, far = await pair.both_ends()
-            ends, told = (near, far), (pair.client_told, pair.server_told)
+            ends, handlers = (near, far), (pair.client_handler, pair.server_handler)
             for i in range(2000):
                 ends[closing_end].send(opaque(i, 1000))
             ends[closing_end].close("enough")
             assert ends[closing_end].closed
-            assert told[closing_end].reasons == [], "not from within close()"
-            await until(lambda: bool(near.closed and far.closed and all(t.reasons for t in told)))
+            assert handlers[closing_end].reasons == [], "not from within close()"
+            await until(lambda: bool(near.closed and far.closed and all(t.reasons for t in handlers)))
             ends[closing_end].close("again")
             await turns()
-            assert [t.reasons for t in told] == [["enough"], ["enough"]]
-            assert told[1 - closing_end].received_messages == [opaque(i, 1000) for i in range(2000)]
-            for end, recorder in zip(ends, told, strict=True):
+            assert [t.reasons for t in handlers] == [["enough"], ["enough"]]
+            assert handlers[1 - closing_end].received_messages == [opaque(i, 1000) for i in range(2000)]
+            for end, recorder in zip(ends, handlers, strict=True):
                 assert recorder.history(end)[-1] == "closed"
 
         self.check(scenario)
@@ -270,7 +270,7 @@ class TransportContract(TransportFaultsContract):
             with pytest.raises(ConnectionLost):
                 await near.ask(opaque(1), 0.01)
             near.reply(1, Done())
-            await until(lambda: bool(pair.client_told.reasons))
+            await until(lambda: bool(pair.client_handler.reasons))
             assert answered.calls == []
 
         self.check(scenario)
@@ -293,9 +293,9 @@ class TransportContract(TransportFaultsContract):
         async def scenario(pair: Pair) -> None:
             near = await pair.connect()
             await pair.listener.close()
-            assert len(pair.server_told.reasons) == 1
+            assert len(pair.server_handler.reasons) == 1
             await until(lambda: near.closed)
-            again = await pair.server.listen(pair.listener.address, SERVER, pair.server_told)
+            again = await pair.server.listen(pair.listener.address, SERVER, pair.server_handler)
             assert again.address == pair.listener.address
             assert await (await pair.connect()).ask(Ping(), PATIENCE_SECONDS) == Done()
             await pair.listener.close()
@@ -307,11 +307,11 @@ class TransportContract(TransportFaultsContract):
         async def scenario(pair: Pair) -> None:
             near, far = await pair.both_ends()
             await pair.client.close()
-            assert len(pair.client_told.reasons) == 1
+            assert len(pair.client_handler.reasons) == 1
             await until(lambda: far.closed)
             await asyncio.gather(pair.client.close(), pair.server.close(), pair.listener.close())
             assert near.closed
-            assert len(pair.server_told.reasons) == 1
+            assert len(pair.server_handler.reasons) == 1
             with pytest.raises(Unreachable, match="closed"):
                 await pair.connect()
             with pytest.raises(AddressInUse, match="closed"):
@@ -330,16 +330,16 @@ class TransportContract(TransportFaultsContract):
                         near.close("enough")
                     else:
                         near.send(Goodbye("enough"))
-                    await until(lambda told=recorder: bool(told.reasons))  # type: ignore[misc]
+                    await until(lambda handler=recorder: bool(handler.reasons))  # type: ignore[misc]
 
             await come_and_go(2, 0)
-            told = pair.server_told
-            await until(lambda: len(told.reasons) == len(told.connections))
+            handler = pair.server_handler
+            await until(lambda: len(handler.reasons) == len(handler.connections))
             await turns()
             tasks, descriptors = len(asyncio.all_tasks()), open_descriptors()
             await asyncio.gather(*(come_and_go(self.crowd // 10, i % 2) for i in range(10)))
-            await until(lambda: len(told.reasons) == len(told.connections))
-            assert len(told.connections) == self.crowd // 10 * 10 + 2
+            await until(lambda: len(handler.reasons) == len(handler.connections))
+            assert len(handler.connections) == self.crowd // 10 * 10 + 2
             await until(lambda: open_descriptors() <= descriptors)
             await until(lambda: len(asyncio.all_tasks()) <= tasks)
 

@@ -42,17 +42,17 @@ class TransportFaultsContract(TransportScene):
     def test_a_handler_that_raises_is_counted_and_ends_that_connection_only(self, event: str) -> None:
         async def scenario(pair: Pair) -> None:
             other = await pair.connect()
-            await until(lambda: len(pair.server_told.connections) == 1)
-            pair.server_told.failing = frozenset({event})
+            await until(lambda: len(pair.server_handler.connections) == 1)
+            pair.server_handler.failing = frozenset({event})
             near = await pair.connect()
-            await until(lambda: len(pair.server_told.connections) == 2)
+            await until(lambda: len(pair.server_handler.connections) == 2)
             if event == "received":
                 near.send(opaque(1))
             elif event == "closed":
                 near.close("enough")
             await until(lambda: near.closed and pair.server.counters.handler_errors == 1)
-            await until(lambda: len(pair.server_told.reasons) == 1)
-            pair.server_told.failing = frozenset()
+            await until(lambda: len(pair.server_handler.reasons) == 1)
+            pair.server_handler.failing = frozenset()
             assert await other.ask(Ping(), PATIENCE_SECONDS) == Done()
 
         self.check(scenario)
@@ -92,9 +92,9 @@ class TransportFaultsContract(TransportScene):
             near.send_encoded(frame)
             await until(lambda: far.closed and near.closed)
             assert pair.server.counters.malformed_frames == 3
-            await until(lambda: bool(pair.server_told.reasons))
-            assert "3 bad frames" in pair.server_told.reasons[0]
-            assert pair.server_told.received_messages == []
+            await until(lambda: bool(pair.server_handler.reasons))
+            assert "3 bad frames" in pair.server_handler.reasons[0]
+            assert pair.server_handler.received_messages == []
 
         self.check(scenario)
 
@@ -109,23 +109,23 @@ class TransportFaultsContract(TransportScene):
                 near.send(opaque(1, SMALL_FRAME))
                 await until(lambda: far.closed and near.closed)
                 assert pair.server.counters.oversize_frames == 3
-                assert pair.server_told.received_messages == []
+                assert pair.server_handler.received_messages == []
 
         self.run(main())
 
     def test_a_full_queue_is_an_error_for_the_sender_and_nothing_else_is_lost(self) -> None:
         async def scenario(pair: Pair) -> None:
             near, far = await pair.both_ends()
-            for sender, transport, told in (
-                (near, pair.client, pair.server_told),
-                (far, pair.server, pair.client_told),
+            for sender, transport, handler in (
+                (near, pair.client, pair.server_handler),
+                (far, pair.server, pair.client_handler),
             ):
                 taken = fill(sender)
                 with pytest.raises(Backpressure):
                     sender.request(opaque(taken), RecordedAnswers(), 1.0)
                 assert transport.counters.backpressure == 2
-                await until(lambda told=told, taken=taken: len(told.received_messages) >= taken)  # type: ignore[misc]
-                assert told.received_messages == [opaque(i) for i in range(taken)]
+                await until(lambda handler=handler, taken=taken: len(handler.received_messages) >= taken)  # type: ignore[misc]
+                assert handler.received_messages == [opaque(i) for i in range(taken)]
                 sender.send(opaque(0))
 
         self.check(scenario, ChannelLimits(queue_frames=100))
@@ -143,8 +143,8 @@ class TransportFaultsContract(TransportScene):
         async def scenario(pair: Pair) -> None:
             near, _ = await pair.both_ends()
             waiting = asyncio.ensure_future(near.ask(opaque(1), PATIENCE_SECONDS))
-            await until(lambda: bool(pair.server_told.requests))
-            connection, request_id, _ = pair.server_told.requests[0]
+            await until(lambda: bool(pair.server_handler.requests))
+            connection, request_id, _ = pair.server_handler.requests[0]
             connection.reply(request_id, opaque(1, SMALL_FRAME))
             reply = await waiting
             assert isinstance(reply, Failed)

@@ -110,19 +110,19 @@ class Pair:
     server: Transport
     client: Transport
     listener: Listener
-    server_told: RecordingHandler
-    client_told: RecordingHandler
+    server_handler: RecordingHandler
+    client_handler: RecordingHandler
 
     async def connect(self, hello: Hello = CLIENT, handler: Handler | None = None) -> Connection:
         """Open a connection; return its dialling end."""
-        return await self.client.connect(self.listener.address, hello, handler or self.client_told, PATIENCE_SECONDS)
+        return await self.client.connect(self.listener.address, hello, handler or self.client_handler, PATIENCE_SECONDS)
 
     async def both_ends(self) -> tuple[Connection, Connection]:
         """Open a connection; return the dialling and the accepting end."""
-        before = len(self.server_told.connections)
+        before = len(self.server_handler.connections)
         near = await self.connect()
-        await until(lambda: len(self.server_told.connections) > before)
-        return near, self.server_told.connections[-1]
+        await until(lambda: len(self.server_handler.connections) > before)
+        return near, self.server_handler.connections[-1]
 
 
 def opaque(number: int, size: int = 8) -> Opaque:
@@ -168,10 +168,10 @@ class TransportScene:
         """Two transports, of which the first listens. They are closed at the end."""
         clock = LoopClock()
         server, client = self.build(clock, limits), self.build(clock, client_limits or limits)
-        told = RecordingHandler()
+        handler = RecordingHandler()
         try:
-            listener = await server.listen(self.address, SERVER, told)
-            yield Pair(server, client, listener, told, RecordingHandler())
+            listener = await server.listen(self.address, SERVER, handler)
+            yield Pair(server, client, listener, handler, RecordingHandler())
         finally:
             await client.close()
             await server.close()

@@ -172,14 +172,14 @@ class _Victims:
                 first, other = self._rng.sample(self._servers, 2)
                 return (first,), (other,)
             case FaultKind.PARTITION:
-                everybody = [*self._servers, *self._clients]
-                size = self._rng.randint(1, len(everybody) // 2)
-                some = sorted(self._rng.sample(everybody, size))
-                return tuple(some), tuple(name for name in everybody if name not in some)
+                processes = [*self._servers, *self._clients]
+                size = self._rng.randint(1, len(processes) // 2)
+                some = sorted(self._rng.sample(processes, size))
+                return tuple(some), tuple(name for name in processes if name not in some)
             case FaultKind.PARTITION_ONE_WAY:
-                everybody = [*self._servers, *self._clients]
-                source = pick(everybody)
-                rest = [name for name in everybody if name != source]
+                processes = [*self._servers, *self._clients]
+                source = pick(processes)
+                rest = [name for name in processes if name != source]
                 return (source,), tuple(sorted(self._rng.sample(rest, self._rng.randint(1, len(rest)))))
 
 

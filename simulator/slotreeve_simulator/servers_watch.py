@@ -88,7 +88,7 @@ class ServersWatch:
 
     def _leadership(self, name: str, leadership: Leadership) -> None:
         self._leaderships[name] = leadership
-        leader = "nobody" if leadership.leader is None else leadership.leader
+        leader = "no server" if leadership.leader is None else leadership.leader
         self._trace.note(
             Weight.STEP, f"{name} sees {leader} lead in term {leadership.term}{' (itself)' * leadership.leading}"
         )
@@ -194,8 +194,7 @@ class ServersWatch:
 
 
 def table_order(before: SlotTable, after: SlotTable) -> str | None:
-    """Why table ``after`` must not come after table ``before``, directly or later (I4); None if it
-    may."""
+    """Why table ``after`` must not come after table ``before``, directly or later (I4); None if it may."""
     if after.epoch < before.epoch:
         return f"the epoch fell from {before.epoch} to {after.epoch}"
     if after.epoch == before.epoch:

@@ -71,8 +71,8 @@ def test_bytes_that_are_not_zeromq_have_no_effect_on_others(scene: TransportScen
                 raw.sendall(garbage)
                 assert await near.ask(Ping(), PATIENCE_SECONDS) == Done()
         assert await near.ask(Ping(), PATIENCE_SECONDS) == Done()
-        assert len(pair.server_told.connections) == 1
-        assert pair.server_told.reasons == []
+        assert len(pair.server_handler.connections) == 1
+        assert pair.server_handler.reasons == []
 
     scene.check(scenario)
 
@@ -101,7 +101,7 @@ def test_a_foreign_peer_without_a_hello_is_counted_and_never_reported(
             sock.send_multipart(parts)
             await until(lambda count=count: pair.server.counters.malformed_frames == count)  # type: ignore[misc]
         assert await (await pair.connect()).ask(Ping(), PATIENCE_SECONDS) == Done()
-        assert len(pair.server_told.connections) == 1
+        assert len(pair.server_handler.connections) == 1
 
     scene.check(scenario)
 
@@ -110,11 +110,11 @@ def test_messages_of_several_parts_on_an_open_connection_are_malformed(scene: Tr
     async def scenario(pair: Pair) -> None:
         sock = foreign(pair.listener.address)
         sock.send(HELLO_FRAME)
-        await until(lambda: len(pair.server_told.connections) == 1)
+        await until(lambda: len(pair.server_handler.connections) == 1)
         for _ in range(3):
             sock.send_multipart([encode_message(opaque(1)), b"more", b"and more"])
-        await until(lambda: pair.server.counters.malformed_frames == 3 and bool(pair.server_told.reasons))
-        assert pair.server_told.received_messages == []
+        await until(lambda: pair.server.counters.malformed_frames == 3 and bool(pair.server_handler.reasons))
+        assert pair.server_handler.received_messages == []
 
     scene.check(scenario)
 
@@ -124,7 +124,7 @@ def test_a_peer_that_chose_its_identity_is_not_accepted(scene: TransportScene, f
         sock = foreign(pair.listener.address, b"always me")
         sock.send(HELLO_FRAME)
         await until(lambda: pair.server.counters.malformed_frames == 1)
-        assert pair.server_told.connections == []
+        assert pair.server_handler.connections == []
 
     scene.check(scenario)
 
@@ -135,7 +135,7 @@ def test_a_frame_far_too_large_ends_the_connection_at_both_ends(scene: Transport
             near, far = await pair.both_ends()
             near.send(opaque(1, 3 * SMALL_FRAME))
             await until(lambda: near.closed and far.closed)
-            assert pair.server_told.received_messages == []
+            assert pair.server_handler.received_messages == []
 
     asyncio.run(main())
 
@@ -186,10 +186,10 @@ class Proxy:
 def test_a_cut_stream_ends_the_connection_and_nothing_resumes_it(scene: TransportScene) -> None:
     async def scenario(pair: Pair) -> None:
         proxy = Proxy(pair.listener.address)
-        near = await pair.client.connect(await proxy.start(), CLIENT, pair.client_told, PATIENCE_SECONDS)
-        await until(lambda: len(pair.server_told.connections) == 1)
+        near = await pair.client.connect(await proxy.start(), CLIENT, pair.client_handler, PATIENCE_SECONDS)
+        await until(lambda: len(pair.server_handler.connections) == 1)
         proxy.cut()
-        await until(lambda: bool(pair.client_told.reasons and pair.server_told.reasons))
+        await until(lambda: bool(pair.client_handler.reasons and pair.server_handler.reasons))
         assert near.closed
         assert await (await pair.connect()).ask(Ping(), PATIENCE_SECONDS) == Done()
         assert proxy.accepted == 1
@@ -203,14 +203,14 @@ def test_a_foreign_peer_that_reconnects_below_us_must_greet_again(scene: Transpo
         proxy = Proxy(pair.listener.address)
         sock = foreign(await proxy.start())
         sock.send(HELLO_FRAME)
-        await until(lambda: len(pair.server_told.connections) == 1)
+        await until(lambda: len(pair.server_handler.connections) == 1)
         proxy.cut()
-        await until(lambda: len(pair.server_told.reasons) == 1 and proxy.accepted == 2)
+        await until(lambda: len(pair.server_handler.reasons) == 1 and proxy.accepted == 2)
         sock.send(encode_message(opaque(1)))
         await until(lambda: pair.server.counters.malformed_frames == 1)
         sock.send(HELLO_FRAME)
-        await until(lambda: len(pair.server_told.connections) == 2)
-        assert pair.server_told.received_messages == []
+        await until(lambda: len(pair.server_handler.connections) == 2)
+        assert pair.server_handler.received_messages == []
         await proxy.stop()
 
     scene.check(scenario)
@@ -278,16 +278,18 @@ def test_a_reused_descriptor_is_not_taken_for_the_connection_before(scene: Trans
                 late.sendall(zmtp(encode_frame(Kind.HELLO, late_hello)))
             assert accepted_descriptors(address) == {descriptor}
 
-            await until(lambda: len(pair.server_told.connections) == 1 + greets and len(pair.server_told.reasons) == 1)
-            first = pair.server_told.connections[0]
-            assert pair.server_told.history(first) == ["opened", "closed"]
+            await until(
+                lambda: len(pair.server_handler.connections) == 1 + greets and len(pair.server_handler.reasons) == 1
+            )
+            first = pair.server_handler.connections[0]
+            assert pair.server_handler.history(first) == ["opened", "closed"]
             if greets:
-                second = pair.server_told.connections[1]
+                second = pair.server_handler.connections[1]
                 assert second.peer.node == "late"
                 late.sendall(zmtp(encode_message(opaque(1))))
-                await until(lambda: pair.server_told.received_messages == [opaque(1)])
+                await until(lambda: pair.server_handler.received_messages == [opaque(1)])
                 late.close()
                 await until(lambda: second.closed)
-                assert pair.server_told.history(second) == ["opened", "received", "closed"]
+                assert pair.server_handler.history(second) == ["opened", "received", "closed"]
 
     scene.check(scenario)

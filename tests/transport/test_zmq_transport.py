@@ -82,12 +82,12 @@ def test_the_accepting_end_learns_of_a_killed_peer_in_milliseconds(
     async def main() -> None:
         async with scene.pair(ChannelLimits()) as pair:
             process = peer("dial", pair.listener.address)
-            await until(lambda: len(pair.server_told.connections) == 1)
+            await until(lambda: len(pair.server_handler.connections) == 1)
             process.kill()
             killed = time.monotonic()
-            await until(lambda: bool(pair.server_told.reasons))
+            await until(lambda: bool(pair.server_handler.reasons))
             assert time.monotonic() - killed < NEWS_OF_DEATH_SECONDS
-            assert pair.server_told.reasons == ["connection lost"]
+            assert pair.server_handler.reasons == ["connection lost"]
 
     run(main())
 
@@ -118,7 +118,7 @@ def test_a_frozen_peer_causes_backpressure_and_loses_nothing(scene: TransportSce
         process = peer("dial", pair.listener.address)
         assert await line_of(process) == "opened"
         process.send_signal(signal.SIGSTOP)
-        (far,) = pair.server_told.connections
+        (far,) = pair.server_handler.connections
         sent = 0
         while sends(far, sent, 10_000):
             sent += 1
@@ -151,7 +151,7 @@ def test_a_send_that_resets_the_edge_does_not_stop_the_reader(scene: TransportSc
                     if i % 7 == index % 7:
                         await turns(1)
 
-            await asyncio.gather(*(chat(r, i) for r in (pair.client_told, pair.server_told) for i in range(10)))
+            await asyncio.gather(*(chat(r, i) for r in (pair.client_handler, pair.server_handler) for i in range(10)))
 
     run(main())
 
