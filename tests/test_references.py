@@ -78,6 +78,17 @@ def test_a_document_that_is_named_is_there(path: Path) -> None:
     assert [number for number in numbers if not list((ROOT / "docs/decisions").glob(f"{number}-*.md"))] == []
 
 
+@pytest.mark.parametrize("path", [*PYTHON, *PAGES], ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_scenario_or_section_of_the_election_is_explained(path: Path) -> None:
+    text = prose(path)
+    scenarios, sections = SCENARIO.findall(text), SECTION.findall(text)
+    if not scenarios and not sections:
+        return
+    page = election_page()
+    assert [f"S{number}" for number in scenarios if not explains_scenario(page, number)] == []
+    assert [number for number in sections if not explains_section(page, number)] == []
+
+
 def test_what_counts_as_an_explanation() -> None:
     page = '## 5.4 Leases\n\n| S2 | a row |\n\n- **S85** an item\n\n<a id="s7"></a>\n\nS9 in a sentence\n'
     assert [n for n in ("2", "7", "9", "85", "8") if explains_scenario(page, n)] == ["2", "7", "85"]
