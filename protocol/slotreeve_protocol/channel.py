@@ -25,7 +25,7 @@ from slotreeve.ports import Handler, Hello, Message, TransportCounters
 from slotreeve_protocol.codec import Kind, decode_frame, encode_frame, encode_message
 from slotreeve_protocol.general_messages import Failed, Goodbye
 from slotreeve_protocol.hello import refusal
-from slotreeve_protocol.packets import ChannelLimits, Link, Outbox, frames_of
+from slotreeve_protocol.packets import ChannelLimits, FrameQueue, Link, frames_of
 from slotreeve_protocol.requests import Answered, PendingRequests
 
 log = logging.getLogger("slotreeve.channel")
@@ -83,7 +83,7 @@ class Channel:
         self._clock = clock
         self._counters = counters
         self._limits = limits
-        self._outbox = Outbox(limits)
+        self._outbox = FrameQueue(limits)
         self._requests = PendingRequests(clock, self._fail_request, link.address)
         self._state = _State.GREETING
         self._peer: Hello | None = None

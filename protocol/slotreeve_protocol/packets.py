@@ -86,7 +86,7 @@ async def settle(clock: Clock) -> None:
         await clock.sleep(0)
 
 
-class Outbox:
+class FrameQueue:
     """The queue of frames of one connection, which it packs into packets."""
 
     __slots__ = ("_frames", "_limits", "_packet_bytes", "_unsent", "waiting_bytes")

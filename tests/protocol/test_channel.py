@@ -16,7 +16,7 @@ from slotreeve_conformance.virtual_time import VirtualClock, run
 from slotreeve_protocol.channel import CLOSE_GRACE_SECONDS, Channel
 from slotreeve_protocol.codec import Kind, decode_frame, encode_frame, encode_message
 from slotreeve_protocol.general_messages import Done, Goodbye, Opaque, Ping
-from slotreeve_protocol.packets import ChannelLimits, Outbox, frames_of
+from slotreeve_protocol.packets import ChannelLimits, FrameQueue, frames_of
 from slotreeve_protocol.requests import TIMEOUT_GRAIN_SECONDS
 
 OURS = Hello("test", "ours", Role.DATA, "our-process")
@@ -25,7 +25,7 @@ THEIRS = Hello("test", "theirs", Role.DATA, "their-process")
 
 def batch(frames: list[bytes]) -> bytes:
     """One packet with all these frames."""
-    outbox = Outbox(ChannelLimits())
+    outbox = FrameQueue(ChannelLimits())
     for frame in frames:
         outbox.add(frame)
     packet = outbox.take_packet()

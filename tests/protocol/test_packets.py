@@ -7,14 +7,14 @@ from hypothesis import strategies as st
 from slotreeve.errors import MalformedFrame
 from slotreeve_protocol.codec import encode_message
 from slotreeve_protocol.general_messages import Done, Ping
-from slotreeve_protocol.packets import PACKET_BYTES, ChannelLimits, Outbox, frames_of
+from slotreeve_protocol.packets import PACKET_BYTES, ChannelLimits, FrameQueue, frames_of
 
 sizes = st.one_of(st.integers(1, 50), st.integers(1, 2 * PACKET_BYTES))
 
 
 @given(st.lists(sizes, max_size=40), st.integers(0, 3))
 def test_the_packets_of_an_outbox_hold_its_frames_in_order(frame_sizes: list[int], put_back_every: int) -> None:
-    outbox = Outbox(ChannelLimits())
+    outbox = FrameQueue(ChannelLimits())
     frames = [encode_message(Ping())[:1] + bytes([i]) * (size - 1) for i, size in enumerate(frame_sizes)]
     for frame in frames:
         outbox.add(frame)
@@ -34,7 +34,7 @@ def test_the_packets_of_an_outbox_hold_its_frames_in_order(frame_sizes: list[int
 
 @given(st.binary(max_size=60))
 def test_any_bytes_are_either_a_batch_or_malformed(body: bytes) -> None:
-    outbox = Outbox(ChannelLimits())
+    outbox = FrameQueue(ChannelLimits())
     outbox.add(encode_message(Ping()))
     outbox.add(encode_message(Done()))
     packet = outbox.take_packet()[:1] + body  # the first byte says that it holds several frames
@@ -49,7 +49,7 @@ def test_any_bytes_are_either_a_batch_or_malformed(body: bytes) -> None:
 def test_an_outbox_is_full_at_its_limit_of_frames_or_bytes_but_takes_one_frame_of_any_size(
     frame_sizes: list[int], allowance: int
 ) -> None:
-    outbox = Outbox(ChannelLimits(queue_frames=3, queue_bytes=50))
+    outbox = FrameQueue(ChannelLimits(queue_frames=3, queue_bytes=50))
     waiting: list[int] = []
     for size in frame_sizes:
         too_many = len(waiting) >= 3 * allowance

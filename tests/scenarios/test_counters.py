@@ -11,9 +11,19 @@ from slotreeve_simulator.simulated_cluster import SimulatedCluster
 from slotreeve_transport_memory.transport import MemoryTransport
 
 ZERO_IN_A_QUIET_CLUSTER = (
-    "session_repairs", "follower_repairs", "change_gaps", "write_retries", "rejected_plans", "loop_failures",
-    "malformed_frames", "oversize_frames", "refused_hellos", "backpressure", "handler_errors", "unexpected_messages",
-)  # fmt: skip
+    "session_repairs",
+    "follower_repairs",
+    "change_gaps",
+    "write_retries",
+    "rejected_plans",
+    "loop_failures",
+    "malformed_frames",
+    "oversize_frames",
+    "refused_hellos",
+    "backpressure",
+    "handler_errors",
+    "unexpected_messages",
+)
 
 
 async def totals(cluster: SimulatedCluster) -> dict[str, int]:

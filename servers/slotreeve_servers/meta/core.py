@@ -6,12 +6,12 @@ It knows peers, time and messages, and acts through its outbox; :mod:`slotreeve_
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from slotreeve.clock import Timer
 from slotreeve.invariants import check_successor, stamp
 from slotreeve.model.nodes import Role
-from slotreeve.model.slots import Move, SlotFacts, SlotTable
+from slotreeve.model.slots import Move, SlotFacts
 from slotreeve.ports import Election, Leadership, Message
 from slotreeve_protocol.general_messages import Done
 from slotreeve_protocol.meta_messages import (
@@ -27,13 +27,13 @@ from slotreeve_protocol.meta_messages import (
     Leave,
     PutConfig,
     Resign,
-    Stopping,
     View,
 )
 
-from slotreeve_servers.meta.arranger import Arranger, Leaving, without_replaced
+from slotreeve_servers.meta.arranger import Arranger, without_replaced
 from slotreeve_servers.meta.configuration import ProvidedConfig
 from slotreeve_servers.meta.effects import MetaOutbox
+from slotreeve_servers.meta.heartbeats import LastHeartbeats
 from slotreeve_servers.meta.leases import Leases, Renewal
 from slotreeve_servers.meta.recorder import LeadershipRecorder
 from slotreeve_servers.meta.table import CommittedView
@@ -74,7 +74,7 @@ class MetaCore:
         self.configs = ProvidedConfig(election.state)
         self.recorder = LeadershipRecorder(outbox, node, election)
         self._peers: dict[Peer, None] = {}
-        self._heartbeats: dict[str, Heartbeat] = {}
+        self._heartbeats = LastHeartbeats()
         self._adopted_term = 0
         self._first_assign: float | None = None
         self._moves: Sequence[Move] | None = None
@@ -165,9 +165,7 @@ class MetaCore:
             return self._leader_is()
         node = heartbeat.node
         renewal = self._leases.renew(node, self._outbox.now())
-        before = self._heartbeats.get(node.name)
-        self._heartbeats[node.name] = heartbeat
-        if renewal is not Renewal.NOTHING or before is None or _differs(before, heartbeat):
+        if self._heartbeats.take(heartbeat) or renewal is not Renewal.NOTHING:
             self._look.soon()
         view = self.view.read()
         return LeaseGranted(
@@ -175,26 +173,8 @@ class MetaCore:
             self._rules.lease_seconds,
             view if view.revision > heartbeat.revision else None,
             self.configs.digest,
-            heartbeat.stopping is not Stopping.NO and self._may_leave(heartbeat, view),
+            self._heartbeats.may_leave(heartbeat, view, self.configs.orders.banned),
         )
-
-    def _may_leave(self, heartbeat: Heartbeat, view: View) -> bool:
-        """Whether a stopping server has handed over everything, or no server is left to take it."""
-        name = heartbeat.node.name
-        if heartbeat.node.role is not Role.DATA:
-            return True
-        if not any(node.name not in self._leaving().for_good for node in view.data):
-            return True
-        leads = any(slot.leader == name for slot in view.table.slots)
-        follows = any(name in slot.followers for slot in view.table.slots)
-        return not leads and (heartbeat.stopping is Stopping.FOR_A_RESTART or not follows)
-
-    def _leaving(self) -> Leaving:
-        """The servers on their way out: those that stop, and those that the operator banned."""
-        stopping = {name: heartbeat.stopping for name, heartbeat in self._heartbeats.items()}
-        for_good = {name for name, stops in stopping.items() if stops is Stopping.FOR_GOOD}
-        for_a_restart = {name for name, stops in stopping.items() if stops is Stopping.FOR_A_RESTART}
-        return Leaving(frozenset(for_good | self.configs.orders.banned), frozenset(for_a_restart))
 
     def _on_leave(self, peer: Peer, message: Leave) -> Message:
         if not self._may_act():
@@ -203,7 +183,7 @@ class MetaCore:
         if self._leases.leave(message.node, self._outbox.now() + back if back > 0 else None):
             log.info("%s leaves: %s", message.node.name, message.reason)
             if back <= 0:
-                self._heartbeats.pop(message.node.name, None)
+                self._heartbeats.forget(message.node.name)
             self._look.soon()
         return Done()
 
@@ -232,7 +212,7 @@ class MetaCore:
     def _expire_leases(self) -> None:
         for node, reason in self._leases.expire(self._outbox.now()):
             log.warning("%s %s has left: %s", node.role, node.name, reason)
-            self._heartbeats.pop(node.name, None)
+            self._heartbeats.forget(node.name)
             self._outbox.notify("slotreeve_node_left", node=node, reason=reason)
 
     def _commit_next_view(self) -> None:
@@ -243,7 +223,8 @@ class MetaCore:
         plan = None
         if before.slots or self._waited_for_company(bool(data)):
             servers = [node.as_server() for node in data]
-            plan = self._arranger.next_plan(before, servers, self._settled(old.table), self._leaving())
+            settled, leaving = self._heartbeats.settled(old.table), self._heartbeats.leaving(self.configs.orders.banned)
+            plan = self._arranger.next_plan(before, servers, settled, leaving)
         unchanged = data == old.data and sessions == old.sessions
         if plan is None and (unchanged or before is not old.table):
             # A new process may not become a member before its predecessor's slots have another leader epoch.
@@ -264,15 +245,6 @@ class MetaCore:
             self._first_assign = now + self._rules.first_assign_seconds
             self._outbox.after(self._rules.first_assign_seconds, self._look.soon)
         return now >= self._first_assign
-
-    def _settled(self, table: SlotTable) -> Callable[[str, int], bool]:
-        """A function that returns whether a server has reported that it holds a slot completely, under ``table``."""
-        unsettled = {
-            name: set(heartbeat.unsettled)
-            for name, heartbeat in self._heartbeats.items()
-            if heartbeat.table_epoch == table.epoch
-        }
-        return lambda server, slot: server in unsettled and slot not in unsettled[server]
 
     def committed(self, old: View, view: View) -> None:
         """``view`` is the committed one after ``old``: publish it, and look for the next change."""
@@ -329,9 +301,3 @@ class MetaCore:
             "protected": int(self._arranger.is_protected([node.as_server() for node in view.data])),
             "rejected_plans": self._arranger.rejected,
         }
-
-
-def _differs(before: Heartbeat, heartbeat: Heartbeat) -> bool:
-    """Whether a heartbeat differs from the one before it in what the arranger waits for."""
-    old = (before.table_epoch, before.unsettled, before.stopping)
-    return old != (heartbeat.table_epoch, heartbeat.unsettled, heartbeat.stopping)

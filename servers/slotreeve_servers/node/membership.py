@@ -20,7 +20,7 @@ NO_VIEW = View(0, 0, SlotTable(), [], [])
 """What a server knows of the cluster before the first view."""
 
 
-class Member(Protocol):
+class MembershipOwner(Protocol):
     """The core of the server whose membership this is."""
 
     def view_changed(self, old: View, view: View) -> None:
@@ -45,7 +45,7 @@ class Membership:
         may_leave: the leader has agreed that this server stops.
     """
 
-    def __init__(self, outbox: Outbox, node: Node, interval_seconds: float, member: Member) -> None:
+    def __init__(self, outbox: Outbox, node: Node, interval_seconds: float, member: MembershipOwner) -> None:
         self._outbox, self._node, self._interval, self._member = outbox, node, interval_seconds, member
         self._heartbeat = TurnEnd(outbox, self._send_heartbeats)
         self._timer: Timer | None = None

@@ -1,0 +1,60 @@
+"""The last heartbeat of each data and session server: what it holds, and whether it stops. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from slotreeve.model.nodes import Role
+from slotreeve.model.slots import SlotTable
+from slotreeve_protocol.meta_messages import Heartbeat, Stopping, View
+
+from slotreeve_servers.meta.arranger import Leaving
+
+
+class LastHeartbeats:
+    """Heartbeats by the name of the server."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, Heartbeat] = {}
+
+    def take(self, heartbeat: Heartbeat) -> bool:
+        """Keep a heartbeat; True if it differs from the one before it in what the arranger waits for."""
+        before = self._last.get(heartbeat.node.name)
+        self._last[heartbeat.node.name] = heartbeat
+        return before is None or _reported(before) != _reported(heartbeat)
+
+    def forget(self, name: str) -> None:
+        """The server has left."""
+        self._last.pop(name, None)
+
+    def clear(self) -> None:
+        """Forget all of them, as a new leader does."""
+        self._last.clear()
+
+    def settled(self, table: SlotTable) -> Callable[[str, int], bool]:
+        """A function that returns whether a server has reported that it holds a slot completely, under ``table``."""
+        unsettled = {name: set(h.unsettled) for name, h in self._last.items() if h.table_epoch == table.epoch}
+        return lambda server, slot: server in unsettled and slot not in unsettled[server]
+
+    def leaving(self, banned: frozenset[str]) -> Leaving:
+        """The servers on their way out: those that stop, and those that the operator banned."""
+        for_good = {name for name, h in self._last.items() if h.stopping is Stopping.FOR_GOOD}
+        for_a_restart = {name for name, h in self._last.items() if h.stopping is Stopping.FOR_A_RESTART}
+        return Leaving(frozenset(for_good | banned), frozenset(for_a_restart))
+
+    def may_leave(self, heartbeat: Heartbeat, view: View, banned: frozenset[str]) -> bool:
+        """Whether the sender stops and has handed over everything, or no server is left to take it."""
+        name = heartbeat.node.name
+        if heartbeat.stopping is Stopping.NO:
+            return False
+        if heartbeat.node.role is not Role.DATA:
+            return True
+        if not any(node.name not in self.leaving(banned).for_good for node in view.data):
+            return True
+        leads = any(slot.leader == name for slot in view.table.slots)
+        follows = any(name in slot.followers for slot in view.table.slots)
+        return not leads and (heartbeat.stopping is Stopping.FOR_A_RESTART or not follows)
+
+
+def _reported(heartbeat: Heartbeat) -> tuple[int, list[int], Stopping]:
+    return heartbeat.table_epoch, heartbeat.unsettled, heartbeat.stopping

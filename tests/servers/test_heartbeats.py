@@ -1,0 +1,82 @@
+"""The last heartbeat of each server: what it holds, and whether it may leave."""
+
+from __future__ import annotations
+
+from slotreeve.model.nodes import Node, Role
+from slotreeve.model.slots import Slot, SlotTable
+from slotreeve_protocol.meta_messages import Heartbeat, Stopping, View
+from slotreeve_servers.meta.heartbeats import LastHeartbeats
+
+TABLE = SlotTable(3, (Slot(0, "data-1", 1, ("data-2",)),))
+NOBODY: frozenset[str] = frozenset()
+
+
+def node(name: str) -> Node:
+    role = Role.DATA if name.startswith("data") else Role.SESSION
+    return Node(name, role, f"{name}:1", f"{name}@1")
+
+
+def heartbeat(name: str, *unsettled: int, epoch: int = 3, stopping: Stopping = Stopping.NO) -> Heartbeat:
+    return Heartbeat(node(name), 0, epoch, list(unsettled), stopping)
+
+
+def view(table: SlotTable, *data: str) -> View:
+    return View(1, 1, table, [node(name) for name in data], [])
+
+
+def test_a_heartbeat_is_news_where_it_differs_in_what_the_arranger_waits_for() -> None:
+    last = LastHeartbeats()
+    assert last.take(heartbeat("data-1", 4))
+    assert not last.take(heartbeat("data-1", 4))
+    assert last.take(heartbeat("data-1"))
+    assert last.take(heartbeat("data-1", epoch=4))
+    assert last.take(heartbeat("data-1", epoch=4, stopping=Stopping.FOR_GOOD))
+    last.forget("data-1")
+    assert last.take(heartbeat("data-1", epoch=4, stopping=Stopping.FOR_GOOD))
+
+
+def test_a_slot_is_settled_on_a_server_that_reported_so_under_this_table() -> None:
+    last = LastHeartbeats()
+    last.take(heartbeat("data-1", 1))
+    last.take(heartbeat("data-2", epoch=2))
+    settled = last.settled(TABLE)
+    assert settled("data-1", 0)
+    assert not settled("data-1", 1)
+    assert not settled("data-2", 0)
+    last.clear()
+    assert not last.settled(TABLE)("data-1", 0)
+
+
+def test_leaving_are_those_that_stop_and_those_that_are_banned() -> None:
+    last = LastHeartbeats()
+    last.take(heartbeat("data-1", stopping=Stopping.FOR_GOOD))
+    last.take(heartbeat("data-2", stopping=Stopping.FOR_A_RESTART))
+    last.take(heartbeat("data-3"))
+    leaving = last.leaving(frozenset({"data-4"}))
+    assert leaving.for_good == {"data-1", "data-4"}
+    assert leaving.for_a_restart == {"data-2"}
+
+
+def test_a_data_server_may_leave_once_it_holds_nothing_or_leads_nothing_before_a_restart() -> None:
+    last = LastHeartbeats()
+
+    def may_leave(name: str, stopping: Stopping, *data: str) -> bool:
+        beat = heartbeat(name, stopping=stopping)
+        last.take(beat)
+        return last.may_leave(beat, view(TABLE, *data), NOBODY)
+
+    everybody = ("data-1", "data-2", "data-3")
+    assert not may_leave("data-1", Stopping.NO, *everybody)
+    assert not may_leave("data-1", Stopping.FOR_GOOD, *everybody)
+    assert not may_leave("data-2", Stopping.FOR_GOOD, *everybody)
+    assert may_leave("data-2", Stopping.FOR_A_RESTART, *everybody)
+    assert may_leave("data-3", Stopping.FOR_GOOD, *everybody)
+    assert may_leave("session-1", Stopping.FOR_GOOD, *everybody)
+
+
+def test_a_data_server_may_leave_where_no_server_is_left_to_take_its_slots() -> None:
+    last = LastHeartbeats()
+    beat = heartbeat("data-1", stopping=Stopping.FOR_GOOD)
+    last.take(beat)
+    assert last.may_leave(beat, view(TABLE, "data-1"), NOBODY)
+    assert last.may_leave(beat, view(TABLE, "data-1", "data-2"), frozenset({"data-2"}))
