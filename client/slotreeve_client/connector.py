@@ -173,12 +173,12 @@ class Connector:
         """A message arrived."""
         if connection is not self._connection:
             return
-        if isinstance(message, Redirect):
-            self._move(connection, message.addresses)
-        elif isinstance(message, Sessions):
-            self._reconnect.learned(message.addresses)
-        else:
+        if not isinstance(message, Redirect | Sessions):
             self._owner.session_message(message)
+        elif isinstance(message, Redirect):
+            self._move(connection, message.addresses)
+        else:
+            self._reconnect.learned(message.addresses)
 
     def _move(self, connection: Connection, addresses: Sequence[str]) -> None:
         """The server is about to stop. It serves this client until another one does."""

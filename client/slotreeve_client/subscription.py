@@ -42,16 +42,14 @@ class Watched:
         """Apply a push. True if it led to a newer version. Where it does not fit the copy, the version of the copy is 0
         afterwards, and the whole service is needed."""
         fit = self.copy.fit(push)
-        if fit is Fit.STALE:
-            return False
-        if fit is Fit.GAP:
+        if fit is Fit.NEXT:
+            if self.copy.apply(push) is not None:
+                return True
+            log.warning("the digest of a push of %s is wrong; asking for the whole service", self.data_info_id)
+        elif fit is Fit.GAP:
             log.warning("a push of %s starts at a version that this client does not have", self.data_info_id)
             self.copy.forget_version()
-            return False
-        if self.copy.apply(push) is None:
-            log.warning("the digest of a push of %s is wrong; asking for the whole service", self.data_info_id)
-            return False
-        return True
+        return False
 
 
 class Subscription:

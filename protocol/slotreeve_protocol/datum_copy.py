@@ -95,19 +95,24 @@ class DatumCopy:
         Returns None if the result does not have the delta's digest. Then nothing is applied, ``version`` is 0, and the
         whole service is needed.
         """
-        step = self._differences(delta)
-        digest = self.digest
-        for old, new in step.values():
-            digest = with_change(digest, old, new)
+        records, digest = self.records, self.digest
+        step: Step = {}
+        for record in delta.changed:
+            register_id = record.register_id
+            old = records.get(register_id)
+            if old is None or old.data != record.data or old.zone != record.zone:
+                records[register_id] = record
+                step[register_id] = old, record
+                digest = with_change(digest, old, record)
+        if delta.removed or delta.from_version == NO_VERSION:
+            for register_id in self._removed(delta):
+                old = records.pop(register_id)
+                step[register_id] = old, None
+                digest = with_change(digest, old, None)
         if digest != delta.digest:
-            self.forget_version()
+            self._undo(step)
+            self.version = NO_VERSION
             return None
-        records = self.records
-        for register_id, (_, new) in step.items():
-            if new is None:
-                del records[register_id]
-            else:
-                records[register_id] = new
         self.digest, self.version = digest, delta.version
         return step
 
@@ -115,16 +120,16 @@ class DatumCopy:
         """Accept only a whole service from now on. The records stay readable."""
         self.version = NO_VERSION
 
-    def _differences(self, delta: Delta) -> Step:
-        records = self.records
-        step: Step = {}
-        for record in delta.changed:
-            old = records.get(record.register_id)
-            if old is None or old.data != record.data or old.zone != record.zone:
-                step[record.register_id] = old, record
-        if delta.from_version == NO_VERSION:
-            kept = {record.register_id for record in delta.changed}
-            step.update((register_id, (old, None)) for register_id, old in records.items() if register_id not in kept)
-        else:
-            step.update((key, (records[key], None)) for key in delta.removed if key in records)
-        return step
+    def _removed(self, delta: Delta) -> Sequence[str]:
+        """The register ids that this copy has, and that the state after the delta has not."""
+        if delta.from_version != NO_VERSION:
+            return [register_id for register_id in delta.removed if register_id in self.records]
+        kept = {record.register_id for record in delta.changed}
+        return [register_id for register_id in self.records if register_id not in kept]
+
+    def _undo(self, step: Step) -> None:
+        for register_id, (old, _) in step.items():
+            if old is None:
+                del self.records[register_id]
+            else:
+                self.records[register_id] = old

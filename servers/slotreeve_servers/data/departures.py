@@ -85,7 +85,7 @@ class Departures:
         self._round: Round | None = None
 
     def add(self, slot: HeldSlot, gone: list[Publisher], left: list[Publisher]) -> None:
-        """These depart from ``slot``: at once where it does not serve, for nobody reads it there."""
+        """These depart from ``slot``: at once where it does not serve, because it is not read there."""
         departure = Departure(slot, gone, left)
         if not slot.serving:
             self._remove(departure)

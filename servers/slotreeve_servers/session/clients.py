@@ -1,5 +1,4 @@
-"""The clients of one session server: what each published, which services and keys it watches, since when it is silent.
-Pure."""
+"""The clients of one session server: what each published, what each watches, since when it is silent."""
 
 from __future__ import annotations
 

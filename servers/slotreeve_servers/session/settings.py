@@ -23,7 +23,9 @@ class SessionSettings(Section):
     )
     push_ceiling_seconds: float = Field(default=1.0, gt=0, description="No change waits longer than this to be pushed.")
     scan_seconds: float = Field(
-        default=10.0, gt=0, description="Interval at which slot leaders are told the versions of all watched services."
+        default=10.0,
+        gt=0,
+        description="Interval at which the versions of all watched services are declared again to the slot leaders.",
     )
     write_timeout_seconds: float = Field(
         default=2.0, gt=0, description="Time-out of one batch of writes to a data server."

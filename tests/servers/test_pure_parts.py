@@ -1,0 +1,299 @@
+"""The pure parts of the servers against dumb twins, which keep whole histories and scan them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from slotreeve.invariants import check_successor, check_table, stamp
+from slotreeve.model.nodes import Node, Role, Server
+from slotreeve.model.publisher import Publisher
+from slotreeve.model.slots import Slot, SlotTable
+from slotreeve_balancer.default_assigner import DefaultAssigner
+from slotreeve_balancer.even_balancer import EvenBalancer
+from slotreeve_balancer.options import DefaultAssignerOptions, EvenBalancerOptions
+from slotreeve_protocol.meta_messages import ConfigEntry, Heartbeat, LeaderIs, Stopping, View
+from slotreeve_protocol.orders import ORDERS_KEY, Orders
+from slotreeve_servers.data.orphans import Orphans
+from slotreeve_servers.data.sessions import SessionServers
+from slotreeve_servers.meta.arranger import Arranger, Leaving, is_complete
+from slotreeve_servers.meta.heartbeats import LastHeartbeats
+from slotreeve_servers.node.membership import Membership
+from slotreeve_servers.node.outbox import Peer
+from slotreeve_servers.node.records import SlotStore
+from slotreeve_servers.session.orders import OrdersInForce
+from slotreeve_servers.session.routes import Routes
+
+from tests.servers.recording_outbox import RecordingOutbox, a_peer
+
+NAMES = st.sampled_from("abc")
+SETS = st.frozensets(NAMES)
+
+
+def node(name: str, role: Role = Role.DATA) -> Node:
+    return Node(name, role, f"{name}:1", f"{name}@1")
+
+
+# --- arranger --------------------------------------------------------------------------------------------------------
+
+WORLDS = st.lists(
+    st.tuples(
+        st.frozensets(st.sampled_from("abcde"), min_size=1),
+        st.frozensets(st.sampled_from("abcde"), max_size=2),
+        st.frozensets(st.sampled_from("abcde"), max_size=1),
+        st.floats(0, 1),
+        st.integers(1, 4),
+    ),
+    min_size=1,
+    max_size=12,
+)
+
+
+def settled_in_part(share: float) -> Callable[[str, int], bool]:
+    """A fixed share of the copies is in sync."""
+    return lambda server, slot: (ord(server) + slot) % 7 <= 7 * share
+
+
+@settings(max_examples=60)
+@given(WORLDS)
+def test_whatever_servers_come_go_and_stop_each_table_is_valid_and_may_follow_the_one_before(
+    worlds: list[tuple[frozenset[str], frozenset[str], frozenset[str], float, int]],
+) -> None:
+    arranger = Arranger(8, 2, DefaultAssigner(DefaultAssignerOptions()), EvenBalancer(EvenBalancerOptions()))
+    table = SlotTable()
+    for live, stopping, restarting, share, looks in worlds:
+        servers = [Server(name) for name in sorted(live)]
+        leaving = Leaving(frozenset(stopping), frozenset(restarting))
+        for _ in range(looks):
+            plan = arranger.next_plan(table, servers, settled_in_part(share), leaving)
+            if plan is None:
+                break
+            assert plan.moves
+            held = {name for slot in plan.table.slots for name in (slot.leader, *slot.followers) if name}
+            assert held <= live
+            after = stamp(table, plan.table, table.epoch + 1)
+            if table.slots:
+                check_successor(table, after)
+            table = after
+        if not stopping & live and is_complete(table, servers, 2):
+            check_table(table, servers, 2)
+    assert arranger.rejected == 0
+
+
+# --- session servers and orphans -------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.tuples(st.sampled_from(["view", "open", "close"]), SETS, st.integers(0, 5)), max_size=20))
+def test_session_servers_are_the_members_and_the_open_connections(steps: list[tuple[str, frozenset[str], int]]) -> None:
+    sessions = SessionServers()
+    members: list[str] = []
+    connections: list[Peer] = []
+    for kind, names, number in steps:
+        if kind == "view":
+            members = [f"{name}@1" for name in sorted(names)]
+            sessions.view_changed([node(name, Role.SESSION) for name in sorted(names)])
+        elif kind == "open":
+            peer = a_peer("abc"[number % 3], Role.SESSION, 1 + number // 3)
+            connections.append(peer)
+            sessions.opened(peer)
+        elif connections:
+            sessions.closed(connections.pop(number % len(connections)))
+        assert sessions.to_compare() == {*members, *(peer.process_id for peer in connections)}
+        expected = {m: next((c for c in reversed(connections) if c.process_id == m), None) for m in members}
+        assert sessions.connected_members() == expected
+        assert all(sessions.is_member(m) for m in members)
+
+
+@given(st.lists(st.tuples(SETS, st.sampled_from([0.0, 1.0, 2.0, 4.0]), st.booleans()), max_size=20))
+def test_a_process_is_due_exactly_once_for_each_grace_that_it_was_away(
+    steps: list[tuple[frozenset[str], float, bool]],
+) -> None:
+    """The twin notes since when each process is away, and when it was collected."""
+    orphans, now = Orphans(3.0), 0.0
+    alive: set[str] = set()
+    away: dict[str, float] = {}
+    for names, pause, collect in steps:
+        now += pause
+        before, alive = alive, {f"{name}@1" for name in names}
+        orphans.view_changed(before, alive, now)
+        for process_id in before - alive:
+            away.setdefault(process_id, now)
+        for process_id in alive:
+            away.pop(process_id, None)
+        if collect:
+            due = sorted(p for p, since in away.items() if since + 3.0 <= now)
+            assert orphans.due(now) == due
+            for process_id in due:
+                del away[process_id]
+
+
+@given(SETS, SETS)
+def test_a_new_leader_adopts_exactly_the_processes_that_are_not_alive(
+    holders: frozenset[str], alive: frozenset[str]
+) -> None:
+    orphans, store = Orphans(3.0), SlotStore()
+    for name in holders:
+        store.put(Publisher(name, "s", 1, 1, f"{name}@1", "", (b"x",)), 0.0)
+    orphans.view_changed(set(), {f"{name}@1" for name in alive}, 0.0)
+    orphans.adopt(store, 5.0)
+    assert orphans.due(8.0) == sorted(f"{name}@1" for name in holders - alive)
+
+
+# --- routes ----------------------------------------------------------------------------------------------------------
+
+TABLES = st.lists(st.tuples(st.none() | NAMES, st.integers(1, 3)), min_size=3, max_size=3)
+
+
+@given(st.lists(st.tuples(st.sampled_from(["table", "open", "close"]), TABLES, st.integers(0, 5)), max_size=20))
+def test_routes_lead_to_the_newest_link_of_the_leader_in_the_newest_table(
+    steps: list[tuple[str, list[tuple[str | None, int]], int]],
+) -> None:
+    routes = Routes()
+    rows: list[tuple[str | None, int]] = []
+    links: list[Peer] = []
+    newest: dict[str, Peer] = {}
+    for number, (kind, table, which) in enumerate(steps):
+        if kind == "table":
+            slots = tuple([Slot(i, leader, epoch, ()) for i, (leader, epoch) in enumerate(table)])
+            changed = routes.apply(SlotTable(number, slots))
+            assert changed == [i for i in range(3) if not rows or rows[i] != table[i]]
+            rows = table
+        elif kind == "open":
+            peer = a_peer("abc"[which % 3], Role.DATA)
+            links.append(peer)
+            newest[peer.node] = peer
+            routes.opened(peer)
+        elif links:
+            gone = links.pop(which % len(links))
+            if newest.get(gone.node) is gone:
+                del newest[gone.node]
+            routes.closed(gone)
+        for i in range(4):
+            leader = rows[i][0] if i < len(rows) else None
+            expected = (newest[leader], rows[i][1]) if leader in newest and leader is not None else None
+            assert routes.leader_of(i) == expected
+        for name in "abc":
+            assert routes.led_by(name) == [i for i, (leader, _) in enumerate(rows) if leader == name]
+
+
+# --- orders ----------------------------------------------------------------------------------------------------------
+
+ORDERS = st.builds(Orders, SETS, st.booleans(), SETS, SETS)
+
+
+@given(st.lists(st.one_of(ORDERS, st.just(b"nonsense"), st.none()), max_size=8), NAMES)
+def test_the_newest_readable_orders_are_in_force(given_orders: list[Orders | bytes | None], name: str) -> None:
+    in_force, twin = OrdersInForce(name), Orders()
+    peer = a_peer(name, Role.CLIENT)
+    for number, value in enumerate(given_orders):
+        encoded = value.encode() if isinstance(value, Orders) else value
+        changed = in_force.take(ConfigEntry(ORDERS_KEY, encoded, number + 1))
+        before = twin
+        if not isinstance(value, bytes):
+            twin = value if value is not None else Orders()
+        assert changed is (before != twin)
+        assert in_force.is_banned is (name in twin.banned)
+        assert in_force.may_push(peer) is (not twin.push_stopped or name in twin.push_to)
+        assert in_force.is_off(peer) is (name in twin.clients_off)
+
+
+# --- heartbeats ------------------------------------------------------------------------------------------------------
+
+HEARTBEATS = st.builds(
+    lambda name, epoch, unsettled, stopping: Heartbeat(node(name), 0, epoch, sorted(unsettled), stopping),
+    NAMES,
+    st.integers(1, 2),
+    st.frozensets(st.integers(0, 2)),
+    st.sampled_from(list(Stopping)),
+)
+
+
+@given(st.lists(HEARTBEATS | NAMES, max_size=15), SETS)
+def test_the_last_heartbeat_of_each_server_counts(steps: list[Heartbeat | str], banned: frozenset[str]) -> None:
+    """The twin keeps every heartbeat and looks for the last one."""
+    last, kept = LastHeartbeats(), list[Heartbeat]()
+    for step in steps:
+        if isinstance(step, str):
+            last.forget(step)
+            kept = [h for h in kept if h.node.name != step]
+        else:
+            before = next((h for h in reversed(kept) if h.node.name == step.node.name), None)
+            kept.append(step)
+            differs = before is None or (before.table_epoch, before.unsettled, before.stopping) != (
+                step.table_epoch,
+                step.unsettled,
+                step.stopping,
+            )
+            assert last.take(step) is differs
+        newest = {h.node.name: h for h in kept}
+        settled = last.settled(SlotTable(1, ()))
+        for name in "abc":
+            for slot in range(3):
+                h = newest.get(name)
+                assert settled(name, slot) is (h is not None and h.table_epoch == 1 and slot not in h.unsettled)
+        leaving = last.leaving(banned)
+        assert leaving.for_good == {n for n, h in newest.items() if h.stopping is Stopping.FOR_GOOD} | banned
+        assert leaving.for_a_restart == {n for n, h in newest.items() if h.stopping is Stopping.FOR_A_RESTART}
+
+
+# --- membership ------------------------------------------------------------------------------------------------------
+
+
+class CountingOwner:
+    """Writes down the revisions it was given."""
+
+    def __init__(self) -> None:
+        self.revisions: list[int] = []
+
+    def view_changed(self, old: View, view: View) -> None:
+        assert view.revision > old.revision
+        self.revisions.append(view.revision)
+
+    def unsettled(self) -> list[int]:
+        return []
+
+    def lease_granted(self, leader: Peer, granted: object) -> None:
+        """Nothing to do."""
+
+
+STEPS = st.lists(
+    st.tuples(st.sampled_from(["view", "leader", "open", "close"]), NAMES, st.integers(0, 4), st.integers(1, 9)),
+    max_size=25,
+)
+
+
+@given(STEPS)
+def test_views_only_rise_and_the_leader_is_the_one_of_the_highest_term(
+    steps: list[tuple[str, str, int, int]],
+) -> None:
+    """The twin follows the rules one at a time: the first leader named under a higher term, or another one under an
+    equal term, while its connection is open."""
+    outbox, owner = RecordingOutbox(), CountingOwner()
+    membership = Membership(outbox, node("data-1"), 1.0, owner)
+    peers: dict[str, Peer] = {}
+    term, leader, revision = 0, "", 0
+    for kind, name, at_term, at_revision in steps:
+        if kind == "open":
+            peers[name] = a_peer(name, Role.META)
+            membership.opened(peers[name])
+        elif name not in peers:
+            continue
+        elif kind == "close":
+            membership.closed(peers.pop(name), "lost")
+            leader = "" if leader == name else leader
+        elif kind == "leader":
+            membership.desk.messages[LeaderIs](peers[name], LeaderIs(at_term, name, None))
+            if at_term >= term:
+                term, leader = at_term, name
+        else:
+            membership.desk.messages[View](peers[name], View(at_term, at_revision, SlotTable(), [], []))
+            if at_term >= term:
+                term, leader = at_term, name
+            if at_revision > revision:
+                revision = at_revision
+                assert owner.revisions[-1] == revision
+        outbox.end_turn()
+        assert membership.view.revision == revision
+        assert membership.leader is peers.get(leader)
+    assert owner.revisions == sorted(set(owner.revisions))
