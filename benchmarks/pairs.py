@@ -14,9 +14,10 @@ import json
 import statistics
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+MEASUREMENTS = ["latency", "throughput", "fanout", "lookups"]
 FIGURES = {
     "latency p50 (ms)": ("latency", "latency_ms", "p50"),
     "latency p99 (ms)": ("latency", "latency_ms", "p99"),
@@ -35,14 +36,15 @@ def main() -> None:
     parser.add_argument("--after", type=Path, required=True, help="checkout of the newer state")
     parser.add_argument("--pairs", type=int, default=8)
     parser.add_argument("--seconds", type=float, default=10.0, help="length of the latency measurement")
+    parser.add_argument("--only", nargs="+", choices=MEASUREMENTS, default=MEASUREMENTS, help="which measurements")
     given = parser.parse_args()
     runs: dict[str, list[dict[str, float]]] = {"before": [], "after": []}
     for number in range(given.pairs):
         for name in ("before", "after") if number % 2 == 0 else ("after", "before"):
-            runs[name].append(measured(getattr(given, name), given.seconds))
+            runs[name].append(measured(getattr(given, name), given.only, given.seconds))
             print(f"pair {number + 1} of {given.pairs}: {name} measured", file=sys.stderr)
     figures = {}
-    for figure in FIGURES:
+    for figure in runs["before"][0]:
         before, after = ([run[figure] for run in runs[name]] for name in ("before", "after"))
         ratios = sorted(a / b for a, b in zip(after, before, strict=True))
         low, middle, high = statistics.quantiles(ratios, n=4) if len(ratios) > 1 else ratios * 3
@@ -56,14 +58,14 @@ def main() -> None:
     print(json.dumps({"pairs": given.pairs, "seconds": given.seconds, "figures": figures}, indent=2))
 
 
-def measured(checkout: Path, seconds: float) -> dict[str, float]:
+def measured(checkout: Path, measurements: Sequence[str], seconds: float) -> dict[str, float]:
     """The figures of one run of the benchmarks of a checkout."""
-    command = [".venv/bin/slotreeve", "bench", "latency", "throughput", "fanout", "lookups"]
+    command = [".venv/bin/slotreeve", "bench", *measurements]
     done = subprocess.run(
         [*command, "--seconds", str(seconds), "-o", "json"], cwd=checkout, capture_output=True, text=True, check=True
     )
     report = json.loads(done.stdout)
-    return {figure: _at(report, path) for figure, path in FIGURES.items()}
+    return {figure: _at(report, path) for figure, path in FIGURES.items() if path[0] in measurements}
 
 
 def _at(report: Mapping[str, object], path: tuple[str, ...]) -> float:
