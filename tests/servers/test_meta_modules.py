@@ -286,6 +286,16 @@ def test_configuration_without_a_key_or_beyond_its_bounds_is_refused(key: str, v
     run(scenario)
 
 
+def test_configuration_of_exactly_the_largest_size_is_taken() -> None:
+    async def scenario(_rng: random.Random) -> None:
+        entry = await ProvidedConfig(ScriptedState()).put(
+            PutConfig("k" * MAX_KEY_LENGTH, b"x" * MAX_VALUE_BYTES, None), 1
+        )
+        assert entry.version == 1
+
+    run(scenario)
+
+
 def test_orders_that_cannot_be_read_leave_the_former_ones_in_force() -> None:
     state = ScriptedState()
     configs = ProvidedConfig(state)

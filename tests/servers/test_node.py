@@ -285,6 +285,7 @@ def test_an_action_that_is_run_once_is_not_repeated_when_it_fails() -> None:
         peers.at_turns_end(fails_at_once)
         await asyncio.sleep(5.0)
         assert (len(runs), supervisor.failures) == (1, {"commit": 1, "timer": 1, "end of turn": 1})
+        assert not supervisor._tasks, "a finished task is kept"
         await supervisor.stop()
 
     play(scenario)
