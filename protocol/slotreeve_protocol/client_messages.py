@@ -138,3 +138,8 @@ class Redirect(Message, frozen=True, tag=33):
 class Withdraw(Message, frozen=True, tag=32):
     """Client to session: this client stops. End all its registrations now; do not wait for the lease as after a lost
     connection."""
+
+
+class Replayed(Message, frozen=True, tag=34):
+    """Client to session: every record that this client published before this connection was sent again. Records of it
+    that are not among them have ended."""

@@ -14,6 +14,7 @@ from slotreeve_protocol.client_messages import (
     PushesReceived,
     Redirect,
     Rejected,
+    Replayed,
     Services,
     Sessions,
     Subscribe,
@@ -51,6 +52,7 @@ from slotreeve_protocol.meta_messages import (
 from slotreeve_protocol.slot_messages import (
     Answers,
     Changed,
+    Claims,
     Compare,
     Compared,
     DeclareInterest,
@@ -84,6 +86,7 @@ AnyMessage = (
     | Sessions
     | Redirect
     | Withdraw
+    | Replayed
     | Write
     | Answers
     | DeclareInterest
@@ -94,6 +97,7 @@ AnyMessage = (
     | Compared
     | Replicate
     | Deliver
+    | Claims
     | View
     | Heartbeat
     | LeaseGranted

@@ -38,6 +38,8 @@ class SlotWrite(msgspec.Struct, array_like=True, frozen=True):
     ``records``: records and tombstones; each replaces only an older one. ``gone``: tombstones of registrations whose
     client has left; each removes its record only if that is not newer and belongs to the same session process.
     ``purged`` (leader to follower only): (data info id, register id) of records to remove without a tombstone.
+    ``lost``: as ``gone``, but the client did not say so: its connection ended or it is silent. The leader holds such
+    removals back where they are many (docs/decisions/0010-a-brake-on-mass-expiry.md).
     """
 
     slot: int
@@ -45,6 +47,7 @@ class SlotWrite(msgspec.Struct, array_like=True, frozen=True):
     records: list[Publisher]
     gone: list[Publisher]
     purged: list[tuple[str, str]]
+    lost: list[Publisher] = []
 
 
 class Write(Message, frozen=True, tag=40):
@@ -160,3 +163,12 @@ class Deliver(Message, frozen=True, tag=49):
     Done."""
 
     slots: list[int]
+
+
+class Claims(Message, frozen=True, tag=50):
+    """Session to every data server: the clients in ``begun`` are connected to the sender and send their records again;
+    those in ``ended`` have sent and stored all of them, or have left. While a claim lasts, no record of that client is
+    removed because of an older connection of it. Both lists hold client ids, which begin every register id."""
+
+    begun: list[str]
+    ended: list[str]
