@@ -140,6 +140,6 @@ class Withdraw(Message, frozen=True, tag=32):
     connection."""
 
 
-class Replayed(Message, frozen=True, tag=34):
+class ReplayEnded(Message, frozen=True, tag=34):
     """Client to session: every record that this client published before this connection was sent again. Records of it
     that are not among them have ended."""

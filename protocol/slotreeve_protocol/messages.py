@@ -14,7 +14,7 @@ from slotreeve_protocol.client_messages import (
     PushesReceived,
     Redirect,
     Rejected,
-    Replayed,
+    ReplayEnded,
     Services,
     Sessions,
     Subscribe,
@@ -86,7 +86,7 @@ AnyMessage = (
     | Sessions
     | Redirect
     | Withdraw
-    | Replayed
+    | ReplayEnded
     | Write
     | Answers
     | DeclareInterest

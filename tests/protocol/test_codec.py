@@ -58,7 +58,7 @@ SAMPLES: list[AnyMessage] = [
     client.Services({"orders@@shop": 3}),
     client.Sessions(["10.0.0.3:7730"]),
     client.Withdraw(),
-    client.Replayed(),
+    client.ReplayEnded(),
     slot.Write([WRITE]),
     slot.Answers([slot.SlotAnswer(7, slot.Access.MOVED, 9)]),
     slot.DeclareInterest([slot.SlotInterest(7, 8, [slot.Known("orders@@shop", 5, 99)], ["users@@shop"])]),
@@ -102,7 +102,9 @@ def test_every_message_type_has_a_sample_and_a_golden_frame() -> None:
 
 
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: type(sample).__name__)
-def test_the_encoding_of_each_message_is_its_newest_golden_frame_and_the_older_ones_are_read(sample: AnyMessage) -> None:
+def test_the_encoding_of_each_message_is_its_newest_golden_frame_and_the_older_ones_are_read(
+    sample: AnyMessage,
+) -> None:
     name = type(sample).__name__
     *_, newest = frames = [bytes.fromhex(frame) for frame in json.loads(GOLDEN.read_text())[name]]
     assert encode_message(sample).hex() == newest.hex(), f"the encoding of {name} has changed"
