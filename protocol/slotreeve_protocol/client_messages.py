@@ -141,5 +141,5 @@ class Withdraw(Message, frozen=True, tag=32):
 
 
 class ReplayEnded(Message, frozen=True, tag=34):
-    """Client to session: every record that this client published before this connection was sent again. Records of it
-    that are not among them have ended."""
+    """Client to session: every record that this client had published before this connection is stored again. Records of
+    it that are not among them have ended."""

@@ -14,6 +14,7 @@ from slotreeve_protocol.client_messages import (
     PushesReceived,
     Redirect,
     Rejected,
+    ReplayEnded,
     Sessions,
     Subscribe,
     Withdraw,
@@ -22,6 +23,7 @@ from slotreeve_protocol.general_messages import Done
 from slotreeve_protocol.slot_messages import (
     Answers,
     Changed,
+    Claims,
     Compare,
     Compared,
     DeclareInterest,
@@ -77,7 +79,9 @@ def describe(message: Message) -> str:
             return "PushesReceived up to " + ", ".join(_version(r.received) for r in receipts)
         case Sessions(addresses) | Redirect(addresses):
             return f"{type(message).__name__} {', '.join(addresses) or 'none'}"
-        case Deliver() | Done() | Withdraw() | Subscribe():
+        case Claims(begun, ended):
+            return f"Claims begun {', '.join(begun) or 'none'}, ended {', '.join(ended) or 'none'}"
+        case Deliver() | Done() | Withdraw() | Subscribe() | ReplayEnded():
             return type(message).__name__
     raise AssertionError(f"no words for a {type(message).__name__}")
 
@@ -85,6 +89,7 @@ def describe(message: Message) -> str:
 def _write(write: SlotWrite) -> str:
     parts = [records_text(write.records)] if write.records else []
     parts += [f"gone {records_text(write.gone)}"] if write.gone else []
+    parts += [f"lost {records_text(write.lost)}"] if write.lost else []
     parts += [f"purged {', '.join(register_id for _, register_id in write.purged)}"] if write.purged else []
     return f"epoch {write.leader_epoch}: {' '.join(parts)}"
 

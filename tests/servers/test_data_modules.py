@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from slotreeve.model.nodes import Node, Role
 from slotreeve.model.publisher import Publisher
 from slotreeve.model.slots import Slot, SlotTable
@@ -20,12 +22,13 @@ from slotreeve_protocol.slot_messages import (
 )
 from slotreeve_servers.data.changes import WEIGHT_PER_MESSAGE, Changes
 from slotreeve_servers.data.departures import AGAIN_SECONDS, GATHER_SECONDS, Departures
+from slotreeve_servers.data.gone_sessions import GoneSessions
+from slotreeve_servers.data.held_back import LostRecord
 from slotreeve_servers.data.interest import SessionInterests
-from slotreeve_servers.data.orphans import Orphans
 from slotreeve_servers.data.sessions import SessionServers
+from slotreeve_servers.data.settings import DataSettings
 from slotreeve_servers.data.slots import HeldSlot, HeldSlots
 from slotreeve_servers.data.streams import Streams
-from slotreeve_servers.node.records import SlotStore
 
 from tests.servers.recording_outbox import RecordingOutbox, a_peer
 
@@ -49,7 +52,7 @@ class Scene:
         self.streams = Streams(self.outbox, self.slots)
         self.interests = SessionInterests(self.slots, self.changes)
         self.sessions = SessionServers()
-        self.departures = Departures(self.outbox, self.slots, self, self.sessions, None, 3.0)
+        self.departures = Departures(self.outbox, self.slots, self, self.sessions, GoneSessions(), DataSettings())
 
     @property
     def slot(self) -> HeldSlot:
@@ -75,49 +78,56 @@ class Scene:
         return found
 
 
-# --- orphans ---------------------------------------------------------------------------------------------------------
+# --- session processes that are gone ---------------------------------------------------------------------------------
 
 
-def test_records_of_a_session_process_that_left_stay_for_the_grace_and_then_are_due_once() -> None:
-    orphans = Orphans(3.0)
-    orphans.view_changed(set(), {"a", "b"}, 0.0)
-    orphans.view_changed({"a", "b"}, {"b"}, 10.0)
-    assert orphans.due(12.9) == []
-    assert orphans.due(13.0) == ["a"]
-    assert orphans.due(99.0) == []
+def linked(*processes: str) -> Callable[[str], bool]:
+    return lambda process_id: process_id in processes
 
 
-def test_a_session_process_that_comes_back_is_no_orphan() -> None:
-    orphans = Orphans(3.0)
-    orphans.view_changed({"a"}, set(), 0.0)
-    orphans.view_changed(set(), {"a"}, 1.0)
-    assert orphans.due(99.0) == []
+def test_a_session_process_is_gone_once_it_is_neither_a_member_nor_linked() -> None:
+    gone = GoneSessions()
+    gone.view_changed({"a", "b"}, {"b"})
+    assert gone.look(linked("a"), 1.0) == ([], [])
+    assert gone.since("a") is None
+    assert gone.look(linked(), 2.0) == (["a"], [])
+    assert gone.look(linked(), 3.0) == ([], [])
+    assert gone.since("a") == 2.0
 
 
-def test_a_new_leader_grants_the_grace_to_processes_that_left_before_it_led() -> None:
-    orphans, store = Orphans(3.0), SlotStore()
-    store.put(record("r", session="lost@1"), 0.0)
-    store.put(record("q", session="b"), 0.0)
-    orphans.view_changed(set(), {"b"}, 0.0)
-    orphans.adopt(store, 5.0)
-    assert orphans.due(7.9) == []
-    assert orphans.due(8.0) == ["lost@1"]
+def test_a_session_process_that_is_linked_or_a_member_again_is_not_gone() -> None:
+    gone = GoneSessions()
+    gone.suspect(["a", "b"])
+    assert gone.look(linked(), 1.0) == (["a", "b"], [])
+    assert gone.look(linked("a"), 2.0) == ([], ["a"])
+    assert gone.view_changed(set(), {"b"}) == ["b"]
+    assert gone.look(linked(), 3.0) == (["a"], [])
+
+
+def test_a_process_that_has_been_gone_for_long_is_forgotten() -> None:
+    gone = GoneSessions()
+    gone.suspect(["a"])
+    gone.look(linked(), 1.0)
+    gone.forget(1.0)
+    assert gone.since("a") == 1.0
+    gone.forget(1.1)
+    assert gone.since("a") is None
 
 
 # --- session servers -------------------------------------------------------------------------------------------------
 
 
-def test_members_and_connected_processes_are_compared_and_only_members_are_asked() -> None:
+def test_connected_processes_are_members_or_strangers() -> None:
     sessions = SessionServers()
     sessions.view_changed(
         [Node("session-1", Role.SESSION, "x:1", "session-1@1"), Node("s3", Role.SESSION, "x:2", "s3@1")]
     )
     sessions.opened(SESSION_1)
     sessions.opened(SESSION_2)
-    assert sessions.to_compare() == {"session-1@1", "s3@1", "session-2@1"}
+    assert sessions.connected_strangers() == {"session-2@1": SESSION_2}
     assert sessions.connected_members() == {"session-1@1": SESSION_1, "s3@1": None}
     sessions.closed(SESSION_2)
-    assert sessions.to_compare() == {"session-1@1", "s3@1"}
+    assert sessions.connected_strangers() == {}
     assert sessions.is_member("s3@1")
     assert not sessions.is_member("session-2@1")
 
@@ -272,7 +282,7 @@ def departing(connected: bool = True) -> Scene:
         scene.sessions.opened(SESSION_1)
         scene.sessions.opened(SESSION_2)
     scene.put(record("r1"))
-    scene.departures.add(scene.slot, [record("r1").tombstone()], [])
+    scene.departures.said(scene.slot, [record("r1").tombstone()])
     return scene
 
 
@@ -323,7 +333,7 @@ def test_departures_that_come_during_a_round_get_their_own_round() -> None:
     scene = departing()
     scene.outbox.advance(GATHER_SECONDS)
     scene.put(record("r2"))
-    scene.departures.add(scene.slot, [], [record("r2")])
+    scene.departures.lost([LostRecord(scene.slot, record("r2"), leaves_tombstone=False)])
     scene.outbox.answer(Done())
     scene.outbox.answer(Done())
     assert list(scene.slot.store.services["s"]) == ["r2"]
@@ -337,7 +347,7 @@ def test_in_a_slot_that_does_not_serve_departures_are_removed_at_once() -> None:
     scene = Scene()
     scene.put(record("r1"))
     scene.slot.serving = False
-    scene.departures.add(scene.slot, [], [record("r1")])
+    scene.departures.lost([LostRecord(scene.slot, record("r1"), leaves_tombstone=False)])
     assert "s" not in scene.slot.store.services
 
 

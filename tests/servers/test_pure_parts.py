@@ -8,20 +8,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from slotreeve.invariants import check_successor, check_table, stamp
 from slotreeve.model.nodes import Node, Role, Server
-from slotreeve.model.publisher import Publisher
 from slotreeve.model.slots import Slot, SlotTable
 from slotreeve_balancer.default_assigner import DefaultAssigner
 from slotreeve_balancer.even_balancer import EvenBalancer
 from slotreeve_balancer.options import DefaultAssignerOptions, EvenBalancerOptions
 from slotreeve_protocol.meta_messages import ConfigEntry, Heartbeat, LeaderIs, Stopping, View
 from slotreeve_protocol.orders import ORDERS_KEY, Orders
-from slotreeve_servers.data.orphans import Orphans
+from slotreeve_servers.data.gone_sessions import GoneSessions
 from slotreeve_servers.data.sessions import SessionServers
 from slotreeve_servers.meta.arranger import Arranger, Leaving, is_complete
 from slotreeve_servers.meta.heartbeats import LastHeartbeats
 from slotreeve_servers.node.membership import Membership
 from slotreeve_servers.node.outbox import Peer
-from slotreeve_servers.node.records import SlotStore
 from slotreeve_servers.session.orders import OrdersInForce
 from slotreeve_servers.session.routes import Routes
 
@@ -99,45 +97,35 @@ def test_session_servers_are_the_members_and_the_open_connections(steps: list[tu
             sessions.opened(peer)
         elif connections:
             sessions.closed(connections.pop(number % len(connections)))
-        assert sessions.to_compare() == {*members, *(peer.process_id for peer in connections)}
+        strangers = {peer.process_id: peer for peer in connections if peer.process_id not in members}
+        assert sessions.connected_strangers() == strangers
+        for name in "abc":
+            newest = next((c for c in reversed(connections) if c.process_id == f"{name}@1"), None)
+            assert sessions.newest(f"{name}@1") is newest
         expected = {m: next((c for c in reversed(connections) if c.process_id == m), None) for m in members}
         assert sessions.connected_members() == expected
         assert all(sessions.is_member(m) for m in members)
 
 
-@given(st.lists(st.tuples(SETS, st.sampled_from([0.0, 1.0, 2.0, 4.0]), st.booleans()), max_size=20))
-def test_a_process_is_due_exactly_once_for_each_grace_that_it_was_away(
-    steps: list[tuple[frozenset[str], float, bool]],
+@given(st.lists(st.tuples(SETS, SETS), max_size=20))
+def test_a_process_is_found_to_be_gone_exactly_once_for_each_time_that_it_is_away(
+    steps: list[tuple[frozenset[str], frozenset[str]]],
 ) -> None:
-    """The twin notes since when each process is away, and when it was collected."""
-    orphans, now = Orphans(3.0), 0.0
+    """The twin notes which processes were members once, and which of them were away at the last look."""
+    gone = GoneSessions()
     alive: set[str] = set()
-    away: dict[str, float] = {}
-    for names, pause, collect in steps:
-        now += pause
-        before, alive = alive, {f"{name}@1" for name in names}
-        orphans.view_changed(before, alive, now)
-        for process_id in before - alive:
-            away.setdefault(process_id, now)
-        for process_id in alive:
-            away.pop(process_id, None)
-        if collect:
-            due = sorted(p for p, since in away.items() if since + 3.0 <= now)
-            assert orphans.due(now) == due
-            for process_id in due:
-                del away[process_id]
-
-
-@given(SETS, SETS)
-def test_a_new_leader_adopts_exactly_the_processes_that_are_not_alive(
-    holders: frozenset[str], alive: frozenset[str]
-) -> None:
-    orphans, store = Orphans(3.0), SlotStore()
-    for name in holders:
-        store.put(Publisher(name, "s", 1, 1, f"{name}@1", "", (b"x",)), 0.0)
-    orphans.view_changed(set(), {f"{name}@1" for name in alive}, 0.0)
-    orphans.adopt(store, 5.0)
-    assert orphans.due(8.0) == sorted(f"{name}@1" for name in holders - alive)
+    known: set[str] = set()
+    away: set[str] = set()
+    for now, (members, links) in enumerate(steps):
+        before, alive = alive, {f"{name}@1" for name in members}
+        assert sorted(gone.view_changed(before, alive)) == sorted(known & alive)
+        known, away = (known | before) - alive, away - alive
+        linked = {f"{name}@1" for name in links}
+        found, back = gone.look(linked.__contains__, float(now))
+        assert found == sorted(known - linked - away)
+        assert back == sorted(away & linked)
+        away = known - linked
+        assert {process_id for process_id in known if gone.since(process_id) is not None} == away
 
 
 # --- routes ----------------------------------------------------------------------------------------------------------

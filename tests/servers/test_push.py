@@ -50,7 +50,7 @@ class Scene:
         self.group.note(step)
 
     def subscribe(self, name: str, version: int = 0, digest: int = 0) -> ConnectedClient:
-        client = ConnectedClient(a_peer(name, Role.CLIENT), 0.0)
+        client = ConnectedClient(a_peer(name, Role.CLIENT))
         self.group.subscribe(client, version, digest)
         return client
 

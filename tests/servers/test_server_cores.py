@@ -14,6 +14,7 @@ from slotreeve_protocol.client_messages import (
     Publish,
     Redirect,
     Rejected,
+    ReplayEnded,
     Scope,
     Services,
     Sessions,
@@ -22,7 +23,7 @@ from slotreeve_protocol.client_messages import (
     Want,
     Withdraw,
 )
-from slotreeve_protocol.general_messages import Done, Ping
+from slotreeve_protocol.general_messages import Done
 from slotreeve_protocol.meta_messages import (
     ConfigEntry,
     Configs,
@@ -254,6 +255,7 @@ class SessionScene:
     def client(self, name: str = "client") -> Peer:
         peer = a_peer(name, Role.CLIENT)
         self.core.opened(peer)
+        self.outbox.end_turn()
         return peer
 
     def publish(self, peer: Peer, *records: Publisher) -> None:
@@ -263,6 +265,11 @@ class SessionScene:
         """Register ids of the departures that are on their way to the leader."""
         writes = [r.message for r in self.outbox.requests if isinstance(r.message, Write)]
         return [tombstone.register_id for write in writes for batch in write.batches for tombstone in batch.gone]
+
+    def lost(self) -> list[str]:
+        """Register ids of the lost registrations that are on their way to the leader."""
+        writes = [r.message for r in self.outbox.requests if isinstance(r.message, Write)]
+        return [tombstone.register_id for write in writes for batch in write.batches for tombstone in batch.lost]
 
 
 def test_a_client_learns_the_session_servers_now_and_at_each_change() -> None:
@@ -282,9 +289,10 @@ def test_a_client_that_does_not_return_within_the_linger_departs() -> None:
     scene.publish(peer, record())
     scene.core.closed(peer, "cut")
     scene.outbox.advance(0.2)
-    assert scene.gone() == []
+    assert scene.lost() == []
     scene.outbox.advance(0.2)
-    assert scene.gone() == ["r1"]
+    assert scene.lost() == ["r1"]
+    assert scene.gone() == []
 
 
 def test_a_client_that_returned_within_the_linger_keeps_its_registrations() -> None:
@@ -294,7 +302,19 @@ def test_a_client_that_returned_within_the_linger_keeps_its_registrations() -> N
     scene.core.closed(peer, "cut")
     scene.publish(scene.client("again"), record(incarnation=2))
     scene.outbox.advance(1.0)
-    assert scene.gone() == []
+    assert scene.lost() == []
+
+
+def test_a_client_that_is_back_and_sends_its_registrations_slowly_keeps_them() -> None:
+    scene = SessionScene(linger_seconds=0.3)
+    scene.publish(scene.client(), record())
+    scene.core.closed(next(iter(scene.core.clients)), "cut")
+    again = scene.client()
+    scene.outbox.advance(5.0)
+    assert scene.lost() == []
+    deliver(scene.outbox, scene.core.desk, again, ReplayEnded())
+    scene.outbox.advance(0.3)
+    assert scene.lost() == ["r1"]
 
 
 def test_a_client_that_withdraws_departs_at_once() -> None:
@@ -305,12 +325,14 @@ def test_a_client_that_withdraws_departs_at_once() -> None:
     assert scene.gone() == ["r1"]
 
 
-def test_a_silent_client_is_ended_with_its_lease_and_a_ping_renews_it() -> None:
+def test_a_silent_client_is_ended_with_its_lease_and_whatever_arrives_renews_it() -> None:
     scene = SessionScene(client_lease_seconds=2.0)
     silent, lively = scene.client("silent"), scene.client("lively")
-    for _ in range(30):
-        scene.outbox.advance(0.1)
-        assert deliver(scene.outbox, scene.core.desk, lively, Ping()) == Done()
+    scene.outbox.silence = {silent: 2.0, lively: 0.9}
+    scene.outbox.advance(0.25)
+    assert scene.outbox.take("closed") == []
+    scene.outbox.silence[silent] = 2.1
+    scene.outbox.advance(0.25)
     assert {effect.peer for effect in scene.outbox.take("closed")} == {silent}
     assert sweep_seconds(SessionSettings(client_lease_seconds=0.8)) == pytest.approx(0.1)
 
@@ -395,7 +417,6 @@ def test_watched_services_are_declared_again_slot_by_slot_at_each_scan() -> None
     scene.outbox.requests.clear()
     for _ in range(11):
         scene.outbox.advance(1.0)
-        deliver(scene.outbox, scene.core.desk, peer, Ping())
     assert len([r for r in scene.outbox.requests if r.peer is scene.data]) == 1
 
 

@@ -38,6 +38,7 @@ from slotreeve_protocol.slot_messages import (
     Write,
 )
 from slotreeve_servers.node.outbox import Peer, Request
+from slotreeve_servers.session.arrivals import Arrivals
 from slotreeve_servers.session.clients import ConnectedClient
 from slotreeve_servers.session.configuration import ConfigMirror
 from slotreeve_servers.session.interests import Interests
@@ -69,10 +70,17 @@ class Scene:
 
     def __init__(self, most_pending: int = 1000) -> None:
         self.outbox, self.routes, self.orders = RecordingOutbox(), Routes(), OrdersInForce("session-1")
-        self.writes = Writes(self.outbox, self.routes, 2.0)
+        self.writes = Writes(self.outbox, self.routes)
         self.registrations = Registrations(self.outbox, "session-1@1", ByLength(), self.writes, most_pending)
         self.interests = Interests(self.routes, PushRules(self.outbox, SessionSettings(), "", self.orders))
-        self.leaders = SlotLeaders(self.routes, self.writes, self.interests, self.registrations)
+        self.leaders = SlotLeaders(
+            self.outbox,
+            self.routes,
+            self.writes,
+            self.interests,
+            self.registrations,
+            Arrivals(self.outbox, self.routes, self),
+        )
         self.table(1, "data-1")
         self.leaders.opened(LEADER)
         self.leaders.opened(OTHER)
@@ -82,7 +90,10 @@ class Scene:
         self.leaders.table_changed(SlotTable(epoch, tuple([Slot(n, leader, epoch, ()) for n in (0, 1)])))
 
     def client(self, name: str = "client") -> ConnectedClient:
-        return ConnectedClient(a_peer(name, Role.CLIENT), self.outbox.now())
+        return ConnectedClient(a_peer(name, Role.CLIENT))
+
+    def let_in(self, client: ConnectedClient) -> None:
+        """No client of this scene waits to be let in."""
 
     def publish(self, client: ConnectedClient, *records: Publisher, sequence: int = 10) -> None:
         self.registrations.publish(client, Publish(sequence, list(records)))
@@ -93,7 +104,7 @@ class Scene:
         gone: list[Publisher] = []
         while any(isinstance(r.message, Write) for r in self.outbox.requests):
             request = next(r.message for r in self.outbox.requests if isinstance(r.message, Write))
-            gone += [tombstone for batch in request.batches for tombstone in batch.gone]
+            gone += [tombstone for batch in request.batches for tombstone in (*batch.gone, *batch.lost)]
             answers = [SlotAnswer(b.slot, Access.ACCEPT, b.leader_epoch) for b in request.batches]
             self.outbox.answer(Answers(answers), kind=Write)
         return gone
@@ -188,7 +199,7 @@ def test_the_records_of_a_client_that_left_depart_a_part_each_turn_unless_they_c
     returned = scene.client("again")
     scene.publish(returned, record("r0", incarnation=2))
     scene.accept()
-    scene.registrations.left(client)
+    scene.registrations.lost(client)
     scene.outbox.end_turn()
     gone = {tombstone.register_id for tombstone in scene.accept()}
     assert gone == {f"r{n}" for n in range(1, count)}

@@ -33,8 +33,9 @@ class Scene:
         self.routes.apply(SlotTable(1, tuple(rows)))
         for peer in self.data.values():
             self.routes.opened(peer)
-        self.writes = Writes(self.outbox, self.routes, 2.0)
-        self.client = ConnectedClient(a_peer("client", Role.CLIENT), 0.0)
+        self.writes = Writes(self.outbox, self.routes)
+        self.client = ConnectedClient(a_peer("client", Role.CLIENT))
+        self.client.is_replaying = False
 
     def submit(self, slot: int, *numbers: int) -> None:
         for number in numbers:
@@ -134,13 +135,15 @@ def test_a_leader_that_takes_nothing_gets_it_after_a_pause() -> None:
     assert len(scene.open_writes("data-1")) == 1
 
 
-def test_few_messages_are_in_flight_and_a_light_client_overtakes_a_replay() -> None:
+def test_few_messages_are_in_flight_and_other_clients_overtake_a_replay() -> None:
     scene = Scene()
+    scene.client.is_replaying = True
     scene.submit(2, *range(LIGHT_RECORDS))
     for _ in range(IN_FLIGHT + 2):
         scene.submit(0, *range(2 * WEIGHT_PER_MESSAGE))
     assert len(scene.open_writes("data-1")) == IN_FLIGHT
-    light = ConnectedClient(a_peer("light", Role.CLIENT), 0.0)
+    light = ConnectedClient(a_peer("light", Role.CLIENT))
+    light.is_replaying = False
     scene.writes.submit(1, record(-1), light, 0)
     scene.outbox.end_turn()
     *_, last = scene.open_writes("data-1")
@@ -171,9 +174,9 @@ def test_a_delivery_of_nothing_is_answered_at_once() -> None:
 def test_a_delivery_waits_for_both_parts_of_a_batch_that_is_split() -> None:
     outbox = RecordingOutbox()
     count = WEIGHT_PER_MESSAGE + 1
-    client = ConnectedClient(a_peer("client", Role.CLIENT), 0.0)
+    client = ConnectedClient(a_peer("client", Role.CLIENT))
     delivery = Delivery(outbox, Request(a_peer("data-1", Role.DATA), 1), 1)
-    rest = WriteBatch([record(1)] * count, [], [client] * count, list(range(count)), count, [delivery])
+    rest = WriteBatch([record(1)] * count, [], [], [client] * count, list(range(count)), count, [delivery])
     first = rest.split()
     assert (len(first.records), len(rest.records)) == (WEIGHT_PER_MESSAGE, 1)
     assert (len(first.clients), len(rest.clients)) == (WEIGHT_PER_MESSAGE, 1)

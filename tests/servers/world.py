@@ -15,6 +15,7 @@ from slotreeve_protocol.client_messages import (
     Publish,
     PushesReceived,
     PushReceipt,
+    ReplayEnded,
     Scope,
     Subscribe,
     Want,
@@ -124,6 +125,7 @@ class World:
             "subscribe": self._subscribe,
             "receipt": self._receipt,
             "withdraw": self._withdraw,
+            "replayed": self._replayed,
             "hold": self._hold,
             "release": self._release,
             "kill": self._kill,
@@ -235,7 +237,7 @@ class World:
         if fresh:
             self._versions[register_id] = self._versions[register_id + data] = self._versions.get(register_id, 0) + 1
         record = Publisher(
-            register_id,
+            f"{client}-{register_id}",
             "s#@#DEFAULT_INSTANCE_ID#@#DEFAULT_GROUP",
             self._versions[register_id],
             self._incarnations[client],
@@ -255,6 +257,9 @@ class World:
 
     def _withdraw(self, client: str) -> None:
         self.post(self._newest(client).peer, Withdraw())
+
+    def _replayed(self, client: str) -> None:
+        self.post(self._newest(client).peer, ReplayEnded())
 
     # --- messages and time -------------------------------------------------------------------------------------------
 

@@ -20,7 +20,7 @@ from slotreeve_protocol.meta_messages import View
 from slotreeve_protocol.slot_messages import Access, SlotDifference, SlotWrite
 from slotreeve_servers.data.comparison import SessionComparison
 from slotreeve_servers.data.departures import Departure, Departures
-from slotreeve_servers.data.orphans import Orphans
+from slotreeve_servers.data.gone_sessions import GoneSessions
 from slotreeve_servers.data.sessions import SessionServers
 from slotreeve_servers.data.slots import HeldSlot, HeldSlots
 from slotreeve_servers.meta import core as meta_core
@@ -251,7 +251,7 @@ def _versions_start_over() -> Patch:
 
 @_bug("the registrations of a lost session server are never removed", "sessions")
 def _orphans_stay() -> Patch:
-    return patch.object(Orphans, "due", lambda _self, _now: [])
+    return patch.object(GoneSessions, "look", lambda _self, _is_linked, _now: ([], []))
 
 
 @_bug("a comparison with one session server removes the records of the others", "data")
@@ -272,10 +272,10 @@ def _purge_what_is_not_yours() -> Patch:
 
 @_bug("a client is gone as soon as one session server says so, whatever the others have on their way", "retries")
 def _believe_leaving_at_once() -> Patch:
-    def add(self: Departures, slot: HeldSlot, gone: list[Publisher], left: list[Publisher]) -> None:
-        self._remove(Departure(slot, gone, left))
+    def depart(self: Departures, departure: Departure) -> None:
+        self._remove(departure)
 
-    return patch.object(Departures, "add", add)
+    return patch.object(Departures, "_depart", depart)
 
 
 @_bug("that a client left is believed of a registration that has moved elsewhere", "sessions")

@@ -15,6 +15,7 @@ from slotreeve_protocol.slot_messages import Access, Compare, SlotDifference, Sl
 
 from slotreeve_servers.data.departures import Departures
 from slotreeve_servers.data.exchange import Progress
+from slotreeve_servers.data.held_back import LostRecord
 from slotreeve_servers.data.slots import HeldSlot, HeldSlots
 
 
@@ -87,5 +88,4 @@ class SessionComparison:
                     left.append(ours)
         self._counters["session_repairs" if slot.serving else "takeover_differences"] += len(difference.records)
         self._leadership.store(slot, SlotWrite(slot.slot.id, slot.slot.leader_epoch, records, [], []))
-        if left:
-            self._departures.add(slot, [], left)
+        self._departures.lost(LostRecord(slot, record, leaves_tombstone=False) for record in left)

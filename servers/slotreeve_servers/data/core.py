@@ -19,6 +19,7 @@ from slotreeve_protocol.meta_messages import LeaseGranted, View
 from slotreeve_protocol.slot_messages import (
     Access,
     Answers,
+    Claims,
     DeclareInterest,
     Fetch,
     Follow,
@@ -32,8 +33,9 @@ from slotreeve_servers.data.comparison import SessionComparison
 from slotreeve_servers.data.departures import Departures
 from slotreeve_servers.data.exchange import DigestExchange
 from slotreeve_servers.data.following import FollowedLeaders
+from slotreeve_servers.data.gone_sessions import GoneSessions
+from slotreeve_servers.data.held_back import LostRecord
 from slotreeve_servers.data.interest import SessionInterests
-from slotreeve_servers.data.orphans import Orphans
 from slotreeve_servers.data.sessions import SessionServers
 from slotreeve_servers.data.settings import DataSettings
 from slotreeve_servers.data.slots import HeldSlot, HeldSlots
@@ -47,6 +49,8 @@ log = logging.getLogger("slotreeve.data")
 SLOTS_PER_TURN = 8
 TURN_PAUSE_SECONDS = 0.01
 UPKEEP_SECONDS = 0.25
+LINK_SILENCE_SECONDS = 3.0
+"""A connected session process from which nothing arrived for so long counts as not linked."""
 
 
 class DataCore:
@@ -74,20 +78,21 @@ class DataCore:
         self._streams = Streams(outbox, self.slots)
         self._interests = SessionInterests(self.slots, self.changes)
         self._sessions = SessionServers()
-        self._orphans = Orphans(rules.session_grace_seconds)
-        self._departures = Departures(outbox, self.slots, self, self._sessions, events, rules.session_grace_seconds)
+        self._gone = GoneSessions()
+        self._departures = Departures(outbox, self.slots, self, self._sessions, self._gone, rules, events)
         self._comparisons: dict[Peer, DigestExchange] = {}
         self.leaders = FollowedLeaders(outbox, self.slots, self, self._counters)
         self._to_repair: deque[int] = deque()
-        self._to_expire: deque[tuple[str, int]] = deque()
+        self._to_search: deque[tuple[str, int]] = deque()
         self.desk = Desk(
-            requests={
+            {Claims: self._on_claims},
+            {
                 Write: self._on_write,
                 DeclareInterest: self._on_interest,
                 Fetch: self._on_fetch,
                 ListServices: self._on_list,
                 Follow: self._streams.answer,
-            }
+            },
         )
 
     def start(self) -> None:
@@ -101,10 +106,12 @@ class DataCore:
         """Hold the slots of the newer table: compare those newly led, follow those newly followed."""
         alive = {node.process_id for node in view.sessions}
         self._sessions.view_changed(view.sessions)
-        self._orphans.view_changed({node.process_id for node in old.sessions}, alive, self._outbox.now())
+        for process_id in self._gone.view_changed({node.process_id for node in old.sessions}, alive):
+            self._departures.process_is_back(process_id)
+        self._find_gone()
         led, followed = self.slots.apply(self._table_of(view))
         for slot in led:
-            slot.led_since = self._outbox.now()
+            slot.led_since = self._outbox.attended()
         for slot in self.slots.led():
             self._serve_if_complete(slot)
         for comparison in self._comparisons.values():
@@ -155,6 +162,7 @@ class DataCore:
         if comparison is not None:
             comparison.stop()
         self._sessions.closed(peer)
+        self._find_gone()
         self.changes.forget(peer)
         self._interests.closed(peer)
         self._streams.closed(peer)
@@ -172,21 +180,36 @@ class DataCore:
     def _serve_if_complete(self, slot: HeldSlot) -> None:
         if slot.serving:
             return
-        sessions = self._sessions.to_compare()
+        sessions = self._to_compare(slot)
         missing = sessions - slot.compared
         if missing and not self._is_emergency(slot, sessions, missing):
             return
         slot.serve()
-        self._orphans.adopt(slot.store, self._outbox.now())
+        self._adopt(slot)
         self._interests.announce(slot, slot.compared)
         if not self.slots.unsettled():
             self.membership.heartbeat_soon()
+
+    def _to_compare(self, slot: HeldSlot) -> set[str]:
+        """The session processes whose records a slot must hold before it serves: the members; and for the time of the
+        grace those that are linked and no members, because the meta leader may have dropped them by mistake."""
+        processes = set(self._sessions.members)
+        if self._outbox.attended() < slot.led_since + self._rules.session_grace_seconds:
+            processes.update(
+                process_id for process_id in self._sessions.connected_strangers() if self._is_linked(process_id)
+            )
+        return processes
+
+    def _is_linked(self, process_id: str) -> bool:
+        """Whether messages of a session process still arrive."""
+        peer = self._sessions.newest(process_id)
+        return peer is not None and self._outbox.silent_for(peer) < LINK_SILENCE_SECONDS
 
     def _is_emergency(self, slot: HeldSlot, sessions: set[str], missing: set[str]) -> bool:
         """Whether a slot has waited too long for one silent session server of several, and serves without its answer
         (original: ``SlotManagerImpl``'s emergency)."""
         after = self._rules.emergency_seconds
-        if not after or len(missing) > 1 or len(sessions) == 1 or self._outbox.now() - slot.led_since < after:
+        if not after or len(missing) > 1 or len(sessions) == 1 or self._outbox.attended() - slot.led_since < after:
             return False
         self._counters["slots_served_incomplete"] += 1
         log.error(
@@ -212,11 +235,26 @@ class DataCore:
             access = slot.access(batch.leader_epoch)
             if access is Access.ACCEPT or access is Access.MIGRATING:
                 if batch.gone:
-                    self._departures.add(slot, batch.gone, [])
-                    batch = SlotWrite(batch.slot, batch.leader_epoch, batch.records, [], [])
-                self.store(slot, batch)
+                    self._departures.said(slot, batch.gone)
+                if batch.lost:
+                    self._lost(slot, batch.lost)
+                if batch.records:
+                    self.store(slot, SlotWrite(batch.slot, batch.leader_epoch, batch.records, [], []))
             answers.append(SlotAnswer(batch.slot, access, slot.slot.leader_epoch))
         return Answers(answers)
+
+    def _lost(self, slot: HeldSlot, tombstones: list[Publisher]) -> None:
+        """The session server has lost the clients of these registrations."""
+        entries = []
+        for tombstone in tombstones:
+            held = slot.store.find(tombstone)
+            if held is not None and held.session == tombstone.session and not held.newer_than(tombstone):
+                entries.append(LostRecord(slot, held, leaves_tombstone=True))
+        self._departures.lost(entries)
+
+    def _on_claims(self, peer: Peer, message: Claims) -> None:
+        self._departures.claims.begin(peer.process_id, message.begun)
+        self._departures.claims.end(peer.process_id, message.ended)
 
     def store(self, slot: HeldSlot, write: SlotWrite) -> None:
         """Store in a led slot; the followers and the interested session servers get it when this turn ends. This is the
@@ -277,25 +315,44 @@ class DataCore:
         return TURN_PAUSE_SECONDS if self._to_repair else None
 
     def _overdue(self) -> float | None:
-        """Serve slots that waited too long; remove the records of session processes whose grace has ended, a slot at a
-        time."""
-        if self._to_expire:
-            self._expire(*self._to_expire.popleft())
-            return 0.0
+        """Serve slots that waited too long. Find the records of session processes that are gone, a slot at a time, and
+        remove the lost registrations for which there is evidence enough."""
+        if self._to_search:
+            self._search(*self._to_search.popleft())
+            return 0.0 if self._to_search else None
         for slot in list(self.slots.led()):
             self._serve_if_complete(slot)
-        for process_id in self._orphans.due(self._outbox.now()):
-            log.warning("session process %s did not come back: its publishers are removed", process_id)
-            self._to_expire.extend((process_id, slot.slot.id) for slot in self.slots.led())
-        return 0.0 if self._to_expire else None
+        self._find_gone()
+        self._departures.look()
+        return 0.0 if self._to_search else None
 
-    def _expire(self, process_id: str, number: int) -> None:
+    def _find_gone(self) -> None:
+        """Look which session processes are gone, and which of those are back."""
+        now = self._outbox.attended()
+        gone, back = self._gone.look(self._is_linked, now)
+        for process_id in back:
+            self._departures.process_is_back(process_id)
+        for process_id in gone:
+            grace = self._rules.session_grace_seconds
+            log.warning("session process %s is gone; its clients have %g s to return", process_id, grace)
+            self._departures.claims.drop(process_id)
+            self._to_search.extend((process_id, slot.slot.id) for slot in self.slots.led())
+        self._gone.forget(now - self._rules.session_grace_seconds - self._rules.departure_hold_seconds)
+
+    def _adopt(self, slot: HeldSlot) -> None:
+        """This server serves the slot from now on: find the records of session processes that are no members."""
+        members = set(self._sessions.members)
+        for process_id in sorted({record.session for record in slot.store.records()} - members):
+            self._gone.suspect((process_id,))
+            if self._gone.since(process_id) is not None:
+                self._to_search.append((process_id, slot.slot.id))
+
+    def _search(self, process_id: str, number: int) -> None:
         slot = self.slots.get(number)
         if slot is None or not slot.leads:
             return
-        left: list[Publisher] = [record for record in slot.store.records() if record.session == process_id]
-        if left:
-            self._departures.add(slot, [], left)
+        left = [record for record in slot.store.records() if record.session == process_id]
+        self._departures.lost(LostRecord(slot, record, leaves_tombstone=False, gone=process_id) for record in left)
 
     # --- for people --------------------------------------------------------------------------------------------------
 
@@ -307,8 +364,9 @@ class DataCore:
             "slots_led": len(led),
             "slots_followed": len(self.slots.held) - len(led),
             "slots_unsettled": len(self.slots.unsettled()),
-            "registrations": sum(len(s) for slot in led for s in slot.store.services.values()),
+            "registrations": self.slots.registrations(),
             **{name: self._counters[name] for name in (*counted, "services_copied")},
             "changes_sent": self.changes.sent,
             "records_replicated": self._streams.records,
+            **self._departures.counters(),
         }

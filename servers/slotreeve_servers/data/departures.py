@@ -1,18 +1,18 @@
-"""Registrations whose clients have left according to one session server: they are removed once every session server was
-asked.
+"""Removing the registrations of clients that have left.
 
-A client that lost its session server connects to another one at once. Where the slot's leader is hard to reach
-meanwhile, the departure that the old server reports and the replay that the new server sends wait side by side, and
-then arrive in any order. Removed on arrival, a registration that lives would vanish for a moment. So the leader first
-asks each session server to deliver what it has on its way: a registration that came back is newer then, and stays
-(docs/decisions/0007-ask-every-session-server-before-removing.md). The
-original removes at once.
+A client that closed its connection in order, or whose registrations are on their way from elsewhere: two servers report
+about one client, and their messages arrive in any order. So the leader first asks each session server to deliver what
+it has on its way: a registration that came back is newer then, and stays
+(docs/decisions/0007-ask-every-session-server-before-removing.md). Where no client said that it leaves, the removal also
+waits for the evidence of :mod:`slotreeve_servers.data.held_back`. The original removes at once.
 """
 
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
 
@@ -22,9 +22,13 @@ from slotreeve_events.log import EventLog
 from slotreeve_protocol.general_messages import Done
 from slotreeve_protocol.slot_messages import Deliver, SlotWrite
 
+from slotreeve_servers.data.claims import ClaimedClients
+from slotreeve_servers.data.gone_sessions import GoneSessions
+from slotreeve_servers.data.held_back import HeldBack, LostRecord
 from slotreeve_servers.data.sessions import SessionServers
+from slotreeve_servers.data.settings import DataSettings
 from slotreeve_servers.data.slots import HeldSlot, HeldSlots
-from slotreeve_servers.node.outbox import Outbox, Peer
+from slotreeve_servers.node.outbox import Outbox, Peer, TurnEnd
 
 log = logging.getLogger("slotreeve.departures")
 
@@ -32,6 +36,8 @@ GATHER_SECONDS = 0.01
 """Departures that arrive within this time share one round."""
 AGAIN_SECONDS = 0.05
 """A session server that is not connected, or did not answer, is asked again after this time."""
+LOOK_RECORDS = 10_000
+"""Where more registrations than this are held back, they are looked at only by the timer."""
 
 
 class SlotWriter(Protocol):
@@ -43,12 +49,12 @@ class SlotWriter(Protocol):
 
 @dataclass(slots=True)
 class Departure:
-    """What is to be removed from one slot. ``gone``: tombstones; ``left``: records as they were, removed without a
-    tombstone."""
+    """What is to be removed from one slot. ``gone``: tombstones of clients that said so. ``lost``: registrations of
+    lost clients."""
 
     slot: HeldSlot
-    gone: list[Publisher]
-    left: list[Publisher]
+    gone: list[Publisher] = field(default_factory=list)
+    lost: list[LostRecord] = field(default_factory=list)
 
 
 @dataclass(eq=False, slots=True)
@@ -59,15 +65,19 @@ class Round:
     slots: list[int]
     unanswered: set[str]
     ends_at: float
-    asked: set[str]
+    asked: set[str] = field(default_factory=set)
 
 
 class Departures:
     """Round after round: gather departures, ask every session server, remove.
 
+    A round takes at most ``data.session_grace_seconds``, whichever session servers have not answered.
+
     Args:
         events: the event log, which records what expired with its session server; None where there is none.
-        patience_seconds: a round does not take longer than this, whichever session servers have not answered.
+
+    Attributes:
+        claims: the clients that send everything again elsewhere.
     """
 
     def __init__(
@@ -76,21 +86,77 @@ class Departures:
         slots: HeldSlots,
         writer: SlotWriter,
         sessions: SessionServers,
-        events: EventLog | None,
-        patience_seconds: float,
+        gone: GoneSessions,
+        rules: DataSettings,
+        events: EventLog | None = None,
     ) -> None:
         self._outbox, self._slots, self._writer, self._sessions = outbox, slots, writer, sessions
-        self._events, self._patience = events, patience_seconds
+        self._rules, self._events = rules, events
+        self.claims = ClaimedClients()
+        self._held = HeldBack(rules, slots, self.claims, gone)
         self._gathered: list[Departure] = []
         self._round: Round | None = None
+        self._was_held = False
+        self._look_soon = TurnEnd(outbox, self.look)
 
-    def add(self, slot: HeldSlot, gone: list[Publisher], left: list[Publisher]) -> None:
-        """These depart from ``slot``: at once where it does not serve, because it is not read there."""
-        departure = Departure(slot, gone, left)
-        if not slot.serving:
-            self._remove(departure)
+    def said(self, slot: HeldSlot, gone: list[Publisher]) -> None:
+        """The clients of these tombstones left, and said so."""
+        self._depart(Departure(slot, gone=gone))
+
+    def lost(self, entries: Iterable[LostRecord]) -> int:
+        """The clients of these registrations, all in one slot, are lost as far as is known. Returns how many
+        registrations were not known to be lost before."""
+        entries = list(entries)
+        added = self._held.hold(entries, self._outbox.attended())
+        if added and len(self._held) <= LOOK_RECORDS:
+            if entries[0].slot.serving:
+                self._look_soon.soon()
+            else:
+                self.look()  # the slot may serve in this turn already
+        return added
+
+    def process_is_back(self, process_id: str) -> None:
+        """A session process that was gone is a member again."""
+        self._held.process_is_back(process_id)
+
+    def look(self) -> None:
+        """Begin to remove the lost registrations for which there is evidence enough."""
+        departures: dict[int, Departure] = {}
+        for entry in self._held.look(self._slots.registrations, self._outbox.attended()):
+            departures.setdefault(entry.slot.slot.id, Departure(entry.slot)).lost.append(entry)
+        for departure in departures.values():
+            self._depart(departure)
+        self._report()
+
+    def counters(self) -> dict[str, int]:
+        """Registrations of lost clients that are held back, those removed after the longest time, and claims."""
+        return {
+            "departures_held": len(self._held),
+            "departures_overdue": self._held.overdue,
+            "clients_claimed": len(self.claims),
+        }
+
+    def _report(self) -> None:
+        """Log when the brake begins and ends to hold registrations back."""
+        braked = self._held.braked
+        if bool(braked) is self._was_held:
             return
-        slot.departing += 1
+        self._was_held = bool(braked)
+        if braked:
+            log.error(
+                "ALARM: %d registrations of lost clients are held back, because so many are lost at once "
+                "(data.departure_share); each for %g s at most (data.departure_hold_seconds)",
+                braked,
+                self._rules.departure_hold_seconds,
+            )
+        else:
+            log.warning("no registration of a lost client is held back any more")
+
+    def _depart(self, departure: Departure) -> None:
+        if not departure.slot.serving:
+            self._remove(departure)  # it is not read there
+            return
+        departure.slot.departing += 1
         if not self._gathered and self._round is None:
             self._outbox.after(GATHER_SECONDS, self._begin)
         self._gathered.append(departure)
@@ -99,7 +165,7 @@ class Departures:
         departures, self._gathered = self._gathered, []
         slots = sorted({departure.slot.slot.id for departure in departures})
         unanswered = set(self._sessions.connected_members())
-        self._round = Round(departures, slots, unanswered, self._outbox.now() + self._patience, set())
+        self._round = Round(departures, slots, unanswered, self._outbox.attended() + self._rules.session_grace_seconds)
         self._ask(self._round)
 
     def _ask(self, current: Round) -> None:
@@ -108,7 +174,7 @@ class Departures:
             return
         sessions = self._sessions.connected_members()
         current.unanswered &= sessions.keys()
-        if not current.unanswered or self._outbox.now() >= current.ends_at:
+        if not current.unanswered or self._outbox.attended() >= current.ends_at:
             self._end(current)
             return
         for process_id in sorted(current.unanswered - current.asked):
@@ -127,7 +193,7 @@ class Departures:
                 if not current.unanswered:
                     self._end(current)
 
-        if self._outbox.ask(peer, Deliver(current.slots), answered, self._patience):
+        if self._outbox.ask(peer, Deliver(current.slots), answered, math.inf):
             current.asked.add(process_id)
 
     def _end(self, current: Round) -> None:
@@ -142,12 +208,20 @@ class Departures:
         slot = departure.slot
         if self._slots.get(slot.slot.id) is not slot:
             return  # its next leader compares with every session server first, and so finds what left
-        left = [record for record in departure.left if slot.store.find(record) == record]
-        if departure.gone or left:
-            purged = [(record.data_info_id, record.register_id) for record in left]
-            self._writer.store(slot, SlotWrite(slot.slot.id, slot.slot.leader_epoch, [], departure.gone, purged))
+        lost = []
+        for entry in departure.lost:
+            if slot.store.find(entry.record) != entry.record:
+                continue  # it was sent again meanwhile
+            if self.claims.protects(entry.record):
+                self._held.hold((entry,), self._outbox.attended())
+            else:
+                lost.append(entry)
+        gone = [*departure.gone, *(entry.record.tombstone() for entry in lost if entry.leaves_tombstone)]
+        purged = [(e.record.data_info_id, e.record.register_id) for e in lost if not e.leaves_tombstone]
+        if gone or purged:
+            self._writer.store(slot, SlotWrite(slot.slot.id, slot.slot.leader_epoch, [], gone, purged))
         if self._events is not None:
-            for record in left:
+            for entry in lost:
                 # A session server that lives writes this down itself.
-                if not self._sessions.is_member(record.session):
-                    self._events.expired(record)
+                if not self._sessions.is_member(entry.record.session):
+                    self._events.expired(entry.record)

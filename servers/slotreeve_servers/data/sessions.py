@@ -36,10 +36,14 @@ class SessionServers:
         """Whether a session process is a member."""
         return process_id in self.members
 
-    def to_compare(self) -> set[str]:
-        """The session processes whose records a slot must hold before it serves: the members, and those that are
-        connected although the meta leader has dropped them."""
-        return {*self.members, *(peer.process_id for peer in self._peers)}
+    def newest(self, process_id: str) -> Peer | None:
+        """The newest connection of a session process; None where it has none."""
+        return next((peer for peer in reversed(self._peers) if peer.process_id == process_id), None)
+
+    def connected_strangers(self) -> dict[str, Peer]:
+        """The session processes that are connected and no members, each with its newest connection: the meta leader has
+        dropped them, or has not taken them yet."""
+        return {peer.process_id: peer for peer in self._peers if peer.process_id not in self.members}
 
     def connected_members(self) -> Mapping[str, Peer | None]:
         """The members in the order of the view, each with its newest connection, or None where it has none."""

@@ -14,6 +14,23 @@ class DataSettings(Section):
         gt=0,
         description="Publishers of a session server that left stay this long, for their clients to return.",
     )
+    departure_clients: int = Field(
+        default=64,
+        ge=0,
+        description="So many lost clients may be removed at once, from one service and from all together.",
+    )
+    departure_share: float = Field(
+        default=0.2,
+        ge=0,
+        le=1,
+        description="Beyond departure_clients, only less than this share of a service and of all records is removed.",
+    )
+    departure_window_seconds: float = Field(
+        default=10.0, gt=0, description="Removals within this time count together for departure_clients and _share."
+    )
+    departure_hold_seconds: float = Field(
+        default=60.0, ge=0, description="Longest time for which the removal of a lost client is held back."
+    )
     compare_timeout_seconds: float = Field(default=1.0, gt=0, description="Time-out of one digest comparison.")
     emergency_seconds: float = Field(
         default=40.0,

@@ -150,6 +150,10 @@ class HeldSlots:
         """The slots that this server leads."""
         return (slot for slot in self.held.values() if slot.leads)
 
+    def registrations(self) -> int:
+        """Number of live records in the slots that this server leads."""
+        return sum(len(service) for slot in self.led() for service in slot.store.services.values())
+
     def followed(self, leader: str) -> Iterator[HeldSlot]:
         """The slots that this server follows and ``leader`` leads."""
         return (slot for slot in self.held.values() if not slot.leads and slot.slot.leader == leader)
@@ -178,6 +182,8 @@ class HeldSlots:
             leads = row.leader == self._node
             if old is not None and old.slot.leader_epoch == row.leader_epoch and old.leads == leads:
                 old.slot = row
+                for peer in [peer for peer in old.streams if peer.node not in row.followers]:
+                    del old.streams[peer]  # it follows this slot no more
                 continue
             store = old.store if old is not None else SlotStore()
             new = self.held[number] = HeldSlot(row, leads, store, version=first_version(row.leader_epoch))

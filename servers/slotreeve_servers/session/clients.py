@@ -1,4 +1,4 @@
-"""The clients of one session server: what each published, what each watches, since when it is silent."""
+"""The clients of one session server: what each published, and what each watches."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ class ConnectedClient:
         configs: the configuration keys that it watches.
         waiting: how many of its records are on their way to the slot leaders.
         is_off: nothing that it publishes is visible, by the operator's orders.
-        last_seen: when the last message from it arrived, in seconds on the server's clock.
+        is_replaying: it may still send records that it published before this connection.
         stored: sequences of records that are stored but not acknowledged to it yet.
     """
 
-    __slots__ = ("configs", "is_off", "last_seen", "peer", "records", "stored", "waiting", "watched")
+    __slots__ = ("configs", "is_off", "is_replaying", "peer", "records", "stored", "waiting", "watched")
 
-    def __init__(self, peer: Peer, now: float) -> None:
+    def __init__(self, peer: Peer) -> None:
         self.peer = peer
         self.records: dict[str, Publisher] = {}
         self.watched: set[str] = set()
         self.configs: set[str] = set()
         self.waiting = 0
         self.is_off = False
-        self.last_seen = now
+        self.is_replaying = True
         self.stored: list[int] = []

@@ -20,12 +20,12 @@ from slotreeve_protocol.client_messages import (
     Publish,
     PushesReceived,
     Redirect,
+    ReplayEnded,
     Sessions,
     Subscribe,
     Unsubscribe,
     Withdraw,
 )
-from slotreeve_protocol.general_messages import Done, Ping
 from slotreeve_protocol.meta_messages import (
     ConfigEntry,
     Configs,
@@ -39,6 +39,7 @@ from slotreeve_protocol.meta_messages import (
 from slotreeve_servers.node.dispatch import Desk
 from slotreeve_servers.node.membership import Membership
 from slotreeve_servers.node.outbox import Outbox, Peer, Request, send_to_all
+from slotreeve_servers.session.arrivals import Arrivals
 from slotreeve_servers.session.clients import ConnectedClient
 from slotreeve_servers.session.configuration import ConfigMirror
 from slotreeve_servers.session.interests import Interests
@@ -84,12 +85,15 @@ class SessionCore:
         self._orders = OrdersInForce(node.name)
         self._configs = ConfigMirror(outbox)
         self.routes = Routes()
-        self.writes = Writes(outbox, self.routes, rules.write_timeout_seconds)
+        self.writes = Writes(outbox, self.routes)
         self._registrations = Registrations(
             outbox, node.process_id, slot_function, self.writes, rules.max_pending_writes, events
         )
         self.interests = Interests(self.routes, PushRules(outbox, rules, node.zone, self._orders, events))
-        self.leaders = SlotLeaders(self.routes, self.writes, self.interests, self._registrations)
+        self._arrivals = Arrivals(outbox, self.routes, self)
+        self.leaders = SlotLeaders(
+            outbox, self.routes, self.writes, self.interests, self._registrations, self._arrivals
+        )
         self._reads = Reads(outbox, self.routes)
         self.clients: dict[Peer, ConnectedClient] = {}
         self._sessions = Sessions([])
@@ -100,13 +104,14 @@ class SessionCore:
             {
                 Publish: self._on_publish,
                 Withdraw: self._on_withdraw,
+                ReplayEnded: self._on_replay_ended,
                 Subscribe: self._on_subscribe,
                 Unsubscribe: self._on_unsubscribe,
                 PushesReceived: self._on_receipts,
                 WatchConfigs: self._on_watch,
                 UnwatchConfig: self._on_unwatch,
             },
-            {Ping: self._on_ping},
+            {},
             {Get: self._on_get, ListServices: self._on_list},
         )
 
@@ -122,37 +127,48 @@ class SessionCore:
         if self._closed_to_clients:
             self._outbox.close(peer, self._closed_to_clients)
             return
-        client = self.clients[peer] = ConnectedClient(peer, self._outbox.now())
+        client = self.clients[peer] = ConnectedClient(peer)
         client.is_off = self._orders.is_off(peer)
-        self._outbox.send(peer, self._sessions)
+        self._arrivals.opened(client)
+
+    def let_in(self, client: ConnectedClient) -> None:
+        """The client may send its records and subscriptions: the list of session servers is its sign."""
+        self._outbox.send(client.peer, self._sessions)
 
     def closed(self, peer: Peer, reason: str) -> None:
         """A client's connection has ended: its subscriptions end, and its records too unless it comes back soon."""
         client = self.clients.pop(peer, None)
         if client is None:
             return
+        self._arrivals.ended(client)
         self._configs.unwatch(client, client.configs)
         for data_info_id in sorted(client.watched):
             self.interests.unsubscribe(client, data_info_id)
         if client.records:
-            self._outbox.after(self._rules.linger_seconds, partial(self._registrations.left, client))
+            self._outbox.after(self._rules.linger_seconds, partial(self._linger_is_over, client))
+
+    def _linger_is_over(self, client: ConnectedClient) -> None:
+        if self._arrivals.is_replaying(client.peer.node):
+            # The client is back, and is about to send again what it still has.
+            self._outbox.after(self._rules.linger_seconds, partial(self._linger_is_over, client))
+        else:
+            self._registrations.lost(client)
 
     def _on_withdraw(self, peer: Peer, message: Withdraw) -> None:
         if (client := self.clients.get(peer)) is not None:
-            self._registrations.left(client)
+            self._registrations.said_goodbye(client)
 
-    def _on_ping(self, peer: Peer, message: Ping) -> Message:
+    def _on_replay_ended(self, peer: Peer, message: ReplayEnded) -> None:
         if (client := self.clients.get(peer)) is not None:
-            client.last_seen = self._outbox.now()
-        return Done()
+            self._arrivals.ended(client)
 
     def _sweep(self) -> float | None:
         """End what frozen clients have here; forget old tombstones."""
         now, lease = self._outbox.now(), self._rules.client_lease_seconds
         for client in list(self.clients.values()):
-            if now - client.last_seen > lease:
+            if self._outbox.silent_for(client.peer) > lease:
                 # No linger: the client had all of its lease to send something.
-                self._registrations.left(client)
+                self._registrations.lost(client)
                 self._outbox.close(client.peer, f"no message arrived for {lease} s")
         if now - self._compacted_at > COMPACT_SECONDS:
             self._compacted_at = now
@@ -163,7 +179,6 @@ class SessionCore:
 
     def _on_publish(self, peer: Peer, message: Publish) -> None:
         if (client := self.clients.get(peer)) is not None:
-            client.last_seen = self._outbox.now()
             self._registrations.publish(client, message)
 
     # --- a client subscribes -----------------------------------------------------------------------------------------
@@ -172,7 +187,6 @@ class SessionCore:
         client = self.clients.get(peer)
         if client is None:
             return
-        client.last_seen = self._outbox.now()
         for want in message.wants:
             self.interests.subscribe(client, want, self._registrations.slot(want.data_info_id))
 
@@ -182,7 +196,6 @@ class SessionCore:
 
     def _on_receipts(self, peer: Peer, message: PushesReceived) -> None:
         if (client := self.clients.get(peer)) is not None:
-            client.last_seen = self._outbox.now()
             for receipt in message.receipts:
                 self.interests.acknowledged(client, receipt)
 
@@ -259,7 +272,7 @@ class SessionCore:
         for client in list(self.clients.values()):
             is_off = self._orders.is_off(client.peer)
             if is_off and not client.is_off:
-                self._registrations.left(client)
+                self._registrations.said_goodbye(client)
             elif client.is_off and not is_off:
                 self._outbox.close(client.peer, "it may publish again; it replays over its next connection")
             client.is_off = is_off
@@ -272,6 +285,7 @@ class SessionCore:
         return {
             "clients": len(self.clients),
             "services_watched": len(self.interests.services),
+            "clients_waiting": self._arrivals.waiting,
             "writes_waiting": self.writes.waiting,
             "write_retries": self.writes.retries,
             "change_gaps": self.interests.gaps,

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from slotreeve.model.slots import SlotTable
 from slotreeve.ports import Message
 from slotreeve_protocol.slot_messages import Changed, Compare, Compared, Deliver
 
 from slotreeve_servers.node.dispatch import Desk
-from slotreeve_servers.node.outbox import Peer, Request
+from slotreeve_servers.node.outbox import Outbox, Peer, Request
+from slotreeve_servers.session.arrivals import Arrivals
 from slotreeve_servers.session.interests import Interests
 from slotreeve_servers.session.registrations import Registrations
 from slotreeve_servers.session.routes import Routes
@@ -17,7 +20,16 @@ from slotreeve_servers.session.writes import Writes
 class SlotLeaders:
     """Declares interest and sends writes where a slot has another leader or link; answers the leaders' requests."""
 
-    def __init__(self, routes: Routes, writes: Writes, interests: Interests, registrations: Registrations) -> None:
+    def __init__(
+        self,
+        outbox: Outbox,
+        routes: Routes,
+        writes: Writes,
+        interests: Interests,
+        registrations: Registrations,
+        arrivals: Arrivals,
+    ) -> None:
+        self._outbox, self._arrivals = outbox, arrivals
         self._routes, self._writes = routes, writes
         self._interests, self._registrations = interests, registrations
         self.desk = Desk({Changed: interests.received}, {Compare: self._on_compare}, {Deliver: self._on_deliver})
@@ -30,6 +42,7 @@ class SlotLeaders:
     def opened(self, peer: Peer) -> None:
         """The link to a data server is up."""
         self._routes.opened(peer)
+        self._arrivals.link_opened(peer)
         self._interests.declare_slots(self._routes.led_by(peer.node))
         self._writes.routes_changed()
 
@@ -42,4 +55,5 @@ class SlotLeaders:
         return Compared(self._registrations.differences(message.slots))
 
     def _on_deliver(self, peer: Peer, message: Deliver, request: Request) -> None:
-        self._writes.deliver(message.slots, request)
+        # What a client has sent and this server has not read yet is on its way too.
+        self._outbox.when_read(partial(self._writes.deliver, message.slots, request))

@@ -48,7 +48,7 @@ class Registrations:
         self._max_pending_writes, self._events = max_pending_writes, events
         self._stores: dict[int, SlotStore] = {}
         self._known_slots: dict[str, int] = {}
-        self._leaving: deque[Publisher] = deque()
+        self._leaving: deque[tuple[Publisher, bool]] = deque()
         self._drop = TurnEnd(outbox, self._drop_some)
 
     def publish(self, client: ConnectedClient, message: Publish) -> None:
@@ -112,17 +112,25 @@ class Registrations:
             self._stores.setdefault(slot, SlotStore())
         return slot
 
-    def left(self, client: ConnectedClient) -> None:
-        """The client withdrew, or did not come back in time: remove its records, a part each turn, because one client
-        may have a hundred thousand and others must not wait for them."""
-        self._leaving.extend(client.records.values())
+    def said_goodbye(self, client: ConnectedClient) -> None:
+        """The client withdrew, or the operator switched it off: remove its records."""
+        self._remove(client, said=True)
+
+    def lost(self, client: ConnectedClient) -> None:
+        """The client did not come back in time, or is silent: remove its records, unless the slot leaders know better
+        (docs/decisions/0010-a-brake-on-mass-expiry.md)."""
+        self._remove(client, said=False)
+
+    def _remove(self, client: ConnectedClient, said: bool) -> None:
+        """Remove a part each turn, because one client may have a hundred thousand records and others must not wait."""
+        self._leaving.extend((record, said) for record in client.records.values())
         client.records = {}
         if self._leaving:
             self._drop.soon()
 
     def _drop_some(self) -> None:
         for _ in range(min(DROPS_PER_TURN, len(self._leaving))):
-            record = self._leaving.popleft()
+            record, said = self._leaving.popleft()
             slot = self._slot_of(record.data_info_id)
             store = self._stores[slot]
             # A record that was replayed over a newer connection is newer by its incarnation: it stays.
@@ -131,7 +139,8 @@ class Registrations:
                 store.purge(record.data_info_id, record.register_id)
                 if self._events is not None:
                     self._events.expired(record)
-                self._writes.submit_gone(slot, record.tombstone())
+                submit = self._writes.submit_gone if said else self._writes.submit_lost
+                submit(slot, record.tombstone())
         if self._leaving:
             self._drop.soon()
 

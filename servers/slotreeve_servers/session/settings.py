@@ -27,9 +27,6 @@ class SessionSettings(Section):
         gt=0,
         description="Interval at which the versions of all watched services are declared again to the slot leaders.",
     )
-    write_timeout_seconds: float = Field(
-        default=2.0, gt=0, description="Time-out of one batch of writes to a data server."
-    )
     max_pending_writes: int = Field(
         default=200_000, ge=1, description="Unacknowledged records above which publishes are refused."
     )

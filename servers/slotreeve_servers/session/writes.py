@@ -8,6 +8,7 @@ nothing (I10).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -22,10 +23,10 @@ from slotreeve_servers.session.clients import ConnectedClient
 from slotreeve_servers.session.routes import Routes
 
 IN_FLIGHT = 2
-"""Messages to one data server that are not answered yet. One more may go out with records of light clients."""
+"""Messages to one data server that are not answered yet. One more may go out with records that are no replay."""
 WEIGHT_PER_MESSAGE = 500
 LIGHT_RECORDS = 32
-"""A client with fewer records on their way is light: it does not wait for one that replays a hundred thousand."""
+"""Of a client with more records on their way than this, all go behind those of the others."""
 RETRY_SECONDS = 0.05
 
 
@@ -50,13 +51,14 @@ class WriteBatch:
 
     Attributes:
         records, clients, sequences: equally long.
-        gone: tombstones of registrations whose client has left.
+        gone: tombstones of registrations whose client said that it leaves. ``lost``: of those whose client is lost.
         weight: of the records together.
         deliveries: requests that wait for this batch.
     """
 
     records: list[Publisher] = field(default_factory=list)
     gone: list[Publisher] = field(default_factory=list)
+    lost: list[Publisher] = field(default_factory=list)
     clients: list[ConnectedClient] = field(default_factory=list)
     sequences: list[int] = field(default_factory=list)
     weight: int = 0
@@ -82,19 +84,23 @@ class WriteBatch:
         """Append what came later for the same slot."""
         self.records += later.records
         self.gone += later.gone
+        self.lost += later.lost
         self.clients += later.clients
         self.sequences += later.sequences
         self.weight += later.weight
         self.deliveries += later.deliveries
 
 
+Lane = dict[int, WriteBatch]
+"""What waits, by slot."""
+
+
 @dataclass(eq=False, slots=True)
 class SentBatches:
-    """One message on its way to a data server: its batches and the leader epochs that it names, by slot."""
+    """One message on its way to a data server: for each batch its lane, slot, and the leader epoch that it names."""
 
     peer: Peer
-    batches: dict[int, WriteBatch] = field(default_factory=dict)
-    epochs: dict[int, int] = field(default_factory=dict)
+    batches: dict[WriteBatch, tuple[Lane, int, int]] = field(default_factory=dict)
     weight: int = 0
 
 
@@ -106,12 +112,12 @@ class Writes:
         retries: batches that were sent again since the start; 0 in a quiet cluster.
     """
 
-    def __init__(self, outbox: Outbox, routes: Routes, timeout_seconds: float) -> None:
-        self._outbox, self._routes, self._timeout = outbox, routes, timeout_seconds
-        self._pending: dict[int, WriteBatch] = {}
-        self._urgent: dict[int, None] = {}
+    def __init__(self, outbox: Outbox, routes: Routes) -> None:
+        self._outbox, self._routes = outbox, routes
+        self._prompt: Lane = {}
+        self._replays: Lane = {}
         self._in_flight: dict[Peer, int] = {}
-        self._sent: dict[int, dict[WriteBatch, None]] = {}
+        self._sent: dict[int, dict[WriteBatch, SentBatches]] = {}
         self._refused: dict[int, tuple[Peer, int]] = {}
         self._to_acknowledge: list[ConnectedClient] = []
         self._flush = TurnEnd(outbox, self._send_waiting)
@@ -122,27 +128,41 @@ class Writes:
 
     def submit(self, slot: int, record: Publisher, client: ConnectedClient, sequence: int) -> None:
         """Bring ``record`` to the leader of ``slot``, then acknowledge ``sequence`` to ``client``."""
-        batch = self._pending.get(slot)
+        lane = self._replays if client.waiting >= LIGHT_RECORDS or client.is_replaying else self._prompt
+        batch = lane.get(slot)
         if batch is None:
-            batch = self._pending[slot] = WriteBatch()
+            batch = lane[slot] = WriteBatch()
         batch.records.append(record)
         batch.clients.append(client)
         batch.sequences.append(sequence)
         batch.weight += record.weight
-        if client.waiting < LIGHT_RECORDS:
-            self._urgent[slot] = None
         client.waiting += 1
         self.waiting += 1
         self._flush.soon()
 
     def submit_gone(self, slot: int, tombstone: Publisher) -> None:
-        """Tell the leader of ``slot`` that the client behind a registration has left."""
-        self._pending.setdefault(slot, WriteBatch()).gone.append(tombstone)
+        """Tell the leader of ``slot`` that the client of a registration has left, and said so."""
+        self._departing(slot).gone.append(tombstone)
+
+    def submit_lost(self, slot: int, tombstone: Publisher) -> None:
+        """Tell the leader of ``slot`` that the client of a registration is lost."""
+        self._departing(slot).lost.append(tombstone)
+
+    def _departing(self, slot: int) -> WriteBatch:
         self.waiting += 1
         self._flush.soon()
+        return self._prompt.setdefault(slot, WriteBatch())
 
     def routes_changed(self) -> None:
-        """There is another table or link: what waits may go out now."""
+        """There is another table or link: what waits may go out now, and what was sent to a former leader is sent
+        again."""
+        for slot, batches in self._sent.items():
+            leader = self._routes.leader_of(slot)
+            for batch, sent in list(batches.items()):
+                lane, _, epoch = sent.batches[batch]
+                if leader is not None and leader != (sent.peer, epoch):
+                    del sent.batches[batch], batches[batch]
+                    self._put_back(lane, slot, batch)
         self._flush.soon()
 
     def deliver(self, slots: Iterable[int], request: Request) -> None:
@@ -150,8 +170,7 @@ class Writes:
         batches: list[WriteBatch] = []
         for slot in slots:
             batches += self._sent.get(slot, ())
-            if slot in self._pending:
-                batches.append(self._pending[slot])
+            batches += [lane[slot] for lane in (self._prompt, self._replays) if slot in lane]
         if not batches:
             self._outbox.reply(request, Done())
             return
@@ -167,22 +186,19 @@ class Writes:
 
     def _send_waiting(self) -> None:
         messages: dict[Peer, SentBatches] = {}
-        urgent = self._urgent
-        for slot in [*urgent, *(slot for slot in self._pending if slot not in urgent)]:
-            leader = self._routes.leader_of(slot)
-            if leader is None or self._refused.get(slot) == leader:
-                continue
-            peer, epoch = leader
-            message = messages.get(peer)
-            if message is None:
-                message = messages[peer] = SentBatches(peer)
-            most = IN_FLIGHT + 1 if slot in urgent else IN_FLIGHT
-            if self._in_flight.get(peer, 0) < most and message.weight < WEIGHT_PER_MESSAGE:
-                batch = self._pending[slot]
-                part = batch if batch.weight <= WEIGHT_PER_MESSAGE else batch.split()
-                message.batches[slot] = part
-                message.epochs[slot] = epoch
-                message.weight += part.weight + len(part.gone)
+        for lane, most in ((self._prompt, IN_FLIGHT + 1), (self._replays, IN_FLIGHT)):
+            for slot, batch in lane.items():
+                leader = self._routes.leader_of(slot)
+                if leader is None or self._refused.get(slot) == leader:
+                    continue
+                peer, epoch = leader
+                message = messages.get(peer)
+                if message is None:
+                    message = messages[peer] = SentBatches(peer)
+                if self._in_flight.get(peer, 0) < most and message.weight < WEIGHT_PER_MESSAGE:
+                    part = batch if batch.weight <= WEIGHT_PER_MESSAGE else batch.split()
+                    message.batches[part] = (lane, slot, epoch)
+                    message.weight += part.weight + len(part.gone) + len(part.lost)
         for message in messages.values():
             if message.batches:
                 self._send(message)
@@ -191,22 +207,21 @@ class Writes:
         def answered(reply: Message | None, error: Exception | None) -> None:
             self._answered(sent, reply)
 
-        epochs = sent.epochs
-        write = Write([SlotWrite(slot, epochs[slot], b.records, b.gone, []) for slot, b in sent.batches.items()])
-        if not self._outbox.ask(sent.peer, write, answered, self._timeout):
-            for slot, batch in sent.batches.items():
-                if self._pending[slot] is not batch:
-                    self._put_back(slot, batch)
+        write = Write(
+            [SlotWrite(slot, epoch, b.records, b.gone, [], b.lost) for b, (_, slot, epoch) in sent.batches.items()]
+        )
+        if not self._outbox.ask(sent.peer, write, answered, math.inf):
+            for batch, (lane, slot, _) in sent.batches.items():
+                if lane[slot] is not batch:
+                    self._put_back(lane, slot, batch)
             self._retry.later()
             return
         self._in_flight[sent.peer] = self._in_flight.get(sent.peer, 0) + 1
-        for slot, batch in sent.batches.items():
-            self._sent.setdefault(slot, {})[batch] = None
-            rest = self._pending.pop(slot)
+        for batch, (lane, slot, _) in sent.batches.items():
+            self._sent.setdefault(slot, {})[batch] = sent
+            rest = lane.pop(slot)
             if rest is not batch:
-                self._pending[slot] = rest  # behind the other slots: each gets its turn
-            else:
-                self._urgent.pop(slot, None)
+                lane[slot] = rest  # behind the other slots: each gets its turn
 
     def _answered(self, sent: SentBatches, reply: Message | None) -> None:
         if sent.peer in self._in_flight:
@@ -214,20 +229,20 @@ class Writes:
         stored: set[int] = set()
         if isinstance(reply, Answers):
             stored = {a.slot for a in reply.answers if a.access is Access.ACCEPT or a.access is Access.MIGRATING}
-        for slot, batch in sent.batches.items():
+        for batch, (lane, slot, epoch) in sent.batches.items():
             del self._sent[slot][batch]
             if slot in stored:
                 self._acknowledge(batch)
             else:
-                self._refused[slot] = (sent.peer, sent.epochs[slot])
-                self._put_back(slot, batch)
-        if self._pending:
+                self._refused[slot] = (sent.peer, epoch)
+                self._put_back(lane, slot, batch)
+        if self._prompt or self._replays:
             self._flush.soon()
 
     # --- acknowledging -----------------------------------------------------------------------------------------------
 
     def _acknowledge(self, batch: WriteBatch) -> None:
-        self.waiting -= len(batch.records) + len(batch.gone)
+        self.waiting -= len(batch.records) + len(batch.gone) + len(batch.lost)
         for client, sequence in zip(batch.clients, batch.sequences, strict=True):
             client.waiting -= 1
             if not client.stored:
@@ -246,14 +261,14 @@ class Writes:
 
     # --- trying again ------------------------------------------------------------------------------------------------
 
-    def _put_back(self, slot: int, batch: WriteBatch) -> None:
+    def _put_back(self, lane: Lane, slot: int, batch: WriteBatch) -> None:
         """A refused batch goes in front of what came later. It waits for another leader, leader epoch or link, and is
         sent again after a pause where none of them comes."""
         self.retries += 1
-        later = self._pending.pop(slot, None)
+        later = lane.pop(slot, None)
         if later is not None:
             batch.extend(later)
-        self._pending[slot] = batch
+        lane[slot] = batch
         self._retry.later()
 
     def _try_refused(self) -> None:

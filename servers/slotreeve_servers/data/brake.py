@@ -1,0 +1,98 @@
+"""How many registrations may be removed without a word from their clients (Eureka's self-preservation, but for each
+service, and with an end). Pure: time is an argument.
+
+See docs/decisions/0010-a-brake-on-mass-expiry.md.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+from slotreeve.model.publisher import Publisher
+
+from slotreeve_servers.data.claims import client_of
+from slotreeve_servers.data.settings import DataSettings
+
+
+class DepartureTally:
+    """Records that leave together: how many, and of which clients.
+
+    Attributes:
+        records: how many records.
+        clients: the ids of their clients.
+    """
+
+    __slots__ = ("clients", "records")
+
+    def __init__(self) -> None:
+        self.records = 0
+        self.clients: set[str] = set()
+
+    def add(self, record: Publisher) -> None:
+        """Count one record."""
+        self.records += 1
+        self.clients.add(client_of(record.register_id))
+
+    def merge(self, other: DepartureTally) -> None:
+        """Count all that ``other`` counts."""
+        self.records += other.records
+        self.clients |= other.clients
+
+
+class ServiceTallies:
+    """Tallies by service, and of all services together.
+
+    Attributes:
+        total: of all services.
+        services: by data info id.
+    """
+
+    def __init__(self) -> None:
+        self.total = DepartureTally()
+        self.services: dict[str, DepartureTally] = {}
+
+    def add(self, record: Publisher) -> None:
+        """Count one record."""
+        self.total.add(record)
+        tally = self.services.get(record.data_info_id)
+        if tally is None:
+            tally = self.services[record.data_info_id] = DepartureTally()
+        tally.add(record)
+
+
+class Brake:
+    """Allows a removal of few clients, or of a small share; counts what it allowed within a window of time."""
+
+    def __init__(self, rules: DataSettings) -> None:
+        self._clients, self._share = rules.departure_clients, rules.departure_share
+        self._window = rules.departure_window_seconds
+        self._released: deque[tuple[float, ServiceTallies]] = deque()
+
+    def release(self, tallies: ServiceTallies, now: float) -> None:
+        """These are removed now."""
+        if tallies.total.records:
+            self._released.append((now, tallies))
+
+    def allows_server(self, leaving: DepartureTally, registrations: Callable[[], int], now: float) -> bool:
+        """Whether so many may leave a server that leads ``registrations()`` records, these included."""
+        self._forget(now)
+        return self._allows(leaving, [past.total for _, past in self._released], registrations)
+
+    def allows_service(self, data_info_id: str, leaving: DepartureTally, size: int, now: float) -> bool:
+        """Whether so many may leave a service of ``size`` records, these included."""
+        self._forget(now)
+        past = [tally for _, past in self._released if (tally := past.services.get(data_info_id)) is not None]
+        return self._allows(leaving, past, lambda: size)
+
+    def _allows(self, leaving: DepartureTally, past: list[DepartureTally], size: Callable[[], int]) -> bool:
+        together = DepartureTally()
+        for tally in (leaving, *past):
+            together.merge(tally)
+        if len(together.clients) <= self._clients:
+            return True
+        return together.records < self._share * (size() + together.records - leaving.records)
+
+    def _forget(self, now: float) -> None:
+        while self._released and self._released[0][0] <= now - self._window:
+            self._released.popleft()

@@ -1,0 +1,157 @@
+"""The registrations whose client is lost, and which of them may be removed now. Pure: time is an argument.
+
+See docs/decisions/0010-a-brake-on-mass-expiry.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from slotreeve.model.publisher import Publisher
+
+from slotreeve_servers.data.brake import Brake, ServiceTallies
+from slotreeve_servers.data.claims import ClaimedClients, client_of
+from slotreeve_servers.data.gone_sessions import GoneSessions
+from slotreeve_servers.data.settings import DataSettings
+from slotreeve_servers.data.slots import HeldSlot, HeldSlots
+
+
+class LostRecord(NamedTuple):
+    """One registration of a lost client.
+
+    Attributes:
+        record: as it was when its client was lost. A newer one in the slot shows that the client came back.
+        leaves_tombstone: its session server lives, and reported it.
+        gone: id of its session process, where that is gone; else empty.
+    """
+
+    slot: HeldSlot
+    record: Publisher
+    leaves_tombstone: bool
+    gone: str = ""
+
+
+class _LostClient:
+    """The registrations of one lost client by slot and register id, and since when they are held back."""
+
+    __slots__ = ("is_claimed", "records", "since")
+
+    def __init__(self, since: float) -> None:
+        self.since = since
+        self.is_claimed = False
+        self.records: dict[tuple[int, str], LostRecord] = {}
+
+
+class HeldBack:
+    """Holds lost registrations, and releases them on evidence.
+
+    Attributes:
+        braked: registrations that only the brake held back at the last look.
+        overdue: registrations released since the start because the longest time was over, against the brake.
+    """
+
+    def __init__(self, rules: DataSettings, slots: HeldSlots, claims: ClaimedClients, gone: GoneSessions) -> None:
+        self._grace, self._hold = rules.session_grace_seconds, rules.departure_hold_seconds
+        self._slots, self._claims, self._gone = slots, claims, gone
+        self._brake = Brake(rules)
+        self._clients: dict[str, _LostClient] = {}
+        self._last_return: dict[str, float] = {}
+        self.braked = 0
+        self.overdue = 0
+
+    def __len__(self) -> int:
+        """Number of lost registrations that were not released yet."""
+        return sum(len(client.records) for client in self._clients.values())
+
+    def hold(self, lost: Iterable[LostRecord], now: float) -> int:
+        """Take lost registrations; those that are held already stay as they are. Returns how many are new."""
+        added = 0
+        for entry in lost:
+            name = client_of(entry.record.register_id)
+            client = self._clients.get(name)
+            if client is None:
+                client = self._clients[name] = _LostClient(now)
+            key = (entry.slot.slot.id, entry.record.register_id)
+            if key not in client.records:
+                client.records[key] = entry
+                added += 1
+        return added
+
+    def process_is_back(self, process_id: str) -> None:
+        """A session process that was gone is a member again: its clients are not lost."""
+        for client in self._clients.values():
+            client.records = {key: entry for key, entry in client.records.items() if entry.gone != process_id}
+
+    def look(self, registrations: Callable[[], int], now: float) -> list[LostRecord]:
+        """Release what may be removed now. ``registrations`` counts all that this server leads; it is called where the
+        share matters."""
+        free: list[tuple[_LostClient, list[LostRecord]]] = []
+        for name, client in list(self._clients.items()):
+            self._forget_what_came_back(client, now)
+            if not client.records:
+                del self._clients[name]
+            elif not client.is_claimed:
+                ready = [entry for entry in client.records.values() if self._is_ready(entry, client.since, now)]
+                if ready:
+                    free.append((client, ready))
+        released = self._allowed(free, registrations, now) if free else []
+        self.braked = sum(len(entries) for _, entries in free) - len(released)
+        for entry in released:
+            client = self._clients[client_of(entry.record.register_id)]
+            del client.records[entry.slot.slot.id, entry.record.register_id]
+        return released
+
+    def _forget_what_came_back(self, client: _LostClient, now: float) -> None:
+        """Drop the registrations that were sent again, and those of slots that this server does not lead any more."""
+        is_claimed = any(self._claims.protects(entry.record) for entry in client.records.values())
+        came_back = is_claimed is not client.is_claimed
+        client.is_claimed = is_claimed
+        if is_claimed and not came_back:
+            return
+        for key, entry in list(client.records.items()):
+            if self._slots.get(entry.slot.slot.id) is not entry.slot:
+                del client.records[key]
+            elif entry.slot.store.find(entry.record) != entry.record:
+                del client.records[key]
+                came_back = True
+            if came_back and entry.gone:
+                self._last_return[entry.gone] = now
+
+    def _is_ready(self, entry: LostRecord, since: float, now: float) -> bool:
+        """Whether its time has come: the clients of a session process that is gone have the grace, counted again from
+        each of them that comes back."""
+        if not entry.gone:
+            return True
+        left = self._gone.since(entry.gone)
+        latest = max(since if left is None else left, self._last_return.get(entry.gone, 0.0))
+        return now >= min(latest + self._grace, since + max(self._grace, self._hold))
+
+    def _allowed(
+        self, free: list[tuple[_LostClient, list[LostRecord]]], registrations: Callable[[], int], now: float
+    ) -> list[LostRecord]:
+        tallies = ServiceTallies()
+        for _, entries in free:
+            for entry in entries:
+                tallies.add(entry.record)
+        few = self._brake.allows_server(tallies.total, registrations, now)
+        allowed: dict[str, bool] = {}
+        released: list[LostRecord] = []
+        for client, entries in free:
+            is_overdue = now >= client.since + self._hold
+            for entry in entries:
+                data_info_id = entry.record.data_info_id
+                may_leave = allowed.get(data_info_id)
+                if may_leave is None:
+                    size = len(entry.slot.store.services.get(data_info_id, ()))
+                    tally = tallies.services[data_info_id]
+                    may_leave = few and self._brake.allows_service(data_info_id, tally, size, now)
+                    allowed[data_info_id] = may_leave
+                if may_leave or is_overdue:
+                    released.append(entry)
+                    self.overdue += not may_leave
+        leaving = ServiceTallies()
+        for entry in released:
+            leaving.add(entry.record)
+        self._brake.release(leaving, now)
+        return released

@@ -1,0 +1,108 @@
+"""Clients that have just connected: each is claimed at the data servers until everything that it had published is
+stored again, and they are let in a few at a time (docs/decisions/0010-a-brake-on-mass-expiry.md).
+
+A client sends its records and subscriptions once it has got the list of session servers. When a session server dies,
+its clients come to the others all at once. Were all let in at once, their records would wait in one queue with what the
+other clients publish.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Protocol
+
+from slotreeve_protocol.slot_messages import Claims
+
+from slotreeve_servers.node.outbox import Outbox, Peer, TurnEnd
+from slotreeve_servers.session.clients import ConnectedClient
+from slotreeve_servers.session.routes import Routes
+
+AT_ONCE = 32
+"""So many clients may send their records again at the same time."""
+PLACE_SECONDS = 0.1
+"""After this time the next client is let in, even if this one has not sent everything: it may send for long."""
+
+
+class Host(Protocol):
+    """The core that lets clients in."""
+
+    def let_in(self, client: ConnectedClient) -> None:
+        """The client may send from now on."""
+
+
+class Arrivals:
+    """The clients that have not sent everything again, and among them those that wait to be let in."""
+
+    def __init__(self, outbox: Outbox, routes: Routes, host: Host) -> None:
+        self._outbox, self._routes, self._host = outbox, routes, host
+        self._claimed: dict[str, ConnectedClient] = {}
+        self._waiting: deque[ConnectedClient] = deque()
+        self._inside: dict[ConnectedClient, float] = {}
+        self._begun: list[str] = []
+        self._ended: list[str] = []
+        self._tell = TurnEnd(outbox, self._send_claims)
+        self._let_in = TurnEnd(outbox, self._let_next_in)
+        self._is_timed = False
+
+    @property
+    def waiting(self) -> int:
+        """Number of clients that are connected and not let in yet."""
+        return len(self._waiting)
+
+    def opened(self, client: ConnectedClient) -> None:
+        """A client has connected: claim it, and let it in when its turn comes."""
+        self._claimed[client.peer.node] = client
+        self._begun.append(client.peer.node)
+        self._tell.soon()
+        self._waiting.append(client)
+        self._let_in.soon()
+
+    def ended(self, client: ConnectedClient) -> None:
+        """Everything that the client had published is stored again, or its connection has ended."""
+        client.is_replaying = False
+        if self._is_claimed(client):
+            del self._claimed[client.peer.node]
+            self._ended.append(client.peer.node)
+            self._tell.soon()
+        if self._inside.pop(client, None) is not None:
+            self._let_in.soon()
+
+    def is_replaying(self, client_id: str) -> bool:
+        """Whether a client of this id is connected and may still send again what it had published."""
+        return client_id in self._claimed
+
+    def _is_claimed(self, client: ConnectedClient) -> bool:
+        """Whether the claim of its id is for this connection, and not for a newer one of the same client."""
+        return self._claimed.get(client.peer.node) is client
+
+    # --- claims ------------------------------------------------------------------------------------------------------
+
+    def link_opened(self, peer: Peer) -> None:
+        """The link to a data server is up: it needs every claim."""
+        if self._claimed:
+            self._outbox.send(peer, Claims(list(self._claimed), []))
+
+    def _send_claims(self) -> None:
+        claims, self._begun, self._ended = Claims(self._begun, self._ended), [], []
+        for peer in self._routes.linked.values():
+            self._outbox.send(peer, claims)
+
+    # --- letting in --------------------------------------------------------------------------------------------------
+
+    def _let_next_in(self) -> None:
+        """Let clients in while there are places; look again when the first place is free by its time."""
+        now = self._outbox.now()
+        for client in [client for client, until in self._inside.items() if until <= now]:
+            del self._inside[client]
+        while self._waiting and len(self._inside) < AT_ONCE:
+            client = self._waiting.popleft()
+            if self._is_claimed(client):
+                self._inside[client] = now + PLACE_SECONDS
+                self._host.let_in(client)
+        if self._waiting and not self._is_timed:
+            self._is_timed = True
+            self._outbox.after(max(0.0, next(iter(self._inside.values())) - now), self._look_again)
+
+    def _look_again(self) -> None:
+        self._is_timed = False
+        self._let_next_in()

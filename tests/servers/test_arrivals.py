@@ -1,0 +1,95 @@
+"""Clients that arrive: they are claimed at every data server, and let in a few at a time."""
+
+from __future__ import annotations
+
+from slotreeve.model.nodes import Role
+from slotreeve_protocol.slot_messages import Claims
+from slotreeve_servers.session.arrivals import AT_ONCE, PLACE_SECONDS, Arrivals
+from slotreeve_servers.session.clients import ConnectedClient
+from slotreeve_servers.session.routes import Routes
+
+from tests.servers.recording_outbox import RecordingOutbox, a_peer
+
+
+class Scene:
+    """The arrivals at a session server with a link to one data server."""
+
+    def __init__(self) -> None:
+        self.outbox, self.routes = RecordingOutbox(), Routes()
+        self.data = a_peer("data-1", Role.DATA)
+        self.routes.opened(self.data)
+        self.arrivals = Arrivals(self.outbox, self.routes, self)
+        self.inside: list[str] = []
+
+    def let_in(self, client: ConnectedClient) -> None:
+        self.inside.append(client.peer.node)
+
+    def come(self, *names: str) -> list[ConnectedClient]:
+        clients = [ConnectedClient(a_peer(name, Role.CLIENT)) for name in names]
+        for client in clients:
+            self.arrivals.opened(client)
+        self.outbox.end_turn()
+        return clients
+
+    def end(self, client: ConnectedClient) -> None:
+        self.arrivals.ended(client)
+        self.outbox.end_turn()
+
+    def claims(self) -> list[tuple[list[str], list[str]]]:
+        return [(e.what.begun, e.what.ended) for e in self.outbox.take("sent") if isinstance(e.what, Claims)]
+
+
+def test_the_clients_of_one_turn_are_claimed_in_one_message_and_let_in_at_once() -> None:
+    scene = Scene()
+    one, _ = scene.come("a", "b")
+    assert scene.inside == ["a", "b"]
+    assert scene.claims() == [(["a", "b"], [])]
+    assert scene.arrivals.is_replaying("a")
+    scene.end(one)
+    assert scene.claims() == [([], ["a"])]
+    assert not scene.arrivals.is_replaying("a")
+    assert not one.is_replaying
+
+
+def test_a_data_server_that_is_linked_later_gets_every_claim() -> None:
+    scene = Scene()
+    assert scene.arrivals.link_opened(scene.data) is None
+    one, _ = scene.come("a", "b")
+    scene.end(one)
+    scene.claims()
+    scene.arrivals.link_opened(scene.data)
+    assert scene.claims() == [(["b"], [])]
+
+
+def test_the_end_of_an_older_connection_of_a_client_does_not_end_the_claim_for_the_newer_one() -> None:
+    scene = Scene()
+    (older,) = scene.come("a")
+    (newer,) = scene.come("a")
+    scene.claims()
+    scene.end(older)
+    assert scene.claims() == []
+    scene.end(newer)
+    assert scene.claims() == [([], ["a"])]
+
+
+def test_of_a_herd_so_many_are_inside_at_a_time_and_each_that_is_done_makes_room() -> None:
+    scene = Scene()
+    clients = scene.come(*[f"c{n}" for n in range(AT_ONCE + 3)])
+    assert len(scene.inside) == AT_ONCE
+    assert scene.arrivals.waiting == 3
+    scene.end(clients[0])
+    assert len(scene.inside) == AT_ONCE + 1
+    scene.end(clients[AT_ONCE + 2])  # it has gone before its turn came
+    scene.end(clients[1])
+    assert scene.inside[-1] == f"c{AT_ONCE + 1}"
+    assert (len(scene.inside), scene.arrivals.waiting) == (AT_ONCE + 2, 1)
+
+
+def test_clients_that_send_for_long_do_not_keep_the_others_out() -> None:
+    scene = Scene()
+    scene.come(*[f"c{n}" for n in range(2 * AT_ONCE + 1)])
+    scene.outbox.advance(PLACE_SECONDS)
+    assert len(scene.inside) == 2 * AT_ONCE
+    scene.outbox.advance(PLACE_SECONDS)
+    assert len(scene.inside) == 2 * AT_ONCE + 1
+    assert scene.arrivals.waiting == 0

@@ -1,0 +1,247 @@
+"""Lost registrations: claims protect them, the brake holds many of them, and every hold ends."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+from slotreeve.model.publisher import Publisher
+from slotreeve.model.slots import Slot, SlotTable
+from slotreeve_servers.data.brake import Brake, DepartureTally, ServiceTallies
+from slotreeve_servers.data.claims import ClaimedClients, client_of
+from slotreeve_servers.data.gone_sessions import GoneSessions
+from slotreeve_servers.data.held_back import HeldBack, LostRecord
+from slotreeve_servers.data.settings import DataSettings
+from slotreeve_servers.data.slots import HeldSlot, HeldSlots
+
+GONE = "session-1@1"
+RULES = DataSettings()
+
+
+def record(client: int, number: int = 0, incarnation: int = 1, session: str = GONE) -> Publisher:
+    return Publisher(f"client{client}-{number}", f"s{number}", 1, incarnation, session, "", (b"x",))
+
+
+class Scene:
+    """data-1 leads slot 0, in which ``clients`` clients of session-1 have a record of each of ``services`` services."""
+
+    def __init__(self, clients: int, services: int = 1, rules: DataSettings = RULES) -> None:
+        self.slots, self.claims, self.gone = HeldSlots("data-1"), ClaimedClients(), GoneSessions()
+        self.slots.apply(SlotTable(1, (Slot(0, "data-1", 1, ()),)))
+        self.held = HeldBack(rules, self.slots, self.claims, self.gone)
+        self.records = [record(client, number) for client in range(clients) for number in range(services)]
+        self.put(*self.records)
+
+    @property
+    def slot(self) -> HeldSlot:
+        return self.slots.held[0]
+
+    def put(self, *records: Publisher) -> None:
+        for one in records:
+            self.slot.store.put(one, 0.0)
+
+    def session_dies(self, at: float) -> None:
+        self.gone.suspect([GONE])
+        self.gone.look(lambda _process_id: False, at)
+        self.held.hold([LostRecord(self.slot, one, leaves_tombstone=False, gone=GONE) for one in self.records], at)
+
+    def released(self, now: float) -> set[str]:
+        """The clients whose registrations may be removed now; they are removed."""
+        released = self.held.look(self.slots.registrations, now)
+        for entry in released:
+            self.slot.store.purge(entry.record.data_info_id, entry.record.register_id)
+        return {client_of(entry.record.register_id) for entry in released}
+
+
+# --- few -------------------------------------------------------------------------------------------------------------
+
+
+def test_few_clients_of_a_dead_session_server_leave_exactly_with_the_grace() -> None:
+    scene = Scene(clients=64)
+    scene.session_dies(10.0)
+    assert scene.released(12.9) == set()
+    assert len(scene.released(13.0)) == 64
+    assert len(scene.held) == 0
+
+
+def test_a_client_that_its_session_server_has_lost_leaves_at_once() -> None:
+    scene = Scene(clients=1)
+    scene.held.hold([LostRecord(scene.slot, scene.records[0], leaves_tombstone=True)], 10.0)
+    assert scene.released(10.0) == {"client0"}
+
+
+def test_one_client_with_very_many_registrations_is_one_client() -> None:
+    scene = Scene(clients=1, services=5000)
+    scene.session_dies(10.0)
+    assert scene.released(13.0) == {"client0"}
+
+
+# --- a herd ----------------------------------------------------------------------------------------------------------
+
+
+def test_nothing_of_a_herd_is_released_while_it_comes_back_and_the_last_ones_get_the_whole_grace() -> None:
+    scene = Scene(clients=1000)
+    scene.session_dies(10.0)
+    now = 10.0
+    for client in range(990):
+        now += 0.02
+        scene.put(record(client, incarnation=2, session="session-2@1"))
+        assert scene.released(now) == set()
+    assert scene.released(now + 2.9) == set()
+    assert scene.released(now + 3.0) == {f"client{client}" for client in range(990, 1000)}
+
+
+def test_a_herd_that_does_not_come_back_is_held_and_leaves_with_the_longest_time() -> None:
+    scene = Scene(clients=100)
+    scene.session_dies(10.0)
+    assert scene.released(69.9) == set()
+    assert scene.held.braked == 100
+    assert len(scene.released(70.0)) == 100
+    assert (scene.held.overdue, scene.held.braked) == (100, 0)
+
+
+def test_a_large_number_that_is_a_small_share_leaves_with_the_grace() -> None:
+    scene = Scene(clients=100)
+    scene.put(*[record(client, session="session-2@1") for client in range(100, 1000)])
+    scene.session_dies(10.0)
+    assert len(scene.released(13.0)) == 100
+
+
+def test_a_service_that_would_lose_most_of_its_instances_is_held_and_the_others_are_not() -> None:
+    scene = Scene(clients=100)
+    scene.put(*[record(client, 1, session="session-2@1") for client in range(1000)])
+    few = [record(client, 2) for client in range(100, 130)]
+    scene.put(*few)
+    scene.records += few
+    scene.session_dies(10.0)
+    assert scene.released(13.0) == {f"client{client}" for client in range(100, 130)}
+    assert scene.held.braked == 100
+
+
+def test_waves_within_the_window_count_together() -> None:
+    scene = Scene(clients=120)
+    lost = [LostRecord(scene.slot, one, leaves_tombstone=True) for one in scene.records]
+    scene.held.hold(lost[:60], 10.0)
+    assert len(scene.released(10.0)) == 60
+    scene.held.hold(lost[60:], 12.0)
+    assert scene.released(12.0) == set()
+    assert len(scene.released(20.0)) == 60
+
+
+# --- claims ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_claim_protects_for_as_long_as_it_lasts_and_then_the_grace_begins_again() -> None:
+    scene = Scene(clients=1)
+    scene.session_dies(10.0)
+    scene.claims.begin("session-2@1", ["client0"])
+    assert scene.released(100.0) == set()
+    scene.claims.end("session-2@1", ["client0"])
+    assert scene.released(100.5) == {"client0"}  # later than the longest time
+
+
+def test_after_a_short_claim_the_rest_has_the_grace() -> None:
+    scene = Scene(clients=1)
+    scene.session_dies(10.0)
+    scene.claims.begin("session-2@1", ["client0"])
+    assert scene.released(12.0) == set()
+    scene.claims.end("session-2@1", ["client0"])
+    assert scene.released(14.0) == set()
+    assert scene.released(17.0) == {"client0"}
+
+
+def test_a_claim_ends_only_by_the_process_that_began_it_last() -> None:
+    claims = ClaimedClients()
+    claims.begin("a", ["c"])
+    claims.begin("b", ["c"])
+    claims.end("a", ["c"])
+    assert claims.protects(Publisher("c-1", "s", 1, 1, "a", "", (b"x",)))
+    assert not claims.protects(Publisher("c-1", "s", 1, 1, "b", "", (b"x",)))
+    claims.drop("b")
+    assert len(claims) == 0
+
+
+def test_the_client_of_a_register_id_is_what_stands_before_its_last_dash() -> None:
+    assert client_of("a-b-17") == "a-b"
+    assert client_of("plain") == "plain"
+
+
+def test_the_clients_of_a_session_process_that_is_back_are_not_lost() -> None:
+    scene = Scene(clients=3)
+    scene.session_dies(10.0)
+    scene.held.process_is_back(GONE)
+    assert scene.released(99.0) == set()
+    assert len(scene.held) == 0
+
+
+def test_registrations_of_a_slot_that_has_moved_are_forgotten() -> None:
+    scene = Scene(clients=3)
+    scene.session_dies(10.0)
+    scene.slots.apply(SlotTable(2, (Slot(0, "data-2", 2, ()),)))
+    assert scene.held.look(scene.slots.registrations, 99.0) == []
+    assert len(scene.held) == 0
+
+
+# --- the brake -------------------------------------------------------------------------------------------------------
+
+
+def tally(*clients: str) -> ServiceTallies:
+    tallies = ServiceTallies()
+    for client in clients:
+        tallies.add(Publisher(f"{client}-1", "s", 1, 1, GONE, "", (b"x",)))
+    return tallies
+
+
+def test_the_brake_forgets_what_left_before_its_window() -> None:
+    brake = Brake(DataSettings(departure_clients=1, departure_share=0.0, departure_window_seconds=10.0))
+    brake.release(tally("a"), 0.0)
+    assert brake.allows_service("s", tally("a").total, 10, 9.0)  # the same client
+    assert not brake.allows_service("s", tally("b").total, 10, 9.9)
+    assert brake.allows_service("other", tally("b").total, 10, 9.9)
+    assert brake.allows_service("s", tally("b").total, 10, 10.0)
+
+
+def test_a_share_of_nought_allows_nothing_and_a_tally_merges() -> None:
+    brake = Brake(DataSettings(departure_clients=0, departure_share=0.0))
+    one, two = DepartureTally(), DepartureTally()
+    one.add(record(1))
+    two.add(record(2))
+    one.merge(two)
+    assert (one.records, one.clients) == (2, {"client1", "client2"})
+    assert not brake.allows_server(one, lambda: 1000, 0.0)
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["return", "claim", "end", "pass", "lose"]), st.integers(0, 9), st.floats(0.0, 20.0)),
+        max_size=30,
+    )
+)
+def test_nothing_claimed_is_released_and_everything_lost_is_released_in_the_end(
+    steps: list[tuple[str, int, float]],
+) -> None:
+    """The twin keeps which clients are claimed and which came back; the brake allows two clients in a window."""
+    rules = DataSettings(departure_clients=2, departure_hold_seconds=30.0)
+    scene = Scene(clients=10, services=2, rules=rules)
+    scene.session_dies(0.0)
+    now, claimed, back, left = 0.0, set[int](), set[int](), set[str]()
+    for kind, client, seconds in steps:
+        if kind == "return" and f"client{client}" not in left:
+            scene.put(*[record(client, number, 2, "session-2@1") for number in range(2)])
+            back.add(client)
+        elif kind == "claim":
+            scene.claims.begin("session-2@1", [f"client{client}"])
+            claimed.add(client)
+        elif kind == "end":
+            scene.claims.end("session-2@1", [f"client{client}"])
+            claimed.discard(client)
+        elif kind == "pass":
+            now += seconds
+        released = scene.released(now)
+        assert not released & {f"client{n}" for n in claimed | back}
+        left |= released
+    scene.claims.end("session-2@1", [f"client{client}" for client in claimed])
+    for _ in range(3):
+        now += rules.departure_hold_seconds + rules.session_grace_seconds
+        left |= scene.released(now)
+    assert left == {f"client{client}" for client in range(10) if client not in back}
+    assert len(scene.held) == 0
