@@ -48,12 +48,18 @@ class Effect:
 
 @dataclass
 class RecordingOutbox:
-    """Implements Outbox and MetaOutbox. Peers in ``unreachable`` take nothing that is sent to them."""
+    """Implements Outbox and MetaOutbox. Peers in ``unreachable`` take nothing that is sent to them.
+
+    ``silence`` holds for how many seconds nothing has arrived from a peer; ``unattended`` is for how many seconds the
+    process was frozen.
+    """
 
     time: float = 100.0
     effects: list[Effect] = field(default_factory=list)
     requests: list[OpenRequest] = field(default_factory=list)
     unreachable: set[Peer] = field(default_factory=set)
+    unattended: float = 0.0
+    silence: dict[Peer, float] = field(default_factory=dict)
     repeated: dict[str, Callable[[], float | None]] = field(default_factory=dict)
     _timers: list[tuple[float, int, ScheduledCall]] = field(default_factory=list)
     _turn: list[Callable[[], None]] = field(default_factory=list)
@@ -63,6 +69,12 @@ class RecordingOutbox:
 
     def now(self) -> float:
         return self.time
+
+    def attended(self) -> float:
+        return self.time - self.unattended
+
+    def silent_for(self, peer: Peer) -> float:
+        return self.silence.get(peer, 0.0)
 
     def wall_ms(self) -> int:
         return 1_000_000 + round(1000 * self.time)

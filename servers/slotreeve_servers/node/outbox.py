@@ -52,6 +52,13 @@ class Outbox(Protocol):
     def now(self) -> float:
         """Seconds on the server's monotonic clock."""
 
+    def attended(self) -> float:
+        """Seconds on a clock that stands still while this process is frozen or gets no processor. Deadlines that are
+        held against others use it, see :class:`slotreeve_servers.node.attention.AttendedClock`."""
+
+    def silent_for(self, peer: Peer) -> float:
+        """Attended seconds since the last packet of the peer arrived; infinite if it has gone."""
+
     def send(self, peer: Peer, message: Message) -> bool:
         """Send a one-way message. False: it was not sent, and the peer is gone or about to be closed."""
 
