@@ -179,6 +179,22 @@ class TransportContract(TransportFaultsContract):
 
         self.check(scenario)
 
+    def test_both_ends_know_when_the_last_packet_arrived(self) -> None:
+        async def scenario(pair: Pair) -> None:
+            near, far = await pair.both_ends()
+            for sender, receiver, handler in (
+                (near, far, pair.server_handler),
+                (far, near, pair.client_handler),
+            ):
+                before = receiver.heard_at
+                await asyncio.sleep(0.02)
+                assert receiver.heard_at == before
+                sender.send(opaque(1))
+                await until(lambda handler=handler: bool(handler.received_messages))  # type: ignore[misc]
+                assert before + 0.02 <= receiver.heard_at <= asyncio.get_running_loop().time()
+
+        self.check(scenario)
+
     # --- requests --------------------------------------------------------------------------------------------
 
     def test_each_request_gets_its_own_reply_in_whatever_order_they_come(self) -> None:

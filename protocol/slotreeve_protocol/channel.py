@@ -49,6 +49,10 @@ class Channel:
     The dialling end calls :meth:`establish`; the accepting end only receives packets. The transport calls
     :meth:`receive` for each packet, :meth:`flush` after ``wake`` and when the link has room again, and :meth:`lost`
     when the link has ended; all on the event loop.
+
+    Attributes:
+        heard_at: when the last packet arrived, in seconds on the clock; before the first one, when the channel was
+            made.
     """
 
     __slots__ = (
@@ -66,6 +70,7 @@ class Channel:
         "_released",
         "_requests",
         "_state",
+        "heard_at",
     )
 
     def __init__(
@@ -91,6 +96,7 @@ class Channel:
         self._bad_frames = 0
         self._grace: Timer | None = None
         self._released = False
+        self.heard_at = clock.now()
 
     # --- Connection ------------------------------------------------------------------------------------------
 
@@ -212,6 +218,7 @@ class Channel:
         """A packet arrived. Never raises: bad packets and frames are dropped and counted."""
         if self._state is _State.CLOSED:
             return
+        self.heard_at = self._clock.now()
         if len(packet) > self._limits.max_frame_bytes:
             self.reject(self._limits.too_large(len(packet)), oversize=True)
             return

@@ -46,7 +46,8 @@ class PendingRequests:
         return request_id
 
     def add(self, request_id: int, answered: Answered, timeout_seconds: float) -> None:
-        """Wait for a reply, at most ``timeout_seconds`` and :data:`TIMEOUT_GRAIN_SECONDS`."""
+        """Wait for a reply, at most ``timeout_seconds`` and :data:`TIMEOUT_GRAIN_SECONDS`; as long as the connection
+        lives where ``timeout_seconds`` is ``math.inf``."""
         deadline = self._clock.now() + timeout_seconds
         self._pending[request_id] = (answered, deadline)
         if deadline < self._expiry:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 
 from hypothesis import given, settings
@@ -77,6 +78,20 @@ def test_a_request_id_in_use_is_skipped_after_the_ids_have_started_again() -> No
         pending.add(0, Waiting(), 1.0)
         pending.add(1, Waiting(), 1.0)
         assert [pending.new_id(), pending.new_id(), pending.new_id()] == [last, 2, 3]
+
+    run(main)
+
+
+def test_a_request_without_a_time_out_waits_as_long_as_the_connection_lives() -> None:
+    async def main(_rng: random.Random) -> None:
+        failed: list[Answered] = []
+        pending = PendingRequests(VirtualClock(), lambda answered, _error: failed.append(answered), "peer:1")
+        endless, limited = Waiting(), Waiting()
+        pending.add(pending.new_id(), endless, math.inf)
+        pending.add(pending.new_id(), limited, 1.0)
+        await asyncio.sleep(3_600)
+        assert failed == [limited]
+        assert pending.take_all() == [endless]
 
     run(main)
 

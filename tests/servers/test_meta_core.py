@@ -179,6 +179,48 @@ def test_a_server_whose_lease_ends_leaves_and_its_follower_leads() -> None:
         assert (new.leader_epoch > old.leader_epoch) == (old.leader != "data-2")
 
 
+def test_the_late_end_of_an_older_connection_changes_nothing_while_the_process_has_another_one() -> None:
+    scene = Scene()
+    before = scene.cluster("data-1", "data-2")
+    older = scene.peers["data-1"]
+    scene.connect("data-1")
+    scene.core.closed(older, "connection lost")
+    scene.outbox.advance(0.9)
+    scene.heartbeat("data-1")
+    scene.heartbeat("data-2")
+    assert scene.commit_all() == []
+    assert scene.core.view.read() == before
+
+
+def test_a_server_that_connects_again_has_a_short_time_for_its_heartbeat() -> None:
+    scene = Scene()
+    before = scene.cluster("data-1", "data-2")
+    scene.core.closed(scene.peers["data-1"], "connection lost")
+    scene.outbox.advance(0.2)
+    scene.connect("data-1")
+    scene.outbox.advance(0.9)
+    scene.heartbeat("data-1")
+    scene.heartbeat("data-2")
+    assert scene.commit_all() == []
+    assert scene.core.view.read() == before
+
+
+def test_the_time_in_which_the_leader_was_frozen_ends_no_lease() -> None:
+    scene = Scene()
+    before = scene.cluster("data-1", "data-2")
+    scene.outbox.time += 60.0
+    scene.outbox.unattended += 59.7
+    scene.outbox.advance(1.0)
+    assert scene.commit_all() == []
+    scene.heartbeat("data-2")
+    scene.outbox.advance(4.9)
+    (after,) = scene.commit_all()[:1]
+    assert ([node.name for node in before.data], [node.name for node in after.data]) == (
+        ["data-1", "data-2"],
+        ["data-2"],
+    )
+
+
 def test_a_leader_without_any_connected_member_keeps_the_view() -> None:
     scene = Scene()
     before = scene.cluster("data-1", "data-2")

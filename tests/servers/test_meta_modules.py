@@ -77,7 +77,7 @@ def test_after_a_time_without_connections_every_server_has_a_short_time() -> Non
 
 STEPS = st.lists(
     st.tuples(
-        st.sampled_from(["renew", "lost", "leave", "restart", "expire"]),
+        st.sampled_from(["renew", "lost", "made", "leave", "restart", "expire"]),
         st.sampled_from("abc"),
         st.integers(1, 2),
         st.sampled_from([0.0, 0.3, 1.0, 5.0]),
@@ -92,6 +92,7 @@ def test_leases_are_what_a_list_of_deadlines_says(steps: list[tuple[str, str, in
     leases, now = Leases(RULES), 0.0
     twin: dict[str, tuple[str, float]] = {}
     noticed: set[str] = set()
+    lost: set[str] = set()
     for verb, name, life, pause in steps:
         now += pause
         process = f"{name}@{life}"
@@ -100,14 +101,24 @@ def test_leases_are_what_a_list_of_deadlines_says(steps: list[tuple[str, str, in
             leases.renew(node(name, life), now)
             twin[name] = process, now + 6.0
             noticed.discard(name)
+            lost.discard(name)
         elif verb == "lost":
             leases.connection_lost(name, process, now)
             if mine and name not in noticed:
                 twin[name] = process, min(twin[name][1], now + 0.5)
                 noticed.add(name)
+                lost.add(name)
+        elif verb == "made":
+            leases.connection_made(name, process, now)
+            if mine and name in lost:
+                twin[name] = process, max(twin[name][1], now + 2.0)
+                noticed.discard(name)
+                lost.discard(name)
         elif verb in ("leave", "restart"):
             until = None if verb == "leave" else now + 3.0
             assert leases.leave(node(name, life), until) is mine
+            if mine:
+                lost.discard(name)
             if mine and until is None:
                 del twin[name]
                 noticed.discard(name)
@@ -120,6 +131,7 @@ def test_leases_are_what_a_list_of_deadlines_says(steps: list[tuple[str, str, in
             for each in gone:
                 del twin[each]
                 noticed.discard(each)
+                lost.discard(each)
         assert [n.name for n in leases.nodes] == sorted(twin)
         assert leases.next_deadline() == min((d for _, d in twin.values()), default=None)
 

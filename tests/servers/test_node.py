@@ -17,8 +17,9 @@ from slotreeve_conformance.virtual_time import VirtualClock, run
 from slotreeve_protocol.client_messages import Get, Publish, Withdraw
 from slotreeve_protocol.general_messages import Counters, Done, Failed, GetCounters, Ping
 from slotreeve_protocol.meta_messages import GetLeader, GetView, Heartbeat, LeaderIs, LeaseGranted, Stopping, View
+from slotreeve_servers.node.attention import AttendedClock
 from slotreeve_servers.node.dispatch import UNEXPECTED, Desk, Dispatcher
-from slotreeve_servers.node.links import Links
+from slotreeve_servers.node.links import SILENCE_SECONDS, LinkMaker, Links
 from slotreeve_servers.node.membership import NO_VIEW, Membership
 from slotreeve_servers.node.outbox import Peer, Request, Retry, TurnEnd
 from slotreeve_servers.node.peers import Peers
@@ -318,13 +319,104 @@ def test_a_wake_is_remembered_and_a_sleeper_wakes_by_itself() -> None:
 # --- links -----------------------------------------------------------------------------------------------------------
 
 
+def maker(scene: Scene, transport: MemoryTransport, attention: AttendedClock | None = None) -> LinkMaker:
+    return LinkMaker(transport, scene.clock, lambda: hello("linker", Role.DATA), attention or scene.peers.attention)
+
+
+class LinkScene:
+    """A server, and links to it from a process whose attended clock advances."""
+
+    def __init__(self) -> None:
+        self.scene = Scene(Desk())
+        self.supervisor, self.handler = Supervisor(self.scene.clock), Reader()
+        self.near = Peers(self.scene.clock, self.supervisor)
+        self.near.attend()
+        transport = MemoryTransport(self.scene.clock, "linker", self.scene.network)
+        self.links = Links(maker(self.scene, transport, self.near.attention), self.supervisor, self.handler)
+
+    async def start(self) -> Connection:
+        await self.scene.listen()
+        self.links.aim({"server": "server:1"})
+        await asyncio.sleep(0.1)
+        return self.links.connected["server"]
+
+    async def stop(self) -> None:
+        self.near.silence()
+        await self.supervisor.stop()
+
+
+def test_an_idle_link_carries_a_ping_each_second_so_both_ends_see_that_the_other_one_lives() -> None:
+    async def scenario() -> None:
+        world = LinkScene()
+        connection = await world.start()
+        (peer,) = world.scene.guest.here
+        world.scene.peers.attend()
+        for _ in range(20):
+            await asyncio.sleep(0.5)
+            assert world.scene.peers.silent_for(peer) < 1.1
+            assert world.near.attention.since(connection.heard_at) < 1.1
+        assert world.links.connected == {"server": connection}
+        world.scene.peers.silence()
+        await world.stop()
+
+    play(scenario)
+
+
+def test_a_link_over_which_nothing_arrives_is_closed_and_made_again() -> None:
+    async def scenario() -> None:
+        world = LinkScene()
+        first = await world.start()
+        world.scene.network.freeze("server")
+        await asyncio.sleep(SILENCE_SECONDS - 0.2)
+        assert not first.closed
+        await asyncio.sleep(1.5)
+        assert first.closed
+        assert world.links.connected == {}
+        world.scene.network.thaw("server")
+        await asyncio.sleep(1.5)
+        assert not world.links.connected["server"].closed
+        await world.stop()
+
+    play(scenario)
+
+
+def test_a_process_that_was_frozen_itself_closes_no_link_for_that() -> None:
+    async def scenario() -> None:
+        world = LinkScene()
+        first = await world.start()
+        world.near.silence()  # its clock stands still
+        world.scene.network.freeze("linker")
+        await asyncio.sleep(60.0)
+        world.near.attend()
+        world.scene.network.thaw("linker")
+        await asyncio.sleep(10.0)
+        assert world.links.connected == {"server": first}
+        await world.stop()
+
+    play(scenario)
+
+
+def test_a_peer_that_has_gone_is_silent_for_ever() -> None:
+    async def scenario() -> None:
+        scene = Scene(Desk())
+        await scene.listen()
+        connection, _ = await scene.connect()
+        (peer,) = scene.guest.here
+        assert scene.peers.silent_for(peer) < 0.1
+        connection.close("enough")
+        await asyncio.sleep(0.1)
+        assert scene.peers.silent_for(peer) == float("inf")
+
+    play(scenario)
+
+
 def test_links_are_made_again_when_lost_and_ended_when_no_longer_wanted() -> None:
     async def scenario() -> None:
         scene = Scene(Desk())
         await scene.listen()
         links_supervisor, handler = Supervisor(scene.clock), Reader()
         transport = MemoryTransport(scene.clock, "linker", scene.network)
-        links = Links(transport, scene.clock, links_supervisor, lambda: hello("linker", Role.DATA), handler)
+        links = Links(maker(scene, transport), links_supervisor, handler)
         links.aim({"server": "server:1", "nobody": "nowhere:1"})
         await asyncio.sleep(1.0)
         assert list(links.connected) == ["server"]

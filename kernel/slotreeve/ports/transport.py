@@ -49,6 +49,10 @@ class Connection(Protocol):
     def closed(self) -> bool:
         """True once the connection has ended. It never opens again."""
 
+    @property
+    def heard_at(self) -> float:
+        """When the last packet of the peer arrived, in seconds on the transport's clock."""
+
     def send(self, message: Message) -> None:
         """Queue a one-way message. Messages of one connection arrive in order and once, or the connection is lost.
 
@@ -69,7 +73,7 @@ class Connection(Protocol):
         timeout_seconds: float,
     ) -> None:
         """Send a request. ``answered`` is called exactly once on the event loop, after this method has returned, with
-        the reply or with an error (RequestTimeout, ConnectionLost).
+        the reply or with an error (RequestTimeout, ConnectionLost). ``math.inf`` waits until the connection ends.
 
         Raises:
             Backpressure, ConnectionLost, FrameTooLarge: as :meth:`send`; ``answered`` is then not called.

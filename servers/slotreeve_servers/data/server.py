@@ -20,7 +20,7 @@ class DataServer(MemberServer):
 
     def counters(self) -> dict[str, int]:
         """What the core counts, and what every server counts."""
-        return {**self.core.counters(), **self._environment.common_counters(self._supervisor)}
+        return {**self.core.counters(), **self._common_counters()}
 
     async def start(self) -> None:
         """Listen, then join the cluster.

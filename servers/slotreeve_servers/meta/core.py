@@ -44,6 +44,8 @@ from slotreeve_servers.settings import Settings
 log = logging.getLogger("slotreeve.meta")
 
 MEMBERS = (Role.DATA, Role.SESSION)
+SHORTEST_PAUSE_SECONDS = 0.001
+"""Least time between two looks, because attended time may fall short of a timer by a rounding."""
 
 
 class MetaCore:
@@ -119,7 +121,7 @@ class MetaCore:
         self._adopted_term = term
         view = self.view.read()
         connected = {peer.process_id for peer in self._peers}
-        self._leases.adopt([*view.data, *view.sessions], connected, self._outbox.now())
+        self._leases.adopt([*view.data, *view.sessions], connected, self._outbox.attended())
         self._heartbeats.clear()
 
     def _may_act(self) -> bool:
@@ -143,15 +145,20 @@ class MetaCore:
 
     def opened(self, peer: Peer) -> None:
         """A process is connected."""
-        if peer.role in MEMBERS and not self._any_member_connected():
-            self._leases.extend_all(self._outbox.now())
+        if peer.role in MEMBERS:
+            if not self._any_member_connected():
+                self._leases.extend_all(self._outbox.attended())
+            self._leases.connection_made(peer.node, peer.process_id, self._outbox.attended())
         self._peers[peer] = None
 
     def closed(self, peer: Peer, reason: str) -> None:
-        """A connection has ended: the lease of a member is shortened."""
+        """A connection has ended: the lease of a member is shortened, unless the same process has another one.
+
+        A process that connects again may do so before the end of its older connection is noticed here.
+        """
         self._peers.pop(peer, None)
-        if peer.role in MEMBERS:
-            self._leases.connection_lost(peer.node, peer.process_id, self._outbox.now())
+        if peer.role in MEMBERS and all(other.process_id != peer.process_id for other in self._peers):
+            self._leases.connection_lost(peer.node, peer.process_id, self._outbox.attended())
             self._look.soon()
 
     def _any_member_connected(self) -> bool:
@@ -164,7 +171,7 @@ class MetaCore:
         if not self._may_act():
             return self._leader_is()
         node = heartbeat.node
-        renewal = self._leases.renew(node, self._outbox.now())
+        renewal = self._leases.renew(node, self._outbox.attended())
         if self._heartbeats.take(heartbeat) or renewal is not Renewal.NOTHING:
             self._look.soon()
         view = self.view.read()
@@ -180,7 +187,7 @@ class MetaCore:
         if not self._may_act():
             return self._leader_is()
         back = message.back_in_seconds
-        if self._leases.leave(message.node, self._outbox.now() + back if back > 0 else None):
+        if self._leases.leave(message.node, self._outbox.attended() + back if back > 0 else None):
             log.info("%s leaves: %s", message.node.name, message.reason)
             if back <= 0:
                 self._heartbeats.forget(message.node.name)
@@ -202,15 +209,21 @@ class MetaCore:
             self._timer = self._outbox.after(self._until_next_look(), self._look_at_cluster)
 
     def _until_next_look(self) -> float:
-        """Seconds until a lease may end; the interval where this server may not act on that, or is committing."""
+        """Seconds until a lease may end; the interval where this server may not act on that, or is committing.
+
+        Leases are held against others, so they last in attended time. A look that comes too early for that finds
+        nothing, and another one follows.
+        """
         interval = self._rules.arrange_seconds
         if self._moves is not None or not self._may_act() or not self._any_member_connected():
             return interval
         deadline = self._leases.next_deadline()
-        return interval if deadline is None else min(interval, max(0.0, deadline - self._outbox.now()))
+        if deadline is None:
+            return interval
+        return min(interval, max(SHORTEST_PAUSE_SECONDS, deadline - self._outbox.attended()))
 
     def _expire_leases(self) -> None:
-        for node, reason in self._leases.expire(self._outbox.now()):
+        for node, reason in self._leases.expire(self._outbox.attended()):
             log.warning("%s %s has left: %s", node.role, node.name, reason)
             self._heartbeats.forget(node.name)
             self._outbox.notify("slotreeve_node_left", node=node, reason=reason)

@@ -1,4 +1,8 @@
-"""The leases of data and session servers (original: ``SimpleLeaseManager``). Pure: time is an argument."""
+"""The leases of data and session servers (original: ``SimpleLeaseManager``).
+
+Pure: time is an argument. It is attended time (:mod:`slotreeve_servers.node.attention`), because a leader that was
+frozen has read no heartbeat.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,8 @@ from enum import Enum
 from slotreeve.model.nodes import Node
 
 from slotreeve_servers.meta.settings import MetaSettings
+
+CONNECTION_LOST = "connection lost"
 
 
 class Renewal(Enum):
@@ -62,7 +68,15 @@ class Leases:
         node = self._nodes.get(name)
         if node is not None and node.process_id == process_id and name not in self._reasons:
             self._deadlines[name] = min(self._deadlines[name], now + self._lost)
-            self._reasons[name] = "connection lost"
+            self._reasons[name] = CONNECTION_LOST
+
+    def connection_made(self, name: str, process_id: str, now: float) -> None:
+        """A server has connected. If the loss of its connection had shortened its lease, it has at least
+        ``meta.unseen_seconds`` to send a heartbeat."""
+        node = self._nodes.get(name)
+        if node is not None and node.process_id == process_id and self._reasons.get(name) == CONNECTION_LOST:
+            self._deadlines[name] = max(self._deadlines[name], now + self._unseen)
+            del self._reasons[name]
 
     def extend_all(self, now: float) -> None:
         """After a time in which no server was connected: each has at least ``meta.unseen_seconds`` to connect."""

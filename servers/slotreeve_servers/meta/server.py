@@ -37,7 +37,7 @@ class MetaServer(NodeServer):
 
     def counters(self) -> dict[str, int]:
         """What the core counts, and what every server counts."""
-        return {**self.core.counters(), **self._environment.common_counters(self._supervisor)}
+        return {**self.core.counters(), **self._common_counters()}
 
     def leadership(self) -> Leadership:
         """The leader as this node knows it."""

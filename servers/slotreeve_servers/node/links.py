@@ -1,14 +1,18 @@
-"""Outgoing connections that are made again when they are lost."""
+"""Outgoing connections that are made again when they are lost, or when nothing arrives over them any more."""
 
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from slotreeve.clock import Clock
 from slotreeve.errors import Refused, TransportError
 from slotreeve.ports import Connection, Handler, Hello, Message, Transport
+from slotreeve_protocol.general_messages import Ping
 
+from slotreeve_servers.node.attention import AttendedClock
 from slotreeve_servers.node.supervisor import Supervisor, Wake
 
 log = logging.getLogger("slotreeve.links")
@@ -16,10 +20,31 @@ log = logging.getLogger("slotreeve.links")
 CONNECT_TIMEOUT_SECONDS = 1.0
 FIRST_RETRY_SECONDS = 0.02
 LONGEST_RETRY_SECONDS = 1.0
+PING_SECONDS = 1.0
+"""Over each link a ping is sent this often, unless the one before it has no reply yet."""
+SILENCE_SECONDS = 3.0
+"""A link over which nothing arrives for this long, while this process attends, is closed and made again."""
+
+
+@dataclass(frozen=True)
+class LinkMaker:
+    """What it takes to make links: the transport, the hello of this process, and its clocks."""
+
+    transport: Transport
+    clock: Clock
+    hello: Callable[[], Hello]
+    attention: AttendedClock
+
+    async def connect(self, address: str, handler: Handler) -> Connection:
+        """Connect once; raises as :meth:`slotreeve.ports.Transport.connect`."""
+        return await self.transport.connect(address, self.hello(), handler, CONNECT_TIMEOUT_SECONDS)
 
 
 class Links:
     """One connection to each of a changing set of processes; a lost one is made again, quickly at first.
+
+    The end of a connection does not show everything: the process at the other end may be frozen, or the network may
+    drop what is sent. So each link carries pings, and one over which nothing arrives is closed.
 
     ``inner`` is called for every connection as the transport would call it; ``refused`` is called for every refusal.
     All calls are made on the event loop.
@@ -27,15 +52,13 @@ class Links:
 
     def __init__(
         self,
-        transport: Transport,
-        clock: Clock,
+        maker: LinkMaker,
         supervisor: Supervisor,
-        hello: Callable[[], Hello],
         inner: Handler,
         refused: Callable[[Refused], None] = lambda _error: None,
     ) -> None:
-        self._transport, self._clock, self._supervisor = transport, clock, supervisor
-        self._hello, self._inner, self._refused = hello, inner, refused
+        self._maker, self._supervisor = maker, supervisor
+        self._inner, self._refused = inner, refused
         self._addresses: dict[str, str] = {}
         self._wakes: dict[str, Wake] = {}
         self.connected: dict[str, Connection] = {}
@@ -47,7 +70,7 @@ class Links:
             self._wakes.pop(name).set()
         for name in peers:
             if name not in before:
-                wake = self._wakes[name] = Wake(self._clock)
+                wake = self._wakes[name] = Wake(self._maker.clock)
                 self._supervisor.start(f"link to {name}", lambda name=name, wake=wake: self._keep(name, wake))  # type: ignore[misc]
             elif peers[name] != before[name]:
                 self._wakes[name].set()
@@ -56,9 +79,7 @@ class Links:
         pause = FIRST_RETRY_SECONDS
         while (address := self._addresses.get(name)) is not None and self._wakes.get(name) is wake:
             try:
-                connection = await self._transport.connect(
-                    address, self._hello(), _LinkHandler(self, name, wake), CONNECT_TIMEOUT_SECONDS
-                )
+                connection = await self._maker.connect(address, _LinkHandler(self, name, wake))
             except TransportError as error:
                 if isinstance(error, Refused):
                     log.error("%s at %s refuses this server: %s", name, address, error)
@@ -69,8 +90,10 @@ class Links:
                 pause = min(2 * pause, LONGEST_RETRY_SECONDS)
                 continue
             pause = FIRST_RETRY_SECONDS
+            pulse = _Pulse(connection, self._maker.attention)
             while not connection.closed and self._addresses.get(name) == address and self._wakes.get(name) is wake:
-                await wake.wait(60.0)
+                pulse.look()
+                await wake.wait(PING_SECONDS)
             connection.close("no longer wanted")
 
     def opened(self, name: str, connection: Connection) -> None:
@@ -87,6 +110,32 @@ class Links:
         if self.connected.get(name) is connection:
             del self.connected[name]
         self._inner.closed(connection, reason)
+
+
+class _Pulse:
+    """Sends pings over one link, and closes it when nothing arrives."""
+
+    def __init__(self, connection: Connection, attention: AttendedClock) -> None:
+        self._connection, self._attention = connection, attention
+        self._is_unanswered = False
+
+    def look(self) -> None:
+        """Close the link if it is silent. Otherwise send a ping, unless the last one is not answered yet.
+
+        A ping that is not sent, because the queue is full, needs no retry: other frames wait to be read there.
+        """
+        if self._attention.since(self._connection.heard_at) >= SILENCE_SECONDS:
+            log.warning("nothing arrives from %s; the link is made again", self._connection.address)
+            self._connection.close(f"nothing arrived for {SILENCE_SECONDS:.0f} s")
+        elif not self._is_unanswered:
+            try:
+                self._connection.request(Ping(), self._answered, math.inf)
+                self._is_unanswered = True
+            except TransportError as error:
+                log.debug("no ping to %s: %s", self._connection.address, error)
+
+    def _answered(self, reply: Message | None, error: Exception | None) -> None:
+        self._is_unanswered = False
 
 
 class _LinkHandler:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Mapping
 from functools import partial
 
@@ -11,6 +12,7 @@ from slotreeve.errors import ConnectionLost, TransportError
 from slotreeve.ports import Connection, Message
 from slotreeve_protocol.codec import encode_message
 
+from slotreeve_servers.node.attention import TICK_SECONDS, AttendedClock
 from slotreeve_servers.node.links import Links
 from slotreeve_servers.node.outbox import Answered, Peer, Request
 from slotreeve_servers.node.supervisor import Supervisor
@@ -23,6 +25,7 @@ class Peers:
 
     Attributes:
         by_connection: the peer at the other end of each open connection.
+        attention: the time during which this process attends; it advances after :meth:`attend`.
         links: the links that :meth:`keep_links` aims; set by the shell before the core runs.
     """
 
@@ -31,12 +34,21 @@ class Peers:
         self._connections: dict[Peer, Connection] = {}
         self.by_connection: dict[Connection, Peer] = {}
         self._is_silent = False
+        self._tick: Timer | None = None
         self.links: Links | None = None
-        self.now, self.wall_ms = clock.now, clock.wall_ms
+        self.attention = AttendedClock(clock.now)
+        self.now, self.wall_ms, self.attended = clock.now, clock.wall_ms, self.attention.now
+
+    def attend(self) -> None:
+        """The server starts: from now on its attended clock advances."""
+        self.attention.tick()
+        self._tick = self._clock.call_later(TICK_SECONDS, self.attend)
 
     def silence(self) -> None:
         """The server has left the cluster: from now on nothing is sent, and no timer of the core runs."""
         self._is_silent = True
+        if self._tick is not None:
+            self._tick.cancel()
 
     # --- for the dispatchers -----------------------------------------------------------------------------------------
 
@@ -65,6 +77,11 @@ class Peers:
         return await connection.ask(message, timeout_seconds)
 
     # --- the outbox --------------------------------------------------------------------------------------------------
+
+    def silent_for(self, peer: Peer) -> float:
+        """See :meth:`slotreeve_servers.node.outbox.Outbox.silent_for`."""
+        connection = self._connections.get(peer)
+        return math.inf if connection is None else self.attention.since(connection.heard_at)
 
     def send(self, peer: Peer, message: Message) -> bool:
         """See :meth:`slotreeve_servers.node.outbox.Outbox.send`."""

@@ -11,7 +11,7 @@ from slotreeve_protocol.meta_messages import Leave, Stopping, View
 
 from slotreeve_servers.node.dispatch import CountersSource, Desk, Dispatcher, Guest
 from slotreeve_servers.node.environment import Environment
-from slotreeve_servers.node.links import Links
+from slotreeve_servers.node.links import LinkMaker, Links
 from slotreeve_servers.node.membership import NO_VIEW, Membership
 from slotreeve_servers.node.peers import Peers
 from slotreeve_servers.node.supervisor import Supervisor
@@ -44,10 +44,15 @@ class NodeServer:
     def _dispatcher(self, desk: Desk, guest: Guest, source: CountersSource | None = None) -> Dispatcher:
         return Dispatcher(self._peers, desk, guest, source)
 
+    def _common_counters(self) -> dict[str, int]:
+        """What every server counts."""
+        return {**self._environment.common_counters(self._supervisor), **self._peers.attention.counters()}
+
     async def _listen(self, dispatcher: Dispatcher) -> None:
         """Raises AddressInUse."""
         environment = self._environment
         self._listener = await environment.transport.listen(environment.bind, environment.hello(), dispatcher)
+        self._peers.attend()
 
     async def _close(self) -> None:
         """End the loops, every connection that was accepted, and the event log."""
@@ -70,10 +75,9 @@ class MemberServer(NodeServer):
         """Connect to the meta servers of the configuration, and be ready to connect to data servers."""
         environment = self._environment
         self._membership = membership
-        self._peers.links = Links(environment.transport, self._clock, self._supervisor, environment.hello, data_servers)
-        meta_links = Links(
-            environment.transport, self._clock, self._supervisor, environment.hello, meta_servers, self._refused
-        )
+        maker = LinkMaker(environment.transport, self._clock, environment.hello, self._peers.attention)
+        self._peers.links = Links(maker, self._supervisor, data_servers)
+        meta_links = Links(maker, self._supervisor, meta_servers, self._refused)
         meta_links.aim(environment.settings.cluster.meta)
         membership.start()
 
