@@ -53,7 +53,8 @@ def test_the_clients_of_one_turn_are_claimed_in_one_message_and_let_in_at_once()
 
 def test_a_data_server_that_is_linked_later_gets_every_claim() -> None:
     scene = Scene()
-    assert scene.arrivals.link_opened(scene.data) is None
+    scene.arrivals.link_opened(scene.data)
+    assert scene.claims() == []
     one, _ = scene.come("a", "b")
     scene.end(one)
     scene.claims()

@@ -136,6 +136,10 @@ class Peers:
         """See :meth:`slotreeve_servers.node.outbox.Outbox.at_turns_end`."""
         self._clock.call_soon(partial(self._run, "end of turn", action))
 
+    def when_read(self, action: Callable[[], None]) -> None:
+        """See :meth:`slotreeve_servers.node.outbox.Outbox.when_read`."""
+        self.at_turns_end(action)
+
     def _run(self, name: str, action: Callable[[], None]) -> None:
         if self._is_silent:
             return
