@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from slotreeve_client import Instance, Publication, Subscription
 
-from slotreeve_simulator.tolerances import Tolerances
+from slotreeve_simulator.reach import Reach
 from slotreeve_simulator.trace import Trace, Weight
 from slotreeve_simulator.verdict import RunVerdict
 
@@ -68,8 +68,8 @@ class Watcher:
 class ClientsWatch:
     """All registrations of a run, and the checks of what clients see of them."""
 
-    def __init__(self, tolerances: Tolerances, trace: Trace, verdict: RunVerdict) -> None:
-        self._tolerances, self._trace, self.verdict = tolerances, trace, verdict
+    def __init__(self, reach: Reach, trace: Trace, verdict: RunVerdict) -> None:
+        self._reach, self._trace, self.verdict = reach, trace, verdict
         self._registrations: list[Registration] = []
 
     def register(self, client: str, service: str, publish: Callable[[str], Publication]) -> Registration:
@@ -110,15 +110,15 @@ class ClientsWatch:
         for serial, count in sorted(watcher.seen.items()):
             registration = self._registrations[serial]
             if serial not in seen:
-                if registration.alive and not self._tolerances.tolerates(registration.client):
+                if registration.alive and not self._reach.tolerates(registration.client):
                     self.verdict.violate("I7", f"{watcher.client} does not see {self._named(serial)}, which is alive")
-            elif seen[serial] < count and not self._tolerances.tolerates(registration.client):
+            elif seen[serial] < count and not self._reach.tolerates(registration.client):
                 self.verdict.violate(
                     "I10", f"{watcher.client} got {serial}.{seen[serial]} of {watcher.service} after {serial}.{count}"
                 )
         for serial in sorted(gone & seen.keys()):
             registration = self._registrations[serial]
-            if registration.has_ended and not self._tolerances.tolerates(registration.client):
+            if registration.has_ended and not self._reach.tolerates(registration.client):
                 self.verdict.violate("I10", f"{watcher.client} sees {self._named(serial)} again, which has ended")
 
     # --- reads -------------------------------------------------------------------------------------------------------
@@ -130,10 +130,10 @@ class ClientsWatch:
         alive, ended = before
         for serial in sorted(alive - seen.keys()):
             registration = self._registrations[serial]
-            if registration.alive and not self._tolerances.tolerates(registration.client):
+            if registration.alive and not self._reach.tolerates(registration.client):
                 self.verdict.violate("I7", f"{client} reads {service} without {self._named(serial)}, which is alive")
         for serial in sorted(ended & seen.keys()):
-            if not self._tolerances.tolerates(self._registrations[serial].client):
+            if not self._reach.tolerates(self._registrations[serial].client):
                 self.verdict.violate("I10", f"{client} reads {self._named(serial)} in {service}, which has ended")
 
     def difference(self, expected: dict[int, int], seen: dict[int, int]) -> str | None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 
 from slotreeve_servers.launch import Server
 
+from slotreeve_simulator.processor import SimulatedProcessor, load_costs
 from slotreeve_simulator.scenario import Scenario
 from slotreeve_simulator.simulated_cluster import ProcessClock, SimulatedCluster
 from slotreeve_simulator.store import ELECTION, LockStore
@@ -20,6 +22,7 @@ class ScenarioCluster(SimulatedCluster):
         lives: number of starts of each process.
         slowness: factor by which packets to and from a process take longer; 1 if the process is missing here. Between
             two slow processes the larger factor counts.
+        processors: the processor of each process since its last start.
         store: the database of a lock election; None if the election needs none.
     """
 
@@ -31,6 +34,7 @@ class ScenarioCluster(SimulatedCluster):
         self._scenario, self._seed = scenario, seed
         self.lives: dict[str, int] = {}
         self.slowness: dict[str, float] = {}
+        self.processors: dict[str, SimulatedProcessor] = {}
         self._delays: dict[tuple[str, str], random.Random] = {}
         self._skews: dict[str, int] = {}
         self.network.delay_seconds = self._delay
@@ -38,6 +42,7 @@ class ScenarioCluster(SimulatedCluster):
         for name in [*self._addresses, *(f"client-{number + 1}" for number in range(nodes.clients))]:
             self.drifts[name] = clocks.uniform(-scenario.clocks.drift, scenario.clocks.drift)
             self.set_wall_clock(name, clocks.random())
+        self._costs = load_costs()
         self.store: LockStore | None = None
         if is_lock:
             drift = clocks.uniform(-scenario.clocks.drift, scenario.clocks.drift)
@@ -73,6 +78,13 @@ class ScenarioCluster(SimulatedCluster):
         """As in the base class; count the start."""
         self.lives[name] = self.lives.get(name, 0) + 1
         return super().process_clock(name, wall_skew_ms)
+
+    def processor(self, name: str) -> SimulatedProcessor | None:
+        """A processor for each process, slower by the scenario's factor."""
+        processor = SimulatedProcessor(asyncio.get_running_loop().time, self._costs)
+        processor.slowness = self._scenario.processors.slowness
+        self.network.processors[name] = self.processors[name] = processor
+        return processor
 
     def chance(self, name: str) -> random.Random:
         """A source of random numbers for each start of each process."""

@@ -14,12 +14,23 @@ from slotreeve_simulator.plan import Fault
 from slotreeve_simulator.scenario import STORE_FAULTS, FaultKind
 from slotreeve_simulator.servers_watch import ServersWatch
 from slotreeve_simulator.store import LockStore
-from slotreeve_simulator.tolerances import Tolerances
 from slotreeve_simulator.trace import Trace, Weight
 from slotreeve_simulator.verdict import RunVerdict
 
 START_ATTEMPTS = 40
 START_AGAIN_SECONDS = 0.5
+STARVE_FACTOR = 100.0
+LONGEST_STALL_SECONDS = 1.0
+PARTITIONS = frozenset(
+    {
+        FaultKind.PARTITION,
+        FaultKind.PARTITION_ONE_WAY,
+        FaultKind.ISOLATE_DATA,
+        FaultKind.CUT_LINK,
+        FaultKind.CUT_LINK_ONE_WAY,
+        FaultKind.CUT_ROLES,
+    }
+)
 
 
 class ClientCalls(Protocol):
@@ -40,13 +51,12 @@ class Injector:
         cluster: ScenarioCluster,
         clients: ClientCalls,
         watch: ServersWatch,
-        tolerances: Tolerances,
         trace: Trace,
         verdict: RunVerdict,
         now: Callable[[], float],
     ) -> None:
         self._cluster, self._clients, self._watch = cluster, clients, watch
-        self._tolerances, self._trace, self._verdict, self._now = tolerances, trace, verdict, now
+        self._trace, self._verdict, self._now = trace, verdict, now
         self._ends: dict[Fault, Callable[[], None]] = {}
         self._timers: list[asyncio.TimerHandle] = []
         self._partitions: dict[Fault, bool] = {}
@@ -63,7 +73,6 @@ class Injector:
         if end is None:
             self._trace.note(Weight.DETAIL, f"{fault}: not now")
             return
-        self._tolerances.begins(fault)
         self._trace.note(Weight.FAULT, str(fault))
         self._ends[fault] = end
         self._watch.calm_since = None
@@ -92,12 +101,16 @@ class Injector:
         """Begin the fault. Returns the function that ends it; None if the fault is not possible now."""
         name = fault.first[0]
         match fault.kind:
-            case FaultKind.PARTITION | FaultKind.PARTITION_ONE_WAY | FaultKind.ISOLATE_DATA:
+            case kind if kind in PARTITIONS:
                 return self._partition(fault)
             case FaultKind.SLOW:
                 return self._slow(name, fault.amount)
             case FaultKind.CUT:
                 return _nothing if self._cluster.network.cut(name, fault.others[0]) else None
+            case FaultKind.STARVE:
+                return self._starve(name, fault.amount)
+            case FaultKind.STUTTER:
+                return self._stutter(name, fault)
             case FaultKind.CUT_CLIENT:
                 return _nothing if self._cut_client(name) else None
             case FaultKind.ADD_DATA:
@@ -241,7 +254,7 @@ class Injector:
     # --- network -----------------------------------------------------------------------------------------------------
 
     def _partition(self, fault: Fault) -> Callable[[], None]:
-        self._partitions[fault] = fault.kind is FaultKind.PARTITION_ONE_WAY
+        self._partitions[fault] = fault.kind in (FaultKind.PARTITION_ONE_WAY, FaultKind.CUT_LINK_ONE_WAY)
         self._part(fault)
 
         def end() -> None:
@@ -265,6 +278,33 @@ class Injector:
             self._cluster.slowness.pop(name, None)
 
         return end
+
+    # --- processors --------------------------------------------------------------------------------------------------
+
+    def _starve(self, name: str, amount: float) -> Callable[[], None] | None:
+        processor = self._cluster.processors.get(name)
+        if processor is None:
+            return None
+        before = processor.slowness
+        processor.slowness = before * STARVE_FACTOR**amount
+        return lambda: setattr(processor, "slowness", before)
+
+    def _stutter(self, name: str, fault: Fault) -> Callable[[], None] | None:
+        """Stall the process again and again: a pause, then a burst of a quarter of it."""
+        processor = self._cluster.processors.get(name)
+        if processor is None:
+            return None
+        loop = asyncio.get_running_loop()
+        pause = LONGEST_STALL_SECONDS * fault.amount
+        ends_at = loop.time() + fault.seconds
+
+        def stall() -> None:
+            if fault in self._ends and loop.time() < ends_at:
+                processor.stall(pause)
+                loop.call_later(pause * 1.25 + 0.01, stall)
+
+        loop.call_soon(stall)
+        return _nothing
 
     def _cut_client(self, name: str) -> int:
         network = self._cluster.network

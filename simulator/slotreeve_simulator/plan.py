@@ -166,6 +166,15 @@ class _Victims:
                 return (f"data-{len(self._data) + 1}",), ()
             case FaultKind.PAUSE | FaultKind.SLOW | FaultKind.CLOCK_JUMP:
                 return (pick(self._servers),), ()
+            case FaultKind.STARVE | FaultKind.STUTTER:
+                return (pick([*self._servers, *self._clients]),), ()
+            case FaultKind.CUT_LINK | FaultKind.CUT_LINK_ONE_WAY:
+                first, other = self._rng.sample([*self._servers, *self._clients], 2)
+                return (first,), (other,)
+            case FaultKind.CUT_ROLES:
+                roles = [self._meta, self._data, self._sessions, self._clients]
+                some, others = self._rng.sample(roles, 2)
+                return tuple(some), tuple(others)
             case FaultKind.STORE_DOWN | FaultKind.STORE_SILENT | FaultKind.STORE_SLOW | FaultKind.STORE_RESTART:
                 return ("store",), ()
             case FaultKind.CUT:

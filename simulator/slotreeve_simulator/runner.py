@@ -17,9 +17,9 @@ from slotreeve_simulator.cluster import ScenarioCluster
 from slotreeve_simulator.health import listening
 from slotreeve_simulator.injector import Injector
 from slotreeve_simulator.plan import Cut, Storm, plan
+from slotreeve_simulator.reach import Reach
 from slotreeve_simulator.scenario import Scenario
 from slotreeve_simulator.servers_watch import ServersWatch
-from slotreeve_simulator.tolerances import Tolerances
 from slotreeve_simulator.trace import Trace, Weight
 from slotreeve_simulator.verdict import RunVerdict, Violation
 from slotreeve_simulator.workload import Clients
@@ -79,15 +79,13 @@ class _Run:
         self._loop = loop
         self._trace = Trace(self._now)
         self._verdict = RunVerdict(self._trace)
-        self._tolerances = Tolerances(self._now, scenario.nodes.meta)
         self._cluster = ScenarioCluster(scenario, seed)
+        self._reach = Reach(self._cluster, self._now)
         replicas = int(scenario.nodes.settings.get("cluster.replicas", 2))
         self._watch = ServersWatch(self._cluster, replicas, self._now, self._trace, self._verdict)
-        clients_watch = ClientsWatch(self._tolerances, self._trace, self._verdict)
+        clients_watch = ClientsWatch(self._reach, self._trace, self._verdict)
         self._clients = Clients(scenario, seed, self._cluster, clients_watch, self._trace)
-        self._injector = Injector(
-            self._cluster, self._clients, self._watch, self._tolerances, self._trace, self._verdict, self._now
-        )
+        self._injector = Injector(self._cluster, self._clients, self._watch, self._trace, self._verdict, self._now)
         self._faults: list[int] = []
         self._longest_heal = 0.0
 
@@ -116,9 +114,13 @@ class _Run:
             self._trace.lines(last_details if self._verdict.violation else 0),
         )
 
+    def _look(self) -> None:
+        self._reach.look()
+        self._watch.look()
+
     async def _live(self, storms: list[Storm]) -> None:
         self._trace.note(Weight.FAULT, f"scenario {self._scenario.name}, seed {self._seed}")
-        self._loop.after_every_turn(self._watch.look)
+        self._loop.after_every_turn(self._look)
         for name in self._cluster.names:
             await self._cluster.start(name)
         self._clients.come_all()
@@ -142,7 +144,7 @@ class _Run:
         took = await self._until_well("the mended cluster", rules.heal_seconds)
         self._longest_heal = max(self._longest_heal, took)
         self._trace.note(Weight.FAULT, f"the cluster has recovered after {took:.3f} s")
-        self._tolerances.recovered()
+        self._reach.recovered()
         self._watch.somebody_leaves = False
         await asyncio.sleep(rules.calm_seconds)
         problem = self._problem() or await self._clients.read_all()

@@ -62,6 +62,16 @@ class FaultKind(StrEnum):
     """Nothing passes between one data server and all other processes."""
     SLOW = "slow"
     """Messages to and from one server take up to a hundred times as long."""
+    CUT_LINK = "cut_link"
+    """Nothing passes between two processes; everything else passes."""
+    CUT_LINK_ONE_WAY = "cut_link_one_way"
+    """Nothing passes from one process to another one."""
+    CUT_ROLES = "cut_roles"
+    """Nothing passes between all servers of two roles, or between the clients and one session server."""
+    STARVE = "starve"
+    """A process gets a small part of its processor: everything that it does takes up to a hundred times as long."""
+    STUTTER = "stutter"
+    """A process gets its processor in bursts, with pauses of up to a second between them."""
     CLOCK_JUMP = "clock_jump"
     """A server is killed, and started again with another wall clock."""
     STORE_DOWN = "store_down"
@@ -77,6 +87,10 @@ class FaultKind(StrEnum):
 
 
 STORE_FAULTS = frozenset(kind for kind in FaultKind if kind.startswith("store_"))
+LATER_FAULTS = frozenset(
+    {FaultKind.CUT_LINK, FaultKind.CUT_LINK_ONE_WAY, FaultKind.CUT_ROLES, FaultKind.STARVE, FaultKind.STUTTER}
+)
+"""Faults that scenarios name themselves, so that the seeds of the others stay what they are."""
 
 
 def _rising(span: tuple[float, float]) -> tuple[float, float]:
@@ -119,6 +133,13 @@ class Clocks(_ScenarioTable):
     drift: float = Field(default=0.009, ge=0, lt=0.01, description="The product tolerates 2 % between any two clocks.")
 
 
+class ProcessorPlan(_ScenarioTable):
+    """How slow the processors are: handling a message takes ``slowness`` times as long as on the machine on which the
+    costs were measured."""
+
+    slowness: float = Field(default=1.0, ge=0)
+
+
 class WorkloadPlan(_ScenarioTable):
     """The calls of the clients: first all publish, then ``calls_per_second`` changes, subscriptions and reads in
     total."""
@@ -140,7 +161,7 @@ class FaultPlan(_ScenarioTable):
     per_storm: tuple[int, int] = (1, 7)
     kinds_per_storm: tuple[int, int] = (1, 4)
     lasting_seconds: Span = (0.02, 9.0)
-    kinds: dict[FaultKind, float] = {kind: 1.0 for kind in FaultKind if kind not in STORE_FAULTS}
+    kinds: dict[FaultKind, float] = {kind: 1.0 for kind in FaultKind if kind not in STORE_FAULTS | LATER_FAULTS}
 
 
 class Scenario(_ScenarioTable):
@@ -152,6 +173,7 @@ class Scenario(_ScenarioTable):
     nodes: Nodes = Nodes()
     network: NetworkPlan = NetworkPlan()
     clocks: Clocks = Clocks()
+    processors: ProcessorPlan = ProcessorPlan()
     workload: WorkloadPlan = WorkloadPlan()
     faults: FaultPlan = FaultPlan()
 

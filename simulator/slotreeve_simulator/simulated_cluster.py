@@ -40,21 +40,34 @@ from slotreeve_servers.settings import load_settings
 from slotreeve_transport_memory.network import MemoryNetwork
 from slotreeve_transport_memory.transport import MemoryTransport
 
+from slotreeve_simulator.processor import SimulatedProcessor
+
 POLL_SECONDS = 0.005
 FIRST_PORT = 7700
 SHORTEST_WAIT_SECONDS = 1e-9
 """Shortest wait of a drifting clock. With a shorter one, a rounding error could keep the loop's time from advancing."""
 
 
+class ProcessTimer:
+    """A timer of a process, which may have to wait for the processor after it is due."""
+
+    timer: Timer
+
+    def cancel(self) -> None:
+        """See :class:`slotreeve.clock.Timer`."""
+        self.timer.cancel()
+
+
 class ProcessClock(VirtualClock):
     """The clock of one simulated process. The timers of a killed process never run; those of a frozen process wait, in
     order.
 
-    ``drift`` makes the clock fast: with 0.01, it shows 101 seconds for 100.
+    ``drift`` makes the clock fast: with 0.01, it shows 101 seconds for 100. A timer waits until ``processor`` is free.
     """
 
-    def __init__(self, wall_skew_ms: int = 0, drift: float = 0.0) -> None:
+    def __init__(self, wall_skew_ms: int = 0, drift: float = 0.0, processor: SimulatedProcessor | None = None) -> None:
         super().__init__(wall_skew_ms=wall_skew_ms)
+        self._processor = processor
         self._rate = 1.0 + drift
         self._dead = False
         self._frozen = False
@@ -83,7 +96,9 @@ class ProcessClock(VirtualClock):
     def call_later(self, seconds: float, action: Callable[[], None]) -> Timer:
         """As on the loop, unless the process is killed or frozen by then."""
         wait = max(SHORTEST_WAIT_SECONDS, seconds / self._rate) if seconds > 0 else seconds
-        return super().call_later(wait, lambda: self._act(action))
+        timer = ProcessTimer()
+        timer.timer = super().call_later(wait, lambda: self._act_when_free(timer, action))
+        return timer
 
     def call_soon(self, action: Callable[[], None]) -> None:
         """As on the loop, unless the process is killed or frozen by then."""
@@ -97,6 +112,18 @@ class ProcessClock(VirtualClock):
             await over
         finally:
             timer.cancel()
+
+    def _act_when_free(self, timer: ProcessTimer, action: Callable[[], None]) -> None:
+        """A timer is due."""
+        processor = self._processor
+        if processor is not None and not self._dead and not self._frozen:
+            wait = processor.busy_for()
+            if wait > 0:
+                timer.timer = super().call_later(wait, lambda: self._act_when_free(timer, action))
+                return
+        self._act(action)
+        if processor is not None:
+            processor.timer_ran()
 
     def _act(self, action: Callable[[], None]) -> None:
         if self._frozen:
@@ -222,8 +249,12 @@ class SimulatedCluster:
 
     def process_clock(self, name: str, wall_skew_ms: int = 0) -> ProcessClock:
         """The clock of a new process ``name``: a server, a client, or something else."""
-        clock = self._clocks[name] = ProcessClock(wall_skew_ms, self.drifts.get(name, 0.0))
+        clock = self._clocks[name] = ProcessClock(wall_skew_ms, self.drifts.get(name, 0.0), self.processor(name))
         return clock
+
+    def processor(self, name: str) -> SimulatedProcessor | None:
+        """The processor of a new process; None where its work takes no time."""
+        return None
 
     def clock(self, name: str) -> ProcessClock:
         """The clock of a process since its last start."""

@@ -93,6 +93,9 @@ class MemoryLink:
             return
         self._scheduled = True
         wait = self._inbox[0][0] - self._clock.now()
+        processor = self._network.processors.get(self.source)
+        if processor is not None:
+            wait = max(wait, processor.busy_for())
         if wait > 0:
             self._clock.call_later(wait, self._deliver)
         else:
@@ -112,12 +115,15 @@ class MemoryLink:
         if not self._network.passes(self.target, self.source):
             return
         now = self._clock.now()
+        processor = self._network.processors.get(self.source)
         for _ in range(len(self._inbox)):
-            if not self._inbox or self._inbox[0][0] > now:
+            if not self._inbox or self._inbox[0][0] > now or (processor is not None and processor.busy_for() > 0):
                 break
             _, item = self._inbox.popleft()
             if isinstance(item, bytes):
                 self.channel.receive(item)
+                if processor is not None:
+                    processor.handled(len(item))
             else:
                 self.channel.lost(item)
         self.schedule()

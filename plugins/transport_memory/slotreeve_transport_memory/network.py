@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 from weakref import WeakKeyDictionary
 
 if TYPE_CHECKING:
@@ -17,6 +17,17 @@ if TYPE_CHECKING:
     from slotreeve_transport_memory.transport import MemoryListener, MemoryTransport
 
 FIRST_FREE_PORT = 49152
+
+
+class Processor(Protocol):
+    """The processor of one endpoint's process: packets wait until it is free."""
+
+    def busy_for(self) -> float:
+        """Seconds until it can handle the next packet; 0 where it is free."""
+
+    def handled(self, size: int) -> None:
+        """A packet of ``size`` bytes was handled."""
+
 
 _networks: WeakKeyDictionary[asyncio.AbstractEventLoop, MemoryNetwork] = WeakKeyDictionary()
 
@@ -27,10 +38,12 @@ class MemoryNetwork:
     Attributes:
         delay_seconds: travel time of a packet by (from, to) endpoint. Packets of a connection stay in order whatever it
             returns. By default 0: delivery on the next turn of the event loop.
+        processors: processors by endpoint. By default there are none: handling a packet takes no time.
     """
 
     def __init__(self) -> None:
         self.delay_seconds: Callable[[str, str], float] = lambda _source, _target: 0.0
+        self.processors: dict[str, Processor] = {}
         self._listeners: dict[str, MemoryListener] = {}
         self._endpoints: dict[str, MemoryTransport] = {}
         self._links: dict[MemoryLink, None] = {}

@@ -237,6 +237,11 @@ class SessionCore:
         others = [node.address for node in self.membership.view.sessions if node.process_id != self._node.process_id]
         send_to_all(self._outbox, list(self.clients), Redirect(others))
 
+    @property
+    def is_closed_to_clients(self) -> bool:
+        """Whether this server takes no new clients: it stops, or the operator banned it."""
+        return bool(self._closed_to_clients)
+
     # --- provided configuration, and the operator's orders in it ---------------------------------------------------
 
     def _on_watch(self, peer: Peer, message: WatchConfigs) -> None:
