@@ -54,7 +54,8 @@ class Connection(Protocol):
         """When the last packet of the peer arrived, in seconds on the transport's clock."""
 
     def send(self, message: Message) -> None:
-        """Queue a one-way message. Messages of one connection arrive in order and once, or the connection is lost.
+        """Queue a one-way message. Messages of one connection arrive once, or the connection is lost, and in order; a
+        transport may let urgent ones overtake others.
 
         Raises:
             Backpressure: the queue to this peer is full; nothing was queued.

@@ -10,7 +10,6 @@ from functools import partial
 from slotreeve.clock import Clock, Timer
 from slotreeve.errors import ConnectionLost, TransportError
 from slotreeve.ports import Connection, Message
-from slotreeve_protocol.codec import encode_message
 
 from slotreeve_servers.node.attention import TICK_SECONDS, AttendedClock
 from slotreeve_servers.node.links import Links
@@ -85,7 +84,15 @@ class Peers:
 
     def send(self, peer: Peer, message: Message) -> bool:
         """See :meth:`slotreeve_servers.node.outbox.Outbox.send`."""
-        return self.send_encoded(peer, encode_message(message), type(message).__name__)
+        connection = self._connections.get(peer)
+        if connection is None or self._is_silent:
+            return False
+        try:
+            connection.send(message)
+        except TransportError as error:
+            self._not_sent(peer, connection, type(message).__name__, error)
+            return False
+        return True
 
     def send_encoded(self, peer: Peer, frame: bytes, what: str) -> bool:
         """See :meth:`slotreeve_servers.node.outbox.Outbox.send_encoded`."""
@@ -94,13 +101,15 @@ class Peers:
             return False
         try:
             connection.send_encoded(frame)
-        except ConnectionLost:
-            return False  # the handler's ``closed`` follows
         except TransportError as error:
-            log.warning("%s does not keep up with its %s messages: %s", peer.node, what, error)
-            connection.close(f"it does not read its {what} messages; it may connect and ask again")
+            self._not_sent(peer, connection, what, error)
             return False
         return True
+
+    def _not_sent(self, peer: Peer, connection: Connection, what: str, error: TransportError) -> None:
+        if not isinstance(error, ConnectionLost):  # after which the handler's ``closed`` follows
+            log.warning("%s does not keep up with its %s messages: %s", peer.node, what, error)
+            connection.close(f"it does not read its {what} messages; it may connect and ask again")
 
     def ask(self, peer: Peer, message: Message, answered: Answered, timeout_seconds: float) -> bool:
         """See :meth:`slotreeve_servers.node.outbox.Outbox.ask`."""
