@@ -125,13 +125,10 @@ class Channel:
 
     def send(self, message: Message) -> None:
         """Queue a one-way message; raises as :meth:`slotreeve.ports.Connection.send`."""
-        self._queue(encode_message(message), type(message) in URGENT)
+        self.send_encoded(encode_message(message), type(message) in URGENT)
 
-    def send_encoded(self, frame: bytes) -> None:
-        """Queue an encoded message, which is never urgent; raises as :meth:`slotreeve.ports.Connection.send`."""
-        self._queue(frame, False)
-
-    def _queue(self, frame: bytes, urgent: bool) -> None:
+    def send_encoded(self, frame: bytes, urgent: bool = False) -> None:
+        """Queue an encoded message; raises as :meth:`slotreeve.ports.Connection.send`."""
         if self._state is not _State.OPEN:
             raise ConnectionLost(f"the connection to {self._link.address} has ended")
         size = len(frame)
@@ -151,7 +148,7 @@ class Channel:
         RequestTimeout may come up to :data:`slotreeve_protocol.requests.TIMEOUT_GRAIN_SECONDS` late.
         """
         request_id = self._requests.new_id()
-        self._queue(encode_frame(Kind.REQUEST, message, request_id), type(message) in URGENT)
+        self.send_encoded(encode_frame(Kind.REQUEST, message, request_id), type(message) in URGENT)
         self._requests.add(request_id, answered, timeout_seconds)
 
     async def ask(self, message: Message, timeout_seconds: float) -> Message:
