@@ -111,6 +111,9 @@ class RecordingOutbox:
     def at_turns_end(self, action: Callable[[], None]) -> None:
         self._turn.append(action)
 
+    def when_read(self, action: Callable[[], None]) -> None:
+        self.at_turns_end(action)
+
     def repeat(self, name: str, seconds: float, action: Callable[[], float | None]) -> None:
         self.repeated[name] = action
 

@@ -23,7 +23,7 @@ from slotreeve_servers.node.dispatch import UNEXPECTED, Desk, Dispatcher
 from slotreeve_servers.node.links import SILENCE_SECONDS, LinkMaker, Links
 from slotreeve_servers.node.membership import Membership
 from slotreeve_servers.node.outbox import Peer, Request, Retry, TurnEnd
-from slotreeve_servers.node.peers import Peers
+from slotreeve_servers.node.peers import LONGEST_READ_SECONDS, Peers
 from slotreeve_servers.node.supervisor import Supervisor, Wake
 from slotreeve_transport_memory.network import MemoryNetwork
 from slotreeve_transport_memory.transport import MemoryTransport
@@ -232,6 +232,46 @@ def test_a_peer_that_has_gone_takes_nothing_and_disturbs_nobody() -> None:
         assert not scene.peers.ask(peer, Ping(), lambda reply, error: None, 1.0)
         scene.peers.reply(Request(peer, 1), Done())
         scene.peers.close(peer, "again")
+
+    play(scenario)
+
+
+def test_what_waits_for_everything_to_be_read_comes_after_all_that_had_arrived() -> None:
+    events: list[str] = []
+
+    async def scenario() -> None:
+        scene = Scene(Desk({Publish: lambda peer, message: events.append(f"publish {message.sequence}")}))
+        await scene.listen()
+        scene.peers.listener = scene.listener
+        connection, _ = await scene.connect()
+        scene.network.freeze("server")
+        for number in range(3):
+            connection.send(Publish(number, []))
+            await asyncio.sleep(0.1)
+        scene.network.thaw("server")
+        scene.peers.when_read(lambda: events.append("all read"))
+        await asyncio.sleep(0.1)
+        connection.send(Publish(3, []))
+        await asyncio.sleep(0.1)
+        assert events == ["publish 0", "publish 1", "publish 2", "all read", "publish 3"]
+
+    play(scenario)
+
+
+def test_packets_that_come_in_without_end_delay_an_action_for_a_limited_time() -> None:
+    class Busy:
+        address, has_unread = "server:1", True
+
+        async def close(self) -> None:
+            """Nothing to do."""
+
+    async def scenario() -> None:
+        peers = Peers(VirtualClock(), Supervisor(VirtualClock()))
+        peers.listener = Busy()
+        began, ran = peers.now(), list[float]()
+        peers.when_read(lambda: ran.append(peers.now() - began))
+        await asyncio.sleep(LONGEST_READ_SECONDS + 1.0)
+        assert LONGEST_READ_SECONDS <= ran[0] < LONGEST_READ_SECONDS + 0.2
 
     play(scenario)
 

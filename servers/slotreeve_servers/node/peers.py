@@ -9,7 +9,7 @@ from functools import partial
 
 from slotreeve.clock import Clock, Timer
 from slotreeve.errors import ConnectionLost, TransportError
-from slotreeve.ports import Connection, Message
+from slotreeve.ports import Connection, Listener, Message
 
 from slotreeve_servers.node.attention import TICK_SECONDS, AttendedClock
 from slotreeve_servers.node.links import Links
@@ -17,6 +17,10 @@ from slotreeve_servers.node.outbox import Answered, Peer, Request
 from slotreeve_servers.node.supervisor import Supervisor
 
 log = logging.getLogger("slotreeve.peers")
+
+LOOK_SECONDS = 0.001
+LONGEST_READ_SECONDS = 2.0
+"""``when_read`` waits at most so long, because new packets may come in as fast as others are read."""
 
 
 class Peers:
@@ -26,6 +30,7 @@ class Peers:
         by_connection: the peer at the other end of each open connection.
         attention: the time during which this process attends; it advances after :meth:`attend`.
         links: the links that :meth:`keep_links` aims; set by the shell before the core runs.
+        listener: where this server listens; set by the shell once it does.
     """
 
     def __init__(self, clock: Clock, supervisor: Supervisor) -> None:
@@ -35,6 +40,7 @@ class Peers:
         self._is_silent = False
         self._tick: Timer | None = None
         self.links: Links | None = None
+        self.listener: Listener | None = None
         self.attention = AttendedClock(clock.now)
         self.now, self.wall_ms, self.attended = clock.now, clock.wall_ms, self.attention.now
 
@@ -144,6 +150,18 @@ class Peers:
     def at_turns_end(self, action: Callable[[], None]) -> None:
         """See :meth:`slotreeve_servers.node.outbox.Outbox.at_turns_end`."""
         self._clock.call_soon(partial(self._run, "end of turn", action))
+
+    def when_read(self, action: Callable[[], None]) -> None:
+        """See :meth:`slotreeve_servers.node.outbox.Outbox.when_read`."""
+        give_up = self.now() + LONGEST_READ_SECONDS
+
+        def look() -> None:
+            if self.listener is not None and self.listener.has_unread and self.now() < give_up:
+                self.after(LOOK_SECONDS, look)
+            else:
+                action()
+
+        self.at_turns_end(look)
 
     def _run(self, name: str, action: Callable[[], None]) -> None:
         if self._is_silent:

@@ -52,6 +52,7 @@ class NodeServer:
         """Raises AddressInUse."""
         environment = self._environment
         self._listener = await environment.transport.listen(environment.bind, environment.hello(), dispatcher)
+        self._peers.listener = self._listener
         self._peers.attend()
 
     async def _close(self) -> None:
