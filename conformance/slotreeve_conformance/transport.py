@@ -195,6 +195,23 @@ class TransportContract(TransportFaultsContract):
 
         self.check(scenario)
 
+    def test_a_listener_knows_whether_packets_wait_to_be_read(self) -> None:
+        async def scenario(pair: Pair) -> None:
+            near, _ = await pair.both_ends()
+            assert not pair.listener.has_unread
+            seen: list[int] = []
+            for i in range(3000):
+                near.send(opaque(i, 1000))
+            while len(pair.server_handler.received_messages) < 3000:
+                if pair.listener.has_unread:
+                    seen.append(len(pair.server_handler.received_messages))
+                await asyncio.sleep(0)
+            assert seen, "3 MB were read, and at no moment did a packet wait"
+            await until(lambda: not pair.listener.has_unread)
+            assert await near.ask(Ping(), PATIENCE_SECONDS) == Done()
+
+        self.check(scenario)
+
     # --- requests --------------------------------------------------------------------------------------------
 
     def test_each_request_gets_its_own_reply_in_whatever_order_they_come(self) -> None:

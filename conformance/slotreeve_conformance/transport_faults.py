@@ -128,7 +128,7 @@ class TransportFaultsContract(TransportScene):
                 assert handler.received_messages == [opaque(i) for i in range(taken)]
                 sender.send(opaque(0))
 
-        self.check(scenario, ChannelLimits(queue_frames=100))
+        self.check(scenario, ChannelLimits(queue_bytes=8_000))
 
     def test_a_message_too_large_is_an_error_for_the_sender_alone(self) -> None:
         async def scenario(pair: Pair) -> None:

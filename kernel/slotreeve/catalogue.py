@@ -7,6 +7,7 @@ first distribution that cannot be imported. A broken plugin stops a start only i
 from __future__ import annotations
 
 import difflib
+import functools
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -193,6 +194,10 @@ class Catalogue:
                 log.exception("hook %s of plugin %s failed", hook, implementation.plugin_name)
 
 
+# Loading takes 20 ms and blocks the event loop, so a process that makes many clients does it once.
+_installed = functools.cache(Catalogue.load)
+
+
 def build_plugin(
     port: Port, name: str, context: Context, options: Mapping[str, object] | None = None, where: str = ""
 ) -> object:
@@ -202,7 +207,7 @@ def build_plugin(
     Raises:
         PluginError: there is no such plugin, its options do not validate, or it cannot be built.
     """
-    catalogue = Catalogue.load()
+    catalogue = _installed()
     entry = catalogue.find(port, name, where)
     return catalogue.build(entry, catalogue.options(entry, options or {}), context)
 

@@ -25,8 +25,9 @@ from slotreeve.ports import Handler, Hello, Message, TransportCounters
 from slotreeve_protocol.codec import Kind, decode_frame, encode_frame, encode_message
 from slotreeve_protocol.general_messages import Failed, Goodbye
 from slotreeve_protocol.hello import refusal
-from slotreeve_protocol.packets import ChannelLimits, FrameQueue, Link, frames_of
+from slotreeve_protocol.packets import SPARE_ROOM, ChannelLimits, FrameQueue, Link, frames_of
 from slotreeve_protocol.requests import Answered, PendingRequests
+from slotreeve_protocol.urgency import URGENT
 
 log = logging.getLogger("slotreeve.channel")
 
@@ -124,21 +125,21 @@ class Channel:
 
     def send(self, message: Message) -> None:
         """Queue a one-way message; raises as :meth:`slotreeve.ports.Connection.send`."""
-        self.send_encoded(encode_message(message))
+        self.send_encoded(encode_message(message), type(message) in URGENT)
 
-    def send_encoded(self, frame: bytes) -> None:
+    def send_encoded(self, frame: bytes, urgent: bool = False) -> None:
         """Queue an encoded message; raises as :meth:`slotreeve.ports.Connection.send`."""
         if self._state is not _State.OPEN:
             raise ConnectionLost(f"the connection to {self._link.address} has ended")
         size = len(frame)
         if size > self._limits.max_frame_bytes:
             raise FrameTooLarge(self._limits.too_large(size))
-        if self._outbox.is_full(size):
+        if self._outbox.is_full(size, SPARE_ROOM if urgent else 1):
             self._counters.backpressure += 1
             raise Backpressure(
                 f"{len(self._outbox)} frames ({self._outbox.waiting_bytes} bytes) wait for {self._link.address}"
             )
-        if self._outbox.add(frame):
+        if self._outbox.add(frame, urgent):
             self._link.wake()
 
     def request(self, message: Message, answered: Answered, timeout_seconds: float) -> None:
@@ -147,7 +148,7 @@ class Channel:
         RequestTimeout may come up to :data:`slotreeve_protocol.requests.TIMEOUT_GRAIN_SECONDS` late.
         """
         request_id = self._requests.new_id()
-        self.send_encoded(encode_frame(Kind.REQUEST, message, request_id))
+        self.send_encoded(encode_frame(Kind.REQUEST, message, request_id), type(message) in URGENT)
         self._requests.add(request_id, answered, timeout_seconds)
 
     async def ask(self, message: Message, timeout_seconds: float) -> Message:
@@ -168,18 +169,18 @@ class Channel:
     def reply(self, request_id: int, message: Message) -> None:
         """Reply to a request. Does nothing if the connection has ended.
 
-        A reply that is too large for a frame becomes ``Failed``. If twice as many frames wait as the queue may hold,
-        the connection is closed and counted as back-pressure, because the caller could do nothing about an error.
+        A reply that is too large for a frame becomes ``Failed``. If twice as much waits as the queue may hold, the
+        connection is closed and counted as back-pressure, because the caller could do nothing about an error.
         """
         if self._state is not _State.OPEN:
             return
         frame = encode_frame(Kind.REPLY, message, request_id)
         if len(frame) > self._limits.max_frame_bytes:
             frame = encode_frame(Kind.REPLY, Failed(FrameTooLarge.code, self._limits.too_large(len(frame))), request_id)
-        if self._outbox.is_full(len(frame), allowance=2):
+        if self._outbox.is_full(len(frame), SPARE_ROOM):
             self._counters.backpressure += 1
             self.close(f"{len(self._outbox)} replies were not read")
-        elif self._outbox.add(frame):
+        elif self._outbox.add(frame, type(message) in URGENT):
             self._link.wake()
 
     def close(self, reason: str) -> None:
@@ -204,7 +205,7 @@ class Channel:
         self._established = asyncio.get_running_loop().create_future()
         expired = Unreachable(f"{self._link.address} did not answer the hello within {timeout_seconds:.3g} s")
         timer = self._clock.call_later(timeout_seconds, lambda: self._fail_greeting(expired))
-        self._outbox.add(encode_frame(Kind.HELLO, self._hello))
+        self._outbox.add(encode_frame(Kind.HELLO, self._hello), urgent=True)
         self._link.wake()
         try:
             await self._established
@@ -322,7 +323,7 @@ class Channel:
         self._peer = peer
         self._state = _State.OPEN
         if self._established is None:
-            self._outbox.add(encode_frame(Kind.WELCOME, self._hello))
+            self._outbox.add(encode_frame(Kind.WELCOME, self._hello), urgent=True)
             self._link.wake()
         try:
             self._handler.opened(self)

@@ -19,6 +19,11 @@ from slotreeve_protocol.codec import WIRE_VERSION
 PACKET_BYTES = 64 * 1024
 """Largest batch. A larger frame travels alone."""
 
+FRAME_OVERHEAD = 64
+"""Memory that a waiting frame takes beside its bytes, roughly. Without it, many tiny frames could wait."""
+SPARE_ROOM = 2
+"""How far urgent frames and replies may exceed the bound of the queue."""
+
 _BATCH = WIRE_VERSION << 4 | 15
 _BATCH_HEAD = bytes([_BATCH])
 _LENGTH_BYTES = 4
@@ -30,12 +35,12 @@ class ChannelLimits:
 
     Attributes:
         max_frame_bytes: largest frame, and packet, that is sent or accepted.
-        queue_frames: sending raises Backpressure while so many frames wait to be written.
-        queue_bytes: the same in bytes; an empty queue takes one frame of any size.
+        queue_bytes: sending raises Backpressure while so many bytes wait to be written, where each frame counts
+            :data:`FRAME_OVERHEAD` bytes more than it has; an empty queue takes one frame of any size. Urgent frames and
+            replies have :data:`SPARE_ROOM` times as much room.
     """
 
     max_frame_bytes: int = 32 * 1024 * 1024
-    queue_frames: int = 10_000
     queue_bytes: int = 64 * 1024 * 1024
 
     def too_large(self, size: int) -> str:
@@ -87,34 +92,35 @@ async def settle(clock: Clock) -> None:
 
 
 class FrameQueue:
-    """The queue of frames of one connection, which it packs into packets."""
+    """The queue of frames of one connection, which it packs into packets.
 
-    __slots__ = ("_frames", "_limits", "_packet_bytes", "_unsent", "waiting_bytes")
+    It has two lanes. Urgent frames overtake the others; frames of one lane keep their order.
+    """
+
+    __slots__ = ("_limits", "_ordinary", "_packet_bytes", "_unsent", "_urgent", "waiting_bytes")
 
     def __init__(self, limits: ChannelLimits) -> None:
         self._limits = limits
         self._packet_bytes = min(PACKET_BYTES, limits.max_frame_bytes)
-        self._frames: deque[bytes] = deque()
+        self._urgent: deque[bytes] = deque()
+        self._ordinary: deque[bytes] = deque()
         self._unsent = b""
         self.waiting_bytes = 0
 
     def __len__(self) -> int:
         """Number of waiting frames, without those in a packet that was put back."""
-        return len(self._frames)
+        return len(self._urgent) + len(self._ordinary)
 
     def is_full(self, size: int, allowance: int = 1) -> bool:
-        """True if one more frame of ``size`` bytes would exceed ``allowance`` times the limits."""
-        frames = self._frames
-        return bool(frames) and (
-            len(frames) >= allowance * self._limits.queue_frames
-            or self.waiting_bytes + size > allowance * self._limits.queue_bytes
-        )
+        """True if one more frame of ``size`` bytes would exceed ``allowance`` times the limit."""
+        waiting = self.waiting_bytes
+        return waiting > 0 and waiting + size + FRAME_OVERHEAD > allowance * self._limits.queue_bytes
 
-    def add(self, frame: bytes) -> bool:
+    def add(self, frame: bytes, urgent: bool = False) -> bool:
         """Queue a frame. True if nothing was waiting before."""
-        was_empty = not self._frames and not self._unsent
-        self._frames.append(frame)
-        self.waiting_bytes += len(frame)
+        was_empty = not (self._ordinary or self._urgent or self._unsent)
+        (self._urgent if urgent else self._ordinary).append(frame)
+        self.waiting_bytes += len(frame) + FRAME_OVERHEAD
         return was_empty
 
     def put_back(self, packet: bytes) -> None:
@@ -122,30 +128,35 @@ class FrameQueue:
         self._unsent = packet
 
     def take_packet(self) -> bytes:
-        """The next packet: as many waiting frames as fit; empty if none waits."""
+        """The next packet: as many waiting frames as fit, the urgent ones first; empty if none waits."""
         if self._unsent:
             packet, self._unsent = self._unsent, b""
             return packet
-        frames = self._frames
+        frames = self._urgent or self._ordinary
         if not frames:
             return b""
         frame = frames.popleft()
-        if not frames:
+        size = len(frame)
+        taken = size + FRAME_OVERHEAD
+        if taken == self.waiting_bytes:
             self.waiting_bytes = 0
             return frame
-        room = self._packet_bytes - 1 - _LENGTH_BYTES - len(frame)
-        parts = [_BATCH_HEAD, len(frame).to_bytes(_LENGTH_BYTES, "little"), frame]
-        taken = len(frame)
-        while frames and (size := len(frames[0])) + _LENGTH_BYTES <= room:
-            room -= size + _LENGTH_BYTES
-            taken += size
-            parts.append(size.to_bytes(_LENGTH_BYTES, "little"))
-            parts.append(frames.popleft())
+        room = self._packet_bytes - 1 - _LENGTH_BYTES - size
+        parts = [_BATCH_HEAD, size.to_bytes(_LENGTH_BYTES, "little"), frame]
+        for lane in (self._urgent, self._ordinary):
+            while lane and (size := len(lane[0])) + _LENGTH_BYTES <= room:
+                room -= size + _LENGTH_BYTES
+                taken += size + FRAME_OVERHEAD
+                parts.append(size.to_bytes(_LENGTH_BYTES, "little"))
+                parts.append(lane.popleft())
+            if lane:
+                break  # an ordinary frame must not overtake an urgent one
         self.waiting_bytes -= taken
         return frame if len(parts) == 3 else b"".join(parts)
 
     def clear(self) -> None:
         """Drop everything that waits."""
-        self._frames.clear()
+        self._urgent.clear()
+        self._ordinary.clear()
         self._unsent = b""
         self.waiting_bytes = 0

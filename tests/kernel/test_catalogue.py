@@ -9,12 +9,13 @@ from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
-from slotreeve.catalogue import Catalogue
+from slotreeve import catalogue
+from slotreeve.catalogue import Catalogue, build_plugin
 from slotreeve.clock import LoopClock
 from slotreeve.errors import PluginError
 from slotreeve.model.nodes import Node, Role
 from slotreeve.offers import Port
-from slotreeve.ports import Context
+from slotreeve.ports import Context, SlotFunction
 
 GOOD = """
 from slotreeve.hookspecs import hookimpl
@@ -107,11 +108,14 @@ def install(tmp_path: Path) -> Iterator[Install]:
         sys.modules.pop(module, None)
 
 
-def find_and_build(catalogue: Catalogue, name: str) -> object:
-    class NoClock(LoopClock):
-        def __init__(self) -> None:
-            pass
+class NoClock(LoopClock):
+    """A clock for plugins that use none; it needs no event loop."""
 
+    def __init__(self) -> None:
+        pass
+
+
+def find_and_build(catalogue: Catalogue, name: str) -> object:
     entry = catalogue.find(Port.SLOT_FUNCTION, name, "slot_function.use (cluster.toml)")
     return catalogue.build(entry, catalogue.options(entry, {}), Context("c", 4, NoClock(), random.Random(1)))
 
@@ -124,6 +128,18 @@ def test_the_built_in_plugins_are_found_by_entry_points_as_third_party_plugins_a
     assert catalogue.names(Port.BALANCER) == ["default", "even"]
     assert catalogue.names(Port.TRANSPORT) == ["memory", "zmq"]
     assert "fle" in catalogue.names(Port.ELECTION)
+
+
+def test_a_process_looks_for_its_installed_plugins_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(group: str) -> list[EntryPoint]:
+        raise AssertionError(f"the entry points of {group} are read again")
+
+    context = Context("test", 16, NoClock(), random.Random(0))
+    first = build_plugin(Port.SLOT_FUNCTION, "crc32c", context)
+    monkeypatch.setattr(catalogue, "entry_points", refuse)
+    second = build_plugin(Port.SLOT_FUNCTION, "crc32c", context)
+    assert isinstance(first, SlotFunction)
+    assert isinstance(second, SlotFunction)
 
 
 def test_a_third_partys_plugin_is_found_and_built(install: Install) -> None:

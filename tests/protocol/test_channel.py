@@ -14,9 +14,10 @@ from slotreeve.model.nodes import Role
 from slotreeve.ports import Connection, Hello, Message, TransportCounters
 from slotreeve_conformance.virtual_time import VirtualClock, run
 from slotreeve_protocol.channel import CLOSE_GRACE_SECONDS, Channel
+from slotreeve_protocol.client_messages import Published, Redirect
 from slotreeve_protocol.codec import Kind, decode_frame, encode_frame, encode_message
 from slotreeve_protocol.general_messages import Done, Goodbye, Opaque, Ping
-from slotreeve_protocol.packets import ChannelLimits, FrameQueue, frames_of
+from slotreeve_protocol.packets import FRAME_OVERHEAD, ChannelLimits, FrameQueue, frames_of
 from slotreeve_protocol.requests import TIMEOUT_GRAIN_SECONDS
 
 OURS = Hello("test", "ours", Role.DATA, "our-process")
@@ -230,7 +231,44 @@ def test_a_peer_that_does_not_read_its_replies_loses_the_connection() -> None:
         assert scene.channel.closed
         assert scene.counters.backpressure == 1
 
-    play(scenario, ChannelLimits(queue_frames=10))
+    play(scenario, ChannelLimits(queue_bytes=10 * (len(encode_frame(Kind.REPLY, Done())) + FRAME_OVERHEAD)))
+
+
+def test_urgent_messages_overtake_a_long_queue_and_find_room_where_others_do_not() -> None:
+    async def scenario(scene: Scene) -> None:
+        scene.link.room = 0
+        for i in range(20):
+            scene.channel.send(Opaque(str(i), b"x" * 100))
+        with pytest.raises(Backpressure):
+            scene.channel.send(Opaque("20", b"x" * 100))
+        scene.channel.send(Published([1]))
+        scene.channel.request(Ping(), lambda reply, error: None, 1.0)
+        scene.channel.reply(7, Done())
+        scene.channel.send(Published([2]))
+        scene.channel.close("enough")
+        scene.link.room = 1_000
+        scene.channel.flush()
+        sent = [message for _, _, message in scene.link.frames]
+        assert sent[:4] == [Published([1]), Ping(), Done(), Published([2])]
+        assert sent[4:-1] == [Opaque(str(i), b"x" * 100) for i in range(20)]
+        assert sent[-1] == Goodbye("enough")
+
+    play(scenario, ChannelLimits(queue_bytes=20 * (len(encode_message(Opaque("20", b"x" * 100))) + FRAME_OVERHEAD)))
+
+
+def test_the_welcome_is_first_even_if_the_handler_sends_something_urgent_when_it_opens() -> None:
+    class Eager(RecordingHandler):
+        def opened(self, connection: Connection) -> None:
+            connection.send(Redirect(["a:1"]))
+
+    async def main(_rng: object) -> None:
+        link = ScriptedLink()
+        channel = Channel(link, OURS, Eager(), VirtualClock(), TransportCounters(), ChannelLimits())
+        channel.receive(encode_frame(Kind.HELLO, THEIRS))
+        channel.flush()
+        assert [kind for kind, _, _ in link.frames] == [Kind.WELCOME, Kind.MESSAGE]
+
+    run(main)
 
 
 # --- ending ----------------------------------------------------------------------------------------------------------

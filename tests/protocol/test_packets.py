@@ -7,28 +7,42 @@ from hypothesis import strategies as st
 from slotreeve.errors import MalformedFrame
 from slotreeve_protocol.codec import encode_message
 from slotreeve_protocol.general_messages import Done, Ping
-from slotreeve_protocol.packets import PACKET_BYTES, ChannelLimits, FrameQueue, frames_of
+from slotreeve_protocol.packets import FRAME_OVERHEAD, PACKET_BYTES, ChannelLimits, FrameQueue, frames_of
 
 sizes = st.one_of(st.integers(1, 50), st.integers(1, 2 * PACKET_BYTES))
 
 
-@given(st.lists(sizes, max_size=40), st.integers(0, 3))
-def test_the_packets_of_an_outbox_hold_its_frames_in_order(frame_sizes: list[int], put_back_every: int) -> None:
+@given(st.lists(st.tuples(sizes, st.booleans()), max_size=40), st.integers(0, 3), st.integers(0, 40))
+def test_the_packets_of_an_outbox_hold_its_frames_in_order_the_urgent_ones_first(
+    added: list[tuple[int, bool]], put_back_every: int, late: int
+) -> None:
+    """The dumb twin is two lists. The frames from number ``late`` on are added after the first packet was taken."""
     outbox = FrameQueue(ChannelLimits())
-    frames = [encode_message(Ping())[:1] + bytes([i]) * (size - 1) for i, size in enumerate(frame_sizes)]
-    for frame in frames:
-        outbox.add(frame)
-    assert outbox.waiting_bytes == sum(frame_sizes)
+    frames = [(encode_message(Ping())[:1] + bytes([i]) * (size - 1), urgent) for i, (size, urgent) in enumerate(added)]
+    for frame, urgent in frames[:late]:
+        outbox.add(frame, urgent)
+    assert outbox.waiting_bytes == sum(len(frame) + FRAME_OVERHEAD for frame, _ in frames[:late])
     found: list[bytes] = []
+    waiting = [frame for frame, urgent in frames[:late] if urgent], [f for f, urgent in frames[:late] if not urgent]
     turn = 0
-    while packet := outbox.take_packet():
+    while True:
+        packet = outbox.take_packet()
         turn += 1
-        if put_back_every and turn % (put_back_every + 1) == 0:
+        if packet and put_back_every and turn % (put_back_every + 1) == 0:
             outbox.put_back(packet)
             continue
-        assert len(packet) <= PACKET_BYTES or len(frames_of(packet)) == 1
-        found += frames_of(packet)
-    assert found == frames
+        if packet:
+            assert len(packet) <= PACKET_BYTES or len(frames_of(packet)) == 1
+            for frame in frames_of(packet):
+                assert frame == (waiting[0] or waiting[1]).pop(0)
+                found.append(frame)
+        elif late >= len(frames):
+            break
+        for frame, urgent in frames[late:]:
+            outbox.add(frame, urgent)
+            waiting[0 if urgent else 1].append(frame)
+        late = len(frames)
+    assert sorted(found) == sorted(frame for frame, _ in frames)
     assert (len(outbox), outbox.waiting_bytes) == (0, 0)
 
 
@@ -46,18 +60,17 @@ def test_any_bytes_are_either_a_batch_or_malformed(body: bytes) -> None:
 
 
 @given(st.lists(st.integers(1, 30), max_size=12), st.integers(1, 3))
-def test_an_outbox_is_full_at_its_limit_of_frames_or_bytes_but_takes_one_frame_of_any_size(
+def test_an_outbox_is_full_at_its_limit_of_bytes_but_takes_one_frame_of_any_size(
     frame_sizes: list[int], allowance: int
 ) -> None:
-    outbox = FrameQueue(ChannelLimits(queue_frames=3, queue_bytes=50))
+    outbox = FrameQueue(ChannelLimits(queue_bytes=250))
     waiting: list[int] = []
     for size in frame_sizes:
-        too_many = len(waiting) >= 3 * allowance
-        too_large = sum(waiting) + size > 50 * allowance
-        assert outbox.is_full(size, allowance) == (bool(waiting) and (too_many or too_large))
+        too_large = sum(waiting) + size + FRAME_OVERHEAD > 250 * allowance
+        assert outbox.is_full(size, allowance) == (bool(waiting) and too_large)
         if not outbox.is_full(size, allowance):
             assert outbox.add(b"x" * size) == (not waiting)
-            waiting.append(size)
+            waiting.append(size + FRAME_OVERHEAD)
     outbox.clear()
     assert (len(outbox), outbox.waiting_bytes, outbox.take_packet()) == (0, 0, b"")
 

@@ -112,7 +112,7 @@ class RecordingOutbox:
         self._turn.append(action)
 
     def when_read(self, action: Callable[[], None]) -> None:
-        self._turn.append(action)
+        self.at_turns_end(action)
 
     def repeat(self, name: str, seconds: float, action: Callable[[], float | None]) -> None:
         self.repeated[name] = action

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import msgspec
-from slotreeve.errors import InvalidTable, NotLeader
+import pytest
+from slotreeve.errors import InvalidTable, ModelError, NotLeader
 from slotreeve.model.nodes import Node, Role
 from slotreeve.model.slots import SlotFacts, SlotTable
 from slotreeve.ports import Leadership
@@ -280,6 +281,26 @@ def test_a_server_that_leaves_for_good_is_no_member_at_once() -> None:
     deliver(scene.outbox, scene.core.desk, scene.peers["session-1"], Leave(scene.node("session-1"), "stopped"))
     scene.commit_all()
     assert [node.name for node in scene.core.view.read().sessions] == ["session-2"]
+
+
+@pytest.mark.parametrize(
+    "stranger",
+    [
+        Peer("data-1", Role.DATA, "data-1@2"),
+        Peer("data-2", Role.DATA, "data-1@1"),
+        Peer("data-1", Role.SESSION, "data-1@1"),
+    ],
+    ids=["another process", "another name", "another role"],
+)
+def test_no_process_renews_or_ends_the_lease_of_another_one(stranger: Peer) -> None:
+    scene = Scene()
+    before = scene.cluster("data-1", "session-1")
+    node = scene.node("data-1")
+    for message in (Heartbeat(node, 0, 0, []), Leave(node, "stopped")):
+        with pytest.raises(ModelError, match="in the name of data data-1"):
+            deliver(scene.outbox, scene.core.desk, stranger, message)
+    assert scene.commit_all() == []
+    assert scene.core.view.read() == before
 
 
 def test_a_server_that_does_not_lead_answers_with_the_leader_and_changes_nothing() -> None:

@@ -14,15 +14,16 @@ from slotreeve.model.nodes import Node, Role
 from slotreeve.model.slots import SlotTable
 from slotreeve.ports import Connection, Hello, Listener, Message
 from slotreeve_conformance.virtual_time import VirtualClock, run
-from slotreeve_protocol.client_messages import Get, Publish, Withdraw
+from slotreeve_protocol.client_messages import Datum, Get, ListServices, Publish, Services, Withdraw
 from slotreeve_protocol.general_messages import Counters, Done, Failed, GetCounters, Ping
-from slotreeve_protocol.meta_messages import GetLeader, GetView, Heartbeat, LeaderIs, LeaseGranted, Stopping, View
+from slotreeve_protocol.meta_messages import Heartbeat, LeaderIs, LeaseGranted, Stopping, View
+from slotreeve_protocol.slot_messages import Compare
 from slotreeve_servers.node.attention import AttendedClock
 from slotreeve_servers.node.dispatch import UNEXPECTED, Desk, Dispatcher
 from slotreeve_servers.node.links import SILENCE_SECONDS, LinkMaker, Links
-from slotreeve_servers.node.membership import NO_VIEW, Membership
+from slotreeve_servers.node.membership import Membership
 from slotreeve_servers.node.outbox import Peer, Request, Retry, TurnEnd
-from slotreeve_servers.node.peers import Peers
+from slotreeve_servers.node.peers import LONGEST_READ_SECONDS, Peers
 from slotreeve_servers.node.supervisor import Supervisor, Wake
 from slotreeve_transport_memory.network import MemoryNetwork
 from slotreeve_transport_memory.transport import MemoryTransport
@@ -94,7 +95,7 @@ class Scene:
         self.supervisor = Supervisor(self.clock)
         self.peers = Peers(self.clock, self.supervisor)
         self.guest = Guest()
-        self.dispatcher = Dispatcher(self.peers, desk, self.guest, self.guest)
+        self.dispatcher = Dispatcher(self.peers, Role.SESSION, desk, self.guest, self.guest)
         self.listener: Listener | None = None
 
     async def listen(self) -> str:
@@ -102,10 +103,10 @@ class Scene:
         self.listener = await transport.listen("server:1", hello("server", Role.SESSION), self.dispatcher)
         return self.listener.address
 
-    async def connect(self, name: str = "tool") -> tuple[Connection, list[Message]]:
+    async def connect(self, name: str = "tool", role: Role = Role.CLIENT) -> tuple[Connection, list[Message]]:
         tool = Reader()
         transport = MemoryTransport(self.clock, name, self.network)
-        connection = await transport.connect("server:1", hello(name, Role.TOOL), tool, 1.0)
+        connection = await transport.connect("server:1", hello(name, role), tool, 1.0)
         return connection, tool.received_messages
 
 
@@ -133,13 +134,13 @@ def test_each_message_goes_to_its_method_and_each_request_gets_its_reply() -> No
     taken: list[tuple[str, Message]] = []
     held: list[Request] = []
 
-    def begin(peer: Peer, message: GetLeader, request: Request) -> None:
+    def begin(peer: Peer, message: ListServices, request: Request) -> None:
         held.append(request)
 
     desk = Desk(
         {Withdraw: lambda peer, message: taken.append((peer.node, message))},
-        {GetView: lambda peer, message: NO_VIEW},
-        {GetLeader: begin},
+        {Get: lambda peer, message: Datum(message.data_info_id, 7, [])},
+        {ListServices: begin},
     )
 
     async def scenario() -> None:
@@ -147,13 +148,13 @@ def test_each_message_goes_to_its_method_and_each_request_gets_its_reply() -> No
         await scene.listen()
         connection, _ = await scene.connect()
         connection.send(Withdraw())
-        assert await connection.ask(GetView(), 1.0) == NO_VIEW
+        assert await connection.ask(Get("s"), 1.0) == Datum("s", 7, [])
         assert taken == [("tool", Withdraw())]
-        waiting = asyncio.ensure_future(connection.ask(GetLeader(), 5.0))
+        waiting = asyncio.ensure_future(connection.ask(ListServices(""), 5.0))
         await asyncio.sleep(1.0)
         assert not waiting.done()
-        scene.peers.reply(held[0], LeaderIs(1, "meta-1", None))
-        assert await waiting == LeaderIs(1, "meta-1", None)
+        scene.peers.reply(held[0], Services({}))
+        assert await waiting == Services({})
 
     play(scenario)
 
@@ -165,15 +166,41 @@ def test_what_a_desk_does_not_take_is_refused_counted_and_disturbs_nobody(caplog
         connection, _ = await scene.connect()
         connection.send(Publish(1, []))
         refused = await connection.ask(Get("s"), 1.0)
-        assert refused == Failed(UNEXPECTED, "this server does not take Get")
-        assert await connection.ask(Withdraw(), 1.0) == Failed(UNEXPECTED, "this server does not take Withdraw")
+        assert refused == Failed(UNEXPECTED, "this server does not take Get from a client")
+        assert await connection.ask(Withdraw(), 1.0) == Failed(
+            UNEXPECTED, "this server does not take Withdraw from a client"
+        )
         assert scene.dispatcher.unexpected == 3
         assert await connection.ask(Ping(), 1.0) == Done()
         assert await connection.ask(GetCounters(), 1.0) == Counters({"peers": 1, "unexpected_messages": 3})
 
     with caplog.at_level(logging.WARNING):
         play(scenario)
-    assert "Publish from tool is no message that this server takes" in caplog.text
+    assert "Publish from the client tool is no message that this server takes" in caplog.text
+
+
+def test_a_message_from_a_role_that_may_not_send_it_never_reaches_the_core() -> None:
+    taken: list[Message] = []
+
+    def take(peer: Peer, message: Message) -> Message:
+        taken.append(message)
+        return Done()
+
+    async def scenario() -> None:
+        desk = Desk({Publish: lambda peer, message: taken.append(message)}, {Compare: take})
+        scene = Scene(desk)
+        await scene.listen()
+        (client, _), (data, _) = await scene.connect(), await scene.connect("data-1", Role.DATA)
+        assert await data.ask(Compare([]), 1.0) == Done()
+        assert await client.ask(Compare([]), 1.0) == Failed(
+            UNEXPECTED, "this server does not take Compare from a client"
+        )
+        data.send(Publish(1, []))
+        await asyncio.sleep(0.1)
+        assert taken == [Compare([])]
+        assert scene.dispatcher.unexpected == 2
+
+    play(scenario)
 
 
 def test_an_error_of_ours_becomes_the_reply() -> None:
@@ -181,10 +208,10 @@ def test_an_error_of_ours_becomes_the_reply() -> None:
         raise ModelError("no such service")
 
     async def scenario() -> None:
-        scene = Scene(Desk(requests={GetView: fail}))
+        scene = Scene(Desk(requests={Get: fail}))
         await scene.listen()
         connection, _ = await scene.connect()
-        assert await connection.ask(GetView(), 1.0) == Failed(ModelError.code, "no such service")
+        assert await connection.ask(Get("s"), 1.0) == Failed(ModelError.code, "no such service")
 
     play(scenario)
 
@@ -205,6 +232,46 @@ def test_a_peer_that_has_gone_takes_nothing_and_disturbs_nobody() -> None:
         assert not scene.peers.ask(peer, Ping(), lambda reply, error: None, 1.0)
         scene.peers.reply(Request(peer, 1), Done())
         scene.peers.close(peer, "again")
+
+    play(scenario)
+
+
+def test_what_waits_for_everything_to_be_read_comes_after_all_that_had_arrived() -> None:
+    events: list[str] = []
+
+    async def scenario() -> None:
+        scene = Scene(Desk({Publish: lambda peer, message: events.append(f"publish {message.sequence}")}))
+        await scene.listen()
+        scene.peers.listener = scene.listener
+        connection, _ = await scene.connect()
+        scene.network.freeze("server")
+        for number in range(3):
+            connection.send(Publish(number, []))
+            await asyncio.sleep(0.1)
+        scene.network.thaw("server")
+        scene.peers.when_read(lambda: events.append("all read"))
+        await asyncio.sleep(0.1)
+        connection.send(Publish(3, []))
+        await asyncio.sleep(0.1)
+        assert events == ["publish 0", "publish 1", "publish 2", "all read", "publish 3"]
+
+    play(scenario)
+
+
+def test_packets_that_come_in_without_end_delay_an_action_for_a_limited_time() -> None:
+    class Busy:
+        address, has_unread = "server:1", True
+
+        async def close(self) -> None:
+            """Nothing to do."""
+
+    async def scenario() -> None:
+        peers = Peers(VirtualClock(), Supervisor(VirtualClock()))
+        peers.listener = Busy()
+        began, ran = peers.now(), list[float]()
+        peers.when_read(lambda: ran.append(peers.now() - began))
+        await asyncio.sleep(LONGEST_READ_SECONDS + 1.0)
+        assert LONGEST_READ_SECONDS <= ran[0] < LONGEST_READ_SECONDS + 0.2
 
     play(scenario)
 

@@ -141,12 +141,12 @@ class World:
 
     def _data(self, name: str) -> None:
         outbox = self._outboxes[name] = NodeOutbox(self, name)
-        core = self._cores[name] = DataCore(outbox, _node(name), DataSettings(), 1.0)
+        core = self._cores[name] = DataCore(outbox, node_of(name), DataSettings(), 1.0)
         core.start()
 
     def _session(self, name: str) -> None:
         outbox = self._outboxes[name] = NodeOutbox(self, name)
-        core = self._cores[name] = SessionCore(outbox, _node(name), SessionSettings(), 1.0, OneSlot())
+        core = self._cores[name] = SessionCore(outbox, node_of(name), SessionSettings(), 1.0, OneSlot())
         core.start()
 
     def _kill(self, name: str) -> None:
@@ -164,8 +164,8 @@ class World:
         """A view in which one slot has this leader, and these session servers are members ('-' for none)."""
         self._revision += 1
         table = SlotTable(int(epoch), (Slot(0, leader, int(epoch), tuple(_names(followers))),))
-        data = [_node(name) for name in sorted({leader, *_names(followers)})]
-        view = View(1, self._revision, table, data, [_node(name) for name in _names(sessions)])
+        data = [node_of(name) for name in sorted({leader, *_names(followers)})]
+        view = View(1, self._revision, table, data, [node_of(name) for name in _names(sessions)])
         for name, core in self._cores.items():
             core.membership.desk.messages[View](self._meta, view)
             self._outboxes[name].end_turn()
@@ -326,11 +326,11 @@ def _names(text: str) -> list[str]:
     return [] if text == "-" else text.split(",")
 
 
-def _node(name: str) -> Node:
+def node_of(name: str) -> Node:
     role = Role.DATA if name.startswith("data") else Role.SESSION
     return Node(name, role, f"{name}:1", f"{name}@1")
 
 
 def _peer(name: str) -> Peer:
-    node = _node(name)
+    node = node_of(name)
     return Peer(name, node.role, node.process_id, node.address)

@@ -20,7 +20,7 @@ class Pair:
 
     def __init__(self) -> None:
         self.network = MemoryNetwork()
-        limits = ChannelLimits(queue_frames=1 << 20)
+        limits = ChannelLimits()
         self.near_handler, self.far_handler = RecordingHandler(), RecordingHandler()
         self.near = MemoryTransport(VirtualClock(), "near", self.network, limits)
         self.far = MemoryTransport(VirtualClock(), "far", self.network, limits)

@@ -28,7 +28,7 @@ class Net:
         self.listener: Listener
 
     def endpoint(self, name: str) -> MemoryTransport:
-        return MemoryTransport(VirtualClock(), name, self.network, ChannelLimits(queue_frames=100))
+        return MemoryTransport(VirtualClock(), name, self.network, ChannelLimits(queue_bytes=8_000))
 
     async def connect(self, seconds: float = 1.0) -> Connection:
         """From ``a`` to ``b``."""

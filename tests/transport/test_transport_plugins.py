@@ -41,7 +41,7 @@ def test_what_an_offer_builds_is_a_transport_with_the_limits_of_its_options(offe
 
 @pytest.mark.parametrize("offer", OFFERS, ids=lambda offer: offer.name)
 def test_options_that_make_no_sense_are_refused(offer: Offer) -> None:
-    for wrong in ({"send_queue": 0}, {"max_frame_bytes": 10}, {"no_such_option": 1}):
+    for wrong in ({"queue_bytes": 0}, {"send_queue": 100}, {"max_frame_bytes": 10}, {"no_such_option": 1}):
         with pytest.raises(ValidationError):
             offer.options.model_validate(wrong)
 

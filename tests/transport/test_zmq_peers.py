@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -73,6 +74,62 @@ def test_bytes_that_are_not_zeromq_have_no_effect_on_others(scene: TransportScen
         assert await near.ask(Ping(), PATIENCE_SECONDS) == Done()
         assert len(pair.server_handler.connections) == 1
         assert pair.server_handler.reasons == []
+
+    scene.check(scenario)
+
+
+ZMTP_2 = b"\xff\x00\x00\x00\x00\x00\x00\x00\x01\x7f\x01\x05"
+
+
+@pytest.mark.parametrize(
+    "old_version",
+    [b"\x01\x00\x06\x00hello", b"\x01\x00\x01\x00\x06\x00hello", ZMTP_2 + b"\x00\x00\x00\x05hello"],
+    ids=["ZMTP 1.0", "ZMTP 1.0, empty frame", "ZMTP 2.0"],
+)
+def test_a_peer_of_an_older_zeromq_is_dropped_and_counted(
+    scene: TransportScene, monkeypatch: pytest.MonkeyPatch, old_version: bytes
+) -> None:
+    monkeypatch.setattr(listening, "SILENCE_SECONDS", 0.3)
+
+    async def scenario(pair: Pair) -> None:
+        near = await pair.connect()
+        with socket.create_connection(split_address(pair.listener.address)) as raw:
+            raw.sendall(old_version)
+            await until(lambda: pair.server.counters.malformed_frames > 0)
+            assert await near.ask(Ping(), PATIENCE_SECONDS) == Done()
+            assert await (await pair.connect()).ask(Ping(), PATIENCE_SECONDS) == Done()
+            raw.setblocking(False)
+            await until(lambda: has_ended(raw))
+        assert len(pair.server_handler.connections) == 2
+
+    scene.check(scenario)
+
+
+def has_ended(stream: socket.socket) -> bool:
+    """Whether the other end has closed the stream; reads what it sent before."""
+    try:
+        return stream.recv(4096) == b""
+    except BlockingIOError:
+        return False
+    except ConnectionResetError:
+        return True
+
+
+def test_whatever_bytes_come_in_the_listener_goes_on_reading(scene: TransportScene) -> None:
+    rng = random.Random(5)
+    greetings = [b"", b"\x01\x00", b"\xff\x00\x00\x00\x00\x00\x00\x00\x01\x7f", ZMTP_2, ZMTP_2[:-2] + b"\x03\x00NULL"]
+
+    async def scenario(pair: Pair) -> None:
+        failures: list[dict[str, object]] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _loop, context: failures.append(context))
+        near = await pair.connect()
+        for _ in range(150):
+            with socket.create_connection(split_address(pair.listener.address)) as raw:
+                raw.sendall(rng.choice(greetings) + rng.randbytes(rng.choice([1, 5, 40, 200])))
+                await asyncio.sleep(0.002)
+                assert await near.ask(Ping(), PATIENCE_SECONDS) == Done()
+        assert await (await pair.connect()).ask(Ping(), PATIENCE_SECONDS) == Done()
+        assert failures == []
 
     scene.check(scenario)
 

@@ -130,7 +130,7 @@ def test_a_frozen_peer_causes_backpressure_and_loses_nothing(scene: TransportSce
         far.close("enough")
         assert int(await line_of(process)) == sent + 1
 
-    scene.check(scenario, ChannelLimits(queue_frames=1000))
+    scene.check(scenario, ChannelLimits(queue_bytes=10_000_000))
 
 
 # --- the reader ------------------------------------------------------------------------------------------------------

@@ -54,7 +54,8 @@ class Connection(Protocol):
         """When the last packet of the peer arrived, in seconds on the transport's clock."""
 
     def send(self, message: Message) -> None:
-        """Queue a one-way message. Messages of one connection arrive in order and once, or the connection is lost.
+        """Queue a one-way message. Messages of one connection arrive in order (a transport may let urgent ones overtake
+        others) and once, or the connection is lost.
 
         Raises:
             Backpressure: the queue to this peer is full; nothing was queued.
@@ -73,7 +74,7 @@ class Connection(Protocol):
         timeout_seconds: float,
     ) -> None:
         """Send a request. ``answered`` is called exactly once on the event loop, after this method has returned, with
-        the reply or with an error (RequestTimeout, ConnectionLost). ``math.inf`` waits until the connection ends.
+        the reply or with an error (RequestTimeout, ConnectionLost). ``math.inf``: no time-out.
 
         Raises:
             Backpressure, ConnectionLost, FrameTooLarge: as :meth:`send`; ``answered`` is then not called.
@@ -118,6 +119,10 @@ class Listener(Protocol):
     @property
     def address(self) -> str:
         """``host:port`` that was bound; never port 0."""
+
+    @property
+    def has_unread(self) -> bool:
+        """True while packets that have arrived over connections accepted here were not handed to the handler."""
 
     async def close(self) -> None:
         """Stop listening and end every connection that was accepted here."""

@@ -12,11 +12,11 @@ from slotreeve.ports import Transport
 class MemoryOptions(Options):
     """Options of the memory transport."""
 
-    send_queue: int = Field(
-        default=10_000,
-        ge=1,
-        le=10_000_000,
-        description="Messages that may wait for one peer to read; beyond that, sending fails with Backpressure.",
+    queue_bytes: int = Field(
+        default=64 * 1024 * 1024,
+        ge=1024 * 1024,
+        le=16 * 1024 * 1024 * 1024,
+        description="Bytes that may wait for one peer to read; beyond that, sending fails with Backpressure.",
     )
     max_frame_bytes: int = Field(
         default=32 * 1024 * 1024,
@@ -32,7 +32,7 @@ def build(options: MemoryOptions, context: Context) -> Transport:
 
     from slotreeve_transport_memory.transport import MemoryTransport
 
-    limits = ChannelLimits(options.max_frame_bytes, options.send_queue)
+    limits = ChannelLimits(options.max_frame_bytes, options.queue_bytes)
     return MemoryTransport(context.clock, context.node or context.cluster, limits=limits)
 
 

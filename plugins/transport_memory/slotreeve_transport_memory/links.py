@@ -78,6 +78,15 @@ class MemoryLink:
 
     # --- delivery --------------------------------------------------------------------------------------------
 
+    @property
+    def has_unread(self) -> bool:
+        """True while a packet has arrived at this end and was not delivered."""
+        return (
+            bool(self._inbox)
+            and self._inbox[0][0] <= self._clock.now()
+            and self._network.passes(self.target, self.source)
+        )
+
     def die(self) -> None:
         """The process at this end was killed: call no handler here."""
         self.channel.abandon()

@@ -134,6 +134,11 @@ class MemoryListener:
         self._handler = handler
         self._links: dict[MemoryLink, None] = {}
 
+    @property
+    def has_unread(self) -> bool:
+        """True while a packet of an accepted connection is due and was not handed to the handler."""
+        return any(link.has_unread for link in self._links)
+
     def accept(self, source: str) -> MemoryLink:
         """Endpoint ``source`` connects. Return the accepting end; the caller must set its ``other``."""
         link = MemoryLink(self._network, self._clock, self.transport.name, source, f"{source}:0", self._released)

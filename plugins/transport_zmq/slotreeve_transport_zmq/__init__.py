@@ -18,11 +18,11 @@ class ZmqOptions(Options):
         le=16,
         description="Threads that move bytes between sockets and queues; one moves about 1 GB/s.",
     )
-    send_queue: int = Field(
-        default=10_000,
-        ge=1,
-        le=10_000_000,
-        description="Messages that may wait for one peer to read; beyond that, sending fails with Backpressure.",
+    queue_bytes: int = Field(
+        default=64 * 1024 * 1024,
+        ge=1024 * 1024,
+        le=16 * 1024 * 1024 * 1024,
+        description="Bytes that may wait for one peer to read; beyond that, sending fails with Backpressure.",
     )
     max_frame_bytes: int = Field(
         default=32 * 1024 * 1024,
@@ -40,7 +40,7 @@ def build(options: ZmqOptions, context: Context) -> Transport:
 
     return ZmqTransport(
         context.clock,
-        limits=ChannelLimits(options.max_frame_bytes, options.send_queue),
+        limits=ChannelLimits(options.max_frame_bytes, options.queue_bytes),
         io_threads=options.io_threads,
     )
 

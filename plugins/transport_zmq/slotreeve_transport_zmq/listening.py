@@ -174,10 +174,10 @@ class RouterEnd(SocketEnd):
             return
         # A peer chose an identity that begins with another byte. It could come back under that identity and look like
         # its earlier connection.
-        if several or identity[0] != 0:
+        fd = None if several or identity[0] != 0 else _descriptor_of(frame)
+        if fd is None:
             self._counters.malformed_frames += 1
             return
-        fd = int(frame.get(zmq.SRCFD))
         self._monitor.drain()
         address = self._address_of_fd.get(fd)
         if address is None or not self._accepting:  # the peer has gone again, or this end is closing
@@ -287,3 +287,15 @@ class RouterEnd(SocketEnd):
     def _endpoint(self) -> str:
         endpoint = self.socket.LAST_ENDPOINT
         return endpoint.rstrip(b"\0").decode() if isinstance(endpoint, bytes) else str(endpoint)
+
+
+def _descriptor_of(frame: zmq.Frame) -> int | None:
+    """The descriptor that a frame came in on.
+
+    None if its peer speaks ZMTP 1.0 or 2.0: libzmq raises EINVAL then. Such a peer is disconnected together with all
+    others that send no hello.
+    """
+    try:
+        return int(frame.get(zmq.SRCFD))
+    except zmq.ZMQError:
+        return None

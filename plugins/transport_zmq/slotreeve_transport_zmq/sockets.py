@@ -58,9 +58,15 @@ class SocketEnd(ABC):
         """Read packets, as many as one turn may. True if nothing is left."""
 
     def look(self) -> None:
-        """After sending: have packets read that arrived meanwhile."""
+        """After another call on the socket: have packets read that arrived meanwhile."""
         if not self.detached and int(self.socket.getsockopt(_EVENTS)) & _POLLIN:
             self.schedule()
+
+    @property
+    def has_unread(self) -> bool:
+        """True while libzmq has packets that were not read. They are read soon."""
+        self.look()
+        return self._scheduled
 
     def schedule(self) -> None:
         """Read on the next turn."""

@@ -145,6 +145,12 @@ class ZmqListener:
         """The bound ``host:port``."""
         return self._address
 
+    @property
+    def has_unread(self) -> bool:
+        """True while packets of accepted connections were not handed to the handler. What the I/O thread of libzmq has
+        not read from the network does not count."""
+        return self._end.has_unread
+
     async def close(self) -> None:
         """Stop listening, end every connection that was accepted here, and free the address. Idempotent."""
         await self._end.close()

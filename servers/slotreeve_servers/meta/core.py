@@ -9,8 +9,9 @@ import logging
 from collections.abc import Sequence
 
 from slotreeve.clock import Timer
+from slotreeve.errors import ModelError
 from slotreeve.invariants import check_successor, stamp
-from slotreeve.model.nodes import Role
+from slotreeve.model.nodes import Node, Role
 from slotreeve.model.slots import Move, SlotFacts
 from slotreeve.ports import Election, Leadership, Message
 from slotreeve_protocol.general_messages import Done
@@ -171,6 +172,7 @@ class MetaCore:
         if not self._may_act():
             return self._leader_is()
         node = heartbeat.node
+        _check_sender(peer, node)
         renewal = self._leases.renew(node, self._outbox.attended())
         if self._heartbeats.take(heartbeat) or renewal is not Renewal.NOTHING:
             self._look.soon()
@@ -186,6 +188,7 @@ class MetaCore:
     def _on_leave(self, peer: Peer, message: Leave) -> Message:
         if not self._may_act():
             return self._leader_is()
+        _check_sender(peer, message.node)
         back = message.back_in_seconds
         if self._leases.leave(message.node, self._outbox.attended() + back if back > 0 else None):
             log.info("%s leaves: %s", message.node.name, message.reason)
@@ -314,3 +317,12 @@ class MetaCore:
             "protected": int(self._arranger.is_protected([node.as_server() for node in view.data])),
             "rejected_plans": self._arranger.rejected,
         }
+
+
+def _check_sender(peer: Peer, node: Node) -> None:
+    """Raises ModelError: ``peer`` sends a message in the name of another process."""
+    if (node.name, node.process_id, node.role) != (peer.node, peer.process_id, peer.role):
+        raise ModelError(
+            f"{peer.role} {peer.node} (process {peer.process_id}) sends a message in the name of "
+            f"{node.role} {node.name} (process {node.process_id})"
+        )

@@ -7,8 +7,10 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from slotreeve.errors import SlotreeveError
+from slotreeve.model.nodes import Role
 from slotreeve.ports import Connection, Message
 from slotreeve_protocol.general_messages import Counters, Done, Failed, GetCounters, Ping
+from slotreeve_protocol.senders import senders_to
 
 from slotreeve_servers.node.outbox import Peer, Request
 from slotreeve_servers.node.peers import Peers
@@ -16,7 +18,8 @@ from slotreeve_servers.node.peers import Peers
 log = logging.getLogger("slotreeve.dispatch")
 
 UNEXPECTED = "SR208"
-"""Error code of the reply to a request that a role does not take."""
+"""Error code of the reply to a request that a role does not take, or not from the role of its sender."""
+_NOBODY: frozenset[Role] = frozenset()
 
 
 class Desk:
@@ -60,15 +63,23 @@ class CountersSource(Protocol):
 class Dispatcher:
     """A transport handler that looks up a method by the type of the message.
 
-    A message that the desk does not take is logged and counted in ``unexpected``; a request among them is answered with
+    A message that the desk does not take, or that a process of the sender's role may not send to one of this ``role``
+    (:mod:`slotreeve_protocol.senders`), is logged and counted in ``unexpected``; a request among them is answered with
     Failed. ``Ping`` is answered for every desk, and ``GetCounters`` where there is a source of counters. An error of
     ours out of a method becomes the reply Failed with its code.
     """
 
-    def __init__(self, peers: Peers, desk: Desk, guest: Guest, source: CountersSource | None = None) -> None:
-        self._peers, self._guest, self._source = peers, guest, source
+    def __init__(
+        self, peers: Peers, role: Role, desk: Desk, guest: Guest, source: CountersSource | None = None
+    ) -> None:
+        self._peers, self._guest = peers, guest
+        self._senders = senders_to(role)
         self._by_connection = peers.by_connection
-        self._messages, self._requests, self._later = desk.messages, desk.requests, desk.later
+        self._messages, self._later = desk.messages, desk.later
+        self._requests: dict[type, Callable[[Peer, Any], Message]] = {Ping: lambda peer, message: Done()}
+        if source is not None:
+            self._requests[GetCounters] = lambda peer, message: self._count(source)
+        self._requests.update(desk.requests)
         self.unexpected = 0
 
     def opened(self, connection: Connection) -> None:
@@ -84,33 +95,28 @@ class Dispatcher:
         peer = self._by_connection[connection]
         kind = type(message)
         try:
-            if request_id is None:
-                take = self._messages.get(kind)
-                if take is not None:
-                    take(peer, message)
-                    return
-            elif (answer := self._requests.get(kind)) is not None:
+            if peer.role not in self._senders.get(kind, _NOBODY):
+                self._refuse(connection, peer, message, request_id)
+            elif request_id is None and (take := self._messages.get(kind)) is not None:
+                take(peer, message)
+            elif request_id is not None and (answer := self._requests.get(kind)) is not None:
                 connection.reply(request_id, answer(peer, message))
-                return
-            elif (begin := self._later.get(kind)) is not None:
+            elif request_id is not None and (begin := self._later.get(kind)) is not None:
                 begin(peer, message, Request(peer, request_id))
-                return
+            else:
+                self._refuse(connection, peer, message, request_id)
         except SlotreeveError as error:
             log.warning("%s from %s: %s", kind.__name__, peer.node, error)
             if request_id is not None:
                 connection.reply(request_id, Failed(error.code, str(error)))
-            return
-        reply = self._reply_of_every_desk(peer, message, request_id)
-        if request_id is not None:
-            connection.reply(request_id, reply)
 
-    def _reply_of_every_desk(self, peer: Peer, message: Message, request_id: int | None) -> Message:
-        if isinstance(message, Ping):
-            return Done()
-        if isinstance(message, GetCounters) and self._source is not None:
-            return Counters(self._source.counters() | {"unexpected_messages": self.unexpected})
+    def _count(self, source: CountersSource) -> Counters:
+        return Counters(source.counters() | {"unexpected_messages": self.unexpected})
+
+    def _refuse(self, connection: Connection, peer: Peer, message: Message, request_id: int | None) -> None:
         self.unexpected += 1
         name = type(message).__name__
         kind = "message" if request_id is None else "request"
-        log.warning("%s from %s is no %s that this server takes", name, peer.node, kind)
-        return Failed(UNEXPECTED, f"this server does not take {name}")
+        log.warning("%s from the %s %s is no %s that this server takes from it", name, peer.role, peer.node, kind)
+        if request_id is not None:
+            connection.reply(request_id, Failed(UNEXPECTED, f"this server does not take {name} from a {peer.role}"))

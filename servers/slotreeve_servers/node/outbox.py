@@ -82,7 +82,8 @@ class Outbox(Protocol):
         """Call ``action`` when the current turn of the event loop has ended."""
 
     def when_read(self, action: Callable[[], None]) -> None:
-        """Call ``action`` once everything that has arrived at this process by now was read."""
+        """Call ``action`` once everything has been handled that had arrived when this was called, after 2 s at the
+        latest, and not before the end of this turn. It tells apart what was not sent from what was not read."""
 
     def repeat(self, name: str, seconds: float, action: Callable[[], float | None]) -> None:
         """Call ``action`` every ``seconds``, or after as many seconds as it returned the last time, until the server

@@ -9,8 +9,7 @@ from functools import partial
 
 from slotreeve.clock import Clock, Timer
 from slotreeve.errors import ConnectionLost, TransportError
-from slotreeve.ports import Connection, Message
-from slotreeve_protocol.codec import encode_message
+from slotreeve.ports import Connection, Listener, Message
 
 from slotreeve_servers.node.attention import TICK_SECONDS, AttendedClock
 from slotreeve_servers.node.links import Links
@@ -18,6 +17,10 @@ from slotreeve_servers.node.outbox import Answered, Peer, Request
 from slotreeve_servers.node.supervisor import Supervisor
 
 log = logging.getLogger("slotreeve.peers")
+
+LOOK_SECONDS = 0.001
+LONGEST_READ_SECONDS = 2.0
+"""``when_read`` waits at most so long, because new packets may come in as fast as others are read."""
 
 
 class Peers:
@@ -27,6 +30,7 @@ class Peers:
         by_connection: the peer at the other end of each open connection.
         attention: the time during which this process attends; it advances after :meth:`attend`.
         links: the links that :meth:`keep_links` aims; set by the shell before the core runs.
+        listener: where this server listens; set by the shell once it does.
     """
 
     def __init__(self, clock: Clock, supervisor: Supervisor) -> None:
@@ -36,6 +40,7 @@ class Peers:
         self._is_silent = False
         self._tick: Timer | None = None
         self.links: Links | None = None
+        self.listener: Listener | None = None
         self.attention = AttendedClock(clock.now)
         self.now, self.wall_ms, self.attended = clock.now, clock.wall_ms, self.attention.now
 
@@ -85,7 +90,15 @@ class Peers:
 
     def send(self, peer: Peer, message: Message) -> bool:
         """See :meth:`slotreeve_servers.node.outbox.Outbox.send`."""
-        return self.send_encoded(peer, encode_message(message), type(message).__name__)
+        connection = self._connections.get(peer)
+        if connection is None or self._is_silent:
+            return False
+        try:
+            connection.send(message)
+        except TransportError as error:
+            self._not_sent(peer, connection, type(message).__name__, error)
+            return False
+        return True
 
     def send_encoded(self, peer: Peer, frame: bytes, what: str) -> bool:
         """See :meth:`slotreeve_servers.node.outbox.Outbox.send_encoded`."""
@@ -94,13 +107,15 @@ class Peers:
             return False
         try:
             connection.send_encoded(frame)
-        except ConnectionLost:
-            return False  # the handler's ``closed`` follows
         except TransportError as error:
-            log.warning("%s does not keep up with its %s messages: %s", peer.node, what, error)
-            connection.close(f"it does not read its {what} messages; it may connect and ask again")
+            self._not_sent(peer, connection, what, error)
             return False
         return True
+
+    def _not_sent(self, peer: Peer, connection: Connection, what: str, error: TransportError) -> None:
+        if not isinstance(error, ConnectionLost):  # after which the handler's ``closed`` follows
+            log.warning("%s does not keep up with its %s messages: %s", peer.node, what, error)
+            connection.close(f"it does not read its {what} messages; it may connect and ask again")
 
     def ask(self, peer: Peer, message: Message, answered: Answered, timeout_seconds: float) -> bool:
         """See :meth:`slotreeve_servers.node.outbox.Outbox.ask`."""
@@ -138,7 +153,15 @@ class Peers:
 
     def when_read(self, action: Callable[[], None]) -> None:
         """See :meth:`slotreeve_servers.node.outbox.Outbox.when_read`."""
-        self.at_turns_end(action)
+        give_up = self.now() + LONGEST_READ_SECONDS
+
+        def look() -> None:
+            if self.listener is not None and self.listener.has_unread and self.now() < give_up:
+                self.after(LOOK_SECONDS, look)
+            else:
+                action()
+
+        self.at_turns_end(look)
 
     def _run(self, name: str, action: Callable[[], None]) -> None:
         if self._is_silent:

@@ -42,7 +42,7 @@ class NodeServer:
         return self._listener.address if self._listener is not None else self._environment.bind
 
     def _dispatcher(self, desk: Desk, guest: Guest, source: CountersSource | None = None) -> Dispatcher:
-        return Dispatcher(self._peers, desk, guest, source)
+        return Dispatcher(self._peers, self._environment.node.role, desk, guest, source)
 
     def _common_counters(self) -> dict[str, int]:
         """What every server counts."""
@@ -52,6 +52,7 @@ class NodeServer:
         """Raises AddressInUse."""
         environment = self._environment
         self._listener = await environment.transport.listen(environment.bind, environment.hello(), dispatcher)
+        self._peers.listener = self._listener
         self._peers.attend()
 
     async def _close(self) -> None:

@@ -1,0 +1,150 @@
+"""Which role may send which message to which role.
+
+A server refuses everything else before a core sees it. A process that says a wrong role in its hello is not detected:
+the table keeps mistakes and stray processes away, not attackers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from slotreeve.model.nodes import Role
+from slotreeve.ports import Hello, Message
+
+from slotreeve_protocol.client_messages import (
+    Datum,
+    Get,
+    ListServices,
+    Publish,
+    Published,
+    Push,
+    PushesReceived,
+    Redirect,
+    Rejected,
+    ReplayEnded,
+    Services,
+    Sessions,
+    Subscribe,
+    Unsubscribe,
+    Withdraw,
+)
+from slotreeve_protocol.general_messages import Counters, Done, Failed, GetCounters, Goodbye, Opaque, Ping
+from slotreeve_protocol.meta_messages import (
+    Configs,
+    GetConfigs,
+    GetHistory,
+    GetLeader,
+    GetShadow,
+    GetView,
+    Heartbeat,
+    History,
+    LeaderIs,
+    LeaseGranted,
+    Leave,
+    PutConfig,
+    Resign,
+    ShadowIs,
+    UnwatchConfig,
+    View,
+    WatchConfigs,
+)
+from slotreeve_protocol.slot_messages import (
+    Answers,
+    Changed,
+    Claims,
+    Compare,
+    Compared,
+    DeclareInterest,
+    Deliver,
+    Fetch,
+    Follow,
+    Replicate,
+    Write,
+)
+
+Routes = Mapping[Role, frozenset[Role]]
+"""The roles that may send a message, by the role that takes it."""
+
+
+def _to(receiver: Role, *senders: Role) -> Routes:
+    return {receiver: frozenset(senders)}
+
+
+_META, _DATA, _SESSION, _CLIENT = Role.META, Role.DATA, Role.SESSION, Role.CLIENT
+_ASKING = frozenset({Role.CLIENT, Role.TOOL})
+_TO_ANY_SERVER: Routes = {role: frozenset(Role) for role in (_META, _DATA, _SESSION)}
+_MEMBER_TO_META = _to(_META, _DATA, _SESSION)
+_PERSON_TO_META = _to(_META, *_ASKING)
+_READ: Routes = {_META: frozenset({_SESSION}) | _ASKING}
+_META_TO_MEMBER: Routes = {_DATA: frozenset({_META}), _SESSION: frozenset({_META})}
+_CLIENT_TO_SESSION = _to(_SESSION, _CLIENT)
+_SESSION_TO_CLIENT = _to(_CLIENT, _SESSION)
+_SESSION_TO_DATA = _to(_DATA, _SESSION)
+_DATA_TO_SESSION = _to(_SESSION, _DATA)
+_DATA_TO_DATA = _to(_DATA, _DATA)
+_NOT_AT_A_DESK: Routes = {}
+"""A part of the transport's own exchange, or only a reply: the connection takes it, and no core."""
+
+SENDERS: Mapping[type[Message], Routes] = {
+    Hello: _NOT_AT_A_DESK,
+    Goodbye: _NOT_AT_A_DESK,
+    Failed: _NOT_AT_A_DESK,
+    Done: _NOT_AT_A_DESK,
+    Ping: _TO_ANY_SERVER,
+    GetCounters: _TO_ANY_SERVER,
+    Counters: _NOT_AT_A_DESK,
+    # Plugins have connections of their own for these.
+    Opaque: _NOT_AT_A_DESK,
+    # Clients and session servers.
+    Publish: _CLIENT_TO_SESSION,
+    Published: _SESSION_TO_CLIENT,
+    Rejected: _SESSION_TO_CLIENT,
+    Subscribe: _CLIENT_TO_SESSION,
+    Unsubscribe: _CLIENT_TO_SESSION,
+    Push: _SESSION_TO_CLIENT,
+    PushesReceived: _CLIENT_TO_SESSION,
+    Get: _to(_SESSION, *_ASKING),
+    Datum: _NOT_AT_A_DESK,
+    ListServices: {_SESSION: _ASKING, _DATA: frozenset({_SESSION})},
+    Services: _NOT_AT_A_DESK,
+    Sessions: _SESSION_TO_CLIENT,
+    Redirect: _SESSION_TO_CLIENT,
+    Withdraw: _CLIENT_TO_SESSION,
+    ReplayEnded: _CLIENT_TO_SESSION,
+    WatchConfigs: _CLIENT_TO_SESSION,
+    UnwatchConfig: _CLIENT_TO_SESSION,
+    # Session and data servers.
+    Write: _SESSION_TO_DATA,
+    Answers: _NOT_AT_A_DESK,
+    DeclareInterest: _SESSION_TO_DATA,
+    Changed: _DATA_TO_SESSION,
+    Fetch: _SESSION_TO_DATA,
+    Compare: _DATA_TO_SESSION,
+    Follow: _DATA_TO_DATA,
+    Compared: _NOT_AT_A_DESK,
+    Replicate: _DATA_TO_DATA,
+    Deliver: _DATA_TO_SESSION,
+    Claims: _SESSION_TO_DATA,
+    # Members and meta servers.
+    View: _META_TO_MEMBER,
+    Heartbeat: _MEMBER_TO_META,
+    LeaseGranted: _NOT_AT_A_DESK,
+    LeaderIs: _META_TO_MEMBER,
+    Leave: _MEMBER_TO_META,
+    GetView: _READ,
+    GetLeader: _READ,
+    GetConfigs: _READ,
+    PutConfig: _PERSON_TO_META,
+    Configs: {_SESSION: frozenset({_META}), _CLIENT: frozenset({_SESSION})},
+    GetHistory: _PERSON_TO_META,
+    History: _NOT_AT_A_DESK,
+    Resign: _PERSON_TO_META,
+    GetShadow: _PERSON_TO_META,
+    ShadowIs: _NOT_AT_A_DESK,
+}
+"""Every message. A message without an entry is refused everywhere."""
+
+
+def senders_to(receiver: Role) -> dict[type[Message], frozenset[Role]]:
+    """The roles that may send each message to a process of this role; messages that it never takes are left out."""
+    return {kind: routes[receiver] for kind, routes in SENDERS.items() if receiver in routes}

@@ -1,0 +1,66 @@
+"""The table of messages and roles against the messages and the desks of the servers."""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Mapping
+
+import pytest
+from slotreeve.model.nodes import Role
+from slotreeve.ports import Message
+from slotreeve_protocol.general_messages import GetCounters, Ping
+from slotreeve_protocol.messages import AnyMessage
+from slotreeve_protocol.meta_messages import GetShadow, Heartbeat, Leave
+from slotreeve_protocol.senders import SENDERS, senders_to
+from slotreeve_protocol.slot_messages import Replicate, Write
+from slotreeve_servers.data.core import DataCore
+from slotreeve_servers.data.settings import DataSettings
+from slotreeve_servers.node.dispatch import Desk
+from slotreeve_servers.session.core import SessionCore
+from slotreeve_servers.session.settings import SessionSettings
+
+from tests.servers.recording_outbox import RecordingOutbox
+from tests.servers.test_meta_core import Scene
+from tests.servers.world import OneSlot, node_of
+
+MESSAGES: list[type[Message]] = sorted(typing.get_args(AnyMessage), key=lambda message: message.__name__)
+SERVERS = (Role.META, Role.DATA, Role.SESSION)
+AT_EVERY_DESK = {Ping, GetCounters}
+
+
+def desks(role: Role) -> Mapping[str, Desk]:
+    """The desks of a server, by the role of the processes that it is for where that is only one."""
+    if role is Role.META:
+        return {"": Scene().core.desk}
+    if role is Role.DATA:
+        data = DataCore(RecordingOutbox(), node_of("data-1"), DataSettings(), 1.0)
+        return {"": data.desk, "meta": data.membership.desk, "data": data.leaders.desk}
+    session = SessionCore(RecordingOutbox(), node_of("session-1"), SessionSettings(), 1.0, OneSlot())
+    return {"": session.desk, "meta": session.membership.desk, "data": session.leaders.desk}
+
+
+@pytest.mark.parametrize("message", MESSAGES, ids=lambda message: message.__name__)
+def test_every_message_has_an_entry_and_only_replies_go_to_no_desk(message: type[Message]) -> None:
+    routes = SENDERS[message]
+    doc = " ".join((message.__doc__ or "").split())
+    if doc.startswith("Reply"):
+        assert not routes
+    assert all(senders for senders in routes.values())
+
+
+@pytest.mark.parametrize("role", SERVERS)
+def test_what_a_desk_takes_may_be_sent_to_it(role: Role) -> None:
+    allowed = senders_to(role)
+    for partner, desk in desks(role).items():
+        for message in {*desk.messages, *desk.requests, *desk.later}:
+            assert message in allowed, f"nobody may send {message.__name__} to a {role} server"
+            if partner and message not in AT_EVERY_DESK:
+                assert allowed[message] == {Role(partner)}
+
+
+def test_a_client_may_not_act_as_a_server() -> None:
+    assert Role.CLIENT not in senders_to(Role.DATA)[Write]
+    assert Role.CLIENT not in senders_to(Role.DATA)[Replicate]
+    for message in (Heartbeat, Leave):
+        assert senders_to(Role.META)[message] == {Role.DATA, Role.SESSION}
+    assert senders_to(Role.META)[GetShadow] == {Role.CLIENT, Role.TOOL}
