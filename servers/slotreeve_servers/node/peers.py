@@ -11,6 +11,7 @@ from slotreeve.errors import ConnectionLost, TransportError
 from slotreeve.ports import Connection, Message
 from slotreeve_protocol.codec import encode_message
 
+from slotreeve_servers.node.deltas import PART_BYTES
 from slotreeve_servers.node.links import Links
 from slotreeve_servers.node.outbox import Answered, Peer, Request
 from slotreeve_servers.node.supervisor import Supervisor
@@ -21,13 +22,16 @@ log = logging.getLogger("slotreeve.peers")
 class Peers:
     """All connections of one server, by peer. Implements :class:`slotreeve_servers.node.outbox.Outbox`.
 
+    Args:
+        part_bytes: see :attr:`slotreeve_servers.node.outbox.Outbox.part_bytes`.
+
     Attributes:
         by_connection: the peer at the other end of each open connection.
         links: the links that :meth:`keep_links` aims; set by the shell before the core runs.
     """
 
-    def __init__(self, clock: Clock, supervisor: Supervisor) -> None:
-        self._clock, self._supervisor = clock, supervisor
+    def __init__(self, clock: Clock, supervisor: Supervisor, part_bytes: int = PART_BYTES) -> None:
+        self._clock, self._supervisor, self.part_bytes = clock, supervisor, part_bytes
         self._connections: dict[Peer, Connection] = {}
         self.by_connection: dict[Connection, Peer] = {}
         self._is_silent = False
