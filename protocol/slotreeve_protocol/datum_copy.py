@@ -65,6 +65,11 @@ class Fit(Enum):
     """It must be gathered: it is a part of a delta, or it goes on from a delta whose parts are still arriving."""
 
 
+def _head(delta: Delta) -> tuple[int, int, int]:
+    """What all parts of one delta have in common."""
+    return delta.from_version, delta.version, delta.digest
+
+
 @dataclass(eq=False, slots=True)
 class GatheredParts:
     """The parts of one delta that have arrived, and the deltas that go on from it.
@@ -74,7 +79,7 @@ class GatheredParts:
         changed: the changed records of all parts by register id. ``removed``: the removed register ids.
         digest: of ``changed``, kept as the parts arrive, because to hash a large service at once takes long.
         count: number of parts.
-        later: deltas that go on from the gathered one, in order.
+        later: deltas that go on from the gathered one, or parts of them, in order.
     """
 
     first: Delta
@@ -86,8 +91,7 @@ class GatheredParts:
 
     def has_part(self, delta: Delta) -> bool:
         """Whether ``delta`` is a part of the gathered delta."""
-        first = self.first
-        return (delta.from_version, delta.version, delta.digest) == (first.from_version, first.version, first.digest)
+        return _head(delta) == _head(self.first)
 
     @property
     def end(self) -> int:
@@ -95,7 +99,10 @@ class GatheredParts:
         return self.later[-1].version if self.later else self.first.version
 
     def goes_on_with(self, delta: Delta) -> bool:
-        """Whether ``delta`` leads from the state after the gathered deltas to a later one."""
+        """Whether ``delta``, or the delta that it is a part of, leads from the state after the gathered deltas to a
+        later one."""
+        if self.later and self.later[-1].more:
+            return _head(delta) == _head(self.later[-1])
         return NO_VERSION < delta.from_version <= self.end < delta.version
 
     def add(self, delta: Delta) -> None:
@@ -167,12 +174,11 @@ class DatumCopy:
         return Fit.STALE if delta.version <= gathered.end else Fit.GAP
 
     def gather(self, delta: Delta) -> None:
-        """Keep a delta of :attr:`Fit.PART` until the last part arrives. A part of another delta than the gathered one
-        takes its place."""
+        """Keep a delta of :attr:`Fit.PART` until the last part arrives. A part of another delta, which does not go on
+        from the gathered one, takes its place."""
         gathered = self._gathered
-        if not delta.more:
-            if gathered is not None:
-                gathered.later.append(delta)
+        if gathered is not None and gathered.goes_on_with(delta):
+            gathered.later.append(delta)
             return
         if gathered is None or not gathered.has_part(delta):
             gathered = self._gathered = GatheredParts(delta)
@@ -191,7 +197,13 @@ class DatumCopy:
             return self._apply(delta)
         if gathered.has_part(delta):
             self._gathered = None
-            return self._apply_gathered(gathered, delta)
+            unfinished: list[Delta] = []
+            while gathered.later and gathered.later[-1].more:
+                unfinished.append(gathered.later.pop())
+            step = self._apply_gathered(gathered, delta)
+            for part in reversed(unfinished):
+                self.gather(part)
+            return step
         if delta.version >= gathered.end:
             self._gathered = None
         return self._apply(delta)

@@ -180,16 +180,19 @@ def test_a_service_in_parts_ends_like_the_whole_whatever_deltas_come_in_between(
     if known:
         copy.apply(service.delta(0, known))
     at = data.draw(st.integers(known + 1, len(contents)))
-    whole = data.draw(st.booleans())
+    whole = data.draw(st.sampled_from([True, False]))
     parts = parts_of(service.delta(NO_VERSION if whole else known, at), size)
     later = list(range(at + 1, len(contents) + 1))
     sent = [parts.pop(0)]
     while parts or later:
-        if parts and (not later or data.draw(st.booleans())):
+        if parts and (not later or data.draw(st.sampled_from([True, False]))):
             sent.append(parts.pop(0))
         else:
-            sent.append(service.delta(at, later[0]))
+            step = parts_of(service.delta(at, later[0]), data.draw(st.integers(1, 5)))
             at = later.pop(0)
+            while step:
+                first = parts and data.draw(st.sampled_from([True, False]))
+                sent.append(parts.pop(0) if first else step.pop(0))
     for delta in sent:
         before = copy.version
         assert arrives(copy, delta) is not Fit.GAP
