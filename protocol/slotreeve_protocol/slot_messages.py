@@ -128,15 +128,25 @@ class PartDigests(msgspec.Struct, array_like=True, frozen=True):
     digests: dict[int, int]
 
 
+class ComparedUpTo(msgspec.Struct, array_like=True, frozen=True):
+    """A position in a comparison, which goes through the services that differ by name, and through the parts of a large
+    one by number. ``count`` is the number of its parts; 0: a whole service."""
+
+    data_info_id: str = ""
+    count: int = 0
+    number: int = 0
+
+
 class SlotDigests(msgspec.Struct, array_like=True, frozen=True):
     """Sync digests (:func:`slotreeve.model.datum.sync_digest`) by data info id of the live records that the sender
     holds; where the receiver is a session, only of the records that belong to it. A large service is in ``parts``
-    instead of ``digests``."""
+    instead of ``digests``. ``after``: what comes before, or is there, was compared."""
 
     slot: int
     leader_epoch: int
     digests: dict[str, int]
     parts: dict[str, PartDigests] = {}
+    after: ComparedUpTo = ComparedUpTo()
 
 
 class Compare(Message, frozen=True, tag=45):
@@ -165,7 +175,8 @@ class SlotDifference(msgspec.Struct, array_like=True, frozen=True):
     """The differences in one slot: all live records of each service that differs (an empty list: it has none), and of
     a large service the parts that differ.
 
-    ``complete`` is False if not all differences fit in the reply: apply these, then compare again.
+    ``complete`` is False if not all differences fit in the reply: apply these, then compare again, or only what comes
+    after ``upto``.
     """
 
     slot: int
@@ -174,6 +185,7 @@ class SlotDifference(msgspec.Struct, array_like=True, frozen=True):
     complete: bool
     records: dict[str, list[Publisher]]
     parts: list[ServicePart] = []
+    upto: ComparedUpTo = ComparedUpTo()
 
 
 class Compared(Message, frozen=True, tag=47):

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections import Counter
 from typing import Protocol
 
+from slotreeve.model.publisher import Publisher
 from slotreeve.ports import Message
 from slotreeve_protocol.slot_messages import Access, Compare, SlotDifference, SlotDigests, SlotWrite
 
 from slotreeve_servers.data.departures import Departures
-from slotreeve_servers.data.exchange import Progress
+from slotreeve_servers.data.exchange import Progress, services_in
 from slotreeve_servers.data.slots import HeldSlot, HeldSlots
 
 
@@ -51,7 +52,7 @@ class SessionComparison:
         slot = self._slots.get(number)
         if slot is None or not slot.leads:
             return None
-        return SlotDigests(number, slot.slot.leader_epoch, slot.store.digests(self._process_id))
+        return SlotDigests(number, slot.slot.leader_epoch, *slot.store.digests(self._process_id))
 
     def request(self, slots: list[SlotDigests]) -> Message:
         """Ask the session server where it differs."""
@@ -62,10 +63,12 @@ class SessionComparison:
         slot = self._slots.get(asked.slot)
         if slot is None or not slot.leads or slot.slot.leader_epoch != asked.leader_epoch:
             return Progress.DONE
-        if difference.records:
+        if difference.records or difference.parts:
             self._repair(slot, difference)
-        if not difference.complete or difference.access is not Access.ACCEPT:
+        if difference.access is not Access.ACCEPT:
             return Progress.AGAIN
+        if not difference.complete:
+            return Progress.ON  # not from the start: what is newer here, or held back, would fill each answer
         self._leadership.compared(slot, self._process_id)
         return Progress.DONE
 
@@ -78,14 +81,15 @@ class SessionComparison:
         Safe although writes go on: they come over the same connection, so that all that the session server sent before
         its answer is already stored here, and all that it sends later is stored after it.
         """
-        records = [record for service in difference.records.values() for record in service]
-        left = []
-        for data_info_id, theirs in difference.records.items():
+        store = slot.store
+        differing = [(list(store.services.get(name, {}).values()), new) for name, new in difference.records.items()]
+        differing += [(store.part(p.data_info_id, p.count, p.number), p.records) for p in difference.parts]
+        records, left = list[Publisher](), list[Publisher]()
+        for held, theirs in differing:
             kept = {record.register_id for record in theirs}
-            for register_id, ours in slot.store.services.get(data_info_id, {}).items():
-                if ours.session == self._process_id and register_id not in kept:
-                    left.append(ours)
-        self._counters["session_repairs" if slot.serving else "takeover_differences"] += len(difference.records)
+            records += theirs
+            left += [ours for ours in held if ours.session == self._process_id and ours.register_id not in kept]
+        self._counters["session_repairs" if slot.serving else "takeover_differences"] += services_in(difference)
         self._leadership.store(slot, SlotWrite(slot.slot.id, slot.slot.leader_epoch, records, [], []))
         if left:
             self._departures.add(slot, [], left)
