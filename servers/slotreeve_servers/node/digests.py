@@ -47,29 +47,23 @@ class PartedService:
         self._members: dict[int, dict[str, None]] = {}
         self._sums: dict[str | None, dict[int, int]] = {}
         for record in records:
-            self.add(record, sync_digest((record,)))
+            self.move(record, sync_digest((record,)), True)
 
-    def add(self, record: Publisher, value: int) -> None:
-        """A record with this digest is there."""
-        number = self._move(record, value)
-        self._members.setdefault(number, {})[record.register_id] = None
-
-    def remove(self, record: Publisher, value: int) -> None:
-        """A record with this digest has gone."""
-        number = self._move(record, -value)
-        members = self._members[number]
-        del members[record.register_id]
-        if not members:
-            del self._members[number]
-
-    def _move(self, record: Publisher, value: int) -> int:
+    def move(self, record: Publisher, value: int, is_there: bool) -> None:
+        """A record is there now, or has gone; ``value`` is added to the digests."""
         number = crc32(record.register_id.encode()) & (self.count - 1)
         for session in (None, record.session):
             sums = self._sums.setdefault(session, {})
             _move(sums, number, value)
             if not sums:
                 del self._sums[session]
-        return number
+        members = self._members.setdefault(number, {})
+        if is_there:
+            members[record.register_id] = None
+            return
+        del members[record.register_id]
+        if not members:
+            del self._members[number]
 
     def digests(self, session: str | None) -> dict[int, int]:
         """Digest by part of all records, or of those of one session process; without empty parts."""
@@ -103,44 +97,67 @@ class RunningDigests:
         """Digest by data info id: of all records, or of those of one session process."""
         return self._sums.get(session, {})
 
-    def move(self, data_info_id: str, before: Mapping[str, Publisher | None], now: Mapping[str, Publisher]) -> None:
-        """A service changed: ``before`` holds the changed register ids with their records before, ``now`` all records
-        of the service."""
-        parted = self.parted.get(data_info_id)
-        size = self.sizes.get(data_info_id, 0)
-        for register_id, old in before.items():
-            new = now.get(register_id)
-            if old is new:
-                continue
-            if old is not None:
-                value = self._move(old, -1)
-                size -= size_of(old)
-                if parted is not None:
-                    parted.remove(old, value)
-            if new is not None:
-                value = self._move(new, 1)
-                size += size_of(new)
-                if parted is not None:
-                    parted.add(new, value)
+    def count(self, data_info_id: str, now: Mapping[str, Publisher]) -> None:
+        """Hash all records of a service, ``now``: a small one that has changed, or one that gets parts."""
+        totals: dict[str | None, int] = {}
+        size = whole = 0
+        for record in now.values():
+            value = sync_digest((record,))
+            totals[record.session] = totals.get(record.session, 0) + value
+            whole += value
+            size += size_of(record)
+        totals[None] = whole
+        for session in self._sums.keys() | totals.keys():
+            self._set(session, data_info_id, totals.get(session, 0) & _MASK)
         if not now:
             self.sizes.pop(data_info_id, None)
             self.parted.pop(data_info_id, None)
             return
         self.sizes[data_info_id] = size
-        count = parted.count if parted is not None else 1
-        if size > count * self._part_bytes:
-            while size > count * self._part_bytes:
-                count *= FANOUT
-            self.parted[data_info_id] = PartedService(count, now.values())
+        self._divide(data_info_id, now)
 
-    def _move(self, record: Publisher, sign: int) -> int:
-        value = sync_digest((record,))
-        for session in (None, record.session):
-            sums = self._sums.setdefault(session, {})
-            _move(sums, record.data_info_id, sign * value)
+    def move(self, data_info_id: str, before: Mapping[str, Publisher | None], now: Mapping[str, Publisher]) -> None:
+        """A service with parts has changed: ``before`` holds the changed register ids with their records before,
+        ``now`` all records of the service."""
+        parted = self.parted[data_info_id]
+        size = self.sizes.get(data_info_id, 0)
+        moved: dict[str | None, int] = {None: 0}
+        for register_id, old in before.items():
+            new = now.get(register_id)
+            if old is new:
+                continue
+            for record, sign in ((old, -1), (new, 1)):
+                if record is not None:
+                    value = sign * sync_digest((record,))
+                    parted.move(record, value, sign > 0)
+                    moved[record.session] = moved.get(record.session, 0) + value
+                    moved[None] += value
+                    size += sign * size_of(record)
+        for session, value in moved.items():
+            self._set(session, data_info_id, (self.of(session).get(data_info_id, 0) + value) & _MASK)
+        if now:
+            self.sizes[data_info_id] = size
+            self._divide(data_info_id, now)
+        else:
+            del self.parted[data_info_id]
+            self.sizes.pop(data_info_id, None)
+
+    def _set(self, session: str | None, data_info_id: str, digest: int) -> None:
+        if digest:
+            self._sums.setdefault(session, {})[data_info_id] = digest
+        elif (sums := self._sums.get(session)) is not None:
+            sums.pop(data_info_id, None)
             if not sums:
                 del self._sums[session]
-        return value
+
+    def _divide(self, data_info_id: str, now: Mapping[str, Publisher]) -> None:
+        """Give a service that has become too large for its parts more of them."""
+        parted, size = self.parted.get(data_info_id), self.sizes[data_info_id]
+        enough = count = parted.count if parted is not None else 1
+        while size > enough * self._part_bytes:
+            enough *= FANOUT
+        if enough > count:
+            self.parted[data_info_id] = PartedService(enough, now.values())
 
     def with_parts(self, data_info_id: str, count: int, now: Mapping[str, Publisher]) -> PartedService:
         """The parts of a service, of which there are at least ``count`` from now on. Its changes must have been moved

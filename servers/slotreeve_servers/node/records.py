@@ -14,7 +14,7 @@ from slotreeve.model.publisher import Publisher
 from slotreeve_protocol.slot_messages import ComparedUpTo, PartDigests, ServicePart, SlotDigests
 
 from slotreeve_servers.node.deltas import PART_BYTES, size_of
-from slotreeve_servers.node.digests import RunningDigests
+from slotreeve_servers.node.digests import FANOUT, RunningDigests
 
 PARTS_PER_ANSWER = 16
 """The parts in which a large service is compared are so much smaller than a message, because a part with one difference
@@ -72,10 +72,12 @@ class SlotStore:
     (version, incarnation) ever stored here, until purged or compacted (I10).
     """
 
-    __slots__ = ("_changes", "_digests", "services", "tombstones")
+    __slots__ = ("_changed", "_changes", "_digests", "_parted", "services", "tombstones")
 
     def __init__(self, part_bytes: int = PART_BYTES) -> None:
         self._digests = RunningDigests(part_bytes // PARTS_PER_ANSWER)
+        self._parted = self._digests.parted
+        self._changed: set[str] = set()
         self._changes: dict[str, dict[str, Publisher | None]] = {}
         self.services: dict[str, dict[str, Publisher]] = {}
         self.tombstones: dict[str, tuple[Publisher, float]] = {}
@@ -102,7 +104,10 @@ class SlotStore:
         if service is None:
             service = self.services[record.data_info_id] = {}
         service[register_id] = record
-        self._note(record.data_info_id, register_id, old)
+        if record.data_info_id in self._parted or len(service) > FOLD_AT:
+            self._note(record.data_info_id, register_id, old)
+        else:
+            self._changed.add(record.data_info_id)
         return _CHANGED if old is None or old.data != record.data or old.zone != record.zone else _SILENTLY
 
     def find(self, record: Publisher) -> Publisher | None:
@@ -156,14 +161,19 @@ class SlotStore:
         return True
 
     def _note(self, data_info_id: str, register_id: str, old: Publisher | None) -> None:
-        """A live record has just changed from ``old`` (None: there was none)."""
-        changes = self._changes.get(data_info_id)
-        if changes is None:
-            changes = self._changes[data_info_id] = {}
-        if register_id not in changes:
-            changes[register_id] = old
-            if len(changes) >= FOLD_AT:
+        """A live record has just changed from ``old`` (None: there was none). A small service is hashed as a whole in
+        the next comparison, a large one only where it changed."""
+        service = self.services.get(data_info_id, {})
+        if data_info_id not in self._parted:
+            self._changed.add(data_info_id)
+            if len(service) > FOLD_AT:
+                self._digests.with_parts(data_info_id, FANOUT, service)
                 self._fold(data_info_id)
+            return
+        changes = self._changes.setdefault(data_info_id, {})
+        changes.setdefault(register_id, old)
+        if len(changes) >= FOLD_AT:
+            self._fold(data_info_id)
 
     def compact(self, before: float) -> None:
         """Forget the tombstones stored earlier than ``before``."""
@@ -178,12 +188,15 @@ class SlotStore:
 
     def _fold(self, data_info_id: str) -> None:
         """Bring the digests of one service up to date."""
-        changes = self._changes.pop(data_info_id, None)
-        if changes is not None:
-            self._digests.move(data_info_id, changes, self.services.get(data_info_id, {}))
+        changes, service = self._changes.pop(data_info_id, None), self.services.get(data_info_id, {})
+        if data_info_id in self._changed:
+            self._changed.discard(data_info_id)
+            self._digests.count(data_info_id, service)
+        elif changes is not None:
+            self._digests.move(data_info_id, changes, service)
 
     def _fold_all(self) -> None:
-        for data_info_id in list(self._changes):
+        for data_info_id in [*self._changed, *self._changes]:
             self._fold(data_info_id)
 
     def digests(self, session: str | None = None) -> tuple[dict[str, int], dict[str, PartDigests]]:
