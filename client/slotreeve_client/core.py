@@ -234,7 +234,7 @@ class ClientCore:
             return  # the user has unsubscribed
         newer = watched.apply(push)
         key = (push.data_info_id, push.scope)
-        self._receipts[key] = PushReceipt(*key, push.version, watched.copy.version)
+        self._receipts[key] = PushReceipt(*key, push.version, watched.copy.version, watched.copy.parts)
         if watched.copy.version == NO_VERSION or len(self._receipts) >= RECEIPTS_PER_MESSAGE:
             self._wake()
         if newer:

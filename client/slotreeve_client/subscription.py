@@ -39,13 +39,15 @@ class Watched:
         self.subscriptions: list[Subscription] = []
 
     def apply(self, push: Push) -> bool:
-        """Apply a push. True if it led to a newer version. Where it does not fit the copy, the version of the copy is 0
-        afterwards, and the whole service is needed."""
+        """Apply a push, or keep it until all its parts have arrived. True if it led to a newer version. Where it does
+        not fit the copy, the version of the copy is 0 afterwards, and the whole service is needed."""
         fit = self.copy.fit(push)
         if fit is Fit.NEXT:
             if self.copy.apply(push) is not None:
                 return True
             log.warning("the digest of a push of %s is wrong; asking for the whole service", self.data_info_id)
+        elif fit is Fit.PART:
+            self.copy.gather(push)
         elif fit is Fit.GAP:
             log.warning("a push of %s starts at a version that this client does not have", self.data_info_id)
             self.copy.forget_version()

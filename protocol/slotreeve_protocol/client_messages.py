@@ -68,6 +68,9 @@ class Push(Message, frozen=True, tag=25):
     If ``from_version`` is 0, ``changed`` is the whole service. Otherwise ``changed`` and ``removed`` (register ids)
     lead from that version to ``version``. ``digest`` is the content digest of the service at ``version``
     (:func:`slotreeve.model.datum.content_digest`).
+
+    A large push comes in parts, in order over one connection, which name the same versions and digest. ``more``: this
+    is not the last part. Other messages may come in between. The client applies all parts together.
     """
 
     data_info_id: str
@@ -77,16 +80,19 @@ class Push(Message, frozen=True, tag=25):
     digest: int
     changed: list[Publisher]
     removed: list[str]
+    more: bool = False
 
 
 class PushReceipt(msgspec.Struct, array_like=True, frozen=True):
     """The push of version ``received`` of one service has arrived. The client's copy has ``version`` now; 0 means that
-    the push did not fit and the whole service is needed."""
+    the push did not fit and the whole service is needed. While a push comes in parts, ``parts`` of them have arrived:
+    then ``version`` 0 asks for nothing."""
 
     data_info_id: str
     scope: Scope
     received: int
     version: int
+    parts: int = 0
 
 
 class PushesReceived(Message, frozen=True, tag=26):
@@ -97,17 +103,26 @@ class PushesReceived(Message, frozen=True, tag=26):
 
 
 class Get(Message, frozen=True, tag=27):
-    """Client to session: read one service from the leader of its slot. Reply: Datum, or Failed."""
+    """Client to session: read one service from the leader of its slot, from record ``start`` on in the list that was
+    read at ``version`` (0: begin with a new list). Reply: Datum, or Failed."""
 
     data_info_id: str
+    start: int = 0
+    version: int = 0
 
 
 class Datum(Message, frozen=True, tag=28):
-    """Reply to Get and Fetch: all live records of one service, complete under the slot leader epoch in ``version``."""
+    """Reply to Get and Fetch: the live records of one service, complete under the slot leader epoch in ``version``.
+
+    A large service is read page by page. ``total`` is the number of records on all pages (0: this is the only page). A
+    page of a version that the leader no longer keeps is answered with the first page of a newer version: begin again
+    with it.
+    """
 
     data_info_id: str
     version: int
     publishers: list[Publisher]
+    total: int = 0
 
 
 class ListServices(Message, frozen=True, tag=29):

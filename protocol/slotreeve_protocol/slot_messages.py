@@ -87,7 +87,11 @@ class DeclareInterest(Message, frozen=True, tag=42):
 
 
 class DatumChange(msgspec.Struct, array_like=True, frozen=True):
-    """The step of one service between two versions. If ``from_version`` is 0, ``changed`` is the whole service."""
+    """The step of one service between two versions. If ``from_version`` is 0, ``changed`` is the whole service.
+
+    A large step comes in parts, in order over one connection, which name the same versions and digest. ``more``: this
+    is not the last part. Other messages may come in between. The receiver applies all parts together.
+    """
 
     data_info_id: str
     from_version: int
@@ -95,29 +99,54 @@ class DatumChange(msgspec.Struct, array_like=True, frozen=True):
     digest: int
     changed: list[Publisher]
     removed: list[str]
+    more: bool = False
 
 
 class Changed(Message, frozen=True, tag=43):
-    """Data leader to the sessions that declared interest: these services have changed."""
+    """Data leader to the sessions that declared interest: these services have changed. As a request, it carries one
+    part of a large service: the leader sends the next part when the reply (Done) has arrived."""
 
     changes: list[DatumChange]
 
 
 class Fetch(Message, frozen=True, tag=44):
-    """Session to data leader: read one service. Reply: Datum, or Answers with the reason why not."""
+    """Session to data leader: read one service, from record ``start`` on in the list that was read at ``version`` (0:
+    begin with a new list). Reply: Datum, or Answers with the reason why not."""
 
     slot: int
     leader_epoch: int
     data_info_id: str
+    start: int = 0
+    version: int = 0
+
+
+class PartDigests(msgspec.Struct, array_like=True, frozen=True):
+    """Sync digests of one large service by part. A service has ``count`` parts, a power of two; the part of a record is
+    ``crc32(register id) & (count - 1)``. Empty parts are left out."""
+
+    count: int
+    digests: dict[int, int]
+
+
+class ComparedUpTo(msgspec.Struct, array_like=True, frozen=True):
+    """A position in a comparison, which goes through the services that differ by name, and through the parts of a large
+    one by number. ``count`` is the number of its parts; 0: a whole service."""
+
+    data_info_id: str = ""
+    count: int = 0
+    number: int = 0
 
 
 class SlotDigests(msgspec.Struct, array_like=True, frozen=True):
     """Sync digests (:func:`slotreeve.model.datum.sync_digest`) by data info id of the live records that the sender
-    holds; where the receiver is a session, only of the records that belong to it."""
+    holds; where the receiver is a session, only of the records that belong to it. A large service is in ``parts``
+    instead of ``digests``. ``after``: what comes before, or is there, was compared."""
 
     slot: int
     leader_epoch: int
     digests: dict[str, int]
+    parts: dict[str, PartDigests] = {}
+    after: ComparedUpTo = ComparedUpTo()
 
 
 class Compare(Message, frozen=True, tag=45):
@@ -133,10 +162,21 @@ class Follow(Message, frozen=True, tag=46):
     slots: list[SlotDigests]
 
 
-class SlotDifference(msgspec.Struct, array_like=True, frozen=True):
-    """The differences in one slot: all live records of each service that differs (an empty list: it has none).
+class ServicePart(msgspec.Struct, array_like=True, frozen=True):
+    """All live records of one part of a service that has ``count`` parts (:class:`PartDigests`)."""
 
-    ``complete`` is False if not all differences fit in the reply: apply these, then compare again.
+    data_info_id: str
+    count: int
+    number: int
+    records: list[Publisher]
+
+
+class SlotDifference(msgspec.Struct, array_like=True, frozen=True):
+    """The differences in one slot: all live records of each service that differs (an empty list: it has none), and of
+    a large service the parts that differ.
+
+    ``complete`` is False if not all differences fit in the reply: apply these, then compare again, or only what comes
+    after ``upto``.
     """
 
     slot: int
@@ -144,6 +184,8 @@ class SlotDifference(msgspec.Struct, array_like=True, frozen=True):
     leader_epoch: int
     complete: bool
     records: dict[str, list[Publisher]]
+    parts: list[ServicePart] = []
+    upto: ComparedUpTo = ComparedUpTo()
 
 
 class Compared(Message, frozen=True, tag=47):

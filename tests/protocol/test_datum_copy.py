@@ -137,3 +137,102 @@ def test_the_removal_of_an_unknown_record_changes_nothing(removed: list[str]) ->
     step = copy.apply(DatumChange(A, 1, 2, content_digest(left.values()), [], removed))
     assert step is not None
     assert "unknown" not in step
+
+
+def parts_of(delta: DatumChange, size: int) -> list[DatumChange]:
+    """``delta`` cut into parts of ``size`` records or register ids."""
+    items: list[Publisher | str] = [*delta.changed, *delta.removed]
+    cuts = [items[at : at + size] for at in range(0, len(items), size)] or [[]]
+    return [
+        DatumChange(
+            A,
+            delta.from_version,
+            delta.version,
+            delta.digest,
+            [item for item in cut if isinstance(item, Publisher)],
+            [item for item in cut if isinstance(item, str)],
+            more=number < len(cuts),
+        )
+        for number, cut in enumerate(cuts, start=1)
+    ]
+
+
+def arrives(copy: DatumCopy, delta: DatumChange) -> Fit:
+    """What every receiver does with a delta."""
+    fit = copy.fit(delta)
+    if fit is Fit.NEXT:
+        copy.apply(delta)
+    elif fit is Fit.PART:
+        copy.gather(delta)
+    elif fit is Fit.GAP:
+        copy.forget_version()
+    return fit
+
+
+@settings(derandomize=True, deadline=None, max_examples=300)
+@given(st.lists(CONTENTS, min_size=2, max_size=7), st.integers(1, 3), st.data())
+def test_a_service_in_parts_ends_like_the_whole_whatever_deltas_come_in_between(
+    contents: list[Content], size: int, data: st.DataObject
+) -> None:
+    """The sender sends every delta in order on one connection; deltas after a whole service go on from its version."""
+    service, copy = Service(contents), DatumCopy()
+    known = data.draw(st.integers(0, len(contents) - 1))
+    if known:
+        copy.apply(service.delta(0, known))
+    at = data.draw(st.integers(known + 1, len(contents)))
+    whole = data.draw(st.sampled_from([True, False]))
+    parts = parts_of(service.delta(NO_VERSION if whole else known, at), size)
+    later = list(range(at + 1, len(contents) + 1))
+    sent = [parts.pop(0)]
+    while parts or later:
+        if parts and (not later or data.draw(st.sampled_from([True, False]))):
+            sent.append(parts.pop(0))
+        else:
+            step = parts_of(service.delta(at, later[0]), data.draw(st.integers(1, 5)))
+            at = later.pop(0)
+            while step:
+                first = parts and data.draw(st.sampled_from([True, False]))
+                sent.append(parts.pop(0) if first else step.pop(0))
+    for delta in sent:
+        before = copy.version
+        assert arrives(copy, delta) is not Fit.GAP
+        assert copy.version in (before, delta.version, len(contents)) or copy.version > before
+        if copy.version != NO_VERSION:
+            assert view(copy.records) == view(service.snapshots[copy.version])
+    assert copy.version == len(contents)
+    assert copy.digest == content_digest(copy.records.values())
+    assert copy.parts == 0
+
+
+CONTENT: Content = dict.fromkeys("pqrst", (b"1", ""))
+
+
+def test_parts_of_another_delta_take_the_place_of_the_gathered_ones() -> None:
+    service, copy = Service([CONTENT, {"p": (b"2", "")}]), DatumCopy()
+    first, second = parts_of(service.delta(0, 1), 2), parts_of(service.delta(0, 2), 1)
+    assert [arrives(copy, delta) for delta in (first[0], first[1])] == [Fit.PART, Fit.PART]
+    assert copy.parts == 2
+    assert [arrives(copy, delta) for delta in second] == [Fit.NEXT]
+    assert (copy.version, copy.parts) == (2, 0)
+    assert arrives(copy, first[2]) is Fit.STALE
+
+
+def test_a_delta_whose_first_part_is_missing_makes_the_copy_wait_for_the_whole_service() -> None:
+    service, copy = Service([CONTENT]), DatumCopy()
+    for delta in parts_of(service.delta(0, 1), 2)[1:]:
+        arrives(copy, delta)
+    assert (copy.version, copy.records, copy.parts) == (NO_VERSION, {}, 0)
+    for delta in parts_of(service.delta(0, 1), 2):
+        arrives(copy, delta)
+    assert copy.version == 1
+
+
+def test_a_delta_that_ends_before_the_gathered_one_is_not_a_gap() -> None:
+    service, copy = Service([{}, CONTENT, CONTENT]), DatumCopy()
+    parts = parts_of(service.delta(0, 3), 2)
+    arrives(copy, parts[0])
+    assert arrives(copy, service.delta(2, 3)) is Fit.STALE
+    assert arrives(copy, service.delta(1, 2)) is Fit.STALE
+    for delta in parts[1:]:
+        arrives(copy, delta)
+    assert copy.version == 3

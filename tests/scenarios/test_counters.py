@@ -73,7 +73,8 @@ def test_what_a_slot_leader_or_a_follower_lost_is_repaired_and_counted() -> None
             lost = 0
             for slot in slots.held.values():
                 lost += len(slot.store.services)
-                slot.store.services.clear()
+                for record in list(slot.store.records()):
+                    slot.store.purge(record.data_info_id, record.register_id)
             assert lost > 10
             await asyncio.sleep(20)
             after = await totals(cluster)

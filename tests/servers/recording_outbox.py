@@ -12,6 +12,7 @@ from slotreeve.model.nodes import Role
 from slotreeve.ports import Message
 from slotreeve_protocol.codec import decode_frame
 from slotreeve_protocol.meta_messages import PutConfig, View
+from slotreeve_servers.node.deltas import PART_BYTES
 from slotreeve_servers.node.dispatch import Desk
 from slotreeve_servers.node.outbox import Answered, Peer, Request
 
@@ -55,6 +56,7 @@ class RecordingOutbox:
     """
 
     time: float = 100.0
+    part_bytes: int = PART_BYTES
     effects: list[Effect] = field(default_factory=list)
     requests: list[OpenRequest] = field(default_factory=list)
     unreachable: set[Peer] = field(default_factory=set)

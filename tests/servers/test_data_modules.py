@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from slotreeve.errors import ConnectionLost, RequestTimeout
 from slotreeve.model.nodes import Node, Role
 from slotreeve.model.publisher import Publisher
 from slotreeve.model.slots import Slot, SlotTable
+from slotreeve_protocol.codec import encode_message
+from slotreeve_protocol.datum_copy import DatumCopy, Fit
 from slotreeve_protocol.general_messages import Done
 from slotreeve_protocol.slot_messages import (
     Access,
@@ -20,7 +23,7 @@ from slotreeve_protocol.slot_messages import (
     SlotInterest,
     SlotWrite,
 )
-from slotreeve_servers.data.changes import WEIGHT_PER_MESSAGE, Changes
+from slotreeve_servers.data.changes import Changes
 from slotreeve_servers.data.departures import AGAIN_SECONDS, GATHER_SECONDS, Departures
 from slotreeve_servers.data.gone_sessions import GoneSessions
 from slotreeve_servers.data.held_back import LostRecord
@@ -202,18 +205,122 @@ def test_an_interest_under_another_epoch_or_in_another_servers_slot_is_refused()
     assert scene.slot.tracked == {}
 
 
-def test_changes_are_cut_into_messages_of_a_bounded_weight_and_no_service_is_cut() -> None:
+def test_changes_are_cut_into_messages_of_bounded_bytes() -> None:
     scene = Scene()
+    scene.outbox.part_bytes = 2_000
     scene.slot.compared.add(SESSION_1.process_id)
     for number in range(5):
         scene.interests.declare(SESSION_1, SlotInterest(0, 1, [Known(f"s{number}", 0, 0)], []))
     scene.changed()
-    for number in range(5):
-        scene.put(*[record(f"r{number}-{i}", service=f"s{number}") for i in range(WEIGHT_PER_MESSAGE // 2)])
+    scene.put(*[record(f"r0-{i}", service="s0") for i in range(100)])
+    for number in range(1, 5):
+        scene.put(record(f"r{number}", service=f"s{number}"))
     scene.outbox.end_turn()
-    parts = [effect.what for effect in scene.outbox.take("sent") if isinstance(effect.what, Changed)]
-    assert [len(part.changes) for part in parts] == [1] * 5
-    assert scene.changes.sent == 1 + 5
+    messages = [effect.what for effect in scene.outbox.take("sent") if isinstance(effect.what, Changed)]
+    assert all(len(encode_message(message)) < 2_500 for message in messages)
+    copies = {f"s{number}": DatumCopy() for number in range(5)}
+    for change in [change for message in messages for change in message.changes]:
+        copy = copies[change.data_info_id]
+        copy.version = max(copy.version, change.from_version)
+        if change.more:
+            copy.gather(change)
+        else:
+            assert copy.apply(change) is not None
+    assert [len(copy.records) for copy in copies.values()] == [100, 1, 1, 1, 1]
+    assert len(messages) > 3
+    assert scene.changes.sent == 1 + len(messages)
+
+
+class Receiver:
+    """A session server that applies what the leader sends, and answers each part when the test says so."""
+
+    def __init__(self, scene: Scene) -> None:
+        self.scene, self.copy, self.gaps = scene, DatumCopy(), 0
+
+    def take(self) -> None:
+        """Apply all that was sent, in order."""
+        for effect in self.scene.outbox.take("sent", "asked"):
+            assert isinstance(effect.what, Changed)
+            for change in effect.what.changes:
+                fit = self.copy.fit(change)
+                if fit is Fit.PART:
+                    self.copy.gather(change)
+                elif fit is Fit.NEXT:
+                    self.copy.apply(change)
+                elif fit is Fit.GAP:
+                    self.gaps += 1
+
+    def holds_all(self) -> bool:
+        return self.copy.records == self.scene.slot.store.services["s"]
+
+
+def large_service(scene: Scene) -> None:
+    """A service of about ten parts, with an interest in it."""
+    scene.outbox.part_bytes = 1_000
+    scene.slot.compared.add(SESSION_1.process_id)
+    scene.put(*[record(f"r{i}") for i in range(130)])
+    scene.interests.declare(SESSION_1, SlotInterest(0, 1, [Known("s", 0, 0)], []))
+
+
+def test_a_large_service_goes_to_a_session_server_part_by_part_and_its_changes_at_once() -> None:
+    scene = Scene()
+    receiver = Receiver(scene)
+    large_service(scene)
+    rounds = 0
+    while scene.outbox.requests:
+        (request,) = scene.outbox.requests
+        assert len(encode_message(request.message)) < 1_500
+        receiver.take()
+        scene.put(record(f"new{rounds}"), record(f"r{rounds}", 2).tombstone())
+        scene.outbox.end_turn()
+        receiver.take()
+        scene.outbox.answer(Done())
+        rounds += 1
+    receiver.take()
+    assert rounds > 5
+    assert receiver.holds_all()
+    assert receiver.gaps == 0
+
+
+def test_a_session_server_that_declares_again_while_the_parts_arrive_gets_them_once() -> None:
+    scene = Scene()
+    receiver = Receiver(scene)
+    large_service(scene)
+    receiver.take()
+    scene.interests.declare(SESSION_1, SlotInterest(0, 1, [Known("s", 0, 0)], []))
+    scene.outbox.end_turn()
+    assert len(scene.outbox.requests) == 1
+    while scene.outbox.requests:
+        scene.outbox.answer(Done())
+    receiver.take()
+    assert receiver.holds_all()
+    scene.interests.declare(SESSION_1, SlotInterest(0, 1, [Known("s", 0, 0)], []))
+    assert len(scene.outbox.requests) == 1
+
+
+def test_a_part_that_is_not_answered_or_not_taken_is_not_the_end() -> None:
+    scene = Scene()
+    receiver = Receiver(scene)
+    large_service(scene)
+    scene.outbox.answer(None, RequestTimeout("late"))
+    scene.outbox.unreachable.add(SESSION_1)
+    scene.outbox.answer(Done())
+    assert scene.outbox.requests == []
+    scene.outbox.unreachable.clear()
+    scene.outbox.advance(1.0)
+    while scene.outbox.requests:
+        scene.outbox.answer(Done())
+    receiver.take()
+    assert receiver.holds_all()
+
+
+def test_the_parts_end_with_the_connection() -> None:
+    scene = Scene()
+    large_service(scene)
+    scene.changes.forget(SESSION_1)
+    scene.outbox.answer(None, ConnectionLost("gone"))
+    scene.outbox.advance(10.0)
+    assert scene.outbox.requests == []
 
 
 def test_nothing_is_announced_to_a_session_server_whose_connection_has_ended() -> None:

@@ -6,6 +6,7 @@ from collections import Counter
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 from slotreeve.model.nodes import Role
 from slotreeve.model.publisher import Publisher
 from slotreeve.model.slots import Slot, SlotTable
@@ -14,6 +15,7 @@ from slotreeve_protocol.slot_messages import (
     Access,
     Compare,
     Compared,
+    ComparedUpTo,
     Follow,
     Replicate,
     SlotDifference,
@@ -28,7 +30,8 @@ from slotreeve_servers.data.gone_sessions import GoneSessions
 from slotreeve_servers.data.sessions import SessionServers
 from slotreeve_servers.data.settings import DataSettings
 from slotreeve_servers.data.slots import HeldSlot, HeldSlots
-from slotreeve_servers.node.records import SlotStore
+from slotreeve_servers.node.deltas import PART_BYTES
+from slotreeve_servers.node.records import START, SlotStore
 
 from tests.servers.recording_outbox import RecordingOutbox, a_peer
 
@@ -130,9 +133,9 @@ class Leadership:
 class LeaderScene:
     """data-1 leads slot 0; records of two session processes are in it."""
 
-    def __init__(self) -> None:
+    def __init__(self, part_bytes: int = PART_BYTES) -> None:
         self.outbox = RecordingOutbox()
-        self.slots = HeldSlots("data-1")
+        self.slots = HeldSlots("data-1", part_bytes)
         self.slots.apply(SlotTable(1, (Slot(0, "data-1", 1, ()), Slot(1, "data-2", 1, ("data-1",)))))
         self.leadership, self.counters = Leadership(), Counter[str]()
         departures = Departures(
@@ -149,12 +152,13 @@ def record(register_id: str, session: str = PEER.process_id, version: int = 1, s
     return Publisher(register_id, service, version, 1, session, "", (b"x",))
 
 
-def compare(scene: LeaderScene, truth: SlotStore) -> Progress:
-    """One exchange with a session server that holds ``truth``."""
+def compare(scene: LeaderScene, truth: SlotStore, after: ComparedUpTo = START) -> tuple[Progress, ComparedUpTo]:
+    """One answer of a session server that holds ``truth``."""
     asked = scene.side.digests(0)
     assert asked is not None
-    records, complete = truth.difference(asked.digests, 2_000)
-    return scene.side.take(asked, SlotDifference(0, Access.ACCEPT, 1, complete, records))
+    found = truth.difference(structs.replace(asked, after=after), 150)
+    answer = SlotDifference(0, Access.ACCEPT, 1, found.complete, found.records, found.parts, found.upto)
+    return scene.side.take(asked, answer), found.upto
 
 
 def test_only_led_slots_are_compared_with_session_servers() -> None:
@@ -170,7 +174,7 @@ def test_a_comparison_makes_the_slot_equal_to_the_truth_and_leaves_other_process
     truth = SlotStore()
     truth.put(record("r1", version=2), 0.0)
     truth.put(record("new"), 0.0)
-    assert compare(scene, truth) is Progress.DONE
+    assert compare(scene, truth)[0] is Progress.DONE
     held = scene.slots.held[0].store.services["s"]
     assert {(r.register_id, r.version) for r in held.values()} == {("r1", 2), ("new", 1), ("theirs", 1)}
     assert scene.leadership.done == [0]
@@ -194,20 +198,27 @@ RECORDS = st.lists(
 )
 
 
-@given(RECORDS, RECORDS)
+SIZES = st.sampled_from([16, 3_200, PART_BYTES])
+
+
+@given(RECORDS, RECORDS, SIZES, SIZES)
 def test_whatever_differed_a_comparison_ends_with_the_newest_of_both(
-    ours: list[tuple[str, str, int]], theirs: list[tuple[str, str, int]]
+    ours: list[tuple[str, str, int]], theirs: list[tuple[str, str, int]], our_parts: int, their_parts: int
 ) -> None:
     """The dumb twin: the session's own records as they are where not older, and all others untouched."""
-    scene = LeaderScene()
+    scene = LeaderScene(our_parts)
     for register_id, session, version in ours:
         scene.put(record(register_id, session, version, f"s{ord(register_id) % 2}"))
     before = {r.register_id: r for r in scene.slots.held[0].store.records()}
-    truth = SlotStore()
+    truth = SlotStore(their_parts)
     for register_id, _, version in theirs:
         truth.put(record(register_id, PEER.process_id, version, f"s{ord(register_id) % 2}"), 0.0)
-    while compare(scene, truth) is Progress.AGAIN:
-        pass
+    progress, upto, answers = Progress.ON, START, 0
+    while progress is Progress.ON:
+        progress, upto = compare(scene, truth, upto)
+        answers += 1
+        assert answers < 50
+    assert progress is Progress.DONE
     expected = {k: r for k, r in before.items() if r.session != PEER.process_id}
     for r in truth.records():
         old = before.get(r.register_id)

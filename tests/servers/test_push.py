@@ -9,6 +9,7 @@ from slotreeve.model.datum import content_digest
 from slotreeve.model.nodes import Role
 from slotreeve.model.publisher import Publisher
 from slotreeve_protocol.client_messages import Push, PushReceipt, Scope
+from slotreeve_protocol.codec import encode_message
 from slotreeve_protocol.datum_copy import DatumCopy, Fit
 from slotreeve_protocol.meta_messages import ConfigEntry
 from slotreeve_protocol.orders import ORDERS_KEY, Orders
@@ -16,7 +17,7 @@ from slotreeve_protocol.slot_messages import DatumChange
 from slotreeve_servers.node.outbox import Peer
 from slotreeve_servers.session.clients import ConnectedClient
 from slotreeve_servers.session.orders import OrdersInForce
-from slotreeve_servers.session.push import IN_FLIGHT, PushGroup, PushRules
+from slotreeve_servers.session.push import IN_FLIGHT, PARTS_IN_FLIGHT, PushGroup, PushRules
 from slotreeve_servers.session.settings import SessionSettings
 
 from tests.servers.recording_outbox import RecordingOutbox, a_peer
@@ -60,9 +61,9 @@ class Scene:
         self.outbox.take()
         return found
 
-    def receipt(self, client: ConnectedClient, received: int, version: int | None = None) -> None:
+    def receipt(self, client: ConnectedClient, received: int, version: int | None = None, parts: int = 0) -> None:
         at = received if version is None else version
-        self.group.acknowledged(client, PushReceipt("s", Scope.DATA_CENTER, received, at))
+        self.group.acknowledged(client, PushReceipt("s", Scope.DATA_CENTER, received, at, parts))
 
 
 def test_the_first_change_of_a_quiet_service_leaves_at_the_end_of_the_turn() -> None:
@@ -185,10 +186,13 @@ class Mirror:
         self.copy = DatumCopy()
 
     def take(self, push: Push) -> None:
-        if self.copy.fit(push) is Fit.NEXT:
+        fit = self.copy.fit(push)
+        if fit is Fit.NEXT:
             assert self.copy.apply(push) is not None
+        elif fit is Fit.PART:
+            self.copy.gather(push)
         else:
-            assert self.copy.fit(push) is Fit.STALE, "a gap"
+            assert fit is Fit.STALE, "a gap"
 
 
 STEPS = st.lists(
@@ -204,10 +208,13 @@ STEPS = st.lists(
 )
 
 
-@given(STEPS, st.sampled_from(list(Scope)))
-def test_every_subscriber_ends_with_what_its_scope_covers(steps: list[tuple[str, str, str]], scope: Scope) -> None:
+@given(STEPS, st.sampled_from(list(Scope)), st.sampled_from([1, 150, 1_000_000]))
+def test_every_subscriber_ends_with_what_its_scope_covers(
+    steps: list[tuple[str, str, str]], scope: Scope, part_bytes: int
+) -> None:
     """The dumb twin is the leader's full copy, cut by zone."""
     scene = Scene(scope)
+    scene.outbox.part_bytes = part_bytes
     mirrors: dict[ConnectedClient, Mirror] = {}
     received: dict[ConnectedClient, int] = {}
 
@@ -218,6 +225,11 @@ def test_every_subscriber_ends_with_what_its_scope_covers(steps: list[tuple[str,
             assert isinstance(effect.what, Push)
             mirrors[client].take(effect.what)
             received[client] = effect.what.version
+
+    def acknowledge() -> None:
+        for client, version in list(received.items()):
+            copy = mirrors[client].copy
+            scene.receipt(client, version, copy.version, copy.parts)
 
     for number, (kind, what, zone) in enumerate(steps):
         if kind == "put":
@@ -232,16 +244,111 @@ def test_every_subscriber_ends_with_what_its_scope_covers(steps: list[tuple[str,
         elif kind == "pass":
             scene.outbox.advance(float(what))
         else:
-            for client, version in received.items():
-                scene.receipt(client, version)
+            acknowledge()
         look()
     scene.change(record("last", b"last", "here"), whole=scene.version == 0)
-    for _ in range(3):
+    for _ in range(30):
         scene.outbox.advance(2.0)
         look()
-        for client, version in received.items():
-            scene.receipt(client, version)
+        acknowledge()
     look()
     expected = {k: r.data for k, r in scene.truth.items() if scope is Scope.DATA_CENTER or r.zone == "here"}
     for mirror in mirrors.values():
         assert {k: r.data for k, r in mirror.copy.records.items()} == expected
+
+
+# --- large services --------------------------------------------------------------------------------------------------
+
+
+def large(scene: Scene, records: int = 100) -> None:
+    """The service of the scene has about ``records`` / 8 parts."""
+    scene.outbox.part_bytes = 500
+    scene.change(*[record(f"r{n}") for n in range(records)], whole=True)
+
+
+def test_a_large_service_is_pushed_in_parts_and_few_of_them_are_on_their_way() -> None:
+    scene = Scene()
+    large(scene)
+    mirror, client = Mirror(), scene.subscribe("c")
+    rounds = 0
+    while mirror.copy.version == 0:
+        pushes = scene.pushes(client)
+        assert 0 < len(pushes) <= PARTS_IN_FLIGHT
+        for push in pushes:
+            assert len(encode_message(push)) < 1_000
+            mirror.take(push)
+            scene.receipt(client, push.version, mirror.copy.version, mirror.copy.parts)
+        rounds += 1
+    assert rounds > 4
+    assert mirror.copy.records == scene.truth
+    assert scene.pushes(client) == []
+
+
+def test_a_thousand_subscribers_do_not_each_have_a_large_service_in_their_queue() -> None:
+    scene = Scene()
+    large(scene, 2_000)
+    clients = [scene.subscribe(f"c{n}") for n in range(1_000)]
+    scene.outbox.end_turn()
+    whole = 2_000 * 60
+    pushes = [effect.what for effect in scene.outbox.take("sent") if isinstance(effect.what, Push)]
+    waiting = sum(len(encode_message(push)) for push in pushes)
+    assert waiting < len(clients) * PARTS_IN_FLIGHT * 1_000 < len(clients) * whole / 10
+
+
+def test_changes_of_a_large_service_do_not_wait_for_its_parts() -> None:
+    scene = Scene()
+    large(scene)
+    mirror, client = Mirror(), scene.subscribe("c")
+    deltas = 0
+    while mirror.copy.version == 0:
+        scene.outbox.advance(2.0)
+        scene.change(record(f"new{deltas}"), removed=(f"r{deltas}",))
+        deltas += 1
+        for push in scene.pushes(client):
+            mirror.take(push)
+            scene.receipt(client, push.version, mirror.copy.version, mirror.copy.parts)
+    assert mirror.copy.version == scene.version
+    assert mirror.copy.records == scene.truth
+    assert deltas > 4
+
+
+def test_subscribers_that_come_one_after_the_other_share_the_frames_of_a_large_service() -> None:
+    scene = Scene()
+    large(scene)
+    encoded = set[int]()
+    for number in range(20):
+        client, mirror = scene.subscribe(f"c{number}"), Mirror()
+        while mirror.copy.version != scene.version:
+            for push in scene.pushes(client):
+                if push.from_version == 0:
+                    encoded.add(push.version)
+                mirror.take(push)
+                scene.receipt(client, push.version, mirror.copy.version, mirror.copy.parts)
+        assert mirror.copy.records == scene.truth
+        scene.outbox.advance(2.0)
+        scene.change(record(f"new{number}"))
+        scene.outbox.end_turn()
+        scene.outbox.take()
+    assert len(encoded) == 1
+
+
+def test_a_subscriber_whose_parts_did_not_fit_gets_the_whole_service_again() -> None:
+    scene = Scene()
+    large(scene)
+    client = scene.subscribe("c")
+    first = scene.pushes(client)
+    scene.receipt(client, first[-1].version, 0, 0)
+    again = scene.pushes(client)
+    assert [len(push.changed) for push in again] == [len(push.changed) for push in first]
+
+
+def test_who_subscribed_with_the_present_content_before_it_was_known_here_gets_its_version_only() -> None:
+    """After a session server's death its subscribers come to one that does not watch their services yet."""
+    scene = Scene()
+    client, other = scene.subscribe("c", 7, content_digest([record("r1")])), scene.subscribe("d", 7, 12345)
+    scene.change(record("r1"), whole=True)
+    scene.outbox.end_turn()
+    (whole,) = [m for m in scene.outbox.messages(Push, other.peer) if isinstance(m, Push)]
+    (push,) = scene.pushes(client)
+    assert (push.from_version, push.version, push.changed, push.removed) == (7, 1, [], [])
+    assert (whole.from_version, len(whole.changed)) == (0, 1)

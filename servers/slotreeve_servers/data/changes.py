@@ -6,19 +6,42 @@ Departure from the original, whose data servers announce ids every 500 ms and ar
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
 
+from slotreeve.errors import RequestTimeout
+from slotreeve.ports import Message
 from slotreeve_protocol.codec import encode_message
 from slotreeve_protocol.slot_messages import Changed, DatumChange, Known
 
 from slotreeve_servers.data.slots import HeldSlot, TrackedService
+from slotreeve_servers.node.deltas import delta_parts
 from slotreeve_servers.node.outbox import Outbox, Peer, TurnEnd
 
-WEIGHT_PER_MESSAGE = 2_000
+PART_SECONDS = 5.0
+"""A session server that has not answered a part for so long gets the next one nevertheless."""
+AGAIN_SECONDS = 0.05
+"""A part that a session server did not take, because its queue is full, is sent again after this time."""
+
+_CHANGE_BYTES = 40
+
+
+@dataclass(eq=False, slots=True)
+class Transfer:
+    """A large service on its way to one session server: the part that is sent now, and the rest."""
+
+    slot: HeldSlot
+    part: DatumChange
+    rest: Iterator[tuple[DatumChange, int]]
 
 
 class Changes:
     """Collects the changes of a turn, and sends them when it ends.
+
+    A whole service of many bytes is sent as requests, each with one part, and each after the reply to the one before:
+    the queue of the connection stays free for other services. Its changes meanwhile are sent at once; they go on from
+    the version of the parts (:class:`slotreeve_protocol.datum_copy.GatheredParts`).
 
     Attributes:
         sent: messages sent since the start.
@@ -28,6 +51,7 @@ class Changes:
         self._outbox = outbox
         self._dirty: dict[str, tuple[HeldSlot, TrackedService]] = {}
         self._snapshots: dict[Peer, list[DatumChange]] = {}
+        self._transfers: dict[Peer, dict[str, Transfer]] = {}
         self._flush = TurnEnd(outbox, self._send_all)
         self.sent = 0
 
@@ -38,21 +62,36 @@ class Changes:
         self._flush.soon()
 
     def announce(self, slot: HeldSlot, data_info_id: str, peer: Peer, known: Known) -> None:
-        """Send one session server the present state; only its version where the session server has the same content."""
+        """Send one session server the present state; only its version where the session server has the same content,
+        and nothing where the whole service is already on its way."""
         service = slot.tracked[data_info_id]
         if known.version != 0 and known.digest == service.digest:
-            if known.version == service.version:
-                return
-            change = DatumChange(data_info_id, known.version, service.version, service.digest, [], [])
+            if known.version != service.version:
+                same = DatumChange(data_info_id, known.version, service.version, service.digest, [], [])
+                self._snapshots.setdefault(peer, []).append(same)
+                self._flush.soon()
+            return
+        transfers = self._transfers.setdefault(peer, {})
+        under_way = transfers.get(data_info_id)
+        if under_way is not None and under_way.slot is slot:
+            return
+        records = list(slot.store.services.get(data_info_id, {}).values())
+        whole = DatumChange(data_info_id, 0, service.version, service.digest, records, [])
+        parts = _parts_of(whole, self._outbox.part_bytes)
+        first, _ = next(parts)
+        if first.more:
+            transfer = transfers[data_info_id] = Transfer(slot, first, parts)
+            self._send_part(peer, transfer)
         else:
-            records = list(slot.store.services.get(data_info_id, {}).values())
-            change = DatumChange(data_info_id, 0, service.version, service.digest, records, [])
-        self._snapshots.setdefault(peer, []).append(change)
-        self._flush.soon()
+            self._snapshots.setdefault(peer, []).append(first)
+            self._flush.soon()
 
     def forget(self, peer: Peer) -> None:
         """The connection to a session server has ended."""
         self._snapshots.pop(peer, None)
+        self._transfers.pop(peer, None)
+
+    # --- sending -----------------------------------------------------------------------------------------------------
 
     def _send_all(self) -> None:
         snapshots, self._snapshots = self._snapshots, {}
@@ -75,21 +114,53 @@ class Changes:
             self._send(audience, changes)
 
     def _send(self, audience: tuple[Peer, ...], changes: list[DatumChange]) -> None:
-        for part in _parts(changes):
+        for part in _messages(changes, self._outbox.part_bytes):
             frame = encode_message(Changed(part))
             for peer in audience:
                 self.sent += self._outbox.send_encoded(peer, frame, "Changed")
 
+    def _send_part(self, peer: Peer, transfer: Transfer) -> None:
+        """Send the next part of a service that is still on its way; the one after it follows the reply."""
+        data_info_id = transfer.part.data_info_id
+        if self._transfers.get(peer, {}).get(data_info_id) is not transfer:
+            return
 
-def _parts(changes: list[DatumChange]) -> Iterable[list[DatumChange]]:
-    """Cut into messages of a bounded weight; one service is never cut."""
-    part: list[DatumChange] = []
-    weight = 0
+        def answered(reply: Message | None, error: Exception | None) -> None:
+            if reply is None and not isinstance(error, RequestTimeout):
+                return  # the connection has ended
+            if transfer.part.more:
+                transfer.part, _ = next(transfer.rest)
+                self._send_part(peer, transfer)
+            elif self._transfers.get(peer, {}).get(data_info_id) is transfer:
+                del self._transfers[peer][data_info_id]
+
+        if self._outbox.ask(peer, Changed([transfer.part]), answered, PART_SECONDS):
+            self.sent += 1
+        else:
+            self._outbox.after(AGAIN_SECONDS, partial(self._send_part, peer, transfer))
+
+
+def _parts_of(change: DatumChange, limit: int) -> Iterator[tuple[DatumChange, int]]:
+    """The parts of a change, each with a bound of its size in bytes."""
+    own = _CHANGE_BYTES + len(change.data_info_id)
+    for part in delta_parts(change.changed, change.removed, limit):
+        if part.is_whole:
+            yield change, own + part.size
+        else:
+            head = change.data_info_id, change.from_version, change.version, change.digest
+            yield DatumChange(*head, part.changed, part.removed, part.more), own + part.size
+
+
+def _messages(changes: Iterable[DatumChange], limit: int) -> Iterator[list[DatumChange]]:
+    """Cut into messages of about ``limit`` bytes."""
+    message: list[DatumChange] = []
+    size = 0
     for change in changes:
-        more = 1 + sum(record.weight for record in change.changed)
-        if part and weight + more > WEIGHT_PER_MESSAGE:
-            yield part
-            part, weight = [], 0
-        part.append(change)
-        weight += more
-    yield part
+        for part, part_size in _parts_of(change, limit):
+            if message and size + part_size > limit:
+                yield message
+                message, size = [], 0
+            message.append(part)
+            size += part_size
+    if message:
+        yield message

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Protocol
 
+from slotreeve.model.publisher import Publisher
 from slotreeve.ports import Message
 from slotreeve_protocol.slot_messages import Access, Compare, SlotDifference, SlotDigests, SlotWrite
 
@@ -52,7 +53,7 @@ class SessionComparison:
         slot = self._slots.get(number)
         if slot is None or not slot.leads:
             return None
-        return SlotDigests(number, slot.slot.leader_epoch, slot.store.digests(self._process_id))
+        return SlotDigests(number, slot.slot.leader_epoch, *slot.store.digests(self._process_id))
 
     def request(self, slots: list[SlotDigests]) -> Message:
         """Ask the session server where it differs."""
@@ -63,10 +64,12 @@ class SessionComparison:
         slot = self._slots.get(asked.slot)
         if slot is None or not slot.leads or slot.slot.leader_epoch != asked.leader_epoch:
             return Progress.DONE
-        if difference.records:
+        if difference.records or difference.parts:
             self._repair(slot, difference)
-        if not difference.complete or difference.access is not Access.ACCEPT:
+        if difference.access is not Access.ACCEPT:
             return Progress.AGAIN
+        if not difference.complete:
+            return Progress.ON  # not from the start: what is newer here, or held back, would fill each answer
         self._leadership.compared(slot, self._process_id)
         return Progress.DONE
 
@@ -79,13 +82,22 @@ class SessionComparison:
         Safe although writes go on: they come over the same connection, so that all that the session server sent before
         its answer is already stored here, and all that it sends later is stored after it.
         """
-        records = [record for service in difference.records.values() for record in service]
-        left = []
-        for data_info_id, theirs in difference.records.items():
+        store = slot.store
+        differing = [(list(store.services.get(name, {}).values()), new) for name, new in difference.records.items()]
+        differing += [(store.part(p.data_info_id, p.count, p.number), p.records) for p in difference.parts]
+        records = list[Publisher]()
+        repairs = 0
+        for held, theirs in differing:
             kept = {record.register_id for record in theirs}
-            for register_id, ours in slot.store.services.get(data_info_id, {}).items():
-                if ours.session == self._process_id and register_id not in kept:
-                    left.append(ours)
-        self._counters["session_repairs" if slot.serving else "takeover_differences"] += len(difference.records)
-        self._leadership.store(slot, SlotWrite(slot.slot.id, slot.slot.leader_epoch, records, [], []))
-        self._departures.lost(LostRecord(slot, record, leaves_tombstone=False) for record in left)
+            left = [ours for ours in held if ours.session == self._process_id and ours.register_id not in kept]
+            newly_lost = self._departures.lost([LostRecord(slot, record, leaves_tombstone=False) for record in left])
+            # A write that arrived after the digests were sent made a difference, and there is nothing to repair.
+            repairs += newly_lost > 0 or any(_is_news(store.find(record), record) for record in theirs)
+            records += theirs
+        self._counters["session_repairs" if slot.serving else "takeover_differences"] += repairs
+        if records:
+            self._leadership.store(slot, SlotWrite(slot.slot.id, slot.slot.leader_epoch, records, [], []))
+
+
+def _is_news(held: Publisher | None, theirs: Publisher) -> bool:
+    return held is None or theirs.newer_than(held)

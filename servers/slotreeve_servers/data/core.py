@@ -73,7 +73,7 @@ class DataCore:
         self._counters: Counter[str] = Counter()
         self._is_member = False
         self.membership = Membership(outbox, node, heartbeat_seconds, self)
-        self.slots = HeldSlots(node.name)
+        self.slots = HeldSlots(node.name, outbox.part_bytes)
         self.changes = Changes(outbox)
         self._streams = Streams(outbox, self.slots)
         self._interests = SessionInterests(self.slots, self.changes)

@@ -9,12 +9,14 @@ from collections.abc import Iterable
 from enum import Enum, auto
 from typing import Protocol
 
+from msgspec import structs
 from slotreeve.ports import Message
-from slotreeve_protocol.slot_messages import Compared, SlotDifference, SlotDigests
+from slotreeve_protocol.slot_messages import Compared, ComparedUpTo, SlotDifference, SlotDigests
 
 from slotreeve_servers.node.outbox import Outbox, Peer
 
 SERVICES_PER_REQUEST = 4_000
+"""Services and parts of services."""
 SLOTS_PER_REQUEST = 64
 RETRY_SECONDS = 0.1
 
@@ -25,7 +27,9 @@ class Progress(Enum):
     DONE = auto()
     """It is compared, or this server has nothing to compare any more."""
     AGAIN = auto()
-    """The answer was not complete: it is asked again at once."""
+    """The answer was not complete: it is asked again at once, from the start."""
+    ON = auto()
+    """The answer was not complete: it is asked again at once for what comes after this answer."""
     LATER = auto()
     """The other side has another table: it is asked again after :data:`RETRY_SECONDS`."""
 
@@ -46,18 +50,23 @@ class Side(Protocol):
         """Every slot of one answer was taken."""
 
 
+def services_in(difference: SlotDifference) -> int:
+    """Number of services that differ according to one answer."""
+    return len(difference.records) + len({part.data_info_id for part in difference.parts})
+
+
 class DigestExchange:
     """The comparisons with one peer: slots wait in a queue, and one request is in flight at a time."""
 
     def __init__(self, outbox: Outbox, peer: Peer, side: Side, timeout_seconds: float) -> None:
         self._outbox, self._peer, self._side, self._timeout = outbox, peer, side, timeout_seconds
-        self._queue: dict[int, None] = {}
+        self._queue: dict[int, ComparedUpTo] = {}
         self._is_busy = False
         self._is_stopped = False
 
     def add(self, slots: Iterable[int]) -> None:
         """Compare these slots soon."""
-        self._queue.update(dict.fromkeys(slots))
+        self._queue.update(dict.fromkeys(slots, ComparedUpTo()))
         self._next()
 
     def stop(self) -> None:
@@ -86,10 +95,11 @@ class DigestExchange:
         services = 0
         while self._queue and len(asked) < SLOTS_PER_REQUEST and services < SERVICES_PER_REQUEST:
             number = next(iter(self._queue))
-            del self._queue[number]
+            after = self._queue.pop(number)
             digests = self._side.digests(number)
             if digests is not None:
-                services += len(digests.digests)
+                digests = structs.replace(digests, after=after)
+                services += len(digests.digests) + sum(len(parts.digests) for parts in digests.parts.values())
                 asked.append(digests)
         return asked
 
@@ -98,7 +108,9 @@ class DigestExchange:
         for request, difference in zip(asked, reply.differences, strict=False):
             progress = self._side.take(request, difference)
             if progress is Progress.AGAIN:
-                self._queue[request.slot] = None
+                self._queue[request.slot] = ComparedUpTo()
+            elif progress is Progress.ON:
+                self._queue.setdefault(request.slot, difference.upto)
             elif progress is Progress.LATER:
                 later.append(request)
         self._side.answered()
@@ -110,7 +122,7 @@ class DigestExchange:
 
     def _pause(self, again: list[SlotDigests]) -> None:
         """Ask for nothing for a while, and then for these slots too."""
-        self._queue.update(dict.fromkeys(request.slot for request in again))
+        self._queue.update(dict.fromkeys((request.slot for request in again), ComparedUpTo()))
         self._outbox.after(RETRY_SECONDS, self._go_on)
 
     def _go_on(self) -> None:

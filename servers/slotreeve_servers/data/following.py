@@ -9,7 +9,7 @@ from typing import Protocol
 from slotreeve.ports import Message
 from slotreeve_protocol.slot_messages import Access, Follow, Replicate, SlotDifference, SlotDigests
 
-from slotreeve_servers.data.exchange import DigestExchange, Progress
+from slotreeve_servers.data.exchange import DigestExchange, Progress, services_in
 from slotreeve_servers.data.slots import HeldSlot, HeldSlots
 from slotreeve_servers.node.dispatch import Desk
 from slotreeve_servers.node.outbox import Outbox, Peer
@@ -41,7 +41,7 @@ class SlotFollowing:
     def digests(self, number: int) -> SlotDigests | None:
         """What this server holds of a slot that it follows."""
         slot = self._followed(number)
-        return None if slot is None else SlotDigests(number, slot.slot.leader_epoch, slot.store.digests())
+        return None if slot is None else SlotDigests(number, slot.slot.leader_epoch, *slot.store.digests())
 
     def request(self, slots: list[SlotDigests]) -> Message:
         """Ask the leader where this server differs, and for the stream from there on."""
@@ -54,7 +54,9 @@ class SlotFollowing:
             return Progress.DONE
         for data_info_id, records in difference.records.items():
             slot.store.replace(data_info_id, records)
-        self._counters["follower_repairs" if slot.synced else "services_copied"] += len(difference.records)
+        for part in difference.parts:
+            slot.store.replace_part(part)
+        self._counters["follower_repairs" if slot.synced else "services_copied"] += services_in(difference)
         if difference.complete:
             slot.synced = True
             return Progress.DONE

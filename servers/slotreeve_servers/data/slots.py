@@ -10,6 +10,7 @@ from slotreeve.model.publisher import Publisher
 from slotreeve.model.slots import Slot, SlotTable
 from slotreeve_protocol.slot_messages import Access, Known, SlotWrite
 
+from slotreeve_servers.node.deltas import PART_BYTES
 from slotreeve_servers.node.outbox import Peer
 from slotreeve_servers.node.records import SlotStore, Stored
 
@@ -134,12 +135,15 @@ class HeldSlot:
 class HeldSlots:
     """All slots of one server, kept equal to the newest table.
 
+    Args:
+        part_bytes: messages of a comparison are about so large.
+
     Attributes:
         held: the slots by number.
     """
 
-    def __init__(self, node: str) -> None:
-        self._node = node
+    def __init__(self, node: str, part_bytes: int = PART_BYTES) -> None:
+        self._node, self._part_bytes = node, part_bytes
         self.held: dict[int, HeldSlot] = {}
 
     def get(self, number: int) -> HeldSlot | None:
@@ -185,7 +189,7 @@ class HeldSlots:
                 for peer in [peer for peer in old.streams if peer.node not in row.followers]:
                     del old.streams[peer]  # it follows this slot no more
                 continue
-            store = old.store if old is not None else SlotStore()
+            store = old.store if old is not None else SlotStore(self._part_bytes)
             new = self.held[number] = HeldSlot(row, leads, store, version=first_version(row.leader_epoch))
             (led if leads else followed).append(new)
         return led, followed

@@ -3,6 +3,8 @@ follower lags up to 180 s)."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 from slotreeve_protocol.slot_messages import (
     Access,
     Compared,
@@ -14,9 +16,11 @@ from slotreeve_protocol.slot_messages import (
 )
 
 from slotreeve_servers.data.slots import HeldSlot, HeldSlots
+from slotreeve_servers.node.deltas import delta_parts, size_of
 from slotreeve_servers.node.outbox import Outbox, Peer, TurnEnd
 
-WEIGHT_PER_ANSWER = 2_000
+PURGED_BYTES = 128
+"""A bound of the ids of one purged record."""
 
 
 class Streams:
@@ -48,19 +52,27 @@ class Streams:
         Invariant: nothing is stored between answer and stream, so that they leave no gap.
         """
         self._send_all()
-        return Compared([self._difference(peer, asked) for asked in follow.slots])
+        answers, left = [], self._outbox.part_bytes
+        for asked in follow.slots:
+            answer, size = self._difference(peer, asked, left)
+            answers.append(answer)
+            left -= size
+        return Compared(answers)
 
-    def _difference(self, peer: Peer, asked: SlotDigests) -> SlotDifference:
+    def _difference(self, peer: Peer, asked: SlotDigests, left: int) -> tuple[SlotDifference, int]:
+        """The answer for one slot, and a bound of its size in bytes. Without bytes left it is empty and incomplete."""
         slot = self._slots.get(asked.slot)
         if slot is None:
-            return SlotDifference(asked.slot, Access.MOVED, 0, False, {})
+            return SlotDifference(asked.slot, Access.MOVED, 0, False, {}), 0
         access, epoch = slot.access(asked.leader_epoch), slot.slot.leader_epoch
-        if access is not Access.ACCEPT and access is not Access.MIGRATING:
-            return SlotDifference(asked.slot, access, epoch, False, {})
-        records, complete = slot.store.difference(asked.digests, WEIGHT_PER_ANSWER)
-        if complete:
+        if left <= 0 or (access is not Access.ACCEPT and access is not Access.MIGRATING):
+            return SlotDifference(asked.slot, access, epoch, False, {}), 0
+        found = slot.store.difference(asked, left)
+        if found.complete:
             slot.streams[peer] = None
-        return SlotDifference(asked.slot, access, epoch, complete, records)
+        return SlotDifference(
+            asked.slot, access, epoch, found.complete, found.records, found.parts, found.upto
+        ), found.size
 
     def closed(self, peer: Peer) -> None:
         """The connection to a follower has ended."""
@@ -71,5 +83,40 @@ class Streams:
     def _send_all(self) -> None:
         waiting, self._waiting = self._waiting, {}
         for peer, writes in waiting.items():
-            if self._outbox.send(peer, Replicate(writes)):
-                self.records += sum(len(write.records) for write in writes)
+            for message in _messages(writes, self._outbox.part_bytes):
+                if self._outbox.send(peer, Replicate(message)):
+                    self.records += sum(len(write.records) for write in message)
+
+
+def _messages(writes: Iterable[SlotWrite], limit: int) -> Iterator[list[SlotWrite]]:
+    """Cut into messages of about ``limit`` bytes, in order; a large write is cut as well."""
+    message: list[SlotWrite] = []
+    size = 0
+    for whole in writes:
+        for write, write_size in _parts(whole, limit):
+            if message and size + write_size > limit:
+                yield message
+                message, size = [], 0
+            message.append(write)
+            size += write_size
+    if message:
+        yield message
+
+
+def _parts(write: SlotWrite, limit: int) -> Iterator[tuple[SlotWrite, int]]:
+    """The parts of a write, each with a bound of its size in bytes."""
+    size = sum(map(size_of, write.records)) + sum(map(size_of, write.gone)) + sum(map(size_of, write.lost))
+    size += sum(len(name) + len(key) + 10 for name, key in write.purged)
+    if size <= limit:
+        yield write, size
+        return
+    head = write.slot, write.leader_epoch
+    for part in delta_parts(write.records, (), limit):
+        yield SlotWrite(*head, part.changed, [], []), part.size
+    for part in delta_parts(write.gone, (), limit):
+        yield SlotWrite(*head, [], part.changed, []), part.size
+    count = 1 + limit // PURGED_BYTES
+    for start in range(0, len(write.purged), count):
+        yield SlotWrite(*head, [], [], write.purged[start : start + count]), limit
+    for part in delta_parts(write.lost, (), limit):
+        yield SlotWrite(*head, [], [], [], part.changed), part.size

@@ -11,6 +11,7 @@ from typing import NamedTuple, Protocol
 from slotreeve.clock import Timer
 from slotreeve.model.nodes import Role
 from slotreeve.ports import Message
+from slotreeve_protocol.codec import encode_message
 
 Answered = Callable[[Message | None, Exception | None], None]
 """Called once with the reply to a request, or with the error that came instead of it."""
@@ -48,6 +49,10 @@ class Outbox(Protocol):
     A message to a peer that has gone is dropped: the core receives ``closed`` for that peer. A peer whose queue is full
     is closed, because its state would have a gap; it may connect and ask again.
     """
+
+    @property
+    def part_bytes(self) -> int:
+        """What travels whole - a service, the differences of a slot - is cut into messages of about so many bytes."""
 
     def now(self) -> float:
         """Seconds on the server's monotonic clock."""
@@ -134,6 +139,7 @@ class Retry:
 
 
 def send_to_all(outbox: Outbox, peers: Iterable[Peer], message: Message) -> None:
-    """Send one message to each of ``peers``."""
+    """Send one message, encoded once, to each of ``peers``."""
+    frame, what = encode_message(message), type(message).__name__
     for peer in peers:
-        outbox.send(peer, message)
+        outbox.send_encoded(peer, frame, what)

@@ -12,6 +12,7 @@ from slotreeve.errors import ConnectionLost, TransportError
 from slotreeve.ports import Connection, Listener, Message
 
 from slotreeve_servers.node.attention import TICK_SECONDS, AttendedClock
+from slotreeve_servers.node.deltas import PART_BYTES
 from slotreeve_servers.node.links import Links
 from slotreeve_servers.node.outbox import Answered, Peer, Request
 from slotreeve_servers.node.supervisor import Supervisor
@@ -26,6 +27,9 @@ LONGEST_READ_SECONDS = 2.0
 class Peers:
     """All connections of one server, by peer. Implements :class:`slotreeve_servers.node.outbox.Outbox`.
 
+    Args:
+        part_bytes: see :attr:`slotreeve_servers.node.outbox.Outbox.part_bytes`.
+
     Attributes:
         by_connection: the peer at the other end of each open connection.
         attention: the time during which this process attends; it advances after :meth:`attend`.
@@ -33,8 +37,8 @@ class Peers:
         listener: where this server listens; set by the shell once it does.
     """
 
-    def __init__(self, clock: Clock, supervisor: Supervisor) -> None:
-        self._clock, self._supervisor = clock, supervisor
+    def __init__(self, clock: Clock, supervisor: Supervisor, part_bytes: int = PART_BYTES) -> None:
+        self._clock, self._supervisor, self.part_bytes = clock, supervisor, part_bytes
         self._connections: dict[Peer, Connection] = {}
         self.by_connection: dict[Connection, Peer] = {}
         self._is_silent = False

@@ -6,11 +6,21 @@ clients.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from enum import IntEnum
 
-from slotreeve.model.datum import sync_digest
 from slotreeve.model.publisher import Publisher
+from slotreeve_protocol.slot_messages import ComparedUpTo, PartDigests, ServicePart, SlotDigests
+
+from slotreeve_servers.node.deltas import PART_BYTES, size_of
+from slotreeve_servers.node.digests import FANOUT, RunningDigests
+
+PARTS_PER_ANSWER = 16
+"""The parts in which a large service is compared are so much smaller than a message, because a part with one difference
+is sent whole."""
+FOLD_AT = 5_000
+"""Changes of one service from which on they are not left for the next comparison, which they would hold up."""
 
 
 class Stored(IntEnum):
@@ -26,17 +36,49 @@ class Stored(IntEnum):
 
 _IGNORED, _SILENTLY, _CHANGED = Stored
 
+START = ComparedUpTo()
+
+
+@dataclass(eq=False, slots=True)
+class StoreDifference:
+    """What differs in one slot: services with all their records, and parts of large services.
+
+    Attributes:
+        size: a bound of the encoded size in bytes.
+        complete: these are all differences.
+        upto: how far the comparison has come, where it is not complete.
+    """
+
+    records: dict[str, list[Publisher]] = field(default_factory=dict)
+    parts: list[ServicePart] = field(default_factory=list)
+    size: int = 0
+    complete: bool = True
+    upto: ComparedUpTo = START
+
+    def add(self, part: ServicePart) -> None:
+        """Another part differs."""
+        self.parts.append(part)
+        self.upto = ComparedUpTo(part.data_info_id, part.count, part.number)
+        self.size += sum(map(size_of, part.records))
+
 
 class SlotStore:
     """Live records by data info id and register id, and tombstones by register id.
+
+    Args:
+        part_bytes: messages of a comparison are about so large.
 
     Invariant: for one register id at most one of live record and tombstone exists, and it is the greatest in
     (version, incarnation) ever stored here, until purged or compacted (I10).
     """
 
-    __slots__ = ("services", "tombstones")
+    __slots__ = ("_changed", "_changes", "_digests", "_parted", "services", "tombstones")
 
-    def __init__(self) -> None:
+    def __init__(self, part_bytes: int = PART_BYTES) -> None:
+        self._digests = RunningDigests(part_bytes // PARTS_PER_ANSWER)
+        self._parted = self._digests.parted
+        self._changed: set[str] = set()
+        self._changes: dict[str, dict[str, Publisher | None]] = {}
         self.services: dict[str, dict[str, Publisher]] = {}
         self.tombstones: dict[str, tuple[Publisher, float]] = {}
 
@@ -62,6 +104,10 @@ class SlotStore:
         if service is None:
             service = self.services[record.data_info_id] = {}
         service[register_id] = record
+        if record.data_info_id in self._parted or len(service) > FOLD_AT:
+            self._note(record.data_info_id, register_id, old)
+        else:
+            self._changed.add(record.data_info_id)
         return _CHANGED if old is None or old.data != record.data or old.zone != record.zone else _SILENTLY
 
     def find(self, record: Publisher) -> Publisher | None:
@@ -85,20 +131,49 @@ class SlotStore:
 
     def replace(self, data_info_id: str, records: Iterable[Publisher]) -> None:
         """Hold exactly these live records of one service, as a follower that copies its leader."""
-        service = {record.register_id: record for record in records}
-        for register_id in service:
+        self._replace(data_info_id, list(self.services.get(data_info_id, ())), records)
+
+    def replace_part(self, part: ServicePart) -> None:
+        """Hold exactly these live records of one part of a service."""
+        held = [record.register_id for record in self.part(part.data_info_id, part.count, part.number)]
+        self._replace(part.data_info_id, held, part.records)
+
+    def _replace(self, data_info_id: str, held: Iterable[str], records: Iterable[Publisher]) -> None:
+        service = self.services.setdefault(data_info_id, {})
+        kept = {record.register_id: record for record in records}
+        for register_id in held:
+            if register_id not in kept:
+                self._note(data_info_id, register_id, service.pop(register_id))
+        for register_id, record in kept.items():
             self.tombstones.pop(register_id, None)
-        if service:
-            self.services[data_info_id] = service
-        else:
-            self.services.pop(data_info_id, None)
+            old = service.get(register_id)
+            service[register_id] = record
+            self._note(data_info_id, register_id, old)
+        if not service:
+            del self.services[data_info_id]
 
     def _drop(self, record: Publisher) -> bool:
         service = self.services[record.data_info_id]
         del service[record.register_id]
+        self._note(record.data_info_id, record.register_id, record)
         if not service:
             del self.services[record.data_info_id]
         return True
+
+    def _note(self, data_info_id: str, register_id: str, old: Publisher | None) -> None:
+        """A live record has just changed from ``old`` (None: there was none). A small service is hashed as a whole in
+        the next comparison, a large one only where it changed."""
+        service = self.services.get(data_info_id, {})
+        if data_info_id not in self._parted:
+            self._changed.add(data_info_id)
+            if len(service) > FOLD_AT:
+                self._digests.with_parts(data_info_id, FANOUT, service)
+                self._fold(data_info_id)
+            return
+        changes = self._changes.setdefault(data_info_id, {})
+        changes.setdefault(register_id, old)
+        if len(changes) >= FOLD_AT:
+            self._fold(data_info_id)
 
     def compact(self, before: float) -> None:
         """Forget the tombstones stored earlier than ``before``."""
@@ -109,31 +184,90 @@ class SlotStore:
         for service in self.services.values():
             yield from service.values()
 
-    def digests(self, session: str | None = None) -> dict[str, int]:
-        """Sync digest by data info id: of all live records, or of those of one session process (without the services
-        in which it has none)."""
-        result = {}
-        for data_info_id, service in self.services.items():
-            records: Iterable[Publisher] = service.values()
-            if session is not None:
-                records = [record for record in records if record.session == session]
-                if not records:
-                    continue
-            result[data_info_id] = sync_digest(records)
-        return result
+    # --- comparing ---------------------------------------------------------------------------------------------------
 
-    def difference(self, theirs: Mapping[str, int], limit: int) -> tuple[dict[str, list[Publisher]], bool]:
-        """The services whose digest differs from ``theirs``, each with all its records (none: it is empty here), and
-        whether these are all such services. The list ends with the service that brings its weight to ``limit``."""
-        different: dict[str, list[Publisher]] = {}
-        weight = 0
-        for data_info_id, service in self.services.items():
-            if theirs.get(data_info_id) == sync_digest(service.values()):
+    def _fold(self, data_info_id: str) -> None:
+        """Bring the digests of one service up to date."""
+        changes, service = self._changes.pop(data_info_id, None), self.services.get(data_info_id, {})
+        if data_info_id in self._changed:
+            self._changed.discard(data_info_id)
+            self._digests.count(data_info_id, service)
+        elif changes is not None:
+            self._digests.move(data_info_id, changes, service)
+
+    def _fold_all(self) -> None:
+        for data_info_id in [*self._changed, *self._changes]:
+            self._fold(data_info_id)
+
+    def digests(self, session: str | None = None) -> tuple[dict[str, int], dict[str, PartDigests]]:
+        """Sync digests of all live records, or of those of one session process: by data info id, and of large services
+        by part. Small services without such records are left out."""
+        self._fold_all()
+        whole = dict(self._digests.of(session))
+        parts = {}
+        for data_info_id, parted in self._digests.parted.items():
+            whole.pop(data_info_id, None)
+            parts[data_info_id] = PartDigests(parted.count, parted.digests(session))
+        return whole, parts
+
+    def part(self, data_info_id: str, count: int, number: int) -> list[Publisher]:
+        """The live records of one part of a service that has ``count`` parts."""
+        self._fold(data_info_id)
+        service = self.services.get(data_info_id, {})
+        parted = self._digests.with_parts(data_info_id, count, service)
+        return [service[register_id] for register_id in parted.members(count, number)]
+
+    def difference(self, asked: SlotDigests, limit: int) -> StoreDifference:
+        """What differs from the digests that the other side sent, until it has about ``limit`` bytes; at least one
+        service or part, if there is one."""
+        self._fold_all()
+        found, after = StoreDifference(upto=asked.after), asked.after
+        for data_info_id in self._differing(asked):
+            if data_info_id < after.data_info_id or (data_info_id == after.data_info_id and not after.count):
                 continue
-            if weight >= limit:
-                return different, False
-            different[data_info_id] = list(service.values())
-            weight += sum(record.weight for record in service.values())
-        for data_info_id in theirs.keys() - self.services.keys():
-            different[data_info_id] = []
-        return different, True
+            if found.size >= limit:
+                found.complete = False
+            elif data_info_id not in self.services:
+                found.records[data_info_id] = []
+            elif data_info_id in asked.parts or data_info_id in self._digests.parted:
+                self._add_parts(found, data_info_id, asked, limit)
+            else:
+                found.records[data_info_id] = list(self.services[data_info_id].values())
+                found.size += self._digests.sizes[data_info_id]
+                found.upto = ComparedUpTo(data_info_id)
+            if not found.complete:
+                return found
+        return found
+
+    def _differing(self, asked: SlotDigests) -> list[str]:
+        """The services whose digests are not the same on both sides, by name."""
+        theirs = asked.digests | {name: _total(parts) for name, parts in asked.parts.items()}
+        ours = self._digests.of(None)
+        names = [name for name, digest in ours.items() if theirs.get(name) != digest]
+        names += [name for name, digest in theirs.items() if digest and name not in ours]
+        return sorted(names)
+
+    def _add_parts(self, found: StoreDifference, data_info_id: str, asked: SlotDigests, limit: int) -> None:
+        """Add the parts that differ. Where there are more parts here than the other side has, add only one: the other
+        side takes over the number of parts with it, and asks again."""
+        theirs = asked.parts.get(data_info_id, PartDigests(1, {}))
+        service, count = self.services[data_info_id], theirs.count
+        parted = self._digests.with_parts(data_info_id, count, service)
+        ours, first = parted.digests(None), 0
+        if asked.after.data_info_id == data_info_id and asked.after.count == count:
+            first = asked.after.number + 1
+        numbers = sorted(n for n in ours.keys() | theirs.digests.keys() if ours.get(n) != theirs.digests.get(n))
+        for number in numbers if parted.count == count else (min(ours),):
+            if number < first and parted.count == count:
+                continue
+            if found.size >= limit:
+                found.complete = False
+                return
+            records = [service[register_id] for register_id in parted.members(parted.count, number)]
+            found.add(ServicePart(data_info_id, parted.count, number, records))
+        if parted.count != count:
+            found.complete, found.upto = False, ComparedUpTo(data_info_id, count, -1)
+
+
+def _total(parts: PartDigests) -> int:
+    return sum(parts.digests.values()) & ((1 << 64) - 1)

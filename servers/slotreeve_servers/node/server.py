@@ -28,7 +28,7 @@ class NodeServer:
     def __init__(self, environment: Environment) -> None:
         self._environment, self._clock = environment, environment.clock
         self._supervisor = Supervisor(environment.clock)
-        self._peers = Peers(environment.clock, self._supervisor)
+        self._peers = Peers(environment.clock, self._supervisor, environment.settings.node.part_bytes)
         self._listener: Listener | None = None
 
     @property

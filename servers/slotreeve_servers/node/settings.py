@@ -5,6 +5,8 @@ from __future__ import annotations
 from pydantic import Field
 from slotreeve.configuration import Section
 
+from slotreeve_servers.node.deltas import PART_BYTES
+
 
 class ClusterSettings(Section):
     """What is the same on every process of a cluster."""
@@ -33,6 +35,12 @@ class NodeSettings(Section):
     zone: str = Field(default="", description="Failure domain; also what scope 'zone' of subscribers compares.")
     weight: float = Field(
         default=1.0, gt=0, description="Share of slots (data) or clients (session) against the others."
+    )
+    part_bytes: int = Field(
+        default=PART_BYTES,
+        ge=1_024,
+        le=8 * 1024 * 1024,
+        description="A service larger than this is sent, compared and read in parts of about so many bytes.",
     )
     insecure: bool = Field(default=False, description="Allow listening on other than loopback addresses.")
 

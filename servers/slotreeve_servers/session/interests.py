@@ -116,6 +116,9 @@ class Interests:
         fit = service.copy.fit(change)
         if fit is Fit.STALE:
             return
+        if fit is Fit.PART:
+            service.copy.gather(change)
+            return
         step = service.copy.apply(change) if fit is Fit.NEXT else None
         if step is not None:
             for group in service.groups.values():

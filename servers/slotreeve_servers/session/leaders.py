@@ -6,6 +6,7 @@ from functools import partial
 
 from slotreeve.model.slots import SlotTable
 from slotreeve.ports import Message
+from slotreeve_protocol.general_messages import Done
 from slotreeve_protocol.slot_messages import Changed, Compare, Compared, Deliver
 
 from slotreeve_servers.node.dispatch import Desk
@@ -32,7 +33,11 @@ class SlotLeaders:
         self._outbox, self._arrivals = outbox, arrivals
         self._routes, self._writes = routes, writes
         self._interests, self._registrations = interests, registrations
-        self.desk = Desk({Changed: interests.received}, {Compare: self._on_compare}, {Deliver: self._on_deliver})
+        self.desk = Desk(
+            {Changed: interests.received},
+            {Compare: self._on_compare, Changed: self._on_part},
+            {Deliver: self._on_deliver},
+        )
 
     def table_changed(self, table: SlotTable) -> None:
         """A newer slot table has arrived."""
@@ -50,6 +55,10 @@ class SlotLeaders:
         """The link to a data server is down."""
         self._routes.closed(peer)
         self._writes.closed(peer)
+
+    def _on_part(self, peer: Peer, message: Changed) -> Message:
+        self._interests.received(peer, message)
+        return Done()
 
     def _on_compare(self, peer: Peer, message: Compare) -> Message:
         return Compared(self._registrations.differences(message.slots))

@@ -5,6 +5,10 @@ coalesce for a window that grows with what the push cost, up to a ceiling; only 
 the original, which has one push in flight: a connection keeps order and loses nothing while it lives, so each push goes
 on from the last one sent, and receipts only bound how many are on their way. A subscriber that lags gets one merged
 delta, or the whole service. Each frame is encoded once and shared.
+
+A large push goes out in parts, each after the receipts of the parts before it, so that a session server does not hold a
+large service in the queue of each subscriber, and other services get their turn in between. The pushes that go on from
+it do not wait for its parts (:class:`slotreeve_protocol.datum_copy.GatheredParts`).
 """
 
 from __future__ import annotations
@@ -16,17 +20,19 @@ from dataclasses import dataclass
 from slotreeve.model.datum import NO_VERSION, content_digest, with_change
 from slotreeve.model.publisher import Publisher
 from slotreeve_events.log import EventLog
-from slotreeve_protocol.client_messages import Push, PushReceipt, Scope
-from slotreeve_protocol.codec import encode_message
+from slotreeve_protocol.client_messages import PushReceipt, Scope
 from slotreeve_protocol.datum_copy import DatumCopy, Step
 
 from slotreeve_servers.node.outbox import Outbox
 from slotreeve_servers.session.clients import ConnectedClient
 from slotreeve_servers.session.orders import OrdersInForce
+from slotreeve_servers.session.push_frames import PushFrames
 from slotreeve_servers.session.settings import SessionSettings
 
-HISTORY = 16
+HISTORY = 32
 IN_FLIGHT = 64
+PARTS_IN_FLIGHT = 2
+"""Parts of one push to one subscriber whose receipts have not arrived."""
 COST_FACTOR = 5.0
 """The window is this many times what the last push cost: a service takes at most a sixth of one processor."""
 
@@ -58,15 +64,19 @@ class Subscriber:
         version: version of the last push that was sent to it.
         in_flight: versions of the pushes whose receipt has not arrived, in order.
         whole: version of the last push that carried the whole service.
+        known: version and digest of the copy that the client had when it subscribed, until the first push.
+        parted: the push whose parts are on their way. ``sent``: number of its parts that were sent.
     """
 
-    __slots__ = ("client", "in_flight", "version", "whole")
+    __slots__ = ("client", "in_flight", "known", "parted", "sent", "version", "whole")
 
-    def __init__(self, client: ConnectedClient) -> None:
-        self.client = client
+    def __init__(self, client: ConnectedClient, known: tuple[int, int]) -> None:
+        self.client, self.known = client, known
         self.version = NO_VERSION
         self.in_flight: list[int] = []
         self.whole = NO_VERSION
+        self.parted: PushFrames | None = None
+        self.sent = 0
 
 
 class PushGroup:
@@ -90,7 +100,7 @@ class PushGroup:
         self._digest = content_digest(self._records()) if scope is Scope.ZONE else 0
         self._pending: Records = {}
         self._history: deque[tuple[int, Records]] = deque(maxlen=HISTORY)
-        self._frames: dict[int, tuple[bytes, int]] = {}
+        self._frames: dict[int, PushFrames] = {}
         self._window = rules.settings.push_window_seconds
         self._last_push = -float("inf")
         self._scheduled = False
@@ -105,16 +115,9 @@ class PushGroup:
 
     def subscribe(self, client: ConnectedClient, known_version: int, known_digest: int) -> None:
         """Push to ``client`` from now on; at once where there is something to push."""
-        subscriber = self.subscribers[client] = Subscriber(client)
+        subscriber = self.subscribers[client] = Subscriber(client, (known_version, known_digest))
         if self._copy.version == NO_VERSION:
             self._unanswered = True
-            return
-        if (
-            known_version != NO_VERSION
-            and known_digest == self._present_digest()
-            and self._orders.may_push(client.peer)
-        ):
-            self._deliver(subscriber, self._encode(known_version, {}), self._copy.version)
         else:
             self._push(subscriber)
 
@@ -147,16 +150,27 @@ class PushGroup:
         began = self._outbox.now()
         if self._events is not None:
             self._events.pushed(self._data_info_id, self._pending, len(self.subscribers))
-        self._history.append((self._version, self._pending))
+        if self._version != NO_VERSION:
+            self._history.append((self._version, self._pending))
         self._pending = {}
         self._version = self._copy.version
-        self._frames.clear()
+        self._forget_frames()
         for subscriber in list(self.subscribers.values()):
             if len(subscriber.in_flight) < IN_FLIGHT:
                 self._push(subscriber)
         self._last_push = self._outbox.now()
         cost = COST_FACTOR * (self._last_push - began)
         self._window = min(self._settings.push_ceiling_seconds, max(self._settings.push_window_seconds, cost))
+
+    def _forget_frames(self) -> None:
+        """The frames do not lead to the present state any more. A whole service in parts is kept while the history goes
+        on from it, because many who subscribe one after the other would else need as many of them in memory."""
+        whole = self._frames.get(NO_VERSION)
+        self._frames.clear()
+        if whole is None or not whole.is_parted:
+            return
+        if whole.version == self._version or self._oldest_step(whole.version) != NO_VERSION:
+            self._frames[NO_VERSION] = whole
 
     def acknowledged(self, client: ConnectedClient, receipt: PushReceipt) -> None:
         """A receipt of ``client`` has arrived: more pushes may go out to it."""
@@ -165,8 +179,13 @@ class PushGroup:
             return
         in_flight = subscriber.in_flight
         del in_flight[: bisect_right(in_flight, receipt.received)]
-        if receipt.version == NO_VERSION and receipt.received >= subscriber.whole:
+        if receipt.parts:
+            self._send_parts(subscriber, receipt.parts)
+        elif receipt.version == NO_VERSION and receipt.received >= subscriber.whole:
             subscriber.version = NO_VERSION
+            subscriber.parted = None
+        elif subscriber.parted is not None and receipt.version >= subscriber.parted.version:
+            subscriber.parted = None  # the client has a newer state than its parts lead to
         if subscriber.version < self._version:
             self._push(subscriber)
 
@@ -181,30 +200,54 @@ class PushGroup:
         last fire. In the second case the next fire, which is scheduled, brings it the rest."""
         if subscriber.version >= self._copy.version or not self._orders.may_push(subscriber.client.peer):
             return
+        known_version, known_digest = subscriber.known
+        if known_version != NO_VERSION:
+            subscriber.known = NO_VERSION, 0
+            if known_digest == self._present_digest():
+                self._deliver(subscriber, self._encode(known_version, {}))
+                return
         start = NO_VERSION if subscriber.version == NO_VERSION else self._oldest_step(subscriber.version)
-        encoded = self._frames.get(start)
-        if encoded is None or encoded[1] <= subscriber.version:
+        frames = self._frames.get(start)
+        if frames is None or frames.version <= subscriber.version:
             steps = self._merged(start) if start != NO_VERSION else None
-            encoded = self._frames[start] = (self._encode(start, steps), self._copy.version)
-        frame, version = encoded
+            frames = self._frames[start] = self._encode(start, steps)
+        if subscriber.parted is not None and frames.is_parted:
+            return  # the receipt of the last part brings it
         if start == NO_VERSION:
-            subscriber.whole = version
-        self._deliver(subscriber, frame, version)
+            subscriber.whole = frames.version
+        if self._deliver(subscriber, frames) and frames.version < self._version:
+            self._push(subscriber)  # the rest, after a whole service that was encoded earlier
 
-    def _deliver(self, subscriber: Subscriber, frame: bytes, version: int) -> None:
-        if self._outbox.send_encoded(subscriber.client.peer, frame, "Push"):
-            subscriber.version = version
-            subscriber.in_flight.append(version)
-            self.pushes += 1
+    def _deliver(self, subscriber: Subscriber, frames: PushFrames) -> bool:
+        frame = frames.frame(0)
+        assert frame is not None
+        if not self._outbox.send_encoded(subscriber.client.peer, frame, "Push"):
+            return False
+        subscriber.version = frames.version
+        subscriber.in_flight.append(frames.version)
+        self.pushes += 1
+        if frames.is_parted:
+            subscriber.parted, subscriber.sent = frames, 1
+            self._send_parts(subscriber, 0)
+        return True
+
+    def _send_parts(self, subscriber: Subscriber, arrived: int) -> None:
+        """Send the next parts of a push of which the subscriber has ``arrived`` parts."""
+        while subscriber.parted is not None and subscriber.sent < arrived + PARTS_IN_FLIGHT:
+            parted, peer = subscriber.parted, subscriber.client.peer
+            frame = parted.frame(subscriber.sent)
+            subscriber.sent += 1
+            is_sent = frame is not None and self._outbox.send_encoded(peer, frame, "Push")
+            if not is_sent or parted.frame(subscriber.sent) is None:
+                subscriber.parted = None
 
     def _oldest_step(self, version: int) -> int:
         """The version from which the history continues for a subscriber at ``version``; NO_VERSION: it is too far
         behind."""
-        start = NO_VERSION
-        for from_version, _ in self._history:
-            if NO_VERSION < from_version <= version:
-                start = from_version
-        return start or NO_VERSION
+        for from_version, _ in reversed(self._history):
+            if from_version <= version:
+                return from_version
+        return NO_VERSION
 
     def _merged(self, start: int) -> Records:
         merged: Records = {}
@@ -214,12 +257,13 @@ class PushGroup:
         merged.update(self._pending)
         return merged
 
-    def _encode(self, start: int, step: Records | None) -> bytes:
+    def _encode(self, start: int, step: Records | None) -> PushFrames:
         """The push from ``start`` to the present state; ``step`` None: the whole service."""
+        changed: list[Publisher]
         if step is None:
             changed, removed = self._records(), []
         else:
             changed = [record for record in step.values() if record is not None]
             removed = [register_id for register_id, record in step.items() if record is None]
-        version, digest = self._copy.version, self._present_digest()
-        return encode_message(Push(self._data_info_id, self._scope, start, version, digest, changed, removed))
+        service, versions = (self._data_info_id, self._scope), (start, self._copy.version)
+        return PushFrames(service, versions, self._present_digest(), changed, removed, self._outbox.part_bytes)

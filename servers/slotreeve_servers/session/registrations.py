@@ -14,11 +14,10 @@ from slotreeve_protocol.client_messages import Publish, Published, Rejected
 from slotreeve_protocol.slot_messages import Access, SlotDifference, SlotDigests
 
 from slotreeve_servers.node.outbox import Outbox, TurnEnd
-from slotreeve_servers.node.records import SlotStore
+from slotreeve_servers.node.records import SlotStore, StoreDifference
 from slotreeve_servers.session.clients import ConnectedClient
 from slotreeve_servers.session.writes import Writes
 
-WEIGHT_PER_ANSWER = 2_000
 HEAVIEST = 1 + MAX_PAYLOAD_BYTES // 2_048
 DROPS_PER_TURN = 500
 TOMBSTONE_SECONDS = 180.0
@@ -109,7 +108,7 @@ class Registrations:
             if len(self._known_slots) >= KNOWN_SLOTS:
                 self._known_slots.clear()
             slot = self._known_slots[data_info_id] = self._slot_of(data_info_id)
-            self._stores.setdefault(slot, SlotStore())
+            self._stores.setdefault(slot, SlotStore(self._outbox.part_bytes))
         return slot
 
     def said_goodbye(self, client: ConnectedClient) -> None:
@@ -145,15 +144,17 @@ class Registrations:
             self._drop.soon()
 
     def differences(self, asked: Iterable[SlotDigests]) -> list[SlotDifference]:
-        """The truth for a slot leader that compares, slot by slot, up to a bounded weight."""
-        found = []
-        left = WEIGHT_PER_ANSWER
+        """The truth for a slot leader that compares, slot by slot, up to bounded bytes."""
+        answers = []
+        left = self._outbox.part_bytes
         for request in asked:
-            store = self._stores.get(request.slot, _NOTHING)
-            records, complete = store.difference(request.digests, left) if left > 0 else ({}, False)
-            left -= sum(record.weight for service in records.values() for record in service)
-            found.append(SlotDifference(request.slot, Access.ACCEPT, request.leader_epoch, complete, records))
-        return found
+            found = StoreDifference(complete=False, upto=request.after)
+            if left > 0:
+                found = self._stores.get(request.slot, _NOTHING).difference(request, left)
+            left -= found.size
+            head = request.slot, Access.ACCEPT, request.leader_epoch
+            answers.append(SlotDifference(*head, found.complete, found.records, found.parts, found.upto))
+        return answers
 
     def compact(self) -> None:
         """Forget old tombstones."""

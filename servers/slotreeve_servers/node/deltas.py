@@ -1,0 +1,66 @@
+"""Cutting what travels whole into parts of bounded bytes. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from slotreeve.model.publisher import Publisher
+
+PART_BYTES = 1024 * 1024
+_FIELD_BYTES = 48
+_ITEM_BYTES = 5
+
+
+def size_of(record: Publisher) -> int:
+    """A bound of the encoded size of a record, in bytes (of ids in ASCII)."""
+    size = _FIELD_BYTES + len(record.register_id) + len(record.data_info_id) + len(record.session) + len(record.zone)
+    for item in record.data or ():
+        size += _ITEM_BYTES + len(item)
+    return size
+
+
+class DeltaPart(NamedTuple):
+    """One part of a delta.
+
+    Attributes:
+        size: a bound of its encoded size in bytes.
+        more: it is not the last part. ``is_whole``: it is the only part.
+    """
+
+    changed: list[Publisher]
+    removed: list[str]
+    size: int
+    more: bool
+    is_whole: bool
+
+
+def delta_parts(changed: Iterable[Publisher], removed: Iterable[str], limit: int) -> Iterator[DeltaPart]:
+    """Cut a delta. A part ends with the record or register id that brings it to ``limit`` bytes. There is at least one
+    part."""
+    records: list[Publisher] = []
+    ids: list[str] = []
+    size, is_whole = 0, True
+    for record in changed:
+        if size >= limit:
+            yield DeltaPart(records, [], size, True, False)
+            records, size, is_whole = [], 0, False
+        records.append(record)
+        size += size_of(record)
+    for register_id in removed:
+        if size >= limit:
+            yield DeltaPart(records, ids, size, True, False)
+            records, ids, size, is_whole = [], [], 0, False
+        ids.append(register_id)
+        size += _ITEM_BYTES + len(register_id)
+    yield DeltaPart(records, ids, size, False, is_whole)
+
+
+def page_of(records: Sequence[Publisher], start: int, limit: int) -> list[Publisher]:
+    """The records from ``start`` on, up to the one that brings them to ``limit`` bytes."""
+    size = 0
+    end = start
+    while end < len(records) and size < limit:
+        size += size_of(records[end])
+        end += 1
+    return list(records[start:end])

@@ -1,0 +1,168 @@
+"""The sync digests of one slot's records, kept as sums that each change moves, so that a comparison costs what changed.
+Pure.
+
+A large service is divided into parts by a hash of the register id, so that a comparison finds the part that differs and
+not only the service (the buckets of a hash tree of two levels; Merkle 1987, and Dynamo, section 4.7).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TypeVar
+from zlib import crc32
+
+from slotreeve.model.datum import sync_digest
+from slotreeve.model.publisher import Publisher
+
+from slotreeve_servers.node.deltas import size_of
+
+FANOUT = 16
+"""A service that has become too large for its parts gets so many times as many. It is hashed again then; the factor is
+large, so that this is rare."""
+_MASK = (1 << 64) - 1
+
+Key = TypeVar("Key", str, int)
+
+
+def _move(sums: dict[Key, int], key: Key, value: int) -> None:
+    """Add ``value`` to one of several sums. A sum of 0 is left out: it is of no record, but for a chance of 2^-64."""
+    total = (sums.get(key, 0) + value) & _MASK
+    if total:
+        sums[key] = total
+    else:
+        sums.pop(key, None)
+
+
+class PartedService:
+    """The parts of one large service.
+
+    Attributes:
+        count: number of parts, a power of two.
+    """
+
+    __slots__ = ("_members", "_sums", "count")
+
+    def __init__(self, count: int, records: Iterable[Publisher] = ()) -> None:
+        self.count = count
+        self._members: dict[int, dict[str, None]] = {}
+        self._sums: dict[str | None, dict[int, int]] = {}
+        for record in records:
+            self.move(record, sync_digest((record,)), True)
+
+    def move(self, record: Publisher, value: int, is_there: bool) -> None:
+        """A record is there now, or has gone; ``value`` is added to the digests."""
+        number = crc32(record.register_id.encode()) & (self.count - 1)
+        for session in (None, record.session):
+            sums = self._sums.setdefault(session, {})
+            _move(sums, number, value)
+            if not sums:
+                del self._sums[session]
+        members = self._members.setdefault(number, {})
+        if is_there:
+            members[record.register_id] = None
+            return
+        del members[record.register_id]
+        if not members:
+            del self._members[number]
+
+    def digests(self, session: str | None) -> dict[int, int]:
+        """Digest by part of all records, or of those of one session process; without empty parts."""
+        return self._sums.get(session, {})
+
+    def members(self, count: int, number: int) -> list[str]:
+        """The register ids in one part of ``count``, which is at most as many as there are."""
+        return [key for part in range(number, self.count, count) for key in self._members.get(part, ())]
+
+
+class RunningDigests:
+    """The digests of all services of one slot.
+
+    Args:
+        part_bytes: a service larger than this has parts of at most about so many bytes.
+
+    Attributes:
+        sizes: bytes of each service that is not empty.
+        parted: the services with parts.
+    """
+
+    __slots__ = ("_part_bytes", "_sums", "parted", "sizes")
+
+    def __init__(self, part_bytes: int) -> None:
+        self._part_bytes = part_bytes
+        self._sums: dict[str | None, dict[str, int]] = {}
+        self.sizes: dict[str, int] = {}
+        self.parted: dict[str, PartedService] = {}
+
+    def of(self, session: str | None) -> Mapping[str, int]:
+        """Digest by data info id: of all records, or of those of one session process."""
+        return self._sums.get(session, {})
+
+    def count(self, data_info_id: str, now: Mapping[str, Publisher]) -> None:
+        """Hash all records of a service, ``now``: a small one that has changed, or one that gets parts."""
+        totals: dict[str | None, int] = {}
+        size = whole = 0
+        for record in now.values():
+            value = sync_digest((record,))
+            totals[record.session] = totals.get(record.session, 0) + value
+            whole += value
+            size += size_of(record)
+        totals[None] = whole
+        for session in self._sums.keys() | totals.keys():
+            self._set(session, data_info_id, totals.get(session, 0) & _MASK)
+        if not now:
+            self.sizes.pop(data_info_id, None)
+            self.parted.pop(data_info_id, None)
+            return
+        self.sizes[data_info_id] = size
+        self._divide(data_info_id, now)
+
+    def move(self, data_info_id: str, before: Mapping[str, Publisher | None], now: Mapping[str, Publisher]) -> None:
+        """A service with parts has changed: ``before`` holds the changed register ids with their records before,
+        ``now`` all records of the service."""
+        parted = self.parted[data_info_id]
+        size = self.sizes.get(data_info_id, 0)
+        moved: dict[str | None, int] = {None: 0}
+        for register_id, old in before.items():
+            new = now.get(register_id)
+            if old is new:
+                continue
+            for record, sign in ((old, -1), (new, 1)):
+                if record is not None:
+                    value = sign * sync_digest((record,))
+                    parted.move(record, value, sign > 0)
+                    moved[record.session] = moved.get(record.session, 0) + value
+                    moved[None] += value
+                    size += sign * size_of(record)
+        for session, value in moved.items():
+            self._set(session, data_info_id, (self.of(session).get(data_info_id, 0) + value) & _MASK)
+        if now:
+            self.sizes[data_info_id] = size
+            self._divide(data_info_id, now)
+        else:
+            del self.parted[data_info_id]
+            self.sizes.pop(data_info_id, None)
+
+    def _set(self, session: str | None, data_info_id: str, digest: int) -> None:
+        if digest:
+            self._sums.setdefault(session, {})[data_info_id] = digest
+        elif (sums := self._sums.get(session)) is not None:
+            sums.pop(data_info_id, None)
+            if not sums:
+                del self._sums[session]
+
+    def _divide(self, data_info_id: str, now: Mapping[str, Publisher]) -> None:
+        """Give a service that has become too large for its parts more of them."""
+        parted, size = self.parted.get(data_info_id), self.sizes[data_info_id]
+        enough = count = parted.count if parted is not None else 1
+        while size > enough * self._part_bytes:
+            enough *= FANOUT
+        if enough > count:
+            self.parted[data_info_id] = PartedService(enough, now.values())
+
+    def with_parts(self, data_info_id: str, count: int, now: Mapping[str, Publisher]) -> PartedService:
+        """The parts of a service, of which there are at least ``count`` from now on. Its changes must have been moved
+        before."""
+        parted = self.parted.get(data_info_id)
+        if parted is None or parted.count < count:
+            parted = self.parted[data_info_id] = PartedService(count, now.values())
+        return parted
