@@ -66,6 +66,7 @@ class Channel:
         "_released",
         "_requests",
         "_state",
+        "heard_at",
     )
 
     def __init__(
@@ -86,6 +87,7 @@ class Channel:
         self._outbox = FrameQueue(limits)
         self._requests = PendingRequests(clock, self._fail_request, link.address)
         self._state = _State.GREETING
+        self.heard_at = clock.now()
         self._peer: Hello | None = None
         self._established: asyncio.Future[None] | None = None
         self._bad_frames = 0
@@ -212,6 +214,7 @@ class Channel:
         """A packet arrived. Never raises: bad packets and frames are dropped and counted."""
         if self._state is _State.CLOSED:
             return
+        self.heard_at = self._clock.now()
         if len(packet) > self._limits.max_frame_bytes:
             self.reject(self._limits.too_large(len(packet)), oversize=True)
             return

@@ -49,6 +49,10 @@ class Connection(Protocol):
     def closed(self) -> bool:
         """True once the connection has ended. It never opens again."""
 
+    @property
+    def heard_at(self) -> float:
+        """When the last packet from the peer arrived, in seconds on the transport's clock."""
+
     def send(self, message: Message) -> None:
         """Queue a one-way message. Messages of one connection arrive in order and once, or the connection is lost.
 
