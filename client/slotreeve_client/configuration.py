@@ -30,6 +30,11 @@ class ConfigWatch:
         self._known = asyncio.Event()
         self._closed = False
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether the watch or the client was closed."""
+        return self._closed
+
     async def ready(self) -> None:
         """Wait until the value is known (which may be that there is none).
 

@@ -108,6 +108,11 @@ class Subscription:
         """True once the first push has arrived (which may be that there are no providers)."""
         return self._watched.copy.version != NO_VERSION
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether the subscription or the client was closed."""
+        return self._closed
+
     async def ready(self) -> None:
         """Wait for the first push.
 
