@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 
 from slotreeve_client.callbacks import CallbackRunner
@@ -15,12 +14,15 @@ class CallbackThread:
     A slow function delays only other functions of the user: not the client's pings, nor its registrations. Any
     exception, ``SystemExit`` too, is logged and counted as a failure of the function. Any thread may call any method.
 
+    Args:
+        now: a monotonic clock that any thread may read, in seconds.
+
     Attributes:
         runner: runs them and counts.
     """
 
-    def __init__(self) -> None:
-        self.runner = CallbackRunner(time.monotonic, (BaseException,))
+    def __init__(self, now: Callable[[], float]) -> None:
+        self.runner = CallbackRunner(now, (BaseException,))
         self._changed = threading.Condition()
         self._waiting: dict[object, tuple[str, Callable[[], None]]] = {}
         self._closed = False

@@ -45,7 +45,12 @@ class Client:
     """A client of the registry. Use it from one event loop only; make it with :func:`connect`.
 
     It replaces a lost session server by another one and replays there everything that it published and subscribed, with
-    the same ids and versions, so that no subscriber sees its registrations disappear.
+    the same ids and versions, so that no subscriber sees its registrations disappear. Where a session server stops in
+    order, the client keeps the connection to it until another one has taken over everything.
+
+    Callbacks run on the event loop. The client reads before it calls: slow callbacks wait for later turns of the loop,
+    so that they hold up neither pings nor pushes. An exception in a callback, ``CancelledError`` too, is logged and
+    counted (:meth:`statistics`).
 
     Attributes:
         client_id: unique id, drawn at random.

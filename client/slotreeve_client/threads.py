@@ -103,7 +103,7 @@ class BlockingClient:
         self._open = True
         self._closing = threading.Lock()
         self._pid = os.getpid()
-        self._callbacks = CallbackThread()
+        self._callbacks = CallbackThread(self._loop.time)
 
         async def start() -> Client:
             return connect(*addresses, options=options)

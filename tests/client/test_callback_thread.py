@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 
 import pytest
 from slotreeve_client.callback_thread import CallbackThread
@@ -11,7 +12,7 @@ SOON = 10.0
 
 
 def test_functions_run_in_order_and_a_newer_one_of_the_same_key_takes_the_place_of_a_waiting_one() -> None:
-    thread = CallbackThread()
+    thread = CallbackThread(time.monotonic)
     begun, go_on, done = threading.Event(), threading.Event(), threading.Event()
     called: list[str] = []
 
@@ -33,7 +34,7 @@ def test_functions_run_in_order_and_a_newer_one_of_the_same_key_takes_the_place_
 
 @pytest.mark.parametrize("error", [ValueError("a defect"), SystemExit(1), KeyboardInterrupt()])
 def test_any_exception_is_logged_and_the_thread_goes_on(error: BaseException, caplog: pytest.LogCaptureFixture) -> None:
-    thread = CallbackThread()
+    thread = CallbackThread(time.monotonic)
     done = threading.Event()
 
     def broken() -> None:
@@ -48,7 +49,7 @@ def test_any_exception_is_logged_and_the_thread_goes_on(error: BaseException, ca
 
 
 def test_what_waits_at_the_end_runs_and_nothing_is_taken_after_it() -> None:
-    thread = CallbackThread()
+    thread = CallbackThread(time.monotonic)
     begun, go_on, done = threading.Event(), threading.Event(), threading.Event()
 
     def first() -> None:
