@@ -17,6 +17,7 @@ from slotreeve_client.client import Client, ClientState, connect
 from slotreeve_client.configuration import ConfigWatch
 from slotreeve_client.options import ClientOptions
 from slotreeve_client.publication import Publication
+from slotreeve_client.statistics import ClientStatistics
 from slotreeve_client.subscription import Instance, Subscription
 from slotreeve_client.threads import BlockingClient, connect_blocking
 
@@ -25,6 +26,7 @@ __all__ = [
     "Client",
     "ClientOptions",
     "ClientState",
+    "ClientStatistics",
     "ConfigWatch",
     "Instance",
     "Publication",

@@ -19,18 +19,18 @@ from slotreeve.ports import Context, Hello, Message, Transport
 from slotreeve_protocol.client_messages import Datum, Get, ListServices, Scope, Services
 from slotreeve_protocol.hello import OLDEST_PROTOCOL_VERSION, PROTOCOL_VERSION
 
+from slotreeve_client.callbacks import Callbacks
 from slotreeve_client.configuration import ConfigWatch
 from slotreeve_client.connector import Connector
 from slotreeve_client.core import ClientCore
 from slotreeve_client.options import ClientOptions
 from slotreeve_client.publication import Publication
 from slotreeve_client.reconnect import Reconnect
+from slotreeve_client.sender import Sender
+from slotreeve_client.statistics import ClientStatistics
 from slotreeve_client.subscription import Instance, Subscription
 
 log = logging.getLogger("slotreeve.client")
-
-RECEIPT_SECONDS = 0.05
-"""Acknowledgements of pushes wait this long, so that one message holds many."""
 
 
 class ClientState(StrEnum):
@@ -45,7 +45,12 @@ class Client:
     """A client of the registry. Use it from one event loop only; make it with :func:`connect`.
 
     It replaces a lost session server by another one and replays there everything that it published and subscribed, with
-    the same ids and versions, so that no subscriber sees its registrations disappear.
+    the same ids and versions, so that no subscriber sees its registrations disappear. Where a session server stops in
+    order, the client keeps the connection to it until another one has taken over everything.
+
+    Callbacks run on the event loop. The client reads before it calls: slow callbacks wait for later turns of the loop,
+    so that they hold up neither pings nor pushes. An exception in a callback, ``CancelledError`` too, is logged and
+    counted (:meth:`statistics`).
 
     Attributes:
         client_id: unique id, drawn at random.
@@ -60,10 +65,10 @@ class Client:
         self.client_id = f"{rng.getrandbits(64):016x}"
         self.state = ClientState.CONNECTING
         self._clock = clock
-        self._core = ClientCore(self.client_id, options, self._flush_soon)
+        self._callbacks = Callbacks(clock)
+        self._sender = Sender(clock)
+        self._core = ClientCore(self.client_id, options, self._sender.flush_soon, self._callbacks)
         self._listeners: list[Callable[[ClientState], None]] = []
-        self._flush_scheduled = False
-        self._receipts_scheduled = False
         self._all_stored = asyncio.Event()
         hello = Hello(
             options.cluster,
@@ -73,8 +78,9 @@ class Client:
             oldest_version=OLDEST_PROTOCOL_VERSION,
             newest_version=PROTOCOL_VERSION,
         )
-        reconnect = Reconnect(addresses, options.longest_pause_seconds, rng)
+        reconnect = Reconnect(addresses, options.connect_seconds, options.longest_pause_seconds, rng)
         self._connector = Connector(self, transport, hello, reconnect, options, clock)
+        self._sender.begin(self._core, self._connector)
         self._connector.start()
 
     # --- for users -----------------------------------------------------------------------------------------------
@@ -127,7 +133,7 @@ class Client:
             ClientError: the request failed; the message says why.
             ClientClosed: the client was closed.
         """
-        reply = await self._connector.ask(Get(self._core.data_info_id(service)))
+        reply = await self._connector.ask(Get(self._core.names.id_of(service)))
         if not isinstance(reply, Datum):
             raise ClientError(f"the session server answered a Get with a {type(reply).__name__}")
         return tuple([Instance(p.register_id, p.zone, p.data) for p in reply.publishers if p.data is not None])
@@ -177,10 +183,20 @@ class Client:
         """Why each address could not be reached, for a message; empty while there is a connection."""
         return self._connector.failures
 
+    def statistics(self) -> ClientStatistics:
+        """What this client counted since it was made."""
+        runner = self._callbacks.runner
+        return ClientStatistics(
+            reconnections=max(0, self._core.incarnation - 1),
+            unacknowledged=self._core.unacknowledged,
+            rejected=self._core.postponed.rejections,
+            callbacks_waiting=self._callbacks.waiting,
+            callback_failures=runner.failures,
+            longest_callback_seconds=runner.longest_seconds,
+        )
+
     async def close(self) -> None:
         """Close the client. Its session server removes all its registrations at once. Idempotent."""
-        if self._core.closed:
-            return
         self._core.close()
         await self._connector.close()
         self._set_state(ClientState.CLOSED)
@@ -208,9 +224,11 @@ class Client:
         self._core.received(message)
         if not self._core.unacknowledged:
             self._all_stored.set()
-        if self._core.owes_receipts and not self._receipts_scheduled:
-            self._receipts_scheduled = True
-            self._clock.call_later(RECEIPT_SECONDS, self._flush_receipts)
+        self._sender.message_handled()
+
+    def former_message(self, message: Message) -> None:
+        """The session server that the client is leaving sent a message."""
+        self._core.received_from_former(message)
 
     def session_closed(self) -> None:
         """The connection was lost."""
@@ -219,29 +237,18 @@ class Client:
             self._set_state(ClientState.CONNECTING)
 
     def ping_sent(self) -> None:
-        """Send what waits."""
-        self._flush_soon()
+        """A ping was sent to the session server."""
+        self._core.wants.ping_sent()
+
+    def ping_answered(self) -> None:
+        """The session server has read everything sent before the ping."""
+        self._core.ping_answered()
 
     def connector_failed(self) -> None:
         """There will be no further connection: close."""
         self._core.close()
         self._set_state(ClientState.CLOSED)
         self._all_stored.set()
-
-    # --- sending -------------------------------------------------------------------------------------------------
-
-    def _flush_soon(self) -> None:
-        if not self._flush_scheduled:
-            self._flush_scheduled = True
-            self._clock.call_soon(self._flush)
-
-    def _flush_receipts(self) -> None:
-        self._receipts_scheduled = False
-        self._flush()
-
-    def _flush(self) -> None:
-        self._flush_scheduled = False
-        self._connector.send(self._core.outgoing())
 
     def _set_state(self, state: ClientState) -> None:
         if state is self.state:
@@ -250,7 +257,7 @@ class Client:
         for listener in list(self._listeners):
             try:
                 listener(state)
-            except Exception:
+            except (Exception, asyncio.CancelledError):
                 log.exception("a listener of the client's state failed")
 
 

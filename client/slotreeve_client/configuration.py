@@ -1,15 +1,12 @@
-"""A watched key of the provided configuration."""
+"""The watched keys of the provided configuration."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from slotreeve.errors import ClientClosed
 from slotreeve_protocol.meta_messages import ConfigEntry
-
-log = logging.getLogger("slotreeve.client")
 
 
 class ConfigWatch:
@@ -19,6 +16,7 @@ class ConfigWatch:
         key: the key.
         value: its newest known value; None if there is none.
         version: version of that value. It only rises; it is 0 if the key was never written.
+        callback_failures: number of exceptions that its callback raised.
     """
 
     def __init__(
@@ -27,9 +25,15 @@ class ConfigWatch:
         self.key = key
         self.value: bytes | None = None
         self.version = 0
+        self.callback_failures = 0
         self._on_change, self._unwatch = on_change, unwatch
         self._known = asyncio.Event()
         self._closed = False
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the watch or the client was closed."""
+        return self._closed
 
     async def ready(self) -> None:
         """Wait until the value is known (which may be that there is none).
@@ -47,19 +51,61 @@ class ConfigWatch:
             self._unwatch(self)
             self.close()
 
-    def apply(self, entry: ConfigEntry) -> None:
-        """For the client's core: the newest entry of the key. An exception in the callback is logged."""
+    @property
+    def label(self) -> str:
+        """What it is, for the log."""
+        return f"the watch of {self.key}"
+
+    def apply(self, entry: ConfigEntry) -> bool:
+        """For the client's core: the newest entry of the key. True if it is a change."""
         is_new = entry.version > self.version or not self._known.is_set()
         if entry.version >= self.version:
             self.value, self.version = entry.value, entry.version
         self._known.set()
-        if is_new and self._on_change is not None and not self._closed:
-            try:
-                self._on_change(self)
-            except Exception:
-                log.exception("the callback of the watch of %s failed", self.key)
+        return is_new
+
+    def call(self) -> None:
+        """For the client's callbacks: call the user's function. Raises whatever that raises."""
+        if self._on_change is not None and not self._closed:
+            self._on_change(self)
 
     def close(self) -> None:
         """For the client's core: no further entry comes."""
         self._closed = True
         self._known.set()
+
+
+class ConfigWatches:
+    """All watches of one client, by key. Pure."""
+
+    def __init__(self) -> None:
+        self._by_key: dict[str, list[ConfigWatch]] = {}
+
+    def add(self, watch: ConfigWatch) -> None:
+        """A new watch."""
+        self._by_key.setdefault(watch.key, []).append(watch)
+
+    def remove(self, watch: ConfigWatch) -> bool:
+        """A watch has ended. True if it was the last one of its key."""
+        watches = self._by_key.get(watch.key, [])
+        if watch not in watches:
+            return False
+        watches.remove(watch)
+        if not watches:
+            del self._by_key[watch.key]
+        return not watches
+
+    def apply(self, entries: Iterable[ConfigEntry]) -> list[ConfigWatch]:
+        """These entries have arrived. Returns the watches that have changed."""
+        return [watch for entry in entries for watch in self._by_key.get(entry.key, ()) if watch.apply(entry)]
+
+    @property
+    def versions(self) -> dict[str, int]:
+        """The oldest version that the watches of each key have."""
+        return {key: min(watch.version for watch in watches) for key, watches in self._by_key.items()}
+
+    def close(self) -> None:
+        """End all of them."""
+        for watches in self._by_key.values():
+            for watch in watches:
+                watch.close()

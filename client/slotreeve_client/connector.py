@@ -1,7 +1,7 @@
 """The connection to a session server: it is kept alive, and replaced by another one when it is lost.
 
 This is the shell between the transport and the client. :mod:`slotreeve_client.reconnect` decides which server comes
-next.
+next, :mod:`slotreeve_client.moves` which connections are used, :mod:`slotreeve_client.line` when one is given up.
 """
 
 from __future__ import annotations
@@ -12,31 +12,50 @@ from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from slotreeve.clock import Clock
-from slotreeve.errors import ClientClosed, ClientError, ConnectionLost, Refused, RequestTimeout, TransportError
+from slotreeve.errors import (
+    ClientClosed,
+    ClientError,
+    ConnectionLost,
+    Refused,
+    RequestTimeout,
+    TransportError,
+    Unreachable,
+)
 from slotreeve.ports import Connection, Hello, Message, Transport
 from slotreeve_protocol.client_messages import Redirect, Sessions, Withdraw
-from slotreeve_protocol.general_messages import Failed, Ping
+from slotreeve_protocol.general_messages import Failed
 
+from slotreeve_client.line import Line
+from slotreeve_client.moves import ClientMove
 from slotreeve_client.options import ClientOptions
 from slotreeve_client.reconnect import FIRST_PAUSE_SECONDS, Reconnect
 
 log = logging.getLogger("slotreeve.client")
+
+MOVE_SECONDS = 60.0
+"""A client that moves keeps its former connection for so long at most."""
 
 
 class ConnectorOwner(Protocol):
     """Gets the events of a :class:`Connector`, on the event loop."""
 
     def session_opened(self, process_id: str) -> None:
-        """There is a connection, to this process. It takes the place of the one before."""
+        """A server, this process, has admitted the client. It takes the place of the one before."""
 
     def session_message(self, message: Message) -> None:
         """The session server sent a message."""
+
+    def former_message(self, message: Message) -> None:
+        """The session server that the client is leaving sent a message."""
 
     def session_closed(self) -> None:
         """The connection was lost. The connector looks for another one."""
 
     def ping_sent(self) -> None:
-        """A ping has just been sent: a good moment to send what waits."""
+        """A ping was sent to the session server."""
+
+    def ping_answered(self) -> None:
+        """The reply to it has arrived: the server has read everything that was sent before the ping."""
 
     def connector_failed(self) -> None:
         """The connector has a defect and stopped; there will be no further connection."""
@@ -56,12 +75,14 @@ class Connector:
     ) -> None:
         self._owner, self._transport, self._hello = owner, transport, hello
         self._reconnect, self._options, self._clock = reconnect, options, clock
-        self._connection: Connection | None = None
+        self._lines: dict[Connection, Line] = {}
+        self._move: ClientMove[Connection] = ClientMove()
         self._closed = False
-        self._moving = False
+        self._must_move = False
         self._wake = asyncio.Event()
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        self._closing: asyncio.Task[None] | None = None
 
     def start(self) -> None:
         """Begin to connect, in a task of its own."""
@@ -69,14 +90,22 @@ class Connector:
         self._task.add_done_callback(self._ended)
 
     async def close(self) -> None:
-        """End the connection with a goodbye, and the transport. The caller must call it only once."""
+        """End the connection with a goodbye, and the transport. Idempotent; every caller waits for the end."""
+        if self._closing is None:
+            self._closing = asyncio.get_running_loop().create_task(self._close(), name="slotreeve client closes")
+        await asyncio.shield(self._closing)
+
+    async def _close(self) -> None:
         self._closed = True
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
-        if self._connection is not None:
-            self._say_goodbye(self._connection)
+        for connection in (self._move.present, self._move.former):
+            if connection is not None:
+                self._say_goodbye(connection)
         await self._transport.close()
+        for line in self._lines.values():
+            line.end("the client was closed")
         self._changed.set()
 
     @staticmethod
@@ -92,7 +121,12 @@ class Connector:
     @property
     def address(self) -> str | None:
         """Address of the connected session server; None if there is none."""
-        return self._connection.address if self._connection is not None else None
+        return self._move.present.address if self._move.present is not None else None
+
+    @property
+    def is_moving(self) -> bool:
+        """Whether the client keeps a former connection until the present one has taken over."""
+        return self._move.former is not None
 
     @property
     def failures(self) -> str:
@@ -106,7 +140,7 @@ class Connector:
             Refused: the last server that answered refused this client. The connector goes on trying.
             ClientClosed: the client was closed.
         """
-        while self._connection is None:
+        while self._move.present is None:
             if self._closed:
                 raise ClientClosed("the client was closed")
             if self._reconnect.refusal is not None:
@@ -117,7 +151,7 @@ class Connector:
     def send(self, messages: Iterable[Message]) -> None:
         """Send messages in order. If one cannot be sent, the connection is closed and the rest is dropped: the client
         replays everything at the next server. Does nothing without a connection."""
-        connection = self._connection
+        connection = self._move.present
         if connection is None:
             return
         try:
@@ -140,7 +174,7 @@ class Connector:
         except TimeoutError:
             raise RequestTimeout(
                 f"no session server answered a {type(message).__name__} within {self._options.request_seconds} s"
-                f"{self._reconnect.failures if self._connection is None else ''}"
+                f"{self._reconnect.failures if self._move.present is None else ''}"
             ) from None
         if isinstance(reply, Failed):
             raise RequestTimeout(reply.reason) if reply.code == RequestTimeout.code else ClientError(reply.reason)
@@ -149,7 +183,7 @@ class Connector:
     async def _ask_until_answered(self, message: Message) -> Message:
         while True:
             await self.connected()
-            connection = self._connection
+            connection = self._move.present
             if connection is not None:
                 try:
                     return await connection.ask(message, self._options.request_seconds)
@@ -161,89 +195,121 @@ class Connector:
     # --- the transport's handler ---------------------------------------------------------------------------------
 
     def opened(self, connection: Connection) -> None:
-        """A session server accepted this client."""
-        before, self._connection = self._connection, connection
-        if before is not None:
-            before.close("moved")
-        self._reconnect.succeeded()
-        self._owner.session_opened(connection.peer.process_id)
-        self._changed.set()
+        """A session server accepted the connection. It is used once the server admits the client."""
+        self._lines[connection] = Line(connection, self._options, self._clock, self)
 
     def received(self, connection: Connection, message: Message, request_id: int | None) -> None:
         """A message arrived."""
-        if connection is not self._connection:
-            return
-        if not isinstance(message, Redirect | Sessions):
-            self._owner.session_message(message)
-        elif isinstance(message, Redirect):
-            self._move(connection, message.addresses)
-        else:
+        if isinstance(message, Sessions):
             self._reconnect.learned(message.addresses)
+            if self._lines[connection].admit():
+                self._use(connection)
+        elif isinstance(message, Redirect):
+            self._redirected(connection, message.addresses)
+        elif connection is self._move.present:
+            self._owner.session_message(message)
+        elif connection is self._move.former:
+            self._owner.former_message(message)
 
-    def _move(self, connection: Connection, addresses: Sequence[str]) -> None:
-        """The server is about to stop. It serves this client until another one does."""
-        log.info("%s stops; moving to one of %s", connection.address, ", ".join(addresses))
+    def _use(self, connection: Connection) -> None:
+        dropped = self._move.take(connection)
+        if dropped is not None:
+            dropped.close("moved again")
+        former = self._move.former
+        if former is not None:
+            self._clock.call_later(MOVE_SECONDS, lambda: self._end_move(former))
+        self._must_move = False
+        self._reconnect.admitted()
+        self._owner.session_opened(connection.peer.process_id)
+        self._changed.set()
+
+    def _redirected(self, connection: Connection, addresses: Sequence[str]) -> None:
+        """The server is about to stop, or sends the client elsewhere. If it is the present one, it serves this client
+        until another one does."""
+        log.info("%s sends this client to one of %s", connection.address, ", ".join(addresses))
         self._reconnect.learned(addresses)
         self._reconnect.left(connection.address)
-        self._moving = True
-        self._wake.set()
+        if connection is self._move.present:
+            if self._lines[connection].has_lasted:
+                self._reconnect.succeeded()
+            self._must_move = True
+            self._wake.set()
+        elif connection is not self._move.former:
+            connection.close("sent elsewhere")
+
+    def taken_over(self) -> None:
+        """The present connection has everything that the client published, and its subscriptions are current."""
+        if self._move.former is not None:
+            self._end_move(self._move.former)
+
+    def _end_move(self, former: Connection) -> None:
+        if self._move.former is former:
+            self._move.complete()
+            former.close("moved")
 
     def closed(self, connection: Connection, reason: str) -> None:
         """A connection ended."""
-        if connection is self._connection:
-            log.info("connection to %s lost: %s", connection.address, reason)
-            self._connection = None
+        line = self._lines.pop(connection)
+        line.end(reason)
+        if not self._move.lost(connection):
+            return
+        log.info("connection to %s lost: %s", connection.address, reason)
+        if line.has_lasted:
+            self._reconnect.succeeded()
+        former = self._move.present
+        if former is not None:  # back to the former server, which is about to stop
+            self._must_move = True
+            self._owner.session_opened(former.peer.process_id)
+        else:
             self._reconnect.left(connection.address)
-            self._wake.set()
             self._owner.session_closed()
+        self._wake.set()
+
+    # --- for the lines ---------------------------------------------------------------------------------------------
+
+    def ping_sent(self, connection: Connection) -> None:
+        """A ping was sent."""
+        if connection is self._move.present:
+            self._owner.ping_sent()
+
+    def ping_answered(self, connection: Connection) -> None:
+        """The reply to it has arrived."""
+        if connection is self._move.present:
+            self._owner.ping_answered()
 
     # --- staying connected ---------------------------------------------------------------------------------------
 
     async def _stay_connected(self) -> None:
         while True:
-            await self._watch(await self._reach())
+            if self._move.present is None or self._must_move:
+                await self._reach()
+            else:
+                self._wake.clear()
+                await self._wake.wait()
 
-    async def _reach(self) -> Connection:
+    async def _reach(self) -> None:
         while True:
-            for address in self._reconnect.next_round():
-                connection = await self._try(address)
-                if connection is not None:
-                    return connection
-            self._changed.set()
             await self._clock.sleep(self._reconnect.next_pause())
+            for address in self._reconnect.next_round():
+                if address != self.address and await self._try(address):
+                    return
+            self._changed.set()
 
-    async def _try(self, address: str) -> Connection | None:
+    async def _try(self, address: str) -> bool:
         try:
-            return await self._transport.connect(address, self._hello, self, self._options.connect_seconds)
+            connection = await self._transport.connect(address, self._hello, self, self._reconnect.attempt_seconds)
+            line = self._lines.get(connection)
+            reason = await line.admission() if line is not None else "the connection ended at once"
+            if reason:
+                raise Unreachable(f"{address}: {reason}")
         except TransportError as error:
             self._reconnect.failed(address, error)
             if isinstance(error, Refused):
                 log.error("%s refuses this client: %s", address, error)
             else:
                 log.info("%s cannot be reached: %s", address, error)
-        return None
-
-    async def _watch(self, connection: Connection) -> None:
-        """Send pings until the connection ends or the server stops. A server that does not reply is left."""
-        self._moving = False
-        while not connection.closed and not self._moving:
-            timer = self._clock.call_later(self._options.ping_seconds, self._wake.set)
-            await self._wake.wait()
-            timer.cancel()
-            self._wake.clear()
-            if not connection.closed and not self._moving:
-                self._ping(connection)
-
-    def _ping(self, connection: Connection) -> None:
-        def answered(reply: Message | None, error: Exception | None) -> None:
-            if isinstance(error, RequestTimeout):
-                connection.close(f"no reply to a ping for {self._options.silence_seconds} s")
-
-        try:
-            connection.request(Ping(), answered, self._options.silence_seconds)
-        except TransportError as error:
-            connection.close(f"a ping could not be sent: {error}")
-        self._owner.ping_sent()
+            return False
+        return True
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and task.exception() is not None:

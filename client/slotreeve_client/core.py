@@ -11,7 +11,6 @@ from collections.abc import Callable
 from itertools import islice
 
 from slotreeve.errors import Backpressure, ClientClosed, RegistrationError
-from slotreeve.model.data_info import DataInfo
 from slotreeve.model.datum import NO_VERSION
 from slotreeve.model.publisher import Publisher
 from slotreeve.ports import Message
@@ -22,6 +21,7 @@ from slotreeve_protocol.client_messages import (
     PushesReceived,
     PushReceipt,
     Rejected,
+    ReplayEnded,
     Scope,
     Subscribe,
     Unsubscribe,
@@ -29,49 +29,59 @@ from slotreeve_protocol.client_messages import (
 )
 from slotreeve_protocol.meta_messages import Configs, UnwatchConfig, WatchConfigs
 
-from slotreeve_client.configuration import ConfigWatch
+from slotreeve_client.callbacks import Callbacks
+from slotreeve_client.configuration import ConfigWatch, ConfigWatches
+from slotreeve_client.names import ServiceNames
 from slotreeve_client.options import ClientOptions
+from slotreeve_client.postponed import Postponed
 from slotreeve_client.publication import Publication, payload
+from slotreeve_client.replay import ClientReplay
 from slotreeve_client.subscription import Subscription, Watched
+from slotreeve_client.wants import ServiceKey, Wants
 
 log = logging.getLogger("slotreeve.client")
 
-WANTS_PER_MESSAGE = 1_000
-"""Most subscriptions in one Subscribe."""
 WEIGHT_PER_MESSAGE = 2_000
 """A Publish takes no further record from this weight on (:attr:`slotreeve.model.publisher.Publisher.weight`)."""
 RECEIPTS_PER_MESSAGE = 256
 """So many acknowledgements of pushes are sent at once."""
-KNOWN_IDS = 100_000
-"""Most data info ids that are remembered for names that users gave."""
 
 
 class ClientCore:
     """All registrations and subscriptions of one client.
 
-    Invariant: a publication whose present version is not acknowledged is in the outbox or in flight. At a new
-        connection
-    every live publication goes out again, with the same version and the next incarnation (I10).
+    Invariant: a publication whose present version is not acknowledged is in the outbox, in flight, or postponed. At a
+    new connection every live publication goes out again, with the same version and the next incarnation (I10).
+
+    Args:
+        wake: called when there is something to send.
+        callbacks: runs the functions of the user.
 
     Attributes:
         incarnation: number of connections so far.
+        names: the data info ids of services.
+        postponed: the records for which the session server had no room.
+        wants: the subscriptions that the session server has not confirmed.
         closed: True once :meth:`close` was called.
     """
 
-    def __init__(self, client_id: str, options: ClientOptions, wake: Callable[[], None]) -> None:
-        self._client_id, self._options, self._wake = client_id, options, wake
-        self._ids: dict[str, str] = {}
+    def __init__(self, client_id: str, options: ClientOptions, wake: Callable[[], None], callbacks: Callbacks) -> None:
+        self._client_id, self._options, self._wake, self._callbacks = client_id, options, wake, callbacks
         self._publications: dict[str, Publication] = {}
         self._outbox: dict[str, Publication] = {}
         self._in_flight: dict[int, tuple[Publication, int, int]] = {}
         self._weight = 0
-        self._watched: dict[tuple[str, Scope], Watched] = {}
+        self._replay = ClientReplay(())
+        self._watched: dict[ServiceKey, Watched] = {}
+        self.wants = Wants(())
         self._messages: list[Message] = []
-        self._configs: dict[str, list[ConfigWatch]] = {}
-        self._receipts: dict[tuple[str, Scope], PushReceipt] = {}
+        self._configs = ConfigWatches()
+        self._receipts: dict[ServiceKey, PushReceipt] = {}
         self._next_registration = 0
         self._next_sequence = 0
         self._session: str | None = None
+        self.names = ServiceNames()
+        self.postponed = Postponed()
         self.incarnation = 0
         self.closed = False
 
@@ -83,7 +93,7 @@ class ClientCore:
         self._next_registration += 1
         publication = Publication(
             f"{self._client_id}-{self._next_registration}",
-            self.data_info_id(service),
+            self.names.id_of(service),
             self._options.zone if zone is None else zone,
             payload(data),
             self._publication_changed,
@@ -96,21 +106,23 @@ class ClientCore:
         self._check_open()
         if not self._outbox:
             self._wake()
+        self.postponed.records.pop(publication.register_id, None)
         self._outbox[publication.register_id] = publication
 
     def subscribe(self, service: str, on_change: Callable[[Subscription], None] | None, scope: Scope) -> Subscription:
-        """Watch a service. Calls ``on_change`` at once if there is a copy already. Raises ModelError, ClientClosed."""
+        """Watch a service. ``on_change`` is due at once if there is a copy already. Raises ModelError, ClientClosed."""
         self._check_open()
-        data_info_id = self.data_info_id(service)
-        watched = self._watched.get((data_info_id, scope))
+        key = (self.names.id_of(service), scope)
+        watched = self._watched.get(key)
         if watched is None:
-            watched = self._watched[data_info_id, scope] = Watched(data_info_id, scope)
+            watched = self._watched[key] = Watched(*key)
             if self._session is not None:
-                self._send(Subscribe([Want(data_info_id, scope)]))
+                self.wants.add(key)
+                self._wake()
         subscription = Subscription(watched, on_change, self._unsubscribe)
         watched.subscriptions.append(subscription)
         if subscription.is_ready:
-            subscription.update()
+            self._callbacks.add(subscription)
         return subscription
 
     def _unsubscribe(self, subscription: Subscription) -> None:
@@ -121,41 +133,26 @@ class ClientCore:
         watched.subscriptions.remove(subscription)
         if not watched.subscriptions:
             del self._watched[key]
-            if self._session is not None:
+            if self._session is not None and self.wants.discard(key):
                 self._send(Unsubscribe(*key))
 
     def watch_config(self, key: str, on_change: Callable[[ConfigWatch], None] | None) -> ConfigWatch:
         """Watch a key of the provided configuration. Raises ClientClosed."""
         self._check_open()
         watch = ConfigWatch(key, on_change, self._unwatch_config)
-        watches = self._configs.setdefault(key, [])
-        watches.append(watch)
+        self._configs.add(watch)
         if self._session is not None:
             self._send(WatchConfigs({key: 0}))
         return watch
 
     def _unwatch_config(self, watch: ConfigWatch) -> None:
-        watches = self._configs.get(watch.key, [])
-        if watch in watches:
-            watches.remove(watch)
-            if not watches:
-                del self._configs[watch.key]
-                if self._session is not None:
-                    self._send(UnwatchConfig(watch.key))
-
-    def data_info_id(self, service: str) -> str:
-        """The data info id of a service; ``service`` is that, or a data id alone. Raises ModelError."""
-        known = self._ids.get(service)
-        if known is None:
-            if len(self._ids) >= KNOWN_IDS:
-                self._ids.clear()
-            known = self._ids[service] = DataInfo.parse(service).id
-        return known
+        if self._configs.remove(watch) and self._session is not None:
+            self._send(UnwatchConfig(watch.key))
 
     @property
     def unacknowledged(self) -> int:
         """Number of records that wait to be sent or acknowledged."""
-        return len(self._outbox) + len(self._in_flight)
+        return len(self._outbox) + len(self._in_flight) + len(self.postponed.records)
 
     def _check_open(self) -> None:
         if self.closed:
@@ -164,28 +161,39 @@ class ClientCore:
     # --- for the shell: connections and messages ---------------------------------------------------------------------
 
     def connected(self, session_process_id: str) -> None:
-        """There is a connection to this process: send everything again."""
+        """This process has admitted the client: send everything again."""
         self.incarnation += 1
         self._session = session_process_id
         self._in_flight.clear()
+        self.postponed.take()
         self._weight = 0
         self._outbox = {
             key: publication
             for key, publication in self._publications.items()
             if publication.data is not None or not publication.is_acknowledged
         }
-        self._messages = []
+        self._replay = ClientReplay(self._outbox)
         self._receipts.clear()
-        wants = [Want(w.data_info_id, w.scope, w.copy.version, w.copy.digest) for w in self._watched.values()]
-        for start in range(0, len(wants), WANTS_PER_MESSAGE):
-            self._messages.append(Subscribe(wants[start : start + WANTS_PER_MESSAGE]))
-        if self._configs:
-            self._messages.append(WatchConfigs({key: min(w.version for w in ws) for key, ws in self._configs.items()}))
+        self.wants = Wants(self._watched)
+        configs = self._configs.versions
+        self._messages = [WatchConfigs(configs)] if configs else []
         self._wake()
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the session server has all that was published before the connection, and has confirmed every
+        subscription."""
+        return self._replay.is_stored and self.wants.are_confirmed
 
     def disconnected(self) -> None:
         """The connection was lost."""
         self._session = None
+
+    def ping_answered(self) -> None:
+        """The session server has read everything sent before the ping."""
+        self.wants.ping_answered()
+        if self.wants.has_room:
+            self._wake()
 
     def received(self, message: Message) -> None:
         """The session server sent a message."""
@@ -196,14 +204,25 @@ class ClientCore:
         elif isinstance(message, Rejected):
             self._rejected(message)
         elif isinstance(message, Configs):
-            for entry in message.entries:
-                for watch in list(self._configs.get(entry.key, ())):
-                    watch.apply(entry)
+            for watch in self._configs.apply(message.entries):
+                self._callbacks.add(watch)
         else:
             log.warning("the session server sent a %s, which clients do not expect", type(message).__name__)
 
+    def received_from_former(self, message: Message) -> None:
+        """The session server that the client is leaving sent a message. Its pushes count until the new one has
+        confirmed the subscription. Its acknowledgements do not count: it has an older incarnation of the records."""
+        if isinstance(message, Push):
+            watched = self._watched.get((message.data_info_id, message.scope))
+            if watched is None or self.wants.is_confirmed((message.data_info_id, message.scope)):
+                return
+            if watched.fits(message) and watched.apply(message):
+                self._changed(watched)
+
     def _published(self, sequences: list[int]) -> None:
-        in_flight = self._in_flight
+        in_flight, replay = self._in_flight, self._replay
+        wakes = False
+        self.postponed.has_room()
         for sequence in sequences:
             entry = in_flight.pop(sequence, None)
             if entry is None:
@@ -211,9 +230,11 @@ class ClientCore:
             publication, version, weight = entry
             self._weight -= weight
             publication.settle(version)
+            if replay.unstored and replay.stored(publication.register_id):
+                wakes = True
             if publication.data is None and version == publication.version:
                 self._publications.pop(publication.register_id, None)
-        if self._outbox:
+        if wakes or self._outbox:
             self._wake()
 
     def _rejected(self, message: Rejected) -> None:
@@ -223,23 +244,37 @@ class ClientCore:
         publication, _, weight = entry
         self._weight -= weight
         if message.code == Backpressure.code:
-            self._outbox[publication.register_id] = publication
-            return  # it is sent with the next acknowledgements or the next ping
+            if publication.register_id not in self._outbox:
+                self.postponed.add(publication)
+            return
+        if self._replay.stored(publication.register_id):
+            self._wake()
         self._publications.pop(publication.register_id, None)
         publication.end(RegistrationError(f"{publication.data_info_id} was refused: {message.reason}"))
 
+    def retry(self) -> None:
+        """Send again the records for which the session server had no room."""
+        self._outbox.update(self.postponed.take())
+        self._wake()
+
     def _pushed(self, push: Push) -> None:
-        watched = self._watched.get((push.data_info_id, push.scope))
+        key = (push.data_info_id, push.scope)
+        watched = self._watched.get(key)
         if watched is None:
             return  # the user has unsubscribed
         newer = watched.apply(push)
-        key = (push.data_info_id, push.scope)
+        if newer or not push.more:
+            self.wants.confirmed(key)
         self._receipts[key] = PushReceipt(*key, push.version, watched.copy.version, watched.copy.parts)
-        if watched.copy.version == NO_VERSION or len(self._receipts) >= RECEIPTS_PER_MESSAGE:
+        if watched.copy.version == NO_VERSION or len(self._receipts) >= RECEIPTS_PER_MESSAGE or self.wants.has_room:
             self._wake()
         if newer:
-            for subscription in list(watched.subscriptions):
-                subscription.update()
+            self._changed(watched)
+
+    def _changed(self, watched: Watched) -> None:
+        for subscription in list(watched.subscriptions):
+            if subscription.changed():
+                self._callbacks.add(subscription)
 
     @property
     def owes_receipts(self) -> bool:
@@ -262,6 +297,11 @@ class ClientCore:
             self._receipts = {}
         while self._outbox and self._weight < self._options.window:
             messages.append(self._batch(self._session))
+        if self._replay.end():
+            messages.append(ReplayEnded())
+        while keys := self.wants.take():
+            copies = [(key, self._watched[key].copy) for key in keys]
+            messages.append(Subscribe([Want(*key, copy.version, copy.digest) for key, copy in copies]))
         return messages
 
     def _batch(self, session: str) -> Publish:
@@ -293,9 +333,7 @@ class ClientCore:
         error = ClientClosed("the client was closed")
         for publication in self._publications.values():
             publication.end(error)
-        for watches in self._configs.values():
-            for watch in watches:
-                watch.close()
+        self._configs.close()
         for watched in self._watched.values():
             for subscription in watched.subscriptions:
                 subscription.close()

@@ -15,10 +15,14 @@ class ClientOptions(BaseModel):
     )
     zone: str = Field(default="", description="Zone of this process. It is published with every registration.")
     transport: str = Field(default="zmq", description="Name of the transport plugin.")
-    connect_seconds: float = Field(default=1.0, gt=0, description="Time-out of one connection attempt.")
+    connect_seconds: float = Field(
+        default=1.0,
+        gt=0,
+        description="Time-out of a connection attempt. It doubles with each round without success, up to 30.",
+    )
     ping_seconds: float = Field(default=1.0, gt=0, description="Interval of pings, which renew the client's lease.")
     silence_seconds: float = Field(
-        default=3.0, gt=0, description="The client leaves a server that does not reply to a ping in this time."
+        default=3.0, gt=0, description="The client leaves a server from which nothing at all arrives in this time."
     )
     longest_pause_seconds: float = Field(default=1.0, gt=0, description="Longest pause between attempts to connect.")
     request_seconds: float = Field(default=5.0, gt=0, description="Time-out of get and list.")

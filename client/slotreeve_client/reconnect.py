@@ -1,4 +1,5 @@
-"""Which session server to try next, and how long to pause between attempts. Pure: no clock and no connection."""
+"""Which session server to try next, how long an attempt may take, and how long to pause between attempts. Pure: no
+clock and no connection."""
 
 from __future__ import annotations
 
@@ -8,30 +9,43 @@ from collections.abc import Sequence
 from slotreeve.errors import Refused, TransportError
 
 FIRST_PAUSE_SECONDS = 0.02
+LONGEST_ATTEMPT_SECONDS = 30.0
 
 
 class Reconnect:
     """The plan by which a client looks for a session server.
 
     It goes in rounds. A round tries every known address once, in random order; the server that the client has just lost
-    or left comes last. After a round without success there is a pause. The pause doubles with each round up to
-    ``longest_pause_seconds``. Its length is drawn between half of that and the whole, so that the clients of a lost
-    server do not all come back at the same moment.
+    or left comes last. The first round after a success begins at once. Before each further one there is a pause. The
+    pause doubles with each round up to ``longest_pause_seconds``. Its length is drawn between half of that and the
+    whole, so that the clients of a lost server do not all come back at the same moment. The time of an attempt doubles
+    too, because a server that is busy answers late, and another attempt would only be more work for it.
+
+    A connection is a success only once it has lasted: see :meth:`succeeded`. A server that accepts and then closes each
+    connection is tried with growing pauses.
 
     Args:
         addresses: the addresses that the user gave. They stay known for good.
+        connect_seconds: time of an attempt in the first round.
         longest_pause_seconds: limit of the pause.
         rng: draws the order and the lengths of pauses.
+
+    Attributes:
+        attempt_seconds: how long each attempt of the present round may take.
     """
 
-    def __init__(self, addresses: Sequence[str], longest_pause_seconds: float, rng: random.Random) -> None:
+    def __init__(
+        self, addresses: Sequence[str], connect_seconds: float, longest_pause_seconds: float, rng: random.Random
+    ) -> None:
         self._given = tuple(addresses)
-        self._longest_pause_seconds, self._rng = longest_pause_seconds, rng
+        self._connect_seconds, self._longest_pause_seconds, self._rng = connect_seconds, longest_pause_seconds, rng
         self._learned: tuple[str, ...] = ()
         self._left = ""
+        self._rounds = 0
         self._pause_seconds = FIRST_PAUSE_SECONDS
         self._failures: dict[str, str] = {}
         self._refusal: Refused | None = None
+        self.attempt_seconds = connect_seconds
 
     @property
     def refusal(self) -> Refused | None:
@@ -44,12 +58,23 @@ class Reconnect:
         return "".join(f"; {address}: {reason}" for address, reason in self._failures.items())
 
     def learned(self, addresses: Sequence[str]) -> None:
-        """The cluster reports the addresses of all its session servers."""
-        self._learned = tuple(addresses)
+        """The cluster reports the addresses of all its session servers. None at all: the server that reports has not
+        seen the cluster's view yet."""
+        self._learned = tuple(addresses) or self._learned
 
     def left(self, address: str) -> None:
         """The client lost this server, or is about to leave it."""
         self._left = address
+
+    def next_pause(self) -> float:
+        """Begin a round: how many seconds to pause before it. 0 for the first one after a success."""
+        self._rounds += 1
+        if self._rounds == 1:
+            return 0.0
+        pause = self._pause_seconds * self._rng.uniform(0.5, 1.0)
+        self._pause_seconds = min(2 * self._pause_seconds, self._longest_pause_seconds)
+        self.attempt_seconds = min(2 * self.attempt_seconds, max(LONGEST_ATTEMPT_SECONDS, self._connect_seconds))
+        return pause
 
     def next_round(self) -> list[str]:
         """The addresses to try, in order."""
@@ -63,14 +88,13 @@ class Reconnect:
         self._failures[address] = str(error)
         self._refusal = error if isinstance(error, Refused) else None
 
-    def succeeded(self) -> None:
-        """The client is connected: forget all failures and start with short pauses next time."""
+    def admitted(self) -> None:
+        """A server has admitted the client: forget why others failed."""
         self._failures.clear()
         self._refusal = None
-        self._pause_seconds = FIRST_PAUSE_SECONDS
 
-    def next_pause(self) -> float:
-        """Seconds to pause after a round without success."""
-        pause = self._pause_seconds * self._rng.uniform(0.5, 1.0)
-        self._pause_seconds = min(2 * self._pause_seconds, self._longest_pause_seconds)
-        return pause
+    def succeeded(self) -> None:
+        """The connection has lasted: begin the next search without a pause."""
+        self._rounds = 0
+        self._pause_seconds = FIRST_PAUSE_SECONDS
+        self.attempt_seconds = self._connect_seconds

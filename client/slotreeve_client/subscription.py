@@ -38,6 +38,10 @@ class Watched:
         self.copy = DatumCopy()
         self.subscriptions: list[Subscription] = []
 
+    def fits(self, push: Push) -> bool:
+        """Whether a push leads from the copy to a newer state."""
+        return self.copy.fit(push) is Fit.NEXT
+
     def apply(self, push: Push) -> bool:
         """Apply a push, or keep it until all its parts have arrived. True if it led to a newer version. Where it does
         not fit the copy, the version of the copy is 0 afterwards, and the whole service is needed."""
@@ -58,7 +62,7 @@ class Subscription:
     """One subscriber of a service. Use it from the client's event loop only.
 
     Attributes:
-        updates: number of changes that it was called for.
+        updates: number of times that its callback was called; a call may stand for several changes.
         callback_failures: number of exceptions that its callback raised.
     """
 
@@ -106,6 +110,11 @@ class Subscription:
         """True once the first push has arrived (which may be that there are no providers)."""
         return self._watched.copy.version != NO_VERSION
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether the subscription or the client was closed."""
+        return self._closed
+
     async def ready(self) -> None:
         """Wait for the first push.
 
@@ -125,19 +134,27 @@ class Subscription:
             self._unsubscribe(self)
             self.close()
 
-    def update(self) -> None:
-        """For the client's core: the copy has changed. An exception in the callback is logged and counted."""
-        self.updates += 1
-        for waiter in self._waiters:
-            if not waiter.done():
-                waiter.set_result(None)
-        self._waiters = []
-        if self._on_change is not None and not self._closed:
-            try:
+    @property
+    def label(self) -> str:
+        """What it is, for the log."""
+        return f"the subscription to {self.data_info_id}"
+
+    def changed(self) -> bool:
+        """For the client's core: the copy has changed. Wakes who waits in :meth:`ready`; True if there is a callback to
+        call."""
+        if self._waiters:
+            waiters, self._waiters = self._waiters, []
+            for waiter in waiters:
+                if not waiter.done():
+                    waiter.set_result(None)
+        return not self._closed
+
+    def call(self) -> None:
+        """For the client's callbacks: call the user's function. Raises whatever that raises."""
+        if not self._closed:
+            self.updates += 1
+            if self._on_change is not None:
                 self._on_change(self)
-            except Exception:
-                self.callback_failures += 1
-                log.exception("the callback of the subscription to %s failed", self.data_info_id)
 
     def close(self) -> None:
         """For the client's core: no further change comes."""

@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import os
 import threading
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from functools import partial
 from types import TracebackType
 from typing import TypeVar
 
 from slotreeve.errors import ClientClosed, RequestTimeout
 from slotreeve_protocol.client_messages import Scope
 
+from slotreeve_client.callback_thread import CallbackThread
 from slotreeve_client.client import Client, ClientState, connect
 from slotreeve_client.configuration import ConfigWatch
 from slotreeve_client.options import ClientOptions
 from slotreeve_client.publication import Publication
+from slotreeve_client.statistics import ClientStatistics
 from slotreeve_client.subscription import Instance, Subscription
 
 T = TypeVar("T")
+CLOSED = "the client was closed"
 
 
 class BlockingPublication:
@@ -83,8 +89,11 @@ class BlockingConfigWatch:
 class BlockingClient:
     """A client with an event loop in a daemon thread of its own. Any thread may call it.
 
-    Callbacks run on that thread, one at a time. They should be short. A callback that calls a blocking method of its
-    own client gets ClientClosed.
+    Callbacks run one at a time, on another thread of their own, and may call the client. A slow callback delays only
+    other callbacks. Any exception in a callback is logged and counted, ``SystemExit`` too.
+
+    A process that was forked from the one that made the client cannot use it: every method raises ClientClosed there,
+    except :meth:`close`, which does nothing.
     """
 
     def __init__(self, addresses: tuple[str, ...], options: ClientOptions | None) -> None:
@@ -92,6 +101,9 @@ class BlockingClient:
         self._thread = threading.Thread(target=self._loop.run_forever, name="slotreeve client", daemon=True)
         self._thread.start()
         self._open = True
+        self._closing = threading.Lock()
+        self._pid = os.getpid()
+        self._callbacks = CallbackThread(self._loop.time)
 
         async def start() -> Client:
             return connect(*addresses, options=options)
@@ -99,6 +111,7 @@ class BlockingClient:
         try:
             self._client = self.wait(start(), 30.0)
         except BaseException:
+            self._callbacks.close()
             self._end_loop()
             raise
 
@@ -116,7 +129,8 @@ class BlockingClient:
 
         def changed(subscription: Subscription) -> None:
             if on_change is not None:
-                on_change(subscription.instances)
+                instances = subscription.instances
+                self._call_back(subscription, partial(on_change, instances))
 
         return BlockingSubscription(self, self.call(lambda: self._client.subscribe(service, changed, scope)))
 
@@ -125,9 +139,13 @@ class BlockingClient:
 
         def changed(watch: ConfigWatch) -> None:
             if on_change is not None:
-                on_change(watch.value)
+                self._call_back(watch, partial(on_change, watch.value))
 
         return BlockingConfigWatch(self, self.call(lambda: self._client.watch_config(key, changed)))
+
+    def _call_back(self, source: Subscription | ConfigWatch, function: Callable[[], None]) -> None:
+        """Run ``function`` on the thread of callbacks, unless its source has ended by then."""
+        self._callbacks.submit(source, source.label, lambda: None if source.has_ended else function())
 
     def get(self, service: str, timeout_seconds: float = 5.0) -> tuple[Instance, ...]:
         """The providers now. Raises ModelError, ClientClosed, RequestTimeout."""
@@ -147,15 +165,36 @@ class BlockingClient:
         return self._client.state
 
     def on_state(self, listener: Callable[[ClientState], None]) -> None:
-        """Call ``listener`` on the client's thread at every change of ``state``."""
-        self.call(lambda: self._client.on_state(listener))
+        """Call ``listener`` on the thread of callbacks at every change of ``state``."""
+
+        def changed(state: ClientState) -> None:
+            self._callbacks.submit(object(), "a listener of the client's state", partial(listener, state))
+
+        self.call(lambda: self._client.on_state(changed))
+
+    def statistics(self) -> ClientStatistics:
+        """What this client counted since it was made."""
+        runner = self._callbacks.runner
+        return replace(
+            self._client.statistics(),
+            callbacks_waiting=self._callbacks.waiting,
+            callback_failures=runner.failures,
+            longest_callback_seconds=runner.longest_seconds,
+        )
 
     def close(self) -> None:
-        """Close the client and end its thread. Its registrations are removed at once. Idempotent."""
-        if self._open:
-            self.wait(self._client.close(), 10.0)
-            self._open = False
-            self._end_loop()
+        """Close the client and end its threads. Its registrations are removed at once. Idempotent: of several threads
+        that call it, one closes and all return after that. A callback may call it; callbacks that run go on."""
+        if os.getpid() != self._pid:
+            return  # the client belongs to the process that this one was forked from
+        with self._closing:
+            if self._open:
+                try:
+                    self.wait(self._client.close(), 10.0)
+                finally:
+                    self._open = False
+                    self._callbacks.close()
+                    self._end_loop()
 
     def __enter__(self) -> BlockingClient:
         """The client itself."""
@@ -180,29 +219,48 @@ class BlockingClient:
 
         Raises:
             RequestTimeout: it did not end in time; it was cancelled.
-            ClientClosed: the client was closed, or this is the client's own thread.
+            ClientClosed: the client was closed, or was made before this process was forked, or this is the thread of
+                the client's event loop.
             SlotreeveError: raised by the coroutine.
         """
-        if not self._open or threading.current_thread() is self._thread:
+        reason = self._why_unusable()
+        if reason:
             coroutine.close()
-            raise ClientClosed(
-                "the client was closed"
-                if not self._open
-                else "a callback called a blocking method of its own client; hand the work to another thread"
-            )
-        future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+            raise ClientClosed(reason)
+        try:
+            future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+        except RuntimeError:  # another thread has closed the loop just now
+            coroutine.close()
+            raise ClientClosed(CLOSED) from None
         try:
             return future.result(timeout_seconds)
+        except concurrent.futures.CancelledError:
+            raise ClientClosed(CLOSED) from None
         except concurrent.futures.TimeoutError:
             if future.done():
                 raise
             future.cancel()
             raise RequestTimeout(f"not done within {timeout_seconds} s") from None
 
+    def _why_unusable(self) -> str:
+        if os.getpid() != self._pid:
+            return f"process {self._pid} made this client before it was forked; make another one in each process"
+        if threading.current_thread() is self._thread:
+            return "the client's own event loop called a blocking method of it; hand the work to another thread"
+        return "" if self._open else CLOSED
+
     def _end_loop(self) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
+        self._loop.run_until_complete(_cancel_all())  # what other threads still wait for ends with ClientClosed
         self._loop.close()
+
+
+async def _cancel_all() -> None:
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def connect_blocking(*addresses: str, options: ClientOptions | None = None) -> BlockingClient:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from slotreeve_client import Instance, Publication, Subscription
 
-from slotreeve_simulator.reach import Reach
 from slotreeve_simulator.trace import Trace, Weight
 from slotreeve_simulator.verdict import RunVerdict
 
@@ -65,10 +65,17 @@ class Watcher:
         self._version, self.seen = subscription.version, seen
 
 
+class Reachability(Protocol):
+    """Knows which clients could keep their registrations alive."""
+
+    def tolerates(self, client: str) -> bool:
+        """Whether registrations of ``client`` may be missing, or may be seen in an old state or after their end."""
+
+
 class ClientsWatch:
     """All registrations of a run, and the checks of what clients see of them."""
 
-    def __init__(self, reach: Reach, trace: Trace, verdict: RunVerdict) -> None:
+    def __init__(self, reach: Reachability, trace: Trace, verdict: RunVerdict) -> None:
         self._reach, self._trace, self.verdict = reach, trace, verdict
         self._registrations: list[Registration] = []
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 from slotreeve.errors import ClientClosed
-from slotreeve_client.configuration import ConfigWatch
+from slotreeve_client.configuration import ConfigWatch, ConfigWatches
 from slotreeve_protocol.meta_messages import ConfigEntry
 
 
@@ -18,7 +18,8 @@ def test_versions_only_rise_and_a_repeated_entry_is_no_change() -> None:
     seen: list[tuple[bytes | None, int]] = []
     made = watch(seen)
     for value, version in ((b"2", 2), (b"1", 1), (b"2", 2), (None, 3)):
-        made.apply(ConfigEntry("k", value, version))
+        if made.apply(ConfigEntry("k", value, version)):
+            made.call()
     assert seen == [(b"2", 2), (None, 3)]
     assert (made.value, made.version) == (None, 3)
 
@@ -26,8 +27,8 @@ def test_versions_only_rise_and_a_repeated_entry_is_no_change() -> None:
 def test_that_there_is_no_value_is_reported_once() -> None:
     seen: list[tuple[bytes | None, int]] = []
     made = watch(seen)
-    made.apply(ConfigEntry("k", None, 0))
-    made.apply(ConfigEntry("k", None, 0))
+    assert [made.apply(ConfigEntry("k", None, 0)) for _ in range(2)] == [True, False]
+    made.call()
     assert seen == [(None, 0)]
 
 
@@ -56,11 +57,24 @@ def test_no_callback_follows_the_end_and_the_client_is_called_once() -> None:
     assert (seen, ended) == ([], [made])
 
 
-def test_a_callback_that_raises_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_call_passes_on_what_the_callback_raises() -> None:
     def broken(_watch: ConfigWatch) -> None:
         raise ValueError("a defect of the user's")
 
     made = ConfigWatch("k", broken, lambda _watch: None)
-    made.apply(ConfigEntry("k", b"v", 1))
-    assert made.value == b"v"
-    assert "the callback of the watch of k failed" in caplog.text
+    assert made.apply(ConfigEntry("k", b"v", 1))
+    with pytest.raises(ValueError, match="a defect"):
+        made.call()
+    assert (made.value, made.label) == (b"v", "the watch of k")
+
+
+def test_all_watches_of_a_key_get_its_entries_and_the_last_one_is_known() -> None:
+    watches = ConfigWatches()
+    first, second, other = (ConfigWatch(key, None, lambda _watch: None) for key in ("k", "k", "other"))
+    for made in (first, second, other):
+        watches.add(made)
+    assert watches.apply([ConfigEntry("k", b"v", 3), ConfigEntry("nobody's", b"w", 1)]) == [first, second]
+    assert watches.apply([ConfigEntry("k", b"v", 3)]) == []
+    assert watches.versions == {"k": 3, "other": 0}
+    assert [watches.remove(made) for made in (first, first, second)] == [False, False, True]
+    assert watches.versions == {"other": 0}

@@ -7,45 +7,23 @@ import random
 from collections.abc import Awaitable, Callable
 
 import pytest
+from slotreeve.clock import Clock
 from slotreeve.errors import ClientClosed, ClientError, Refused, RequestTimeout
 from slotreeve.model.nodes import Role
-from slotreeve.ports import Connection, Hello, Message
-from slotreeve_client.connector import Connector
+from slotreeve.ports import Hello, Message
+from slotreeve_client.connector import MOVE_SECONDS, Connector
+from slotreeve_client.line import LASTING_SECONDS
 from slotreeve_client.options import ClientOptions
 from slotreeve_client.reconnect import Reconnect
 from slotreeve_conformance import virtual_time
 from slotreeve_conformance.virtual_time import VirtualClock
 from slotreeve_protocol.client_messages import Get, Redirect, Services, Sessions, Withdraw
-from slotreeve_protocol.general_messages import Done, Failed, Ping
+from slotreeve_protocol.general_messages import Failed, Ping
+from slotreeve_simulator.simulated_cluster import ProcessClock
 from slotreeve_transport_memory.network import MemoryNetwork
 from slotreeve_transport_memory.transport import MemoryTransport
 
-
-class ScriptedServer:
-    """A session server that answers as its script says, and keeps what it received."""
-
-    def __init__(self, network: MemoryNetwork, name: str, cluster: str = "slotreeve") -> None:
-        self.name, self.address = name, f"{name}:1"
-        self.messages: list[Message] = []
-        self.connections: list[Connection] = []
-        self.answer: Callable[[Message], Message | None] = lambda _message: Done()
-        self._hello = Hello(cluster, name, Role.SESSION, f"{name}@process")
-        self._transport = MemoryTransport(VirtualClock(), name, network)
-
-    async def start(self) -> ScriptedServer:
-        await self._transport.listen(self.address, self._hello, self)
-        return self
-
-    def opened(self, connection: Connection) -> None:
-        self.connections.append(connection)
-
-    def received(self, connection: Connection, message: Message, request_id: int | None) -> None:
-        self.messages.append(message)
-        if request_id is not None and (reply := self.answer(message)) is not None:
-            connection.reply(request_id, reply)
-
-    def closed(self, connection: Connection, reason: str) -> None:
-        self.connections.remove(connection)
+from tests.client.scripted_server import ScriptedServer
 
 
 class RecordingOwner:
@@ -54,8 +32,8 @@ class RecordingOwner:
     def __init__(self) -> None:
         self.events: list[str] = []
         self.messages: list[Message] = []
-        self.pings = 0
-        self.fails = False
+        self.former_messages: list[Message] = []
+        self.pings = self.answered_pings = 0
 
     def session_opened(self, process_id: str) -> None:
         self.events.append(process_id)
@@ -66,10 +44,14 @@ class RecordingOwner:
     def session_closed(self) -> None:
         self.events.append("closed")
 
+    def former_message(self, message: Message) -> None:
+        self.former_messages.append(message)
+
     def ping_sent(self) -> None:
-        if self.fails:
-            raise RuntimeError("a defect")
         self.pings += 1
+
+    def ping_answered(self) -> None:
+        self.answered_pings += 1
 
     def connector_failed(self) -> None:
         self.events.append("failed")
@@ -83,21 +65,25 @@ class Scene:
         self.first, self.second = (ScriptedServer(self.network, name, cluster) for name in ("first", "second"))
         self.owner = RecordingOwner()
 
-    def connector(self, *addresses: str) -> Connector:
+    def connector(self, *addresses: str, clock: Clock | None = None, plan: Reconnect | None = None) -> Connector:
         options = ClientOptions(request_seconds=5.0)
         hello = Hello(options.cluster, "client", Role.CLIENT, "client")
-        reconnect = Reconnect(addresses or ("first:1",), options.longest_pause_seconds, random.Random(1))
-        transport = MemoryTransport(VirtualClock(), "client", self.network)
-        return Connector(self.owner, transport, hello, reconnect, options, VirtualClock())
+        known = addresses or ("first:1",)
+        reconnect = Reconnect(known, options.connect_seconds, options.longest_pause_seconds, random.Random(1))
+        clock = clock or VirtualClock()
+        transport = MemoryTransport(clock, "client", self.network)
+        return Connector(self.owner, transport, hello, plan or reconnect, options, clock)
 
 
-def play(story: Callable[[Scene, Connector], Awaitable[None]], *addresses: str) -> Scene:
-    """Tell a story with both servers running; the connector is started before it and closed after it."""
+def play(story: Callable[[Scene, Connector], Awaitable[None]], *addresses: str, admits: bool = True) -> Scene:
+    """Tell a story with both servers running; the connector is started before it and closed after it. ``admits``: the
+    servers admit the client as soon as it is connected."""
 
     async def scenario(_rng: random.Random) -> Scene:
         scene = Scene()
         await scene.first.start()
         await scene.second.start()
+        scene.first.admits = scene.second.admits = admits
         connector = scene.connector(*addresses)
         connector.start()
         await story(scene, connector)
@@ -147,34 +133,190 @@ def test_a_lost_server_is_replaced_by_one_that_the_client_learned_of() -> None:
     assert play(story).owner.events[:3] == ["first@process", "closed", "second@process"]
 
 
-def test_a_server_that_stops_is_left_only_once_there_is_another() -> None:
+def test_a_server_that_stops_is_left_only_once_another_has_taken_over() -> None:
     async def story(scene: Scene, connector: Connector) -> None:
         await connector.connected()
         scene.network.freeze("second")
         scene.first.connections[0].send(Redirect(["second:1"]))
         await asyncio.sleep(0.5)
-        assert connector.address == "first:1"
+        assert (connector.address, connector.is_moving) == ("first:1", False)
         scene.network.thaw("second")
         await asyncio.sleep(5)
-        assert connector.address == "second:1"
-        assert scene.first.connections == []
+        assert (connector.address, connector.is_moving) == ("second:1", True)
+        scene.first.connections[0].send(Services({"former": 1}))
+        scene.second.connections[0].send(Services({"present": 1}))
+        await asyncio.sleep(0.1)
+        assert scene.owner.former_messages == [Services({"former": 1})]
+        assert scene.owner.messages == [Services({"present": 1})]
+        connector.taken_over()
+        await asyncio.sleep(0.1)
+        assert (scene.first.connections, connector.is_moving) == ([], False)
+        assert not any(isinstance(message, Withdraw) for message in scene.first.messages)
 
     assert play(story).owner.events == ["first@process", "second@process", "closed"]
 
 
-def test_a_server_that_does_not_reply_to_pings_is_left_after_the_silence_time() -> None:
+def test_a_client_that_moves_goes_back_if_the_new_connection_breaks_and_then_moves_again() -> None:
+    async def story(scene: Scene, connector: Connector) -> None:
+        await connector.connected()
+        scene.first.connections[0].send(Redirect(["second:1"]))
+        await asyncio.sleep(0.1)
+        assert connector.address == "second:1"
+        scene.second.admits = False
+        scene.network.cut("client", "second")
+        await asyncio.sleep(0.5)
+        assert (connector.address, connector.is_moving) == ("first:1", False)
+        scene.second.connections[0].send(Sessions([]))
+        await asyncio.sleep(0.1)
+        assert (connector.address, connector.is_moving) == ("second:1", True)
+
+    assert play(story).owner.events[:4] == ["first@process", "second@process", "first@process", "second@process"]
+
+
+def test_a_client_that_moves_goes_on_if_the_former_connection_breaks() -> None:
+    async def story(scene: Scene, connector: Connector) -> None:
+        await connector.connected()
+        scene.first.connections[0].send(Redirect(["second:1"]))
+        await asyncio.sleep(0.1)
+        scene.network.kill("first")
+        await asyncio.sleep(5)
+        assert (connector.address, connector.is_moving) == ("second:1", False)
+
+    assert play(story).owner.events == ["first@process", "second@process", "closed"]
+
+
+def test_the_former_connection_is_closed_after_a_bounded_time() -> None:
+    async def story(scene: Scene, connector: Connector) -> None:
+        await connector.connected()
+        scene.first.connections[0].send(Redirect(["second:1"]))
+        await asyncio.sleep(MOVE_SECONDS - 1)
+        assert connector.is_moving
+        await asyncio.sleep(2)
+        assert (scene.first.connections, connector.address) == ([], "second:1")
+
+    play(story)
+
+
+def test_a_client_that_is_sent_on_before_it_has_moved_keeps_its_complete_connection() -> None:
+    async def story(scene: Scene, connector: Connector) -> None:
+        third = await ScriptedServer(scene.network, "third").start()
+        await connector.connected()
+        scene.first.connections[0].send(Redirect(["second:1"]))
+        await asyncio.sleep(0.1)
+        scene.second.connections[0].send(Redirect(["third:1"]))
+        await asyncio.sleep(1)
+        assert (connector.address, connector.is_moving) == ("third:1", True)
+        assert [len(server.connections) for server in (scene.first, scene.second, third)] == [1, 0, 1]
+
+    play(story)
+
+
+def test_a_server_from_which_nothing_arrives_is_left_after_the_silence_time() -> None:
     async def story(scene: Scene, connector: Connector) -> None:
         scene.first.answer = lambda _message: None
         await connector.connected()
         scene.first.connections[0].send(Sessions(["second:1"]))
-        await asyncio.sleep(3.9)  # a ping after 1 s, and 3 s of silence
+        await asyncio.sleep(2.9)
         assert connector.address == "first:1"
-        await asyncio.sleep(0.3)
+        await asyncio.sleep(0.4)
         assert connector.address == "second:1"
 
     scene = play(story)
-    assert scene.first.messages[:3] == [Ping()] * 3
-    assert scene.owner.pings >= 3
+    assert scene.first.messages == [Ping()]
+
+
+def test_a_server_that_sends_but_does_not_answer_pings_is_kept() -> None:
+    async def story(scene: Scene, connector: Connector) -> None:
+        scene.first.answer = lambda _message: None
+        await connector.connected()
+        for number in range(20):
+            await asyncio.sleep(2)
+            scene.first.connections[0].send(Services({"a": number}))
+        assert connector.address == "first:1"
+
+    scene = play(story)
+    assert scene.first.messages == [Ping(), Withdraw()]
+    assert scene.owner.events == ["first@process", "closed"]
+
+
+def test_a_client_that_stood_still_reads_before_it_gives_a_server_up() -> None:
+    async def scenario(_rng: random.Random) -> list[str]:
+        scene = Scene()
+        await scene.first.start()
+        clock = ProcessClock()
+        connector = scene.connector(clock=clock)
+        connector.start()
+        await connector.connected()
+        for _ in range(3):
+            await asyncio.sleep(2)
+            clock.freeze()
+            scene.network.freeze("client")
+            await asyncio.sleep(13)
+            clock.thaw()
+            scene.network.thaw("client")
+        await connector.close()
+        await asyncio.sleep(1)
+        return scene.owner.events
+
+    assert virtual_time.run(scenario) == ["first@process", "closed"]
+
+
+def test_a_server_that_admits_late_is_waited_for_while_it_answers_pings() -> None:
+    async def story(scene: Scene, connector: Connector) -> None:
+        await asyncio.sleep(20)
+        assert (scene.owner.events, connector.address, len(scene.first.connections)) == ([], None, 1)
+        scene.first.connections[0].send(Sessions(["first:1"]))
+        await connector.connected()
+        scene.first.connections[0].send(Sessions(["first:1", "second:1"]))
+        await asyncio.sleep(0.1)
+
+    scene = play(story, admits=False)
+    assert scene.owner.events == ["first@process", "closed"]
+    assert scene.first.messages[:20] == [Ping()] * 20
+
+
+def test_a_server_that_sends_an_arriving_client_elsewhere_is_left_at_once() -> None:
+    async def story(scene: Scene, connector: Connector) -> None:
+        await asyncio.sleep(0.1)
+        scene.second.admits = True
+        scene.first.connections[0].send(Redirect(["second:1"]))
+        await asyncio.sleep(0.1)
+        assert connector.address == "second:1"
+
+    assert play(story, admits=False).owner.events == ["second@process", "closed"]
+
+
+@pytest.mark.parametrize("admits", [False, True], ids=["before_it_admits", "after_it_admits"])
+def test_a_server_that_closes_each_connection_at_once_is_tried_with_growing_pauses(admits: bool) -> None:
+    async def story(scene: Scene, connector: Connector) -> None:
+        scene.first.closes = True
+        await asyncio.sleep(30)
+        assert 5 < scene.first.accepted < 60
+
+    play(story, admits=admits)
+
+
+def test_a_connection_that_has_lasted_is_replaced_at_once() -> None:
+    async def story(scene: Scene, connector: Connector) -> None:
+        for _ in range(5):
+            await connector.connected()
+            await asyncio.sleep(LASTING_SECONDS)
+            scene.network.cut("client", "first")
+            await asyncio.sleep(0)
+            before = scene.first.accepted
+            await asyncio.sleep(0.001)
+            assert scene.first.accepted == before + 1
+
+    play(story)
+
+
+def test_the_owner_learns_of_the_pings_of_the_connection_that_it_uses() -> None:
+    async def story(scene: Scene, connector: Connector) -> None:
+        await connector.connected()
+        await asyncio.sleep(3.5)
+
+    owner = play(story).owner
+    assert (owner.pings, owner.answered_pings) == (3, 3)
 
 
 def test_messages_go_to_the_connected_server_in_order() -> None:
@@ -251,11 +393,27 @@ def test_a_server_of_another_cluster_refuses_and_the_connector_goes_on_trying() 
     virtual_time.run(scenario)
 
 
-def test_a_defect_in_the_connecting_task_is_logged_and_reported(caplog: pytest.LogCaptureFixture) -> None:
-    async def story(scene: Scene, connector: Connector) -> None:
-        await connector.connected()
-        scene.owner.fails = True
-        await asyncio.sleep(2)
+def test_a_defect_in_the_connecting_task_is_reported_and_the_transport_can_still_be_closed(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Defective(Reconnect):
+        def next_round(self) -> list[str]:
+            if self.failures:
+                raise RuntimeError("a defect")
+            return super().next_round()
 
-    assert "failed" in play(story).owner.events
+    async def scenario(_rng: random.Random) -> Scene:
+        scene = Scene()
+        connector = scene.connector(plan=Defective(["first:1"], 1.0, 1.0, random.Random(1)))
+        connector.start()
+        await asyncio.sleep(5)
+        assert scene.owner.events == ["failed"]
+        with pytest.raises(ClientClosed):
+            await connector.connected()
+        assert scene.network.endpoints == ["first", "second", "client"]
+        await asyncio.gather(connector.close(), connector.close())
+        assert scene.network.endpoints == ["first", "second"]
+        return scene
+
+    virtual_time.run(scenario)
     assert "the task that keeps the client connected failed" in caplog.text

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
+
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from slotreeve.clock import Timer
 from slotreeve.errors import Backpressure, ClientClosed, ModelError, RegistrationError
 from slotreeve.model.datum import content_digest
 from slotreeve.model.publisher import Publisher
 from slotreeve.ports import Message
 from slotreeve_client import ClientOptions, ConfigWatch, Publication, Scope, Subscription
-from slotreeve_client.core import RECEIPTS_PER_MESSAGE, WANTS_PER_MESSAGE, ClientCore
+from slotreeve_client.callbacks import Callbacks
+from slotreeve_client.core import RECEIPTS_PER_MESSAGE, ClientCore
+from slotreeve_client.wants import MOST_UNCONFIRMED, WANTS_PER_MESSAGE
 from slotreeve_protocol.client_messages import (
     Publish,
     Published,
@@ -19,6 +25,7 @@ from slotreeve_protocol.client_messages import (
     PushesReceived,
     PushReceipt,
     Rejected,
+    ReplayEnded,
     Subscribe,
     Unsubscribe,
     Want,
@@ -30,15 +37,39 @@ A = "a#@#DEFAULT_INSTANCE_ID#@#DEFAULT_GROUP"
 WINDOW, BATCH = 5, 3
 
 
+class StillClock:
+    """A clock that stands still; what is due soon runs at once."""
+
+    def now(self) -> float:
+        return 0.0
+
+    def wall_ms(self) -> int:
+        return 0
+
+    def call_later(self, seconds: float, action: Callable[[], None]) -> Timer:
+        raise AssertionError("the core sets no timer")
+
+    def call_soon(self, action: Callable[[], None]) -> None:
+        action()
+
+    async def sleep(self, seconds: float) -> None:
+        raise AssertionError("the core does not wait")
+
+
 class Shell:
     """A core with a log of its wakes, and what a shell would send."""
 
     def __init__(self, **options: object) -> None:
         self.wakes = 0
-        self.core = ClientCore("c", ClientOptions.model_validate(options), self._wake)
+        self.core = ClientCore("c", ClientOptions.model_validate(options), self._wake, Callbacks(StillClock()))
 
     def _wake(self) -> None:
         self.wakes += 1
+
+    def connect(self, number: int) -> None:
+        """Connect, and send what that needs."""
+        self.core.connected(f"s@{number}")
+        self.sent()
 
     def publish(self, service: str = "a", *data: bytes) -> Publication:
         return self.core.publish(service, data or (b"x",), None)
@@ -164,6 +195,10 @@ class Registrations(RuleBasedStateMachine):
         del self.unanswered[sequence]
         self.core.received(Rejected(sequence, Backpressure.code, "busy"))
 
+    @rule()
+    def retry(self) -> None:
+        self.core.retry()
+
     @precondition(lambda self: self.unanswered)
     @rule(data=st.data())
     def refuse_for_good(self, data: st.DataObject) -> None:
@@ -192,6 +227,7 @@ class Registrations(RuleBasedStateMachine):
         """In the end the server holds exactly what is published."""
         self.connect()
         for _ in range(1_000):
+            self.core.retry()
             self.send()
             if not self.unanswered:
                 break
@@ -258,6 +294,105 @@ def test_an_unpublished_record_that_was_acknowledged_is_not_sent_at_the_next_con
     assert [record.register_id for _, record in shell.records()] == [kept.register_id]
 
 
+def test_the_replay_comes_first_and_its_end_follows_its_last_acknowledgement() -> None:
+    shell = Shell(window=WINDOW, batch=BATCH)
+    for _ in range(WINDOW + 2):
+        shell.publish()
+    shell.subscribe()
+    shell.core.connected("s@1")
+    late = shell.publish()
+    sent = shell.sent()
+    assert [type(message) for message in sent] == [Publish, Publish, Subscribe]
+    shell.core.received(Published([0, 1, 2]))
+    assert [type(message) for message in shell.sent()] == [Publish]
+    assert not shell.core.is_complete
+    shell.core.received(Published([3, 4, 5]))
+    assert shell.sent() == []
+    shell.core.received(Published([6]))
+    assert shell.sent() == [ReplayEnded()]
+    shell.core.received(push([], 1))
+    assert shell.core.is_complete
+    shell.core.received(Published([7]))
+    assert late.is_acknowledged
+    assert shell.sent() == [PushesReceived([PushReceipt(A, Scope.DATA_CENTER, 1, 1)])]
+
+
+def test_a_replayed_record_that_is_rejected_is_sent_again_before_the_end_of_the_replay() -> None:
+    shell = Shell(window=WINDOW, batch=BATCH)
+    for _ in range(WINDOW + 2):
+        shell.publish()
+    shell.connect(1)
+    shell.core.received(Rejected(0, Backpressure.code, "busy"))
+    shell.core.received(Published([1, 2, 3, 4, 5]))
+    assert [type(message) for message in shell.sent()] == [Publish]
+    assert shell.core.postponed.records
+    shell.core.retry()
+    assert [type(message) for message in shell.sent()] == [Publish]
+    assert not shell.core.postponed.records
+    shell.core.received(Published([6, 7]))
+    assert shell.sent() == [ReplayEnded()]
+
+
+def test_a_rejected_record_waits_for_its_retry_and_holds_up_no_other() -> None:
+    shell = Shell()
+    first = shell.publish()
+    shell.connect(1)
+    pauses = []
+    for sequence in range(8):
+        shell.core.received(Rejected(sequence, Backpressure.code, "busy"))
+        assert (shell.records(), shell.core.unacknowledged) == ([], 1)
+        pauses.append(shell.core.postponed.next_pause())
+        shell.core.retry()
+        assert [record.register_id for _, record in shell.records()] == [first.register_id]
+    assert pauses == [0.05, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0, 1.0]
+    shell.core.received(Rejected(8, Backpressure.code, "busy"))
+    wakes = shell.wakes
+    second = shell.publish()
+    assert shell.wakes == wakes + 1
+    assert [record.register_id for _, record in shell.records()] == [second.register_id]
+    shell.core.received(Published([9]))
+    assert shell.core.postponed.next_pause() == 0.05
+    assert shell.core.postponed.rejections == 9
+
+
+def test_while_a_client_moves_pushes_of_the_former_server_count_until_the_new_one_has_pushed() -> None:
+    shell = Shell()
+    shell.connect(1)
+    seen: list[Subscription] = []
+    subscription = shell.subscribe("a", seen)
+    shell.sent()
+    shell.core.received(push([provider("p")], 7))
+    shell.sent()
+    publication = shell.publish()
+    shell.connect(2)
+    both = content_digest([provider("p"), provider("q")])
+    shell.core.received_from_former(push([provider("q")], 8, 7, digest=both))
+    shell.core.received_from_former(push([provider("x")], 10, 9, digest=1))
+    shell.core.received_from_former(Published([0, 1, 2]))
+    assert (subscription.version, len(seen), publication.is_acknowledged) == (8, 2, False)
+    assert shell.sent() == []
+    shell.core.received(push([], 8, 7, digest=both))
+    shell.core.received_from_former(push([], 9))
+    assert ([i.register_id for i in subscription.instances], len(seen)) == (["p", "q"], 2)
+    assert shell.sent() == [PushesReceived([PushReceipt(A, Scope.DATA_CENTER, 8, 8)])]
+
+
+def test_a_callback_that_raises_any_exception_is_counted_and_loses_no_other_callback(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def cancelled(_subscription: Subscription) -> None:
+        raise asyncio.CancelledError
+
+    shell = Shell()
+    shell.connect(1)
+    broken = shell.core.subscribe("a", cancelled, Scope.DATA_CENTER)
+    seen: list[Subscription] = []
+    shell.subscribe("a", seen)
+    shell.core.received(push([provider("p")], 7))
+    assert (broken.updates, broken.callback_failures, len(seen)) == (1, 1, 1)
+    assert "the callback of the subscription to a#@#" in caplog.text
+
+
 def test_an_impossible_name_or_too_large_a_payload_registers_nothing() -> None:
     shell = Shell()
     with pytest.raises(ModelError, match="blank"):
@@ -273,7 +408,7 @@ def test_an_impossible_name_or_too_large_a_payload_registers_nothing() -> None:
 
 def test_subscriptions_of_one_service_share_a_copy_and_one_subscribe() -> None:
     shell = Shell()
-    shell.core.connected("s@1")
+    shell.connect(1)
     first_seen: list[Subscription] = []
     second_seen: list[Subscription] = []
     first = shell.subscribe("a", first_seen)
@@ -299,15 +434,52 @@ def test_a_new_connection_asks_only_for_what_changed_since_the_copy() -> None:
     shell.core.received(push([provider("p")], 7))
     shell.core.disconnected()
     shell.core.connected("s@2")
-    assert shell.sent() == [Subscribe([Want(A, Scope.DATA_CENTER, 7, content_digest([provider("p")]))])]
+    assert shell.sent() == [
+        ReplayEnded(),
+        Subscribe([Want(A, Scope.DATA_CENTER, 7, content_digest([provider("p")]))]),
+    ]
 
 
-def test_many_subscriptions_are_sent_in_several_messages() -> None:
+def service_id(number: int) -> str:
+    return f"s{number}#@#DEFAULT_INSTANCE_ID#@#DEFAULT_GROUP"
+
+
+def wants(messages: list[Message]) -> list[int]:
+    return [len(message.wants) for message in messages if isinstance(message, Subscribe)]
+
+
+def test_many_subscriptions_are_sent_in_batches_as_their_pushes_arrive() -> None:
     shell = Shell()
-    for number in range(WANTS_PER_MESSAGE + 1):
+    for number in range(MOST_UNCONFIRMED + 2 * WANTS_PER_MESSAGE):
         shell.subscribe(f"s{number}")
     shell.core.connected("s@1")
-    assert [len(m.wants) for m in shell.sent() if isinstance(m, Subscribe)] == [WANTS_PER_MESSAGE, 1]
+    assert wants(shell.sent()) == [WANTS_PER_MESSAGE] * (MOST_UNCONFIRMED // WANTS_PER_MESSAGE)
+    for number in range(WANTS_PER_MESSAGE):
+        wakes = shell.wakes
+        shell.core.received(push([], 1, service=service_id(number)))
+    assert shell.wakes == wakes + 1
+    assert wants(shell.sent()) == [WANTS_PER_MESSAGE]
+    assert not shell.core.is_complete
+
+
+def test_subscriptions_without_a_slot_leader_do_not_hold_up_the_others() -> None:
+    shell = Shell()
+    for number in range(MOST_UNCONFIRMED + 1):
+        shell.subscribe(f"s{number}")
+    shell.connect(1)
+    shell.core.wants.ping_sent()
+    wakes = shell.wakes
+    shell.core.ping_answered()
+    assert shell.wakes == wakes + 1
+    assert wants(shell.sent()) == [1]
+
+
+def test_a_subscription_that_ends_before_it_was_sent_is_never_sent() -> None:
+    shell = Shell()
+    shell.connect(1)
+    shell.subscribe().unsubscribe()
+    assert shell.sent() == []
+    assert shell.core.is_complete
 
 
 def test_pushes_are_acknowledged_together_and_only_the_newest_of_a_service() -> None:
@@ -354,14 +526,14 @@ def test_many_acknowledgements_of_pushes_do_not_wait() -> None:
 
 def test_every_watch_of_a_key_gets_each_new_entry_and_the_last_unwatch_is_sent() -> None:
     shell = Shell()
-    shell.core.connected("s@1")
+    shell.connect(1)
     seen: list[ConfigWatch] = []
     first, second = shell.core.watch_config("k", seen.append), shell.core.watch_config("k", None)
     assert shell.sent() == [WatchConfigs({"k": 0}), WatchConfigs({"k": 0})]
     shell.core.received(Configs([ConfigEntry("k", b"v", 3), ConfigEntry("other", b"w", 1)]))
     assert (seen, second.value) == ([first], b"v")
     shell.core.connected("s@2")
-    assert shell.sent() == [WatchConfigs({"k": 3})]
+    assert shell.sent() == [WatchConfigs({"k": 3}), ReplayEnded()]
     first.unwatch()
     assert shell.sent() == []
     second.unwatch()

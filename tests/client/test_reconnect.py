@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import random
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from slotreeve.errors import Refused, Unreachable
-from slotreeve_client.reconnect import FIRST_PAUSE_SECONDS, Reconnect
+from slotreeve_client.reconnect import FIRST_PAUSE_SECONDS, LONGEST_ATTEMPT_SECONDS, Reconnect
 
 ADDRESSES = st.lists(st.sampled_from(["a:1", "b:1", "c:1", "d:1"]), min_size=1)
 
@@ -17,7 +18,7 @@ ADDRESSES = st.lists(st.sampled_from(["a:1", "b:1", "c:1", "d:1"]), min_size=1)
 def test_a_round_tries_every_known_address_once_and_the_server_that_was_left_last(
     given_addresses: list[str], learned: list[str], left: str, seed: int
 ) -> None:
-    reconnect = Reconnect(given_addresses, 1.0, random.Random(seed))
+    reconnect = Reconnect(given_addresses, 1.0, 1.0, random.Random(seed))
     reconnect.learned(["forgotten:1"])
     reconnect.learned(learned)
     reconnect.left(left)
@@ -29,40 +30,60 @@ def test_a_round_tries_every_known_address_once_and_the_server_that_was_left_las
             assert found[-1] == left
 
 
+def test_a_server_that_has_no_view_yet_makes_the_client_forget_no_address() -> None:
+    reconnect = Reconnect(["a:1"], 1.0, 1.0, random.Random(1))
+    reconnect.learned(["b:1"])
+    reconnect.learned([])
+    assert sorted(reconnect.next_round()) == ["a:1", "b:1"]
+
+
 def test_the_order_of_a_round_is_drawn_at_random() -> None:
-    reconnect = Reconnect([f"{number}:1" for number in range(4)], 1.0, random.Random(1))
+    reconnect = Reconnect([f"{number}:1" for number in range(4)], 1.0, 1.0, random.Random(1))
     assert len({tuple(reconnect.next_round()) for _ in range(20)}) > 5
 
 
 @settings(derandomize=True, deadline=None)
 @given(st.integers(0, 99), st.floats(0.03, 5.0))
-def test_pauses_double_up_to_the_longest_one(seed: int, longest: float) -> None:
-    reconnect = Reconnect(["a:1"], longest, random.Random(seed))
-    for number in range(12):
-        whole = min(FIRST_PAUSE_SECONDS * 2**number, longest)
-        assert whole / 2 <= reconnect.next_pause() <= whole
+def test_the_first_round_begins_at_once_and_pauses_double_up_to_the_longest_one(seed: int, longest: float) -> None:
+    reconnect = Reconnect(["a:1"], 1.0, longest, random.Random(seed))
+    for _ in range(2):
+        assert reconnect.next_pause() == 0
+        for number in range(12):
+            whole = min(FIRST_PAUSE_SECONDS * 2**number, longest)
+            assert whole / 2 <= reconnect.next_pause() <= whole
+            reconnect.admitted()
+        reconnect.succeeded()
+
+
+@pytest.mark.parametrize(("first", "longest"), [(1.0, LONGEST_ATTEMPT_SECONDS), (40.0, 40.0)])
+def test_each_further_round_gives_an_attempt_more_time_until_a_connection_lasts(first: float, longest: float) -> None:
+    reconnect = Reconnect(["a:1"], first, 1.0, random.Random(1))
+    for number in range(10):
+        reconnect.next_pause()
+        assert reconnect.attempt_seconds == min(first * 2**number, longest)
+        reconnect.admitted()
     reconnect.succeeded()
-    assert reconnect.next_pause() <= FIRST_PAUSE_SECONDS
+    assert reconnect.attempt_seconds == first
 
 
 def test_failures_are_named_until_a_connection_succeeds() -> None:
-    reconnect = Reconnect(["a:1", "b:1"], 1.0, random.Random(1))
+    reconnect = Reconnect(["a:1", "b:1"], 1.0, 1.0, random.Random(1))
     assert reconnect.failures == ""
     reconnect.failed("a:1", Unreachable("no process listens"))
     reconnect.failed("b:1", Unreachable("at first"))
     reconnect.failed("b:1", Unreachable("later"))
     assert reconnect.failures == "; a:1: no process listens; b:1: later"
-    reconnect.succeeded()
+    reconnect.admitted()
     assert reconnect.failures == ""
 
 
 def test_only_the_last_attempt_decides_whether_the_client_is_refused() -> None:
-    reconnect = Reconnect(["a:1", "b:1"], 1.0, random.Random(1))
+    reconnect = Reconnect(["a:1", "b:1"], 1.0, 1.0, random.Random(1))
     refusal = Refused("another cluster")
     reconnect.failed("a:1", refusal)
     assert reconnect.refusal is refusal
     reconnect.failed("b:1", Unreachable("no process listens"))
     assert reconnect.refusal is None
     reconnect.failed("a:1", refusal)
-    reconnect.succeeded()
+    reconnect.admitted()
     assert reconnect.refusal is None

@@ -79,25 +79,26 @@ def test_after_a_push_that_does_not_fit_only_the_whole_service_fits(
     assert [instance.register_id for instance in subscribe(copy).instances] == ["s"]
 
 
-def test_a_callback_that_raises_is_counted_and_logged(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_call_passes_on_what_the_callback_raises() -> None:
     def broken(_subscription: Subscription) -> None:
         raise ValueError("a defect of the user's")
 
     made = Subscription(watched(), broken, lambda _subscription: None)
-    made.update()
-    made.update()
-    assert (made.updates, made.callback_failures) == (2, 2)
-    assert "the callback of the subscription to a#@#i#@#g failed" in caplog.text
+    with pytest.raises(ValueError, match="a defect"):
+        made.call()
+    assert (made.updates, made.label) == (1, "the subscription to a#@#i#@#g")
 
 
 def test_no_callback_follows_the_end_of_a_subscription() -> None:
     copy = watched()
     seen: list[tuple[Instance, ...]] = []
     made = subscribe(copy, seen)
-    made.update()
+    assert made.changed()
+    made.call()
     made.unsubscribe()
     made.unsubscribe()
-    made.update()
+    assert not made.changed()
+    made.call()
     assert len(seen) == 1
     assert copy.subscriptions == []
 
@@ -110,7 +111,7 @@ def test_ready_waits_for_the_first_push() -> None:
         await asyncio.sleep(0)
         assert not waiting.done()
         copy.apply(push(0, 1, [], []))
-        made.update()
+        assert made.changed()
         await waiting
         await made.ready()
         assert made.instances == ()

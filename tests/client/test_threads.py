@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 import threading
 from collections.abc import Iterator
 
@@ -67,20 +69,136 @@ def test_many_threads_may_share_a_client(client: BlockingClient) -> None:
     assert len(client.list("threads.shared.")) == 160
 
 
-def test_a_callback_that_calls_a_blocking_method_of_its_own_client_gets_an_error(client: BlockingClient) -> None:
-    errors: list[BaseException] = []
+def test_a_callback_may_call_its_own_client(client: BlockingClient) -> None:
+    found: list[tuple[Instance, ...]] = []
     done = threading.Event()
 
     def on_change(instances: tuple[Instance, ...]) -> None:
-        try:
-            client.get("threads.Own")
-        except ClientClosed as error:
-            errors.append(error)
+        found.append(client.get("threads.Own"))
         done.set()
 
     client.subscribe("threads.Own", on_change)
     assert done.wait(SOON)
-    assert "hand the work to another thread" in str(errors[0])
+    assert found[0] == ()
+
+
+def test_a_slow_callback_delays_neither_pings_nor_requests_and_sees_the_newest_state(dev: DevServer) -> None:
+    options = ClientOptions(ping_seconds=0.1, silence_seconds=0.5)
+    begun, go_on, done = threading.Event(), threading.Event(), threading.Event()
+    seen: list[int] = []
+
+    def on_change(instances: tuple[Instance, ...]) -> None:
+        begun.set()
+        assert go_on.wait(SOON)
+        seen.append(len(instances))
+        if len(instances) == 20:
+            done.set()
+
+    with connect_blocking(dev.session_address, options=options) as client:
+        client.subscribe("threads.Slow", on_change)
+        assert begun.wait(SOON)
+        for number in range(20):
+            client.publish("threads.Slow", str(number)).acknowledged(SOON)
+        assert len(client.get("threads.Slow")) == 20
+        other = client.subscribe("threads.Slow")
+        while len(other.instances) < 20:
+            other.ready(SOON)
+        go_on.set()
+        assert done.wait(SOON)
+        assert seen == [0, 20]
+        assert client.statistics().reconnections == 0
+
+
+def test_an_exit_in_a_callback_is_a_failed_callback_and_the_client_lives(
+    client: BlockingClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    def on_change(instances: tuple[Instance, ...]) -> None:
+        if not instances:
+            raise SystemExit(3)
+        done.set()
+
+    done = threading.Event()
+    subscription = client.subscribe("threads.Exit", on_change)
+    subscription.ready(SOON)
+    client.publish("threads.Exit", "1").acknowledged(SOON)
+    assert done.wait(SOON)
+    statistics = client.statistics()
+    assert (statistics.callback_failures, statistics.callbacks_waiting) == (1, 0)
+    assert "the callback of the subscription to threads.Exit" in caplog.text
+
+
+def test_a_callback_may_close_its_own_client(dev: DevServer) -> None:
+    client = connect_blocking(dev.session_address)
+    closed = threading.Event()
+
+    def on_change(_instances: tuple[Instance, ...]) -> None:
+        client.close()
+        closed.set()
+
+    client.subscribe("threads.Close", on_change)
+    assert closed.wait(SOON)
+    assert client.state is ClientState.CLOSED
+
+
+def test_several_threads_may_close_a_client_and_all_return_after_it_is_closed(dev: DevServer) -> None:
+    client = connect_blocking(dev.session_address)
+    states: list[ClientState] = []
+    errors: list[BaseException] = []
+
+    def close() -> None:
+        client.close()
+        states.append(client.state)
+
+    def wait_for_what_never_comes() -> None:
+        try:
+            client.wait(asyncio.Event().wait(), SOON)
+        except ClientClosed as error:
+            errors.append(error)
+
+    waiter = threading.Thread(target=wait_for_what_never_comes)
+    waiter.start()
+    threads = [threading.Thread(target=close) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in [*threads, waiter]:
+        thread.join(SOON)
+    assert states == [ClientState.CLOSED] * 8
+    assert len(errors) == 1
+
+
+def test_listeners_learn_of_every_state_until_the_end(dev: DevServer) -> None:
+    states: list[ClientState] = []
+    closed = threading.Event()
+
+    def listener(state: ClientState) -> None:
+        states.append(state)
+        if state is ClientState.CLOSED:
+            closed.set()
+
+    with connect_blocking(dev.session_address) as client:
+        client.on_state(listener)
+    assert closed.wait(SOON)
+    assert states in ([ClientState.CONNECTED, ClientState.CLOSED], [ClientState.CLOSED])
+
+
+def test_a_forked_process_gets_an_error_and_the_client_of_its_parent_lives(client: BlockingClient) -> None:
+    client.flush(SOON)
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            client.publish("threads.Fork", "1")
+        except ClientClosed as error:
+            os.write(writer, str(error).encode())
+        client.close()
+        os._exit(0)
+    os.close(writer)
+    assert os.waitpid(child, 0)[1] == 0
+    with os.fdopen(reader) as pipe:
+        assert pipe.read() == (
+            f"process {os.getpid()} made this client before it was forked; make another one in each process"
+        )
+    client.publish("threads.Fork", "2").acknowledged(SOON)
 
 
 def test_an_impossible_name_is_an_error_at_the_call(client: BlockingClient) -> None:

@@ -12,10 +12,10 @@ from slotreeve_simulator.clients_watch import ClientsWatch
 from slotreeve_simulator.cluster import SLOW_FACTOR, ScenarioCluster
 from slotreeve_simulator.injector import Injector
 from slotreeve_simulator.plan import Call, CallKind, Fault
+from slotreeve_simulator.reach import Reach
 from slotreeve_simulator.scenario import FaultKind, Scenario
 from slotreeve_simulator.servers_watch import ServersWatch
 from slotreeve_simulator.store import ELECTION, LockStore
-from slotreeve_simulator.tolerances import Tolerances
 from slotreeve_simulator.trace import Trace
 from slotreeve_simulator.verdict import RunVerdict
 from slotreeve_simulator.workload import Clients
@@ -42,11 +42,11 @@ class Scene:
         self.trace = Trace(now)
         self.verdict = RunVerdict(self.trace)
         self.cluster = ScenarioCluster(scenario, seed=1)
-        tolerances = Tolerances(now, scenario.nodes.meta)
+        self.reach = Reach(self.cluster, now)
         watch = ServersWatch(self.cluster, 2, now, self.trace, self.verdict)
-        clients_watch = ClientsWatch(tolerances, self.trace, self.verdict)
+        clients_watch = ClientsWatch(self.reach, self.trace, self.verdict)
         self.clients = Clients(scenario, 1, self.cluster, clients_watch, self.trace)
-        self.injector = Injector(self.cluster, self.clients, watch, tolerances, self.trace, self.verdict, now)
+        self.injector = Injector(self.cluster, self.clients, watch, self.trace, self.verdict, now)
 
     def begin(self, kind: FaultKind, *first: str, seconds: float = 1.0, others: tuple[str, ...] = ()) -> None:
         self.injector.begin(Fault(0, 0.0, kind, seconds, first, others, amount=1.0))

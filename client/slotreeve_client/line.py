@@ -1,0 +1,107 @@
+"""One connection to a session server, from its opening to its end."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Protocol
+
+from slotreeve.clock import Clock, Timer
+from slotreeve.errors import Backpressure, TransportError
+from slotreeve.ports import Connection, Message
+from slotreeve_protocol.general_messages import Ping
+
+from slotreeve_client.options import ClientOptions
+from slotreeve_client.silence import Silence
+
+log = logging.getLogger("slotreeve.client")
+
+PING_TIMEOUT_SECONDS = 3_600.0
+"""A ping has no time-out of its own: as long as anything arrives, its reply is on the way."""
+LASTING_SECONDS = 1.0
+"""A connection counts as a success once the server has admitted the client and so much time has passed."""
+
+
+class PingListener(Protocol):
+    """Learns of the pings of a :class:`Line`, on the event loop."""
+
+    def ping_sent(self, connection: Connection) -> None:
+        """A ping was sent."""
+
+    def ping_answered(self, connection: Connection) -> None:
+        """The reply to it has arrived, after everything that the server had sent before."""
+
+
+class Line:
+    """Keeps one connection alive, and knows whether the server has admitted the client.
+
+    Pings renew the client's lease. At most one is unanswered. The connection is closed when nothing at all has arrived
+    for ``silence_seconds`` (:class:`~slotreeve_client.silence.Silence`). A server admits a client with its first
+    ``Sessions``. It may take its time while many clients arrive.
+
+    Attributes:
+        connection: the connection.
+    """
+
+    def __init__(self, connection: Connection, options: ClientOptions, clock: Clock, listener: PingListener) -> None:
+        self.connection = connection
+        self._options, self._clock, self._listener = options, clock, listener
+        self._silence = Silence(options.silence_seconds, options.ping_seconds, clock.now())
+        self._ping_unanswered = False
+        self._admitted_at: float | None = None
+        self._admission: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._timer: Timer = clock.call_later(self._silence.pause_seconds, self._look)
+
+    def admit(self) -> bool:
+        """A ``Sessions`` has arrived. True if it is the first one."""
+        if self._admitted_at is not None:
+            return False
+        self._admitted_at = self._clock.now()
+        self._settle("")
+        return True
+
+    def end(self, reason: str) -> None:
+        """The connection has ended."""
+        self._timer.cancel()
+        self._settle(reason or "the connection ended")
+
+    def _settle(self, reason: str) -> None:
+        if not self._admission.done():
+            self._admission.set_result(reason)
+
+    async def admission(self) -> str:
+        """Wait until the server admits the client. Returns why it did not; empty if it did."""
+        return await self._admission
+
+    @property
+    def has_lasted(self) -> bool:
+        """Whether the server has admitted the client and served it for :data:`LASTING_SECONDS`."""
+        return self._admitted_at is not None and self._clock.now() - self._admitted_at >= LASTING_SECONDS
+
+    def _look(self) -> None:
+        if self.connection.closed:
+            return
+        silence = self._silence
+        silence.look(self._clock.now(), self.connection.heard_at)
+        if silence.is_over_limit:
+            self.connection.close(f"nothing arrived for {self._options.silence_seconds} s")
+            return
+        if not self._ping_unanswered:
+            self._ping()
+        self._timer = self._clock.call_later(silence.pause_seconds, self._look)
+
+    def _ping(self) -> None:
+        def answered(reply: Message | None, error: Exception | None) -> None:
+            self._ping_unanswered = False
+            if error is None:
+                self._listener.ping_answered(self.connection)
+
+        try:
+            self.connection.request(Ping(), answered, PING_TIMEOUT_SECONDS)
+        except Backpressure as error:
+            log.info("no ping now, because other messages wait: %s", error)
+        except TransportError as error:
+            self.connection.close(f"a ping could not be sent: {error}")
+        else:
+            self._ping_unanswered = True
+            self._listener.ping_sent(self.connection)

@@ -1,0 +1,50 @@
+"""How long nothing has arrived from a server. Pure: time is an argument."""
+
+from __future__ import annotations
+
+SHORT_PAUSES = 12
+"""While nothing arrives, the client looks so many times within the limit."""
+
+
+class Silence:
+    """Counts how long nothing arrived over one connection, in time in which this client itself attended.
+
+    The client looks at intervals. Each look adds at most the pause that was planned before it. So a client whose own
+    event loop stood still, or got too little of the processor, reads what arrived meanwhile before it counts that time
+    against the server.
+
+    Args:
+        limit_seconds: the silence is over the limit from here on.
+        interval_seconds: pause between two looks while the server sends. It is shortened to a third of the limit, so
+            that one late look never reaches the limit.
+        now: time of the start, on the clock of all other times.
+
+    Attributes:
+        seconds: the silence so far.
+        pause_seconds: pause before the next look.
+    """
+
+    __slots__ = ("_heard_at", "_interval_seconds", "_limit_seconds", "_looked_at", "pause_seconds", "seconds")
+
+    def __init__(self, limit_seconds: float, interval_seconds: float, now: float) -> None:
+        self._limit_seconds = limit_seconds
+        self._interval_seconds = min(interval_seconds, limit_seconds / 3)
+        self._looked_at, self._heard_at = now, -float("inf")
+        self.pause_seconds = self._interval_seconds
+        self.seconds = 0.0
+
+    def look(self, now: float, heard_at: float) -> None:
+        """Count the time since the last look. ``heard_at`` is when the last packet arrived."""
+        if heard_at > self._heard_at:
+            self._heard_at = heard_at
+            self.seconds = min(now - heard_at, self.pause_seconds)
+            self.pause_seconds = self._interval_seconds
+        else:
+            self.seconds += min(now - self._looked_at, self.pause_seconds)
+            self.pause_seconds = min(self._interval_seconds, self._limit_seconds / SHORT_PAUSES)
+        self._looked_at = now
+
+    @property
+    def is_over_limit(self) -> bool:
+        """Whether the server must be left."""
+        return self.seconds >= self._limit_seconds
