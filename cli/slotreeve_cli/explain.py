@@ -67,6 +67,16 @@ def bounds(settings: Settings) -> list[tuple[str, float, str]]:
     return [
         ("client closed", push, "its message"),
         ("client killed", session.linger_seconds + push, "session.linger_seconds"),
+        (
+            "client killed while another session server is frozen",
+            session.linger_seconds + data.session_grace_seconds + push,
+            "session.linger_seconds, data.session_grace_seconds",
+        ),
+        (
+            "very many clients lost at once (more than data.departure_clients, and data.departure_share of a service)",
+            data.departure_hold_seconds + data.session_grace_seconds + push,
+            "data.departure_hold_seconds, data.session_grace_seconds",
+        ),
         ("client frozen", session.client_lease_seconds + sweep_seconds(session) + push, "session.client_lease_seconds"),
         (
             "session server killed, with its clients",
