@@ -8,8 +8,8 @@ from collections.abc import Iterable
 class ClientReplay:
     """The progress of one replay.
 
-    After the last record of it was sent, the client sends one ``ReplayEnded``. That tells the servers that what they
-    still hold of this client's older connections has ended.
+    After the last record of it was sent, the client sends one ``ReplayEnded``: what the servers still hold of its older
+    connections has ended.
 
     Args:
         register_ids: the registrations to send.
