@@ -140,8 +140,8 @@ class Subscription:
         return f"the subscription to {self.data_info_id}"
 
     def changed(self) -> bool:
-        """For the client's core: the copy has changed. Wakes who waits in :meth:`ready`; True if there is a callback to
-        call."""
+        """For the client's core: the copy has changed. Ends the waits in :meth:`ready`. True unless the subscription
+        has ended."""
         if self._waiters:
             waiters, self._waiters = self._waiters, []
             for waiter in waiters:

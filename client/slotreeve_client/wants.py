@@ -45,7 +45,7 @@ class Wants:
         self._unsent[key] = None
 
     def discard(self, key: ServiceKey) -> bool:
-        """A subscription has ended. True if it was sent, so that the server must be told."""
+        """A subscription has ended. True if it was sent, so that an Unsubscribe must follow."""
         if key in self._unsent:
             del self._unsent[key]
             return False

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, MutableSequence
 
 import pytest
 from slotreeve.errors import ClientClosed, ClientError, ModelError, PluginError, RequestTimeout
-from slotreeve_client import ClientOptions, Instance
+from slotreeve_client import ClientOptions, Instance, Subscription
 from slotreeve_client.client import Client, ClientState, connect
 from slotreeve_conformance import virtual_time
+from slotreeve_conformance.virtual_time import VirtualClock
 from slotreeve_simulator.simulated_cluster import SimulatedCluster
+from slotreeve_transport_memory.network import MemoryNetwork
+from slotreeve_transport_memory.transport import MemoryTransport
 
 A = "com.example.A#@#DEFAULT_INSTANCE_ID#@#DEFAULT_GROUP"
 
@@ -125,6 +128,38 @@ def test_a_wrong_call_is_an_error_at_once() -> None:
             cluster.client().publish(" ", "1")
         with pytest.raises(ModelError):
             await cluster.client().get("a#@#b")
+
+    on_a_cluster(story)
+
+
+def test_a_client_whose_connecting_task_failed_can_still_be_closed() -> None:
+    class BrokenRandom(random.Random):
+        def shuffle(self, x: MutableSequence[object]) -> None:
+            raise RuntimeError("a defect")
+
+    async def scenario(_rng: random.Random) -> None:
+        network, clock = MemoryNetwork(), VirtualClock()
+        transport = MemoryTransport(clock, "client", network)
+        client = Client(["nowhere:1"], ClientOptions(), transport, clock, BrokenRandom(1))
+        await asyncio.sleep(1)
+        assert (client.state, network.endpoints) == (ClientState.CLOSED, ["client"])
+        await asyncio.gather(client.close(), client.close())
+        assert network.endpoints == []
+
+    virtual_time.run(scenario)
+
+
+def test_callbacks_are_counted_for_people() -> None:
+    async def story(cluster: SimulatedCluster) -> None:
+        def broken(_subscription: Subscription) -> None:
+            raise asyncio.CancelledError
+
+        client = cluster.client()
+        subscriptions = [client.subscribe(f"com.example.{number}", broken) for number in range(50)]
+        await asyncio.gather(*(subscription.ready() for subscription in subscriptions))
+        statistics = client.statistics()
+        assert (statistics.callback_failures, statistics.callbacks_waiting, statistics.unacknowledged) == (50, 0, 0)
+        assert all(subscription.callback_failures == 1 for subscription in subscriptions)
 
     on_a_cluster(story)
 
