@@ -13,7 +13,9 @@ from types import TracebackType
 from slotreeve.catalogue import build_plugin
 from slotreeve.clock import Clock, LoopClock
 from slotreeve.errors import ClientClosed, ClientError
+from slotreeve.model.datum import NO_VERSION
 from slotreeve.model.nodes import Role
+from slotreeve.model.publisher import Publisher
 from slotreeve.offers import Port
 from slotreeve.ports import Context, Hello, Message, Transport
 from slotreeve_protocol.client_messages import Datum, Get, ListServices, Scope, Services
@@ -133,10 +135,18 @@ class Client:
             ClientError: the request failed; the message says why.
             ClientClosed: the client was closed.
         """
-        reply = await self._connector.ask(Get(self._core.names.id_of(service)))
-        if not isinstance(reply, Datum):
-            raise ClientError(f"the session server answered a Get with a {type(reply).__name__}")
-        return tuple([Instance(p.register_id, p.zone, p.data) for p in reply.publishers if p.data is not None])
+        data_info_id = self._core.names.id_of(service)
+        found: list[Publisher] = []
+        version = NO_VERSION
+        while True:
+            reply = await self._connector.ask(Get(data_info_id, len(found), version))
+            if not isinstance(reply, Datum):
+                raise ClientError(f"the session server answered a Get with a {type(reply).__name__}")
+            if reply.version != version:
+                found, version = [], reply.version  # the first page, or the slot's leader has only a newer list
+            found += reply.publishers
+            if len(found) >= reply.total or not reply.publishers:
+                return tuple([Instance(p.register_id, p.zone, p.data) for p in found if p.data is not None])
 
     async def list(self, prefix: str = "") -> dict[str, int]:
         """Number of providers by data info id, of all services whose id starts with ``prefix``.

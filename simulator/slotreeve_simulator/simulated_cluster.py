@@ -32,6 +32,7 @@ from slotreeve_client import Client, ClientOptions
 from slotreeve_conformance.virtual_time import START_SECONDS, VirtualClock
 from slotreeve_machines.storage import MemoryStorage
 from slotreeve_protocol.meta_messages import Stopping, View
+from slotreeve_protocol.packets import ChannelLimits
 from slotreeve_servers.data.server import DataServer
 from slotreeve_servers.launch import Launcher, Server
 from slotreeve_servers.meta.server import MetaServer
@@ -136,7 +137,8 @@ class SimulatedCluster:
     """A cluster of servers named ``meta-1``, ``data-1``, ``session-1``, ... All random numbers come from ``rng``.
 
     Use it as an asynchronous context manager on a virtual event loop. Entering waits until the cluster has settled;
-    leaving stops all processes. ``settings`` has dotted keys, as ``--set``.
+    leaving stops all processes. ``settings`` has dotted keys, as ``--set``. ``limits``: of every connection; together
+    with the setting ``node.part_bytes`` they make a small service go in parts.
 
     Attributes:
         drifts: drift of a process's clock (:class:`ProcessClock`) by name, from its next start on.
@@ -149,8 +151,9 @@ class SimulatedCluster:
         data: int = 3,
         session: int = 2,
         settings: Mapping[str, object] | None = None,
+        limits: ChannelLimits | None = None,
     ) -> None:
-        self.rng = rng
+        self.rng, self._limits = rng, limits
         self.network = MemoryNetwork()
         self.servers: dict[str, Server] = {}
         self._clocks: dict[str, ProcessClock] = {}
@@ -194,7 +197,7 @@ class SimulatedCluster:
         }
         clock = self.process_clock(name, wall_skew_ms)
         launcher = Launcher(load_settings(None, {}, flags), self.catalogue, clock, self.chance(name))
-        environment = launcher.environment(role, MemoryTransport(clock, name, self.network))
+        environment = launcher.environment(role, MemoryTransport(clock, name, self.network, self._limits))
         server = self.servers[name] = launcher.server(environment, self._open_disk)
         await server.start()
         return server
@@ -243,7 +246,9 @@ class SimulatedCluster:
         clock = self.process_clock(name)
         chosen = ClientOptions.model_validate(options)
         addresses = [self._addresses[session] for session in sessions or _of_role(self._addresses, Role.SESSION)]
-        client = Client(addresses, chosen, MemoryTransport(clock, name, self.network), clock, self.chance(name))
+        client = Client(
+            addresses, chosen, MemoryTransport(clock, name, self.network, self._limits), clock, self.chance(name)
+        )
         self.clients[name] = client
         return client
 

@@ -32,6 +32,7 @@ from slotreeve_servers.data.sessions import SessionServers
 from slotreeve_servers.data.settings import DataSettings
 from slotreeve_servers.data.slots import HeldSlot, HeldSlots
 from slotreeve_servers.data.streams import Streams
+from slotreeve_servers.node.records import SlotStore
 
 from tests.servers.recording_outbox import RecordingOutbox, a_peer
 
@@ -350,6 +351,26 @@ def test_a_follower_gets_what_differs_and_then_every_write() -> None:
     assert isinstance(replicate, Replicate)
     assert [r.register_id for write in replicate.batches for r in write.records] == ["r2", "r3"]
     assert scene.streams.records == 2
+
+
+def test_what_is_stored_goes_to_a_follower_in_messages_of_bounded_bytes_and_in_order() -> None:
+    scene = Scene()
+    scene.outbox.part_bytes = 1_000
+    scene.streams.answer(FOLLOWER, Follow([SlotDigests(0, 1, {})]))
+    kept = [record(f"r{n}") for n in range(60)]
+    gone = [record(f"q{n}").tombstone() for n in range(30)]
+    purged = [("s", f"r{n}") for n in range(50)]
+    scene.put(*[record(f"q{n}") for n in range(30)])
+    scene.store(scene.slot, SlotWrite(0, 1, kept, gone, purged))
+    scene.outbox.end_turn()
+    follower = SlotStore()
+    for message in scene.outbox.messages(Replicate, FOLLOWER):
+        assert isinstance(message, Replicate)
+        assert len(encode_message(message)) < 1_300
+        for write in message.batches:
+            HeldSlot(scene.slot.slot, False, follower).apply(write, 0.0)
+    assert follower.services == scene.slot.store.services
+    assert sorted(follower.services["s"]) == [f"r{n}" for n in range(50, 60)]
 
 
 def test_what_was_stored_before_the_answer_is_sent_before_it() -> None:

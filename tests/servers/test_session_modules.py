@@ -10,6 +10,7 @@ from slotreeve.model.publisher import MAX_PAYLOAD_BYTES, Publisher
 from slotreeve.model.slots import Slot, SlotTable
 from slotreeve_protocol.client_messages import (
     Datum,
+    Get,
     ListServices,
     Publish,
     Published,
@@ -328,7 +329,7 @@ def test_receipts_and_changes_of_services_that_nobody_watches_are_ignored() -> N
 def test_a_read_is_answered_by_the_leader_and_repeated_while_it_does_not_serve() -> None:
     scene = Scene()
     reads, request = Reads(scene.outbox, scene.routes), Request(a_peer("tool", Role.TOOL), 3)
-    reads.get(0, SERVICE, request)
+    reads.get(0, Get(SERVICE), request)
     scene.outbox.answer(Answers([SlotAnswer(0, Access.MIGRATING, 1)]), kind=Fetch)
     assert scene.outbox.take("replied") == []
     scene.outbox.advance(RETRY_SECONDS)
@@ -340,7 +341,7 @@ def test_a_read_is_answered_by_the_leader_and_repeated_while_it_does_not_serve()
 def test_a_reply_under_an_epoch_that_is_over_is_not_passed_on() -> None:
     scene = Scene()
     reads, request = Reads(scene.outbox, scene.routes), Request(a_peer("tool", Role.TOOL), 3)
-    reads.get(0, SERVICE, request)
+    reads.get(0, Get(SERVICE), request)
     scene.table(2, "data-2")
     scene.outbox.answer(Datum(SERVICE, 5, []), kind=Fetch)
     assert scene.outbox.take("replied") == []
@@ -349,7 +350,7 @@ def test_a_reply_under_an_epoch_that_is_over_is_not_passed_on() -> None:
 def test_a_read_without_a_leader_fails_after_its_time_with_the_reason() -> None:
     scene = Scene()
     scene.routes.closed(LEADER)
-    Reads(scene.outbox, scene.routes).get(0, SERVICE, Request(a_peer("tool", Role.TOOL), 3))
+    Reads(scene.outbox, scene.routes).get(0, Get(SERVICE), Request(a_peer("tool", Role.TOOL), 3))
     scene.outbox.advance(GIVE_UP_SECONDS + 2 * RETRY_SECONDS)
     (replied,) = scene.outbox.take("replied")
     assert isinstance(replied.what, Failed)

@@ -14,7 +14,7 @@ from slotreeve.model.publisher import Publisher
 from slotreeve.model.slots import SlotTable
 from slotreeve.ports import Message
 from slotreeve_events.log import EventLog
-from slotreeve_protocol.client_messages import Datum, ListServices, Services
+from slotreeve_protocol.client_messages import ListServices, Services
 from slotreeve_protocol.meta_messages import LeaseGranted, View
 from slotreeve_protocol.slot_messages import (
     Access,
@@ -36,6 +36,7 @@ from slotreeve_servers.data.following import FollowedLeaders
 from slotreeve_servers.data.gone_sessions import GoneSessions
 from slotreeve_servers.data.held_back import LostRecord
 from slotreeve_servers.data.interest import SessionInterests
+from slotreeve_servers.data.pages import Pages
 from slotreeve_servers.data.sessions import SessionServers
 from slotreeve_servers.data.settings import DataSettings
 from slotreeve_servers.data.slots import HeldSlot, HeldSlots
@@ -80,6 +81,7 @@ class DataCore:
         self._sessions = SessionServers()
         self._gone = GoneSessions()
         self._departures = Departures(outbox, self.slots, self, self._sessions, self._gone, rules, events)
+        self._pages = Pages(outbox)
         self._comparisons: dict[Peer, DigestExchange] = {}
         self.leaders = FollowedLeaders(outbox, self.slots, self, self._counters)
         self._to_repair: deque[int] = deque()
@@ -277,10 +279,7 @@ class DataCore:
         access = slot.access(message.leader_epoch)
         if access is not Access.ACCEPT:
             return Answers([SlotAnswer(message.slot, access, slot.slot.leader_epoch)])
-        service = slot.tracked.get(message.data_info_id)
-        version = slot.version if service is None else service.version
-        records = list(slot.store.services.get(message.data_info_id, {}).values())
-        return Datum(message.data_info_id, version, records)
+        return self._pages.answer(slot, message)
 
     def _on_list(self, peer: Peer, message: ListServices) -> Message:
         counts = {

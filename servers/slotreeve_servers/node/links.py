@@ -22,7 +22,7 @@ FIRST_RETRY_SECONDS = 0.02
 LONGEST_RETRY_SECONDS = 1.0
 PING_SECONDS = 1.0
 """Over each link a ping is sent this often, unless the one before it has no reply yet."""
-SILENCE_SECONDS = 3.0
+SILENCE_SECONDS = 10.0
 """A link over which nothing arrives for this long, while this process attends, is closed and made again."""
 
 

@@ -211,7 +211,7 @@ class SessionCore:
     # --- a client reads ----------------------------------------------------------------------------------------------
 
     def _on_get(self, peer: Peer, message: Get, request: Request) -> None:
-        self._reads.get(self._registrations.slot(message.data_info_id), message.data_info_id, request)
+        self._reads.get(self._registrations.slot(message.data_info_id), message, request)
 
     def _on_list(self, peer: Peer, message: ListServices, request: Request) -> None:
         self._reads.list_services(message.prefix, list(self.routes.linked.values()), request)

@@ -8,7 +8,7 @@ from functools import partial
 
 from slotreeve.errors import RequestTimeout
 from slotreeve.ports import Message
-from slotreeve_protocol.client_messages import Datum, ListServices, Services
+from slotreeve_protocol.client_messages import Datum, Get, ListServices, Services
 from slotreeve_protocol.general_messages import Failed
 from slotreeve_protocol.slot_messages import Fetch
 
@@ -22,11 +22,11 @@ ASK_SECONDS = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """One service to be read for one request, until a deadline on the server's clock."""
+    """One page of a service to be read for one request, until a deadline on the server's clock."""
 
     request: Request
     slot: int
-    data_info_id: str
+    page: Get
     deadline: float
 
 
@@ -36,9 +36,9 @@ class Reads:
     def __init__(self, outbox: Outbox, routes: Routes) -> None:
         self._outbox, self._routes = outbox, routes
 
-    def get(self, slot: int, data_info_id: str, request: Request) -> None:
-        """Read one service; the reply is a Datum, or Failed."""
-        self._try(Read(request, slot, data_info_id, self._outbox.now() + GIVE_UP_SECONDS))
+    def get(self, slot: int, page: Get, request: Request) -> None:
+        """Read one page of a service; the reply is a Datum, or Failed."""
+        self._try(Read(request, slot, page, self._outbox.now() + GIVE_UP_SECONDS))
 
     def _try(self, read: Read) -> None:
         leader = self._routes.leader_of(read.slot)
@@ -54,14 +54,16 @@ class Reads:
             self._again(read, "it has no leader that can be reached")
             return
         peer, epoch = leader
-        if not self._outbox.ask(peer, Fetch(read.slot, epoch, read.data_info_id), answered, ASK_SECONDS):
+        page = read.page
+        fetch = Fetch(read.slot, epoch, page.data_info_id, page.start, page.version)
+        if not self._outbox.ask(peer, fetch, answered, ASK_SECONDS):
             self._again(read, f"{peer.node} takes no requests now")
 
     def _again(self, read: Read, why: str) -> None:
         if self._outbox.now() < read.deadline:
             self._outbox.after(RETRY_SECONDS, partial(self._try, read))
         else:
-            text = f"slot {read.slot} of {read.data_info_id} cannot be read: {why}"
+            text = f"slot {read.slot} of {read.page.data_info_id} cannot be read: {why}"
             self._outbox.reply(read.request, Failed(RequestTimeout.code, text))
 
     def list_services(self, prefix: str, leaders: Sequence[Peer], request: Request) -> None:

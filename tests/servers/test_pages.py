@@ -1,0 +1,71 @@
+"""Reading a large service page by page, while it changes and while others read."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+from slotreeve.model.publisher import Publisher
+from slotreeve.model.slots import Slot
+from slotreeve_protocol.client_messages import Datum
+from slotreeve_protocol.slot_messages import Fetch, SlotWrite
+from slotreeve_servers.data.pages import KEPT_LISTS, KEPT_SECONDS, Pages
+from slotreeve_servers.data.slots import HeldSlot
+
+from tests.servers.recording_outbox import RecordingOutbox
+
+
+class Scene:
+    """A slot with a service of 100 records, and a reader of it."""
+
+    def __init__(self, part_bytes: int = 500) -> None:
+        self.outbox = RecordingOutbox(part_bytes=part_bytes)
+        self.pages = Pages(self.outbox)
+        self.slot = HeldSlot(Slot(0, "data-1", 1, ()), True, serving=True, version=7)
+        self.put(*range(100))
+
+    def put(self, *numbers: int) -> None:
+        records = [Publisher(f"r{n}", "s", 1, 1, "p@1", "", (b"x",)) for n in numbers]
+        self.slot.apply(SlotWrite(0, 1, records, [], []), 0.0)
+
+    def page(self, start: int = 0, version: int = 0) -> Datum:
+        return self.pages.answer(self.slot, Fetch(0, 1, "s", start, version))
+
+
+def test_a_small_service_is_one_page() -> None:
+    datum = Scene(1_000_000).page()
+    assert (len(datum.publishers), datum.total) == (100, 0)
+
+
+@given(st.lists(st.integers(100, 400), max_size=30))
+def test_all_pages_are_of_one_version_although_the_service_changes(news: list[int]) -> None:
+    scene = Scene()
+    first = scene.page()
+    found = list(first.publishers)
+    while len(found) < first.total:
+        if news:
+            scene.put(news.pop())
+        datum = scene.page(len(found), first.version)
+        assert (datum.version, datum.total) == (first.version, first.total)
+        assert 0 < len(datum.publishers) < 15
+        found += datum.publishers
+    assert sorted(r.register_id for r in found) == sorted(f"r{n}" for n in range(100))
+
+
+def test_a_reader_of_a_version_that_is_no_longer_kept_gets_the_first_page_of_the_present_one() -> None:
+    scene = Scene()
+    first = scene.page()
+    scene.put(200)
+    scene.outbox.advance(KEPT_SECONDS + 1)
+    assert scene.page().version > first.version
+    again = scene.page(len(first.publishers), first.version)
+    assert again == scene.page()
+    assert again.total == 101
+
+
+def test_few_lists_are_kept() -> None:
+    scene = Scene()
+    first = scene.page()
+    for number in range(KEPT_LISTS):
+        scene.put(200 + number)
+        scene.page()
+    assert scene.page(10, first.version).version > first.version
