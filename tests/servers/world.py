@@ -129,7 +129,7 @@ class World:
             "hold": self._hold,
             "release": self._release,
             "kill": self._kill,
-            "disconnect": self._disconnect_client,
+            "disconnect": lambda client: self.disconnect(self._newest(client).peer),
             "pass": self._pass,
             "slot": self._show_slot,
         }
@@ -223,9 +223,6 @@ class World:
         self._incarnations[client] = self._incarnations.get(client, 0) + 1
         end = End(session, Peer(client, Role.CLIENT, client), core.desk, core)
         self._connect(End(client, _peer(session), Desk(), None), end)
-
-    def _disconnect_client(self, client: str) -> None:
-        self.disconnect(self._newest(client).peer)
 
     def _newest(self, client: str) -> End:
         return [end for end in self._ends.values() if end.owner == client][-1]

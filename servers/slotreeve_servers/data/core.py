@@ -10,7 +10,6 @@ import logging
 from collections import Counter, deque
 
 from slotreeve.model.nodes import Node, Role
-from slotreeve.model.publisher import Publisher
 from slotreeve.model.slots import SlotTable
 from slotreeve.ports import Message
 from slotreeve_events.log import EventLog
@@ -34,8 +33,8 @@ from slotreeve_servers.data.departures import Departures
 from slotreeve_servers.data.exchange import DigestExchange
 from slotreeve_servers.data.following import FollowedLeaders
 from slotreeve_servers.data.gone_sessions import GoneSessions
-from slotreeve_servers.data.held_back import LostRecord
 from slotreeve_servers.data.interest import SessionInterests
+from slotreeve_servers.data.losses import ClientLosses
 from slotreeve_servers.data.pages import Pages
 from slotreeve_servers.data.sessions import SessionServers
 from slotreeve_servers.data.settings import DataSettings
@@ -50,8 +49,6 @@ log = logging.getLogger("slotreeve.data")
 SLOTS_PER_TURN = 8
 TURN_PAUSE_SECONDS = 0.01
 UPKEEP_SECONDS = 0.25
-LINK_SILENCE_SECONDS = 3.0
-"""A connected session process from which nothing arrived for so long counts as not linked."""
 
 
 class DataCore:
@@ -79,15 +76,15 @@ class DataCore:
         self._streams = Streams(outbox, self.slots)
         self._interests = SessionInterests(self.slots, self.changes)
         self._sessions = SessionServers()
-        self._gone = GoneSessions()
-        self._departures = Departures(outbox, self.slots, self, self._sessions, self._gone, rules, events)
+        gone = GoneSessions()
+        self._departures = Departures(outbox, self.slots, self, self._sessions, gone, rules, events)
+        self._losses = ClientLosses(outbox, self.slots, self._sessions, self._departures, gone, rules)
         self._pages = Pages(outbox)
         self._comparisons: dict[Peer, DigestExchange] = {}
         self.leaders = FollowedLeaders(outbox, self.slots, self, self._counters)
         self._to_repair: deque[int] = deque()
-        self._to_search: deque[tuple[str, int]] = deque()
         self.desk = Desk(
-            {Claims: self._on_claims},
+            {Claims: self._losses.claimed},
             {
                 Write: self._on_write,
                 DeclareInterest: self._on_interest,
@@ -108,9 +105,7 @@ class DataCore:
         """Hold the slots of the newer table: compare those newly led, follow those newly followed."""
         alive = {node.process_id for node in view.sessions}
         self._sessions.view_changed(view.sessions)
-        for process_id in self._gone.view_changed({node.process_id for node in old.sessions}, alive):
-            self._departures.process_is_back(process_id)
-        self._find_gone()
+        self._losses.view_changed({node.process_id for node in old.sessions}, alive)
         led, followed = self.slots.apply(self._table_of(view))
         for slot in led:
             slot.led_since = self._outbox.attended()
@@ -164,7 +159,7 @@ class DataCore:
         if comparison is not None:
             comparison.stop()
         self._sessions.closed(peer)
-        self._find_gone()
+        self._losses.look()
         self.changes.forget(peer)
         self._interests.closed(peer)
         self._streams.closed(peer)
@@ -187,7 +182,7 @@ class DataCore:
         if missing and not self._is_emergency(slot, sessions, missing):
             return
         slot.serve()
-        self._adopt(slot)
+        self._losses.adopt(slot)
         self._interests.announce(slot, slot.compared)
         if not self.slots.unsettled():
             self.membership.heartbeat_soon()
@@ -198,14 +193,9 @@ class DataCore:
         processes = set(self._sessions.members)
         if self._outbox.attended() < slot.led_since + self._rules.session_grace_seconds:
             processes.update(
-                process_id for process_id in self._sessions.connected_strangers() if self._is_linked(process_id)
+                process_id for process_id in self._sessions.connected_strangers() if self._losses.is_linked(process_id)
             )
         return processes
-
-    def _is_linked(self, process_id: str) -> bool:
-        """Whether messages of a session process still arrive."""
-        peer = self._sessions.newest(process_id)
-        return peer is not None and self._outbox.silent_for(peer) < LINK_SILENCE_SECONDS
 
     def _is_emergency(self, slot: HeldSlot, sessions: set[str], missing: set[str]) -> bool:
         """Whether a slot has waited too long for one silent session server of several, and serves without its answer
@@ -239,24 +229,11 @@ class DataCore:
                 if batch.gone:
                     self._departures.said(slot, batch.gone)
                 if batch.lost:
-                    self._lost(slot, batch.lost)
+                    self._losses.reported(slot, batch.lost)
                 if batch.records:
                     self.store(slot, SlotWrite(batch.slot, batch.leader_epoch, batch.records, [], []))
             answers.append(SlotAnswer(batch.slot, access, slot.slot.leader_epoch))
         return Answers(answers)
-
-    def _lost(self, slot: HeldSlot, tombstones: list[Publisher]) -> None:
-        """The session server has lost the clients of these registrations."""
-        entries = []
-        for tombstone in tombstones:
-            held = slot.store.find(tombstone)
-            if held is not None and held.session == tombstone.session and not held.newer_than(tombstone):
-                entries.append(LostRecord(slot, held, leaves_tombstone=True))
-        self._departures.lost(entries)
-
-    def _on_claims(self, peer: Peer, message: Claims) -> None:
-        self._departures.claims.begin(peer.process_id, message.begun)
-        self._departures.claims.end(peer.process_id, message.ended)
 
     def store(self, slot: HeldSlot, write: SlotWrite) -> None:
         """Store in a led slot; the followers and the interested session servers get it when this turn ends. This is the
@@ -314,44 +291,15 @@ class DataCore:
         return TURN_PAUSE_SECONDS if self._to_repair else None
 
     def _overdue(self) -> float | None:
-        """Serve slots that waited too long. Find the records of session processes that are gone, a slot at a time, and
-        remove the lost registrations for which there is evidence enough."""
-        if self._to_search:
-            self._search(*self._to_search.popleft())
-            return 0.0 if self._to_search else None
+        """Search for records of session processes that are gone, a slot at a time; then serve slots that waited too
+        long, and remove the lost registrations for which there is evidence enough."""
+        if self._losses.search_next():
+            return 0.0
         for slot in list(self.slots.led()):
             self._serve_if_complete(slot)
-        self._find_gone()
+        self._losses.look()
         self._departures.look()
-        return 0.0 if self._to_search else None
-
-    def _find_gone(self) -> None:
-        """Look which session processes are gone, and which of those are back."""
-        now = self._outbox.attended()
-        gone, back = self._gone.look(self._is_linked, now)
-        for process_id in back:
-            self._departures.process_is_back(process_id)
-        for process_id in gone:
-            grace = self._rules.session_grace_seconds
-            log.warning("session process %s is gone; its clients have %g s to return", process_id, grace)
-            self._departures.claims.drop(process_id)
-            self._to_search.extend((process_id, slot.slot.id) for slot in self.slots.led())
-        self._gone.forget(now - self._rules.session_grace_seconds - self._rules.departure_hold_seconds)
-
-    def _adopt(self, slot: HeldSlot) -> None:
-        """This server serves the slot from now on: find the records of session processes that are no members."""
-        members = set(self._sessions.members)
-        for process_id in sorted({record.session for record in slot.store.records()} - members):
-            self._gone.suspect((process_id,))
-            if self._gone.since(process_id) is not None:
-                self._to_search.append((process_id, slot.slot.id))
-
-    def _search(self, process_id: str, number: int) -> None:
-        slot = self.slots.get(number)
-        if slot is None or not slot.leads:
-            return
-        left = [record for record in slot.store.records() if record.session == process_id]
-        self._departures.lost(LostRecord(slot, record, leaves_tombstone=False, gone=process_id) for record in left)
+        return None
 
     # --- for people --------------------------------------------------------------------------------------------------
 

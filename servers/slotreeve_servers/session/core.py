@@ -38,7 +38,7 @@ from slotreeve_protocol.meta_messages import (
 
 from slotreeve_servers.node.dispatch import Desk
 from slotreeve_servers.node.membership import Membership
-from slotreeve_servers.node.outbox import Outbox, Peer, Request, send_to_all
+from slotreeve_servers.node.outbox import Outbox, Peer, send_to_all
 from slotreeve_servers.session.arrivals import Arrivals
 from slotreeve_servers.session.clients import ConnectedClient
 from slotreeve_servers.session.configuration import ConfigMirror
@@ -112,7 +112,14 @@ class SessionCore:
                 UnwatchConfig: self._on_unwatch,
             },
             {},
-            {Get: self._on_get, ListServices: self._on_list},
+            {
+                Get: lambda peer, message, request: self._reads.get(
+                    self._registrations.slot(message.data_info_id), message, request
+                ),
+                ListServices: lambda peer, message, request: self._reads.list_services(
+                    message.prefix, list(self.routes.linked.values()), request
+                ),
+            },
         )
 
     def start(self) -> None:
@@ -207,14 +214,6 @@ class SessionCore:
         if self._to_scan:
             self.interests.declare_slots((self._to_scan.popleft(),))
         return SCAN_PAUSE_SECONDS if self._to_scan else None
-
-    # --- a client reads ----------------------------------------------------------------------------------------------
-
-    def _on_get(self, peer: Peer, message: Get, request: Request) -> None:
-        self._reads.get(self._registrations.slot(message.data_info_id), message, request)
-
-    def _on_list(self, peer: Peer, message: ListServices, request: Request) -> None:
-        self._reads.list_services(message.prefix, list(self.routes.linked.values()), request)
 
     # --- the cluster changes -----------------------------------------------------------------------------------------
 

@@ -1,0 +1,101 @@
+"""How a data server learns that clients are lost: session servers report them, or are gone themselves."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+
+from slotreeve.model.publisher import Publisher
+from slotreeve_protocol.slot_messages import Claims
+
+from slotreeve_servers.data.departures import Departures
+from slotreeve_servers.data.gone_sessions import GoneSessions
+from slotreeve_servers.data.held_back import LostRecord
+from slotreeve_servers.data.sessions import SessionServers
+from slotreeve_servers.data.settings import DataSettings
+from slotreeve_servers.data.slots import HeldSlot, HeldSlots
+from slotreeve_servers.node.outbox import Outbox, Peer
+
+log = logging.getLogger("slotreeve.data")
+
+LINK_SILENCE_SECONDS = 3.0
+"""A connected session process from which nothing arrived for so long counts as not linked."""
+
+
+class ClientLosses:
+    """Finds the registrations of lost clients in the led slots, and hands them to the departures.
+
+    The records of a session process that is gone are searched one slot at a time, because there may be very many.
+    """
+
+    def __init__(
+        self,
+        outbox: Outbox,
+        slots: HeldSlots,
+        sessions: SessionServers,
+        departures: Departures,
+        gone: GoneSessions,
+        rules: DataSettings,
+    ) -> None:
+        self._outbox, self._slots, self._sessions = outbox, slots, sessions
+        self._departures, self._gone, self._rules = departures, gone, rules
+        self._to_search: deque[tuple[str, int]] = deque()
+
+    # --- what session servers report ---------------------------------------------------------------------------------
+
+    def reported(self, slot: HeldSlot, tombstones: list[Publisher]) -> None:
+        """A session server has lost the clients of these registrations."""
+        entries = []
+        for tombstone in tombstones:
+            held = slot.store.find(tombstone)
+            if held is not None and held.session == tombstone.session and not held.newer_than(tombstone):
+                entries.append(LostRecord(slot, held, leaves_tombstone=True))
+        self._departures.lost(entries)
+
+    def claimed(self, peer: Peer, message: Claims) -> None:
+        """A session server begins and ends claims of clients."""
+        self._departures.claims.begin(peer.process_id, message.begun)
+        self._departures.claims.end(peer.process_id, message.ended)
+
+    # --- session processes that are gone -----------------------------------------------------------------------------
+
+    def is_linked(self, process_id: str) -> bool:
+        """Whether messages of a session process still arrive."""
+        peer = self._sessions.newest(process_id)
+        return peer is not None and self._outbox.silent_for(peer) < LINK_SILENCE_SECONDS
+
+    def view_changed(self, before: set[str], alive: set[str]) -> None:
+        """The members of the view changed."""
+        for process_id in self._gone.view_changed(before, alive):
+            self._departures.process_is_back(process_id)
+        self.look()
+
+    def adopt(self, slot: HeldSlot) -> None:
+        """This server serves the slot from now on: it may hold records of session processes that are no members."""
+        for process_id in sorted({record.session for record in slot.store.records()} - set(self._sessions.members)):
+            self._gone.suspect((process_id,))
+            if self._gone.since(process_id) is not None:
+                self._to_search.append((process_id, slot.slot.id))
+
+    def look(self) -> None:
+        """Look which session processes are gone, and which of those are back."""
+        now, grace = self._outbox.attended(), self._rules.session_grace_seconds
+        gone, back = self._gone.look(self.is_linked, now)
+        for process_id in back:
+            self._departures.process_is_back(process_id)
+        for process_id in gone:
+            log.warning("session process %s is gone; its clients have %g s to return", process_id, grace)
+            self._departures.claims.drop(process_id)
+            self._to_search.extend((process_id, slot.slot.id) for slot in self._slots.led())
+        self._gone.forget(now - grace - self._rules.departure_hold_seconds)
+
+    def search_next(self) -> bool:
+        """Search one slot for records of a session process that is gone. False: there is none to search."""
+        if not self._to_search:
+            return False
+        process_id, number = self._to_search.popleft()
+        slot = self._slots.get(number)
+        if slot is not None and slot.leads and self._gone.since(process_id) is not None:
+            left = [record for record in slot.store.records() if record.session == process_id]
+            self._departures.lost(LostRecord(slot, record, leaves_tombstone=False, gone=process_id) for record in left)
+        return True
