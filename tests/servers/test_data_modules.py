@@ -56,7 +56,7 @@ class Scene:
         self.streams = Streams(self.outbox, self.slots)
         self.interests = SessionInterests(self.slots, self.changes)
         self.sessions = SessionServers()
-        self.departures = Departures(self.outbox, self.slots, self, self.sessions, GoneSessions(), DataSettings())
+        self.departures = Departures(self.outbox, self.slots, self, self.sessions, DataSettings())
 
     @property
     def slot(self) -> HeldSlot:

@@ -26,7 +26,6 @@ from slotreeve_servers.data.comparison import SessionComparison
 from slotreeve_servers.data.departures import Departures
 from slotreeve_servers.data.exchange import RETRY_SECONDS, SLOTS_PER_REQUEST, DigestExchange, Progress
 from slotreeve_servers.data.following import FollowedLeaders, SlotFollowing
-from slotreeve_servers.data.gone_sessions import GoneSessions
 from slotreeve_servers.data.sessions import SessionServers
 from slotreeve_servers.data.settings import DataSettings
 from slotreeve_servers.data.slots import HeldSlot, HeldSlots
@@ -138,9 +137,7 @@ class LeaderScene:
         self.slots = HeldSlots("data-1", part_bytes)
         self.slots.apply(SlotTable(1, (Slot(0, "data-1", 1, ()), Slot(1, "data-2", 1, ("data-1",)))))
         self.leadership, self.counters = Leadership(), Counter[str]()
-        departures = Departures(
-            self.outbox, self.slots, self.leadership, SessionServers(), GoneSessions(), DataSettings()
-        )
+        departures = Departures(self.outbox, self.slots, self.leadership, SessionServers(), DataSettings())
         self.side = SessionComparison(PEER.process_id, self.slots, departures, self.leadership, self.counters)
 
     def put(self, *records: Publisher) -> None:

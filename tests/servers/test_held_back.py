@@ -8,7 +8,6 @@ from slotreeve.model.publisher import Publisher
 from slotreeve.model.slots import Slot, SlotTable
 from slotreeve_servers.data.brake import Brake, DepartureTally, ServiceTallies
 from slotreeve_servers.data.claims import ClaimedClients, client_of
-from slotreeve_servers.data.gone_sessions import GoneSessions
 from slotreeve_servers.data.held_back import HeldBack, LostRecord
 from slotreeve_servers.data.settings import DataSettings
 from slotreeve_servers.data.slots import HeldSlot, HeldSlots
@@ -25,9 +24,9 @@ class Scene:
     """data-1 leads slot 0, in which ``clients`` clients of session-1 have a record of each of ``services`` services."""
 
     def __init__(self, clients: int, services: int = 1, rules: DataSettings = RULES) -> None:
-        self.slots, self.claims, self.gone = HeldSlots("data-1"), ClaimedClients(), GoneSessions()
+        self.slots, self.claims = HeldSlots("data-1"), ClaimedClients()
         self.slots.apply(SlotTable(1, (Slot(0, "data-1", 1, ()),)))
-        self.held = HeldBack(rules, self.slots, self.claims, self.gone)
+        self.held = HeldBack(rules, self.slots, self.claims)
         self.records = [record(client, number) for client in range(clients) for number in range(services)]
         self.put(*self.records)
 
@@ -40,8 +39,6 @@ class Scene:
             self.slot.store.put(one, 0.0)
 
     def session_dies(self, at: float) -> None:
-        self.gone.suspect([GONE])
-        self.gone.look(lambda _process_id: False, at)
         self.held.hold([LostRecord(self.slot, one, leaves_tombstone=False, gone=GONE) for one in self.records], at)
 
     def released(self, now: float) -> set[str]:

@@ -32,7 +32,6 @@ from slotreeve_servers.data.comparison import SessionComparison
 from slotreeve_servers.data.departures import Departures
 from slotreeve_servers.data.exchange import DigestExchange
 from slotreeve_servers.data.following import FollowedLeaders
-from slotreeve_servers.data.gone_sessions import GoneSessions
 from slotreeve_servers.data.interest import SessionInterests
 from slotreeve_servers.data.losses import ClientLosses
 from slotreeve_servers.data.pages import Pages
@@ -76,9 +75,8 @@ class DataCore:
         self._streams = Streams(outbox, self.slots)
         self._interests = SessionInterests(self.slots, self.changes)
         self._sessions = SessionServers()
-        gone = GoneSessions()
-        self._departures = Departures(outbox, self.slots, self, self._sessions, gone, rules, events)
-        self._losses = ClientLosses(outbox, self.slots, self._sessions, self._departures, gone, rules)
+        self._departures = Departures(outbox, self.slots, self, self._sessions, rules, events)
+        self._losses = ClientLosses(outbox, self.slots, self._sessions, self._departures, rules)
         self._pages = Pages(outbox)
         self._comparisons: dict[Peer, DigestExchange] = {}
         self.leaders = FollowedLeaders(outbox, self.slots, self, self._counters)
@@ -291,10 +289,7 @@ class DataCore:
         return TURN_PAUSE_SECONDS if self._to_repair else None
 
     def _overdue(self) -> float | None:
-        """Search for records of session processes that are gone, a slot at a time; then serve slots that waited too
-        long, and remove the lost registrations for which there is evidence enough."""
-        if self._losses.search_next():
-            return 0.0
+        """Serve slots that waited too long, and remove the lost registrations for which there is evidence enough."""
         for slot in list(self.slots.led()):
             self._serve_if_complete(slot)
         self._losses.look()

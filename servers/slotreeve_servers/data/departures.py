@@ -23,7 +23,6 @@ from slotreeve_protocol.general_messages import Done
 from slotreeve_protocol.slot_messages import Deliver, SlotWrite
 
 from slotreeve_servers.data.claims import ClaimedClients
-from slotreeve_servers.data.gone_sessions import GoneSessions
 from slotreeve_servers.data.held_back import HeldBack, LostRecord
 from slotreeve_servers.data.sessions import SessionServers
 from slotreeve_servers.data.settings import DataSettings
@@ -86,14 +85,13 @@ class Departures:
         slots: HeldSlots,
         writer: SlotWriter,
         sessions: SessionServers,
-        gone: GoneSessions,
         rules: DataSettings,
         events: EventLog | None = None,
     ) -> None:
         self._outbox, self._slots, self._writer, self._sessions = outbox, slots, writer, sessions
         self._rules, self._events = rules, events
         self.claims = ClaimedClients()
-        self._held = HeldBack(rules, slots, self.claims, gone)
+        self._held = HeldBack(rules, slots, self.claims)
         self._gathered: list[Departure] = []
         self._round: Round | None = None
         self._was_held = False

@@ -12,7 +12,6 @@ from slotreeve.model.publisher import Publisher
 
 from slotreeve_servers.data.brake import Brake, ServiceTallies
 from slotreeve_servers.data.claims import ClaimedClients, client_of
-from slotreeve_servers.data.gone_sessions import GoneSessions
 from slotreeve_servers.data.settings import DataSettings
 from slotreeve_servers.data.slots import HeldSlot, HeldSlots
 
@@ -51,9 +50,9 @@ class HeldBack:
         overdue: registrations released since the start because the longest time was over, against the brake.
     """
 
-    def __init__(self, rules: DataSettings, slots: HeldSlots, claims: ClaimedClients, gone: GoneSessions) -> None:
+    def __init__(self, rules: DataSettings, slots: HeldSlots, claims: ClaimedClients) -> None:
         self._grace, self._hold = rules.session_grace_seconds, rules.departure_hold_seconds
-        self._slots, self._claims, self._gone = slots, claims, gone
+        self._slots, self._claims = slots, claims
         self._brake = Brake(rules)
         self._clients: dict[str, _LostClient] = {}
         self._last_return: dict[str, float] = {}
@@ -123,8 +122,7 @@ class HeldBack:
         each of them that comes back."""
         if not entry.gone:
             return True
-        left = self._gone.since(entry.gone)
-        latest = max(since if left is None else left, self._last_return.get(entry.gone, 0.0))
+        latest = max(since, self._last_return.get(entry.gone, 0.0))
         return now >= min(latest + self._grace, since + max(self._grace, self._hold))
 
     def _allowed(

@@ -14,7 +14,7 @@ from slotreeve_servers.data.held_back import LostRecord
 from slotreeve_servers.data.sessions import SessionServers
 from slotreeve_servers.data.settings import DataSettings
 from slotreeve_servers.data.slots import HeldSlot, HeldSlots
-from slotreeve_servers.node.outbox import Outbox, Peer
+from slotreeve_servers.node.outbox import Outbox, Peer, TurnEnd
 
 log = logging.getLogger("slotreeve.data")
 
@@ -34,12 +34,13 @@ class ClientLosses:
         slots: HeldSlots,
         sessions: SessionServers,
         departures: Departures,
-        gone: GoneSessions,
         rules: DataSettings,
     ) -> None:
         self._outbox, self._slots, self._sessions = outbox, slots, sessions
-        self._departures, self._gone, self._rules = departures, gone, rules
+        self._departures, self._rules = departures, rules
+        self._gone = GoneSessions()
         self._to_search: deque[tuple[str, int]] = deque()
+        self._search = TurnEnd(outbox, self._search_next)
 
     # --- what session servers report ---------------------------------------------------------------------------------
 
@@ -76,6 +77,7 @@ class ClientLosses:
             self._gone.suspect((process_id,))
             if self._gone.since(process_id) is not None:
                 self._to_search.append((process_id, slot.slot.id))
+                self._search.soon()
 
     def look(self) -> None:
         """Look which session processes are gone, and which of those are back."""
@@ -87,15 +89,16 @@ class ClientLosses:
             log.warning("session process %s is gone; its clients have %g s to return", process_id, grace)
             self._departures.claims.drop(process_id)
             self._to_search.extend((process_id, slot.slot.id) for slot in self._slots.led())
+            self._search.soon()
         self._gone.forget(now - grace - self._rules.departure_hold_seconds)
 
-    def search_next(self) -> bool:
-        """Search one slot for records of a session process that is gone. False: there is none to search."""
+    def _search_next(self) -> None:
+        """Search one slot for records of a session process that is gone, and the next one in the next turn."""
         if not self._to_search:
-            return False
+            return
         process_id, number = self._to_search.popleft()
         slot = self._slots.get(number)
         if slot is not None and slot.leads and self._gone.since(process_id) is not None:
             left = [record for record in slot.store.records() if record.session == process_id]
             self._departures.lost(LostRecord(slot, record, leaves_tombstone=False, gone=process_id) for record in left)
-        return True
+        self._search.soon()

@@ -1,0 +1,114 @@
+"""A data server learns that clients are lost: from reports, from claims, and from session processes that are gone."""
+
+from __future__ import annotations
+
+from slotreeve.model.nodes import Node, Role
+from slotreeve.model.publisher import Publisher
+from slotreeve.model.slots import Slot, SlotTable
+from slotreeve_protocol.slot_messages import Claims, SlotWrite
+from slotreeve_servers.data.departures import Departures
+from slotreeve_servers.data.losses import LINK_SILENCE_SECONDS, ClientLosses
+from slotreeve_servers.data.sessions import SessionServers
+from slotreeve_servers.data.settings import DataSettings
+from slotreeve_servers.data.slots import HeldSlot, HeldSlots
+from slotreeve_servers.node.outbox import Peer
+
+from tests.servers.recording_outbox import RecordingOutbox, a_peer
+
+SESSION_1, SESSION_2 = a_peer("session-1", Role.SESSION), a_peer("session-2", Role.SESSION)
+
+
+def record(client: str, session: Peer = SESSION_1) -> Publisher:
+    return Publisher(f"{client}-1", "s", 1, 1, session.process_id, "", (b"x",))
+
+
+class Scene:
+    """data-1 serves slot 0; session-1 and session-2 are members and linked; session-1 holds the client ``a``."""
+
+    def __init__(self) -> None:
+        self.outbox, self.slots, self.sessions = RecordingOutbox(), HeldSlots("data-1"), SessionServers()
+        self.slots.apply(SlotTable(1, (Slot(0, "data-1", 1, ()),)))
+        self.slot.serve()
+        rules = DataSettings()
+        self.departures = Departures(self.outbox, self.slots, self, self.sessions, rules)
+        self.losses = ClientLosses(self.outbox, self.slots, self.sessions, self.departures, rules)
+        self.slot.store.put(record("a"), 0.0)
+        self.view(SESSION_1, SESSION_2)
+        for peer in (SESSION_1, SESSION_2):
+            self.sessions.opened(peer)
+
+    @property
+    def slot(self) -> HeldSlot:
+        return self.slots.held[0]
+
+    def store(self, slot: HeldSlot, write: SlotWrite) -> None:
+        slot.apply(write, self.outbox.now())
+
+    def view(self, *members: Peer) -> None:
+        before = set(self.sessions.members)
+        self.sessions.view_changed([Node(peer.node, Role.SESSION, "x:1", peer.process_id) for peer in members])
+        self.losses.view_changed(before, {peer.process_id for peer in members})
+
+    def live(self, seconds: float) -> list[str]:
+        """Let time pass as the core does; session servers have nothing to deliver. Returns what the slot still has."""
+        for _ in range(round(seconds / 0.25)):
+            self.outbox.advance(0.25)
+            self.losses.look()
+            self.departures.look()
+            self.outbox.advance(0.02)
+            self.sessions.view_changed([])  # so that a round asks nobody
+        return sorted(self.slot.store.services.get("s", {}))
+
+
+def test_a_session_process_that_left_the_view_but_is_linked_keeps_its_clients() -> None:
+    scene = Scene()
+    scene.view(SESSION_2)
+    assert scene.live(60.0) == ["a-1"]
+    scene.outbox.silence[SESSION_1] = LINK_SILENCE_SECONDS
+    assert scene.live(2.5) == ["a-1"]
+    assert scene.live(1.0) == []
+
+
+def test_a_frozen_session_process_that_left_the_view_is_gone_although_its_connection_is_open() -> None:
+    scene = Scene()
+    scene.outbox.silence[SESSION_1] = LINK_SILENCE_SECONDS
+    scene.view(SESSION_2)
+    assert scene.live(2.5) == ["a-1"]
+    assert scene.live(1.0) == []
+
+
+def test_a_claim_keeps_the_records_of_a_client_that_its_session_server_reports_as_lost() -> None:
+    scene = Scene()
+    scene.losses.claimed(SESSION_2, Claims(["a"], []))
+    scene.losses.reported(scene.slot, [record("a").tombstone()])
+    assert scene.live(5.0) == ["a-1"]
+    scene.losses.claimed(SESSION_2, Claims([], ["a"]))
+    assert scene.live(0.5) == []
+
+
+def test_a_report_about_a_record_of_another_session_process_is_ignored() -> None:
+    scene = Scene()
+    scene.losses.reported(scene.slot, [record("a", SESSION_2).tombstone(), record("b").tombstone()])
+    assert scene.live(5.0) == ["a-1"]
+
+
+def test_time_in_which_this_server_was_frozen_is_not_held_against_clients() -> None:
+    scene = Scene()
+    scene.sessions.closed(SESSION_1)
+    scene.view(SESSION_2)
+    assert scene.live(1.0) == ["a-1"]
+    scene.outbox.time += 30.0
+    scene.outbox.unattended += 30.0
+    assert scene.live(1.5) == ["a-1"]
+    assert scene.live(1.0) == []
+
+
+def test_a_new_leader_gives_the_grace_to_the_clients_of_a_process_that_was_gone_before() -> None:
+    scene = Scene()
+    scene.sessions.closed(SESSION_1)
+    scene.view(SESSION_2)
+    assert scene.live(4.0) == []
+    scene.slot.store.put(Publisher("b-1", "s", 1, 1, SESSION_1.process_id, "", (b"x",)), 0.0)
+    scene.losses.adopt(scene.slot)
+    assert scene.live(2.5) == ["b-1"]
+    assert scene.live(1.0) == []
