@@ -70,7 +70,7 @@ def answer_all(outbox: RecordingOutbox) -> None:
 
 def test_one_request_is_in_flight_and_carries_a_bounded_number_of_slots() -> None:
     outbox, side = RecordingOutbox(), CountingSide()
-    exchange = DigestExchange(outbox, PEER, side, 1.0)
+    exchange = DigestExchange(outbox, PEER, side)
     exchange.add([-1, *range(SLOTS_PER_REQUEST + 5)])
     assert asked(outbox) == list(range(SLOTS_PER_REQUEST))
     exchange.add([2, 900])
@@ -83,7 +83,7 @@ def test_one_request_is_in_flight_and_carries_a_bounded_number_of_slots() -> Non
 
 def test_a_lost_answer_is_asked_for_again_after_a_pause() -> None:
     outbox, side = RecordingOutbox(), CountingSide()
-    exchange = DigestExchange(outbox, PEER, side, 1.0)
+    exchange = DigestExchange(outbox, PEER, side)
     exchange.add([4])
     outbox.answer(None, TimeoutError())
     assert outbox.requests == []
@@ -94,7 +94,7 @@ def test_a_lost_answer_is_asked_for_again_after_a_pause() -> None:
 def test_an_incomplete_answer_is_asked_again_at_once_and_another_table_later() -> None:
     for progress, at_once in ((Progress.AGAIN, True), (Progress.LATER, False)):
         outbox, side = RecordingOutbox(), CountingSide(progress)
-        DigestExchange(outbox, PEER, side, 1.0).add([4])
+        DigestExchange(outbox, PEER, side).add([4])
         answer_all(outbox)
         assert bool(outbox.requests) is at_once
         outbox.advance(RETRY_SECONDS)
@@ -104,7 +104,7 @@ def test_an_incomplete_answer_is_asked_again_at_once_and_another_table_later() -
 def test_a_peer_that_takes_nothing_is_asked_again_and_a_stopped_exchange_is_silent() -> None:
     outbox, side = RecordingOutbox(), CountingSide()
     outbox.unreachable.add(PEER)
-    exchange = DigestExchange(outbox, PEER, side, 1.0)
+    exchange = DigestExchange(outbox, PEER, side)
     exchange.add([4])
     outbox.unreachable.clear()
     outbox.advance(RETRY_SECONDS)

@@ -147,7 +147,7 @@ class DataCore:
         if peer.role is Role.SESSION:
             self._sessions.opened(peer)
             side = SessionComparison(peer.process_id, self.slots, self._departures, self, self._counters)
-            comparison = DigestExchange(self._outbox, peer, side, self._rules.compare_timeout_seconds)
+            comparison = DigestExchange(self._outbox, peer, side)
             self._comparisons[peer] = comparison
             comparison.add(slot.slot.id for slot in self.slots.led())
 

@@ -5,6 +5,7 @@ The asking side sends digests of what it holds; the other side answers with the 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from enum import Enum, auto
 from typing import Protocol
@@ -56,10 +57,11 @@ def services_in(difference: SlotDifference) -> int:
 
 
 class DigestExchange:
-    """The comparisons with one peer: slots wait in a queue, and one request is in flight at a time."""
+    """The comparisons with one peer: slots wait in a queue, and one request is in flight at a time. It is waited for as
+    long as the connection lives: asking again would only be more work for a peer that is late."""
 
-    def __init__(self, outbox: Outbox, peer: Peer, side: Side, timeout_seconds: float) -> None:
-        self._outbox, self._peer, self._side, self._timeout = outbox, peer, side, timeout_seconds
+    def __init__(self, outbox: Outbox, peer: Peer, side: Side) -> None:
+        self._outbox, self._peer, self._side = outbox, peer, side
         self._queue: dict[int, ComparedUpTo] = {}
         self._is_busy = False
         self._is_stopped = False
@@ -87,7 +89,7 @@ class DigestExchange:
             else:
                 self._pause(asked)
 
-        if not self._outbox.ask(self._peer, self._side.request(asked), answered, self._timeout):
+        if not self._outbox.ask(self._peer, self._side.request(asked), answered, math.inf):
             self._pause(asked)
 
     def _take_from_queue(self) -> list[SlotDigests]:

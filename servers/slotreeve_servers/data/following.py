@@ -14,8 +14,6 @@ from slotreeve_servers.data.slots import HeldSlot, HeldSlots
 from slotreeve_servers.node.dispatch import Desk
 from slotreeve_servers.node.outbox import Outbox, Peer
 
-TIMEOUT_SECONDS = 2.0
-
 
 class Followership(Protocol):
     """The core that learns of progress."""
@@ -80,7 +78,7 @@ class FollowedLeaders:
     def opened(self, peer: Peer) -> None:
         """A leader is connected: ask it for every slot that this server follows there."""
         side = SlotFollowing(peer.node, self._slots, self._followership, self._counters)
-        exchange = self._exchanges[peer] = DigestExchange(self._outbox, peer, side, TIMEOUT_SECONDS)
+        exchange = self._exchanges[peer] = DigestExchange(self._outbox, peer, side)
         exchange.add(slot.slot.id for slot in self._slots.followed(peer.node))
 
     def closed(self, peer: Peer, reason: str) -> None:

@@ -31,7 +31,6 @@ class DataSettings(Section):
     departure_hold_seconds: float = Field(
         default=60.0, ge=0, description="Longest time for which the removal of a lost client is held back."
     )
-    compare_timeout_seconds: float = Field(default=1.0, gt=0, description="Time-out of one digest comparison.")
     emergency_seconds: float = Field(
         default=40.0,
         ge=0,

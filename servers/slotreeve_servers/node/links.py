@@ -17,7 +17,9 @@ from slotreeve_servers.node.supervisor import Supervisor, Wake
 
 log = logging.getLogger("slotreeve.links")
 
-CONNECT_TIMEOUT_SECONDS = 1.0
+FIRST_ATTEMPT_SECONDS = 1.0
+LONGEST_ATTEMPT_SECONDS = 16.0
+"""Time-out of an attempt to connect: it doubles with each one that fails, because a busy server answers late."""
 FIRST_RETRY_SECONDS = 0.02
 LONGEST_RETRY_SECONDS = 1.0
 PING_SECONDS = 1.0
@@ -35,9 +37,9 @@ class LinkMaker:
     hello: Callable[[], Hello]
     attention: AttendedClock
 
-    async def connect(self, address: str, handler: Handler) -> Connection:
+    async def connect(self, address: str, handler: Handler, timeout_seconds: float) -> Connection:
         """Connect once; raises as :meth:`slotreeve.ports.Transport.connect`."""
-        return await self.transport.connect(address, self.hello(), handler, CONNECT_TIMEOUT_SECONDS)
+        return await self.transport.connect(address, self.hello(), handler, timeout_seconds)
 
 
 class Links:
@@ -76,10 +78,10 @@ class Links:
                 self._wakes[name].set()
 
     async def _keep(self, name: str, wake: Wake) -> None:
-        pause = FIRST_RETRY_SECONDS
+        pause, patience = FIRST_RETRY_SECONDS, FIRST_ATTEMPT_SECONDS
         while (address := self._addresses.get(name)) is not None and self._wakes.get(name) is wake:
             try:
-                connection = await self._maker.connect(address, _LinkHandler(self, name, wake))
+                connection = await self._maker.connect(address, _LinkHandler(self, name, wake), patience)
             except TransportError as error:
                 if isinstance(error, Refused):
                     log.error("%s at %s refuses this server: %s", name, address, error)
@@ -88,8 +90,9 @@ class Links:
                     log.debug("no link to %s at %s: %s", name, address, error)
                 await wake.wait(pause)
                 pause = min(2 * pause, LONGEST_RETRY_SECONDS)
+                patience = min(2 * patience, LONGEST_ATTEMPT_SECONDS)
                 continue
-            pause = FIRST_RETRY_SECONDS
+            pause, patience = FIRST_RETRY_SECONDS, FIRST_ATTEMPT_SECONDS
             pulse = _Pulse(connection, self._maker.attention)
             while not connection.closed and self._addresses.get(name) == address and self._wakes.get(name) is wake:
                 pulse.look()

@@ -131,8 +131,9 @@ class SessionCore:
 
     def opened(self, peer: Peer) -> None:
         """A client is connected."""
-        if self._closed_to_clients:
-            self._outbox.close(peer, self._closed_to_clients)
+        reason = self._closed_to_clients or ("" if self.routes.slots else "this session server has no slot table yet")
+        if reason:
+            self._outbox.close(peer, reason)
             return
         client = self.clients[peer] = ConnectedClient(peer)
         client.is_off = self._orders.is_off(peer)

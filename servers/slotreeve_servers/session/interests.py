@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Iterable
 
 from slotreeve.ports import Message
@@ -19,7 +20,6 @@ log = logging.getLogger("slotreeve.interests")
 
 SERVICES_PER_REQUEST = 2_000
 RETRY_SECONDS = 0.05
-TIMEOUT_SECONDS = 2.0
 
 
 class WatchedService:
@@ -182,7 +182,7 @@ class Interests:
                 refused = {interest.slot for interest in interests}
             self._again(interest for interest in interests if interest.slot in refused)
 
-        if not self._outbox.ask(peer, DeclareInterest(interests), answered, TIMEOUT_SECONDS):
+        if not self._outbox.ask(peer, DeclareInterest(interests), answered, math.inf):
             self._again(interests)
 
     def _again(self, interests: Iterable[SlotInterest]) -> None:
