@@ -1,0 +1,153 @@
+"""Whole clusters on virtual time: single links are cut, strangers connect, and herds of clients lose their server."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+from slotreeve.model.nodes import Role
+from slotreeve.ports import Connection, Hello, Message
+from slotreeve_client import Client, Subscription
+from slotreeve_conformance.simulated import simulated
+from slotreeve_simulator.processor import SimulatedProcessor, load_costs
+from slotreeve_simulator.simulated_cluster import SimulatedCluster
+from slotreeve_transport_memory.transport import MemoryTransport
+
+METAS = ["meta-1", "meta-2", "meta-3"]
+SERVICES = [f"com.example.Service{number}" for number in range(40)]
+
+
+class Fewest:
+    """The fewest instances that a subscriber ever saw of each service, after the first push."""
+
+    def __init__(self, client: Client, services: list[str]) -> None:
+        self.fewest: dict[str, int] = {}
+        self.subscriptions = [client.subscribe(service, self._changed) for service in services]
+
+    def _changed(self, subscription: Subscription) -> None:
+        count = len(subscription.instances)
+        self.fewest[subscription.data_info_id] = min(self.fewest.get(subscription.data_info_id, count), count)
+
+    async def ready(self) -> None:
+        await asyncio.gather(*(subscription.ready() for subscription in self.subscriptions))
+        self.fewest = {s.data_info_id: len(s.instances) for s in self.subscriptions}
+
+
+async def published(client: Client, services: list[str]) -> None:
+    for service in services:
+        client.publish(service, "here")
+    await client.flush()
+
+
+@simulated
+async def test_nothing_vanishes_while_the_session_servers_are_cut_off_from_the_meta_servers_alone(
+    rng: random.Random,
+) -> None:
+    async with SimulatedCluster(rng) as cluster:
+        provider, consumer = cluster.client(name="provider"), cluster.client(name="consumer")
+        await published(provider, SERVICES)
+        view = Fewest(consumer, SERVICES)
+        await view.ready()
+        cluster.network.partition(METAS, ["session-1", "session-2"])
+        await asyncio.sleep(90)
+        assert not cluster.data("data-1").view.sessions
+        provider.publish("com.example.Meanwhile", "here")
+        await provider.flush()
+        cluster.network.heal()
+        await cluster.ready()
+        await asyncio.sleep(10)
+        assert min(view.fewest.values()) == 1
+
+
+@simulated
+async def test_slots_serve_again_although_two_session_servers_are_frozen_with_their_connections_open(
+    rng: random.Random,
+) -> None:
+    async with SimulatedCluster(rng, session=4) as cluster:
+        client = cluster.client("session-1", name="reader")
+        await published(client, SERVICES)
+        for name in ("session-2", "session-3"):
+            cluster.freeze(name)
+        await cluster.until(lambda: len(cluster.data("data-1").view.sessions) == 2, "the frozen ones left the view")
+        await asyncio.sleep(5)
+        cluster.kill("data-2")
+        await cluster.until(
+            lambda: not any(cluster.data(name).core.slots.unsettled() for name in ("data-1", "data-3")),
+            "every slot serves",
+            seconds=10,
+        )
+        assert [len(await client.get(service)) for service in SERVICES] == [1] * len(SERVICES)
+        for name in ("session-2", "session-3"):
+            cluster.thaw(name)
+
+
+class Stranger:
+    """A process that calls itself a session server, and says nothing more."""
+
+    def opened(self, connection: Connection) -> None:
+        """Nothing to say."""
+
+    def received(self, connection: Connection, message: Message, request_id: int | None) -> None:
+        """No request is answered."""
+
+    def closed(self, connection: Connection, reason: str) -> None:
+        """Nothing to do."""
+
+
+@simulated
+async def test_slots_serve_again_although_strangers_are_connected_that_call_themselves_session_servers(
+    rng: random.Random,
+) -> None:
+    async with SimulatedCluster(rng) as cluster:
+        client = cluster.client(name="reader")
+        await published(client, SERVICES)
+        facts = cluster.data("data-1").view.facts
+        for number in (8, 9):
+            name = f"stranger-{number}"
+            clock = cluster.process_clock(name)
+            hello = Hello("slotreeve", name, Role.SESSION, f"{name}@1", "127.0.0.1:1", facts=facts)
+            for data in ("data-1", "data-3"):
+                transport = MemoryTransport(clock, name, cluster.network)
+                await transport.connect(cluster.address(data), hello, Stranger(), 1.0)
+        cluster.kill("data-2")
+        await cluster.until(
+            lambda: not any(cluster.data(name).core.slots.unsettled() for name in ("data-1", "data-3")),
+            "every slot serves",
+            seconds=10,
+        )
+        assert [len(await client.get(service)) for service in SERVICES] == [1] * len(SERVICES)
+
+
+class SlowCluster(SimulatedCluster):
+    """A cluster whose processes take sixty times as long as real ones."""
+
+    def processor(self, name: str) -> SimulatedProcessor | None:
+        processor = SimulatedProcessor(asyncio.get_running_loop().time, load_costs())
+        processor.slowness = 1.0 if name.startswith(("client", "consumer")) else 60.0
+        self.network.processors[name] = processor
+        return processor
+
+
+@simulated
+async def test_nothing_of_a_herd_vanishes_on_slow_machines_however_long_it_takes_to_come_back(
+    rng: random.Random,
+) -> None:
+    async with SlowCluster(rng, session=2) as cluster:
+        consumer = cluster.client("session-2", name="consumer")
+        clients = [cluster.client("session-1", name=f"client-{number}") for number in range(150)]
+        for client in clients:
+            for number in range(3):
+                client.publish(f"com.example.Herd{number}", client.client_id)
+        await asyncio.gather(*(client.flush() for client in clients))
+        view = Fewest(consumer, [f"com.example.Herd{number}" for number in range(3)])
+        await view.ready()
+        assert set(view.fewest.values()) == {len(clients)}
+        began = asyncio.get_running_loop().time()
+        cluster.kill("session-1")
+        await cluster.until(
+            lambda: all(client.server == cluster.address("session-2") for client in clients), "all are back", 120
+        )
+        await asyncio.gather(*(client.flush() for client in clients))
+        assert asyncio.get_running_loop().time() - began > 3.0, "the herd must take longer than the grace"
+        await asyncio.sleep(10)
+        assert set(view.fewest.values()) == {len(clients)}
