@@ -69,8 +69,8 @@ def bounds(settings: Settings) -> list[tuple[str, float, str]]:
         ("client killed", session.linger_seconds + push, "session.linger_seconds"),
         (
             "client killed while another session server is frozen",
-            session.linger_seconds + data.session_grace_seconds + push,
-            "session.linger_seconds, data.session_grace_seconds",
+            session.linger_seconds + 2 * data.session_grace_seconds + 0.25 + push,
+            "session.linger_seconds, 2 x data.session_grace_seconds",
         ),
         (
             "very many clients lost at once (more than data.departure_clients, and data.departure_share of a service)",

@@ -402,7 +402,7 @@ def test_a_follower_under_another_epoch_is_refused_and_not_streamed_to() -> None
 # --- departures ------------------------------------------------------------------------------------------------------
 
 
-def departing(connected: bool = True) -> Scene:
+def departing(connected: bool = True, says_so: bool = True) -> Scene:
     scene = Scene()
     members = [Node(p.node, Role.SESSION, "x:1", p.process_id) for p in (SESSION_1, SESSION_2)]
     scene.sessions.view_changed(members)
@@ -410,7 +410,11 @@ def departing(connected: bool = True) -> Scene:
         scene.sessions.opened(SESSION_1)
         scene.sessions.opened(SESSION_2)
     scene.put(record("r1"))
-    scene.departures.said(scene.slot, [record("r1").tombstone()])
+    if says_so:
+        scene.departures.said(scene.slot, [record("r1").tombstone()])
+    else:
+        scene.departures.lost([LostRecord(scene.slot, record("r1"), leaves_tombstone=True)])
+        scene.outbox.end_turn()
     return scene
 
 
@@ -445,6 +449,24 @@ def test_a_session_server_that_does_not_answer_is_asked_again_and_not_for_ever()
     assert [r.peer for r in scene.outbox.requests] == [SESSION_2]
     assert "s" in scene.slot.store.services
     scene.outbox.advance(3.0)
+    assert "s" not in scene.slot.store.services
+
+
+def test_where_a_session_server_did_not_answer_a_lost_client_has_the_grace_once_more() -> None:
+    scene = departing(says_so=False)
+    scene.outbox.advance(GATHER_SECONDS)
+    scene.outbox.answer(Done())
+    scene.sessions.view_changed([Node(SESSION_1.node, Role.SESSION, "x:1", SESSION_1.process_id)])
+    scene.outbox.advance(AGAIN_SECONDS)
+    for _ in range(11):
+        assert "s" in scene.slot.store.services
+        scene.outbox.advance(0.25)
+        scene.departures.look()
+    scene.outbox.advance(0.25)
+    scene.departures.look()
+    scene.outbox.advance(GATHER_SECONDS)
+    scene.outbox.answer(None, TimeoutError())
+    scene.outbox.answer(Done())
     assert "s" not in scene.slot.store.services
 
 

@@ -58,13 +58,15 @@ class Departure:
 
 @dataclass(eq=False, slots=True)
 class Round:
-    """Departures that are removed together, and the session processes that have not answered yet."""
+    """Departures that are removed together, and the session processes that have not answered yet. ``is_incomplete``:
+    one of them never did, so that a client may be waiting to be let in there."""
 
     departures: list[Departure]
     slots: list[int]
     unanswered: set[str]
     ends_at: float
     asked: set[str] = field(default_factory=set)
+    is_incomplete: bool = False
 
 
 class Departures:
@@ -171,8 +173,11 @@ class Departures:
         if current is not self._round:
             return
         sessions = self._sessions.connected_members()
+        is_over = self._outbox.attended() >= current.ends_at
+        if is_over or not current.unanswered <= sessions.keys():
+            current.is_incomplete = True
         current.unanswered &= sessions.keys()
-        if not current.unanswered or self._outbox.attended() >= current.ends_at:
+        if is_over or not current.unanswered:
             self._end(current)
             return
         for process_id in sorted(current.unanswered - current.asked):
@@ -198,9 +203,19 @@ class Departures:
         self._round = None
         for departure in current.departures:
             departure.slot.departing -= 1
+            if current.is_incomplete:
+                self._postpone(departure)
             self._remove(departure)
         if self._gathered:
             self._begin()
+
+    def _postpone(self, departure: Departure) -> None:
+        """A session server was frozen or is gone: a lost client may have tried to connect to it, and comes back only
+        now. It has the grace, once."""
+        until = self._outbox.attended() + self._rules.session_grace_seconds
+        again = [entry._replace(until=until) for entry in departure.lost if not entry.until]
+        self._held.hold(again, self._outbox.attended())
+        departure.lost = [entry for entry in departure.lost if entry.until]
 
     def _remove(self, departure: Departure) -> None:
         slot = departure.slot

@@ -23,12 +23,14 @@ class LostRecord(NamedTuple):
         record: as it was when its client was lost. A newer one in the slot shows that the client came back.
         leaves_tombstone: its session server lives, and reported it.
         gone: id of its session process, where that is gone; else empty.
+        until: it stays until then, in attended seconds, because a session server did not say what it has on its way.
     """
 
     slot: HeldSlot
     record: Publisher
     leaves_tombstone: bool
     gone: str = ""
+    until: float = 0.0
 
 
 class _LostClient:
@@ -120,6 +122,8 @@ class HeldBack:
     def _is_ready(self, entry: LostRecord, since: float, now: float) -> bool:
         """Whether its time has come: the clients of a session process that is gone have the grace, counted again from
         each of them that comes back."""
+        if now < entry.until:
+            return False
         if not entry.gone:
             return True
         latest = max(since, self._last_return.get(entry.gone, 0.0))
