@@ -7,9 +7,10 @@ import random
 
 from slotreeve_servers.launch import Server
 
+from slotreeve_simulator.process_clock import ProcessClock
 from slotreeve_simulator.processor import SimulatedProcessor, load_costs
 from slotreeve_simulator.scenario import Scenario
-from slotreeve_simulator.simulated_cluster import ProcessClock, SimulatedCluster
+from slotreeve_simulator.simulated_cluster import SimulatedCluster
 from slotreeve_simulator.store import ELECTION, LockStore
 
 SLOW_FACTOR = 100.0

@@ -19,7 +19,7 @@ from slotreeve_conformance import virtual_time
 from slotreeve_conformance.virtual_time import VirtualClock
 from slotreeve_protocol.client_messages import Get, Redirect, Services, Sessions, Withdraw
 from slotreeve_protocol.general_messages import Failed, Ping
-from slotreeve_simulator.simulated_cluster import ProcessClock
+from slotreeve_simulator.process_clock import ProcessClock
 from slotreeve_transport_memory.network import MemoryNetwork
 from slotreeve_transport_memory.transport import MemoryTransport
 

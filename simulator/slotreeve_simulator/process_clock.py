@@ -1,0 +1,98 @@
+"""The clock of a simulated process, which may be killed, frozen or busy."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from slotreeve.clock import Timer
+from slotreeve_conformance.virtual_time import START_SECONDS, VirtualClock
+
+from slotreeve_simulator.processor import SimulatedProcessor
+
+SHORTEST_WAIT_SECONDS = 1e-9
+"""Shortest wait of a drifting clock. With a shorter one, a rounding error could keep the loop's time from advancing."""
+
+
+class ProcessTimer:
+    """A timer of a process, which may have to wait for the processor after it is due."""
+
+    timer: Timer
+
+    def cancel(self) -> None:
+        """See :class:`slotreeve.clock.Timer`."""
+        self.timer.cancel()
+
+
+class ProcessClock(VirtualClock):
+    """The clock of one simulated process. The timers of a killed process never run; those of a frozen process wait, in
+    order.
+
+    ``drift`` makes the clock fast: with 0.01, it shows 101 seconds for 100. A timer waits until ``processor`` is free.
+    """
+
+    def __init__(self, wall_skew_ms: int = 0, drift: float = 0.0, processor: SimulatedProcessor | None = None) -> None:
+        super().__init__(wall_skew_ms=wall_skew_ms)
+        self._processor = processor
+        self._rate = 1.0 + drift
+        self._dead = False
+        self._frozen = False
+        self._held: list[Callable[[], None]] = []
+
+    def kill(self) -> None:
+        """The process was killed."""
+        self._dead = True
+        self._held.clear()
+
+    def freeze(self) -> None:
+        """The process is frozen."""
+        self._frozen = True
+
+    def thaw(self) -> None:
+        """The process goes on; timers that were due meanwhile run now."""
+        self._frozen = False
+        held, self._held = self._held, []
+        for action in held:
+            super().call_soon(action)
+
+    def now(self) -> float:
+        """Seconds of this process's monotonic clock."""
+        return START_SECONDS + (super().now() - START_SECONDS) * self._rate
+
+    def call_later(self, seconds: float, action: Callable[[], None]) -> Timer:
+        """As on the loop, unless the process is killed or frozen by then."""
+        wait = max(SHORTEST_WAIT_SECONDS, seconds / self._rate) if seconds > 0 else seconds
+        timer = ProcessTimer()
+        timer.timer = super().call_later(wait, lambda: self._act_when_free(timer, action))
+        return timer
+
+    def call_soon(self, action: Callable[[], None]) -> None:
+        """As on the loop, unless the process is killed or frozen by then."""
+        super().call_soon(lambda: self._act(action))
+
+    async def sleep(self, seconds: float) -> None:
+        """As on the loop; the sleep of a killed process never ends."""
+        over = asyncio.get_running_loop().create_future()
+        timer = self.call_later(seconds, lambda: None if over.done() else over.set_result(None))
+        try:
+            await over
+        finally:
+            timer.cancel()
+
+    def _act_when_free(self, timer: ProcessTimer, action: Callable[[], None]) -> None:
+        """A timer is due."""
+        processor = self._processor
+        if processor is not None and not self._dead and not self._frozen:
+            wait = processor.busy_for()
+            if wait > 0:
+                timer.timer = super().call_later(wait, lambda: self._act_when_free(timer, action))
+                return
+        self._act(action)
+        if processor is not None:
+            processor.timer_ran()
+
+    def _act(self, action: Callable[[], None]) -> None:
+        if self._frozen:
+            self._held.append(action)
+        elif not self._dead:
+            action()

@@ -1,0 +1,170 @@
+"""The processes of a simulated cluster - servers and clients - on the memory transport and virtual time.
+
+The servers and clients are the product's own; its launcher builds them from a configuration. Only network, disks and
+time are simulated.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Mapping
+
+from slotreeve.catalogue import Catalogue
+from slotreeve.model.nodes import Role
+from slotreeve_client import Client, ClientOptions
+from slotreeve_machines.storage import MemoryStorage
+from slotreeve_protocol.meta_messages import Stopping
+from slotreeve_protocol.packets import ChannelLimits
+from slotreeve_servers.launch import Launcher, Server
+from slotreeve_servers.settings import load_settings
+from slotreeve_transport_memory.network import MemoryNetwork
+from slotreeve_transport_memory.transport import MemoryTransport
+
+from slotreeve_simulator.process_clock import ProcessClock
+from slotreeve_simulator.processor import SimulatedProcessor
+
+FIRST_PORT = 7700
+
+
+class SimulatedProcesses:
+    """Servers named ``meta-1``, ``data-1``, ``session-1``, ..., and clients. All random numbers come from ``rng``.
+
+    ``settings`` has dotted keys, as ``--set``. ``limits``: of every connection; together with the setting
+    ``node.part_bytes`` they make a small service go in parts.
+
+    Attributes:
+        servers: the running servers by name.
+        clients: the running clients by name.
+        drifts: drift of a process's clock (:class:`~slotreeve_simulator.process_clock.ProcessClock`) by name, from its
+            next start on.
+    """
+
+    def __init__(
+        self,
+        rng: random.Random,
+        meta: int = 3,
+        data: int = 3,
+        session: int = 2,
+        settings: Mapping[str, object] | None = None,
+        limits: ChannelLimits | None = None,
+    ) -> None:
+        self.rng, self._limits = rng, limits
+        self.network = MemoryNetwork()
+        self.servers: dict[str, Server] = {}
+        self._clocks: dict[str, ProcessClock] = {}
+        self._disks: dict[str, MemoryStorage] = {}
+        self.clients: dict[str, Client] = {}
+        self.drifts: dict[str, float] = {}
+        self._dead: list[object] = []
+        self.catalogue = Catalogue.load()
+        self._client_numbers = itertools.count(1)
+        self._ports = itertools.count(FIRST_PORT, 4)
+        self._addresses: dict[str, str] = {}
+        for role, count in ((Role.META, meta), (Role.DATA, data), (Role.SESSION, session)):
+            for number in range(count):
+                self.address(f"{role}-{number + 1}")
+        self._settings = {"cluster.slots": 16, "cluster.meta": _of_role(self._addresses, Role.META), **(settings or {})}
+
+    def address(self, name: str) -> str:
+        """The address of a server, whether it runs or not."""
+        return self._addresses.setdefault(name, f"127.0.0.1:{next(self._ports)}")
+
+    @property
+    def names(self) -> list[str]:
+        """Names of all servers that have an address, in the order in which they start."""
+        return list(self._addresses)
+
+    # --- processes -----------------------------------------------------------------------------------------------
+
+    async def start(self, name: str, wall_skew_ms: int = 0, **settings: object) -> Server:
+        """Start a server. After :meth:`kill` it has the disk from before.
+
+        A data or session server may have any new name that starts with its role. ``settings`` are its own, with
+        ``__`` for the dots; ``wall_skew_ms`` sets its wall clock wrong.
+        """
+        role = Role(name.partition("-")[0])
+        flags = {
+            **self._settings,
+            "node.name": name,
+            "node.advertise": self.address(name),
+            "election.fle.data_dir": name,
+            **{key.replace("__", "."): value for key, value in settings.items()},
+        }
+        clock = self.process_clock(name, wall_skew_ms)
+        launcher = Launcher(load_settings(None, {}, flags), self.catalogue, clock, self.chance(name))
+        environment = launcher.environment(role, MemoryTransport(clock, name, self.network, self._limits))
+        server = self.servers[name] = launcher.server(environment, self._open_disk)
+        await server.start()
+        return server
+
+    def _open_disk(self, path: str) -> MemoryStorage:
+        return self._disks.setdefault(path, MemoryStorage(path)).open()
+
+    def kill(self, name: str) -> None:
+        """SIGKILL: the process ends, its peers see their connections end, its disk stays."""
+        self._clocks[name].kill()
+        self.network.kill(name)
+        # Killed processes are kept to the end, because their tasks sleep for ever and must not be garbage-collected.
+        self._dead += [self.servers.pop(name, None), self.clients.pop(name, None)]
+        if name in self._disks:
+            self._disks[name].crash()
+
+    def wipe(self, name: str) -> None:
+        """Remove a killed server's disk. Its next start has an empty one."""
+        self._disks.pop(name, None)
+
+    def disk(self, name: str) -> MemoryStorage | None:
+        """A meta server's disk; None if it has none yet."""
+        return self._disks.get(name)
+
+    def freeze(self, name: str) -> None:
+        """SIGSTOP: the process is frozen, its connections stay open."""
+        self._clocks[name].freeze()
+        self.network.freeze(name)
+
+    def thaw(self, name: str) -> None:
+        """SIGCONT: the process goes on."""
+        self.network.thaw(name)
+        self._clocks[name].thaw()
+
+    async def stop(self, name: str, how: Stopping = Stopping.FOR_GOOD) -> None:
+        """SIGTERM: stop the server in an orderly way (``how`` FOR_A_RESTART: SIGHUP)."""
+        await self.servers[name].stop(how)
+        del self.servers[name]
+        self.network.kill(name)
+        if name in self._disks:
+            self._disks[name].crash()
+
+    def client(self, *sessions: str, name: str = "", **options: object) -> Client:
+        """A client in a new process, with the addresses of these session servers (default: all). It can be killed."""
+        name = name or f"client-{next(self._client_numbers)}"
+        clock = self.process_clock(name)
+        chosen = ClientOptions.model_validate(options)
+        addresses = [self._addresses[session] for session in sessions or _of_role(self._addresses, Role.SESSION)]
+        client = Client(
+            addresses, chosen, MemoryTransport(clock, name, self.network, self._limits), clock, self.chance(name)
+        )
+        self.clients[name] = client
+        return client
+
+    def process_clock(self, name: str, wall_skew_ms: int = 0) -> ProcessClock:
+        """The clock of a new process ``name``: a server, a client, or something else."""
+        clock = self._clocks[name] = ProcessClock(wall_skew_ms, self.drifts.get(name, 0.0), self.processor(name))
+        return clock
+
+    def processor(self, name: str) -> SimulatedProcessor | None:
+        """The processor of a new process; None where its work takes no time."""
+        return None
+
+    def clock(self, name: str) -> ProcessClock:
+        """The clock of a process since its last start."""
+        return self._clocks[name]
+
+    def chance(self, name: str) -> random.Random:
+        """The source of random numbers of a new process ``name``: the cluster's for all."""
+        return self.rng
+
+
+def _of_role(addresses: Mapping[str, str], role: Role) -> dict[str, str]:
+    return {name: address for name, address in addresses.items() if name.startswith(f"{role}-")}
