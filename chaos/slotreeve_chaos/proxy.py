@@ -5,10 +5,51 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from dataclasses import dataclass
+
+from slotreeve_chaos.diallers import Diallers
 
 log = logging.getLogger("slotreeve.chaos")
 
 CHUNK_BYTES = 64 * 1024
+
+
+@dataclass(frozen=True)
+class Cut:
+    """What a proxy does not let pass.
+
+    Attributes:
+        dialler: only connections which this process made; None: all connections.
+        to_server: stall what is sent to the server; the connection stays, nothing is lost.
+        to_client: stall what the server sends.
+        refuses: end the connections and let no new one through.
+    """
+
+    dialler: str | None = None
+    to_server: bool = True
+    to_client: bool = True
+    refuses: bool = False
+
+
+class _Passage:
+    """One connection through the proxy: the process that dialled, and a gate for each direction."""
+
+    def __init__(self, writer: asyncio.StreamWriter) -> None:
+        self.dialled_from: int = writer.get_extra_info("peername")[1]
+        self.writers = [writer]
+        self.to_server, self.to_client = asyncio.Event(), asyncio.Event()
+
+    def end(self) -> None:
+        """Reset both connections."""
+        for writer in self.writers:
+            writer.transport.abort()
+
+    def obey(self, cuts: list[Cut]) -> None:
+        """Let pass what none of these cuts stalls."""
+        if any(cut.refuses for cut in cuts):
+            self.end()
+        _set(self.to_server, not any(cut.to_server for cut in cuts))
+        _set(self.to_client, not any(cut.to_client for cut in cuts))
 
 
 class Proxy:
@@ -19,15 +60,12 @@ class Proxy:
         bytes_per_second: throttle; 0: none.
     """
 
-    def __init__(self, address: str, target: str) -> None:
-        self._address, self._target = address, target
+    def __init__(self, address: str, target: str, diallers: Diallers) -> None:
+        self._address, self._target, self._diallers = address, target, diallers
         self._server: asyncio.Server | None = None
         self._pipes: set[asyncio.Task[None]] = set()
-        self._writers: set[asyncio.StreamWriter] = set()
-        self._to_server, self._to_client = asyncio.Event(), asyncio.Event()
-        self._to_server.set()
-        self._to_client.set()
-        self._refusing = False
+        self._passages: set[_Passage] = set()
+        self._cuts: list[Cut] = []
         self.delay_seconds = 0.0
         self.bytes_per_second = 0
 
@@ -45,44 +83,50 @@ class Proxy:
             pipe.cancel()
         await asyncio.gather(*self._pipes, return_exceptions=True)
 
-    def stall(self, to_server: bool, to_client: bool) -> None:
-        """Stop forwarding in these directions; connections stay, nothing is lost."""
-        for stalled, event in ((to_server, self._to_server), (to_client, self._to_client)):
-            if stalled:
-                event.clear()
-
-    def refuse(self) -> None:
-        """End every connection and let no new one through."""
-        self._refusing = True
-        self.reset()
+    def cut(self, cut: Cut) -> None:
+        """Stall or end these connections, and new ones of the kind, until :meth:`heal`."""
+        self._cuts.append(cut)
+        self._obey(self._passages)
 
     def reset(self) -> None:
         """End every connection with a reset."""
-        for writer in list(self._writers):
-            writer.transport.abort()
+        for passage in list(self._passages):
+            passage.end()
 
     def heal(self) -> None:
         """Forward everything again."""
-        self._refusing = False
+        self._cuts.clear()
         self.delay_seconds, self.bytes_per_second = 0.0, 0
-        self._to_server.set()
-        self._to_client.set()
+        self._obey(self._passages)
+
+    def _obey(self, passages: set[_Passage]) -> None:
+        names: dict[int, str] = {}
+        if any(cut.dialler is not None for cut in self._cuts):
+            names = self._diallers.names({passage.dialled_from for passage in passages})
+        for passage in passages:
+            name = names.get(passage.dialled_from)
+            passage.obey([cut for cut in self._cuts if cut.dialler is None or cut.dialler == name])
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if self._refusing:
-            writer.transport.abort()
-            return
+        passage = _Passage(writer)
+        self._passages.add(passage)
+        self._obey({passage})
         host, _, port = self._target.rpartition(":")
         try:
             far_reader, far_writer = await asyncio.open_connection(host, int(port))
         except OSError:
-            writer.transport.abort()
+            self._passages.discard(passage)
+            passage.end()
             return
-        for source, sink, gate in ((reader, far_writer, self._to_server), (far_reader, writer, self._to_client)):
-            self._writers.add(sink)
-            pipe = asyncio.get_running_loop().create_task(self._pipe(source, sink, gate))
-            self._pipes.add(pipe)
-            pipe.add_done_callback(self._pipes.discard)
+        passage.writers.append(far_writer)
+        if writer.is_closing():
+            passage.end()
+        ways = ((reader, far_writer, passage.to_server), (far_reader, writer, passage.to_client))
+        pipes = [asyncio.create_task(self._pipe(*way)) for way in ways]
+        self._pipes.update(pipes)
+        await asyncio.gather(*pipes, return_exceptions=True)
+        self._pipes.difference_update(pipes)
+        self._passages.discard(passage)
 
     async def _pipe(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, gate: asyncio.Event) -> None:
         try:
@@ -96,5 +140,11 @@ class Proxy:
                     sink.write(chunk)
                     await sink.drain()
         finally:
-            self._writers.discard(sink)
             sink.close()
+
+
+def _set(event: asyncio.Event, value: bool) -> None:
+    if value:
+        event.set()
+    else:
+        event.clear()
