@@ -32,10 +32,9 @@ class Herd:
         self._process: asyncio.subprocess.Process | None = None
 
     @property
-    def pid(self) -> int:
-        """Id of the process, which was started."""
-        assert self._process is not None
-        return self._process.pid
+    def pid(self) -> int | None:
+        """Id of the process; None before it is started."""
+        return None if self._process is None else self._process.pid
 
     async def start(self, cluster: str, sessions: list[str], began: float) -> None:
         """Start it; returns once everything is published and seen. ``began``: see :class:`HistoryRecorder`.

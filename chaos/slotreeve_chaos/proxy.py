@@ -34,18 +34,18 @@ class Cut:
 class _Passage:
     """One connection through the proxy: the process that dialled, and a gate for each direction."""
 
-    def __init__(self, writer: asyncio.StreamWriter) -> None:
-        self.dialled_from: int = writer.get_extra_info("peername")[1]
-        self.writers = [writer]
+    def __init__(self, dialler: str | None, near: asyncio.StreamWriter, far: asyncio.StreamWriter) -> None:
+        self.dialler, self._writers = dialler, (near, far)
         self.to_server, self.to_client = asyncio.Event(), asyncio.Event()
 
     def end(self) -> None:
         """Reset both connections."""
-        for writer in self.writers:
+        for writer in self._writers:
             writer.transport.abort()
 
-    def obey(self, cuts: list[Cut]) -> None:
+    def obey(self, all_cuts: list[Cut]) -> None:
         """Let pass what none of these cuts stalls."""
+        cuts = [cut for cut in all_cuts if cut.dialler is None or cut.dialler == self.dialler]
         if any(cut.refuses for cut in cuts):
             self.end()
         _set(self.to_server, not any(cut.to_server for cut in cuts))
@@ -86,7 +86,7 @@ class Proxy:
     def cut(self, cut: Cut) -> None:
         """Stall or end these connections, and new ones of the kind, until :meth:`heal`."""
         self._cuts.append(cut)
-        self._obey(self._passages)
+        self._obey()
 
     def reset(self) -> None:
         """End every connection with a reset."""
@@ -97,30 +97,26 @@ class Proxy:
         """Forward everything again."""
         self._cuts.clear()
         self.delay_seconds, self.bytes_per_second = 0.0, 0
-        self._obey(self._passages)
+        self._obey()
 
-    def _obey(self, passages: set[_Passage]) -> None:
-        names: dict[int, str] = {}
-        if any(cut.dialler is not None for cut in self._cuts):
-            names = self._diallers.names({passage.dialled_from for passage in passages})
-        for passage in passages:
-            name = names.get(passage.dialled_from)
-            passage.obey([cut for cut in self._cuts if cut.dialler is None or cut.dialler == name])
+    def _obey(self) -> None:
+        for passage in self._passages:
+            passage.obey(self._cuts)
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        passage = _Passage(writer)
-        self._passages.add(passage)
-        self._obey({passage})
+        if any(cut.refuses and cut.dialler is None for cut in self._cuts):
+            writer.transport.abort()
+            return
         host, _, port = self._target.rpartition(":")
         try:
             far_reader, far_writer = await asyncio.open_connection(host, int(port))
         except OSError:
-            self._passages.discard(passage)
-            passage.end()
+            writer.transport.abort()
             return
-        passage.writers.append(far_writer)
-        if writer.is_closing():
-            passage.end()
+        dialler = await self._diallers.name(writer.get_extra_info("peername")[1])
+        passage = _Passage(dialler, writer, far_writer)
+        passage.obey(self._cuts)
+        self._passages.add(passage)
         ways = ((reader, far_writer, passage.to_server), (far_reader, writer, passage.to_client))
         pipes = [asyncio.create_task(self._pipe(*way)) for way in ways]
         self._pipes.update(pipes)

@@ -111,8 +111,8 @@ class _ChaosRun:
         self._faults = ChaosFaults(targets, proxies, self._workload, database)
 
     def _pids(self) -> dict[str, int]:
-        servers = {server.name: server.pid for server in self._cluster.servers.values() if server.is_running}
-        return {HERD: self._herd.pid} | servers
+        pids = {server.name: server.pid for server in self._cluster.servers.values() if server.is_running}
+        return pids if self._herd.pid is None else pids | {HERD: self._herd.pid}
 
     async def cause_faults(self, seconds: float, only: list[str], tell: Callable[[str, float], None]) -> None:
         """One fault after the other; the next begins when the cluster is well again."""
