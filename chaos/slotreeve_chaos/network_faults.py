@@ -101,6 +101,7 @@ class LinkFaults:
         one, other = self._pair()
         seconds = self._targets.rng.uniform(*CUT_LEASES) * self._targets.lease_seconds
         with self._targets.recorder.fault("refuse link", f"{one} {other} {seconds:.1f} s"):
+            await self._identify([(one, other)])
             self._refuse([(one, other)])
             try:
                 await asyncio.sleep(seconds)
@@ -130,6 +131,7 @@ class LinkFaults:
         is_lost = self._targets.rng.random() < 0.5
         names = ", ".join(f"{one} {other}" for one, other in chosen)
         with self._targets.recorder.fault(what, f"{names} {seconds:.1f} s, then {'lost' if is_lost else 'late'}"):
+            await self._identify(chosen)
             for one, other in chosen:
                 self._cut(other, Cut(one, to_server=there, to_client=back))
                 self._cut(one, Cut(other, to_server=back, to_client=there))
@@ -144,6 +146,10 @@ class LinkFaults:
         for one, other in pairs:
             self._cut(other, Cut(one, refuses=True))
             self._cut(one, Cut(other, refuses=True))
+
+    async def _identify(self, pairs: Iterable[tuple[str, str]]) -> None:
+        names = sorted(set(itertools.chain.from_iterable(pairs)) & self._proxies.keys())
+        await asyncio.gather(*(proxy.identify() for name in names for proxy in self._proxies[name]))
 
     def _cut(self, server: str, cut: Cut) -> None:
         for proxy in self._proxies.get(server, ()):

@@ -32,10 +32,13 @@ class Cut:
 
 
 class _Passage:
-    """One connection through the proxy: the process that dialled, and a gate for each direction."""
+    """One connection through the proxy: the process that dialled, once that was looked up, and a gate for each
+    direction."""
 
-    def __init__(self, dialler: str | None, near: asyncio.StreamWriter, far: asyncio.StreamWriter) -> None:
-        self.dialler, self._writers = dialler, (near, far)
+    def __init__(self, near: asyncio.StreamWriter, far: asyncio.StreamWriter) -> None:
+        self.dialler: str | None = None
+        self.port: int = near.get_extra_info("peername")[1]
+        self._writers = (near, far)
         self.to_server, self.to_client = asyncio.Event(), asyncio.Event()
 
     def end(self) -> None:
@@ -83,6 +86,13 @@ class Proxy:
             pipe.cancel()
         await asyncio.gather(*self._pipes, return_exceptions=True)
 
+    async def identify(self) -> None:
+        """Look up which process made each connection. Call it before a cut that names a process."""
+        await asyncio.gather(*(self._identify(passage) for passage in self._passages if passage.dialler is None))
+
+    async def _identify(self, passage: _Passage) -> None:
+        passage.dialler = await self._diallers.name(passage.port)
+
     def cut(self, cut: Cut) -> None:
         """Stall or end these connections, and new ones of the kind, until :meth:`heal`."""
         self._cuts.append(cut)
@@ -113,8 +123,9 @@ class Proxy:
         except OSError:
             writer.transport.abort()
             return
-        dialler = await self._diallers.name(writer.get_extra_info("peername")[1])
-        passage = _Passage(dialler, writer, far_writer)
+        passage = _Passage(writer, far_writer)
+        if any(cut.dialler is not None for cut in self._cuts):
+            await self._identify(passage)
         passage.obey(self._cuts)
         self._passages.add(passage)
         ways = ((reader, far_writer, passage.to_server), (far_reader, writer, passage.to_client))
