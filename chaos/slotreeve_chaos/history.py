@@ -5,10 +5,12 @@ Every record has ``t`` (seconds since the run began) and ``kind``; the other fie
 =============  ====================================================================================================
 ``published``  ``register_id``, ``service``, ``sequence``: the writer published (sequence counts from 1)
 ``ended``      ``register_id``, ``service``: the writer unpublished
+``subscribed`` ``subscriber``, ``service``: from here on the subscriber must come to see the service
 ``died``       ``register_ids``: their provider process was killed or closed
 ``seen``       ``subscriber``, ``service``, ``version``, ``instances`` ({register id: sequence}): a callback
 ``leader``     ``asked``, ``leader``, ``term``: what a meta server said
 ``view``       ``term``, ``epoch``, ``revision``: the newest committed view
+``late``       ``seconds``: the run itself got no processor for so long before
 ``fault``      ``what``, ``target``, ``phase`` (``begin`` or ``end``)
 ``final``      ``expected`` ({service: {register id: sequence}}): all was healed, and this is published
 =============  ====================================================================================================
@@ -16,9 +18,11 @@ Every record has ``t`` (seconds since the run began) and ``kind``; the other fie
 
 from __future__ import annotations
 
+import contextlib
+import heapq
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -27,20 +31,30 @@ from slotreeve.errors import ConfigError
 
 
 class HistoryRecorder:
-    """Appends to one file; a context manager."""
+    """Appends to one file; a context manager.
 
-    def __init__(self, file: Path) -> None:
+    ``began`` is when the run began, by ``time.monotonic``, which all processes of a machine share; default: now.
+    """
+
+    def __init__(self, file: Path, began: float | None = None) -> None:
         self._file = file.open("w", encoding="utf-8")
-        self._began = time.monotonic()
+        self.began = time.monotonic() if began is None else began
 
     @property
     def now(self) -> float:
         """Seconds since the run began."""
-        return time.monotonic() - self._began
+        return time.monotonic() - self.began
 
     def append(self, kind: str, **fields: object) -> None:
         """One record."""
-        self._file.write(json.dumps({"t": round(self.now, 4), "kind": kind, **fields}, separators=(",", ":")) + "\n")
+        self._file.write(json.dumps({"t": round(self.now, 6), "kind": kind, **fields}, separators=(",", ":")) + "\n")
+
+    @contextlib.contextmanager
+    def fault(self, what: str, target: str) -> Iterator[None]:
+        """Record the begin and the end of a fault, which lasts as long as the block."""
+        self.append("fault", what=what, target=target, phase="begin")
+        yield
+        self.append("fault", what=what, target=target, phase="end")
 
     def __enter__(self) -> HistoryRecorder:
         """The recorder itself."""
@@ -51,6 +65,17 @@ class HistoryRecorder:
     ) -> None:
         """Close the file."""
         self._file.close()
+
+
+def merge(parts: Iterable[Path], into: Path) -> None:
+    """Write the records of several histories of one run into one, in the order of time.
+
+    Raises:
+        ConfigError: as :func:`read`.
+    """
+    with into.open("w", encoding="utf-8") as merged:
+        for record in heapq.merge(*(read(part) for part in parts), key=lambda record: float(record["t"])):
+            merged.write(json.dumps(record, separators=(",", ":")) + "\n")
 
 
 def read(file: Path) -> Iterator[dict[str, Any]]:

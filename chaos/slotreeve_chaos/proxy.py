@@ -5,10 +5,54 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from dataclasses import dataclass
+
+from slotreeve_chaos.diallers import Diallers
 
 log = logging.getLogger("slotreeve.chaos")
 
 CHUNK_BYTES = 64 * 1024
+
+
+@dataclass(frozen=True)
+class Cut:
+    """What a proxy does not let pass.
+
+    Attributes:
+        dialler: only connections which this process made; None: all connections.
+        to_server: stall what is sent to the server; the connection stays, nothing is lost.
+        to_client: stall what the server sends.
+        refuses: end the connections and let no new one through.
+    """
+
+    dialler: str | None = None
+    to_server: bool = True
+    to_client: bool = True
+    refuses: bool = False
+
+
+class _Passage:
+    """One connection through the proxy: the process that dialled, once that was looked up, and a gate for each
+    direction."""
+
+    def __init__(self, near: asyncio.StreamWriter, far: asyncio.StreamWriter) -> None:
+        self.dialler: str | None = None
+        self.port: int = near.get_extra_info("peername")[1]
+        self._writers = (near, far)
+        self.to_server, self.to_client = asyncio.Event(), asyncio.Event()
+
+    def end(self) -> None:
+        """Reset both connections."""
+        for writer in self._writers:
+            writer.transport.abort()
+
+    def obey(self, all_cuts: list[Cut]) -> None:
+        """Let pass what none of these cuts stalls."""
+        cuts = [cut for cut in all_cuts if cut.dialler is None or cut.dialler == self.dialler]
+        if any(cut.refuses for cut in cuts):
+            self.end()
+        _set(self.to_server, not any(cut.to_server for cut in cuts))
+        _set(self.to_client, not any(cut.to_client for cut in cuts))
 
 
 class Proxy:
@@ -19,15 +63,12 @@ class Proxy:
         bytes_per_second: throttle; 0: none.
     """
 
-    def __init__(self, address: str, target: str) -> None:
-        self._address, self._target = address, target
+    def __init__(self, address: str, target: str, diallers: Diallers) -> None:
+        self._address, self._target, self._diallers = address, target, diallers
         self._server: asyncio.Server | None = None
         self._pipes: set[asyncio.Task[None]] = set()
-        self._writers: set[asyncio.StreamWriter] = set()
-        self._to_server, self._to_client = asyncio.Event(), asyncio.Event()
-        self._to_server.set()
-        self._to_client.set()
-        self._refusing = False
+        self._passages: set[_Passage] = set()
+        self._cuts: list[Cut] = []
         self.delay_seconds = 0.0
         self.bytes_per_second = 0
 
@@ -45,31 +86,35 @@ class Proxy:
             pipe.cancel()
         await asyncio.gather(*self._pipes, return_exceptions=True)
 
-    def stall(self, to_server: bool, to_client: bool) -> None:
-        """Stop forwarding in these directions; connections stay, nothing is lost."""
-        for stalled, event in ((to_server, self._to_server), (to_client, self._to_client)):
-            if stalled:
-                event.clear()
+    async def identify(self) -> None:
+        """Look up which process made each connection. Call it before a cut that names a process."""
+        await asyncio.gather(*(self._identify(passage) for passage in self._passages if passage.dialler is None))
 
-    def refuse(self) -> None:
-        """End every connection and let no new one through."""
-        self._refusing = True
-        self.reset()
+    async def _identify(self, passage: _Passage) -> None:
+        passage.dialler = await self._diallers.name(passage.port)
+
+    def cut(self, cut: Cut) -> None:
+        """Stall or end these connections, and new ones of the kind, until :meth:`heal`."""
+        self._cuts.append(cut)
+        self._obey()
 
     def reset(self) -> None:
         """End every connection with a reset."""
-        for writer in list(self._writers):
-            writer.transport.abort()
+        for passage in list(self._passages):
+            passage.end()
 
     def heal(self) -> None:
         """Forward everything again."""
-        self._refusing = False
+        self._cuts.clear()
         self.delay_seconds, self.bytes_per_second = 0.0, 0
-        self._to_server.set()
-        self._to_client.set()
+        self._obey()
+
+    def _obey(self) -> None:
+        for passage in self._passages:
+            passage.obey(self._cuts)
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if self._refusing:
+        if any(cut.refuses and cut.dialler is None for cut in self._cuts):
             writer.transport.abort()
             return
         host, _, port = self._target.rpartition(":")
@@ -78,11 +123,17 @@ class Proxy:
         except OSError:
             writer.transport.abort()
             return
-        for source, sink, gate in ((reader, far_writer, self._to_server), (far_reader, writer, self._to_client)):
-            self._writers.add(sink)
-            pipe = asyncio.get_running_loop().create_task(self._pipe(source, sink, gate))
-            self._pipes.add(pipe)
-            pipe.add_done_callback(self._pipes.discard)
+        passage = _Passage(writer, far_writer)
+        if any(cut.dialler is not None for cut in self._cuts):
+            await self._identify(passage)
+        passage.obey(self._cuts)
+        self._passages.add(passage)
+        ways = ((reader, far_writer, passage.to_server), (far_reader, writer, passage.to_client))
+        pipes = [asyncio.create_task(self._pipe(*way)) for way in ways]
+        self._pipes.update(pipes)
+        await asyncio.gather(*pipes, return_exceptions=True)
+        self._pipes.difference_update(pipes)
+        self._passages.discard(passage)
 
     async def _pipe(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, gate: asyncio.Event) -> None:
         try:
@@ -96,5 +147,11 @@ class Proxy:
                     sink.write(chunk)
                     await sink.drain()
         finally:
-            self._writers.discard(sink)
             sink.close()
+
+
+def _set(event: asyncio.Event, value: bool) -> None:
+    if value:
+        event.set()
+    else:
+        event.clear()

@@ -9,25 +9,29 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 
-from slotreeve.catalogue import build_plugin
-from slotreeve.clock import LoopClock
 from slotreeve.errors import ClientError, RequestTimeout, TransportError
-from slotreeve.offers import Port
-from slotreeve.ports import Context, Transport
+from slotreeve.ports import Transport
 from slotreeve_client import ClientOptions
 from slotreeve_client.administration import ask_any, cluster_leader, cluster_view
+from slotreeve_client.tools import open_transport
 from slotreeve_harness.processes import LocalCluster
 from slotreeve_harness.sql_servers import SqlServer
 from slotreeve_protocol.meta_messages import GetLeader, LeaderIs
 
+from slotreeve_chaos.diallers import Diallers
 from slotreeve_chaos.faults import ChaosFaults
-from slotreeve_chaos.history import HistoryRecorder
+from slotreeve_chaos.herd import Herd
+from slotreeve_chaos.history import HistoryRecorder, merge
+from slotreeve_chaos.lateness import Lateness
+from slotreeve_chaos.network_faults import HERD
 from slotreeve_chaos.proxy import Proxy
+from slotreeve_chaos.targets import Targets
 from slotreeve_chaos.workload import ChaosWorkload
 
 LEASE_SECONDS = 2.0
 POLL_SECONDS = 0.05
 RECOVERY_SECONDS = 60.0
+TRY_SECONDS = 10.0
 QUIET_SECONDS = 3.0
 
 SETTINGS: dict[str, object] = {"meta.lease_seconds": LEASE_SECONDS, "meta.heartbeat_seconds": LEASE_SECONDS / 4}
@@ -49,71 +53,115 @@ async def run_chaos(
     ``database``: a running server whose lock elects the meta leader; faults strike it, too.
 
     Raises:
-        RequestTimeout: the cluster did not recover from a fault within a minute; the message holds the ends of logs.
-        ClientError: there is no such kind of fault.
+        RequestTimeout: the cluster did not recover from a fault within a minute, not counting the time in which this
+            process got no processor; the message holds the ends of logs.
+        ClientError: there is no such kind of fault, or a process ended by itself.
     """
-    rng = random.Random(seed)
-    file = directory / "history.jsonl"
     if database is not None:
         lock = {"election.use": database.dialect, f"election.{database.dialect}.dsn": database.dsn()}
         settings = lock | (settings or {})
     cluster = LocalCluster(directory, settings=SETTINGS | (settings or {}), behind_proxies=True)
-    transport = build_plugin(Port.TRANSPORT, cluster.transport, Context("", 0, LoopClock(), random.Random(seed)))
-    assert isinstance(transport, Transport)
-    async with AsyncExitStack() as stack:
-        recorder = stack.enter_context(HistoryRecorder(file))
-        stack.push_async_callback(transport.close)
-        proxies = {}
-        for name, pairs in cluster.proxied.items():
-            proxies[name] = [Proxy(near, far) for near, far in pairs]
+    herd = Herd(directory, seed)
+    parts = [directory / "run.jsonl", herd.history]
+    try:
+        async with AsyncExitStack() as stack:
+            recorder = stack.enter_context(HistoryRecorder(parts[0]))
+            run = _ChaosRun(cluster, herd, recorder, random.Random(seed))
+            await run.set_up(stack, database)
+            await run.cause_faults(seconds, only, tell)
+            tell("healing", recorder.now)
+            await run.settle()
+    finally:
+        written = [part for part in parts if part.exists()]
+        merge(written, directory / "history.jsonl")
+        for part in written:
+            part.unlink()
+    return directory / "history.jsonl"
+
+
+class _ChaosRun:
+    """The cluster, its clients, and what watches them."""
+
+    def __init__(self, cluster: LocalCluster, herd: Herd, recorder: HistoryRecorder, rng: random.Random) -> None:
+        self._cluster, self._herd, self._recorder, self._rng = cluster, herd, recorder, rng
+        self._lateness = Lateness(recorder)
+        self._transport = open_transport(cluster.transport)
+
+    async def set_up(self, stack: AsyncExitStack, database: SqlServer | None) -> None:
+        """Start everything; ``stack`` ends it."""
+        stack.push_async_callback(self._transport.close)
+        proxies: dict[str, list[Proxy]] = {}
+        diallers = Diallers(self._pids)
+        for name, pairs in self._cluster.proxied.items():
+            proxies[name] = [Proxy(near, far, diallers) for near, far in pairs]
             for proxy in proxies[name]:
                 await proxy.start()
                 stack.push_async_callback(proxy.stop)
-        stack.enter_context(cluster)
-        await cluster.ready(transport)
-        workload = ChaosWorkload(cluster.session_addresses, ClientOptions(cluster=cluster.name), recorder, rng)
-        stack.push_async_callback(workload.close)
-        await workload.begin()
-        watching = asyncio.create_task(_watch(cluster, transport, recorder))
-        faults = ChaosFaults(cluster, proxies, workload, recorder, rng, LEASE_SECONDS, database)
-        if unknown := set(only) - faults.kinds.keys():
-            raise ClientError(f"no such fault: {', '.join(sorted(unknown))}; there are {', '.join(faults.kinds)}")
+        stack.enter_context(self._cluster)
+        await self._cluster.ready(self._transport)
+        options = ClientOptions(cluster=self._cluster.name)
+        self._workload = ChaosWorkload(self._cluster.session_addresses, options, self._recorder, self._rng)
+        stack.push_async_callback(self._workload.close)
+        await self._workload.begin()
+        stack.push_async_callback(self._herd.close)
+        await self._herd.start(self._cluster.name, self._cluster.session_addresses, self._recorder.began)
+        for watching in (_watch(self._cluster, self._transport, self._recorder), self._lateness.watch()):
+            stack.push_async_callback(_cancel, asyncio.create_task(watching))
+        targets = Targets(self._cluster, self._recorder, self._rng, LEASE_SECONDS)
+        self._faults = ChaosFaults(targets, proxies, self._workload, database)
+
+    def _pids(self) -> dict[str, int]:
+        pids = {server.name: server.pid for server in self._cluster.servers.values() if server.is_running}
+        return pids if self._herd.pid is None else pids | {HERD: self._herd.pid}
+
+    async def cause_faults(self, seconds: float, only: list[str], tell: Callable[[str, float], None]) -> None:
+        """One fault after the other; the next begins when the cluster is well again."""
+        if unknown := set(only) - self._faults.kinds.keys():
+            known = ", ".join(self._faults.kinds)
+            raise ClientError(f"no such fault: {', '.join(sorted(unknown))}; there are {known}")
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
-            what = rng.choice(only or list(faults.kinds))
-            tell(what, recorder.now)
-            await faults.commit(what)
-            await _recovered(cluster, transport)
-            await asyncio.sleep(rng.uniform(0.0, 1.0))
-        tell("healing", recorder.now)
+            what = self._rng.choice(only or list(self._faults.kinds))
+            tell(what, self._recorder.now)
+            await self._faults.commit(what)
+            await self._recovered()
+            await asyncio.sleep(self._rng.uniform(0.0, 1.0))
+
+    async def settle(self) -> None:
+        """All faults have ended: stop publishing, and record what must be seen."""
         await asyncio.sleep(QUIET_SECONDS)
-        try:
-            async with asyncio.timeout(RECOVERY_SECONDS):
-                expected = await workload.end()
-        except TimeoutError:
-            raise RequestTimeout(
-                f"not everything was acknowledged within {RECOVERY_SECONDS:g} s after healing"
-            ) from None
+        ends = asyncio.gather(self._workload.end(), self._herd.end())
+        deadline = self._lateness.now() + RECOVERY_SECONDS
+        while not (await asyncio.wait([ends], timeout=POLL_SECONDS))[0]:
+            if self._lateness.now() > deadline:
+                ends.cancel()
+                raise RequestTimeout(f"not everything was acknowledged within {RECOVERY_SECONDS:g} s after healing")
+        own, herds = ends.result()
         await asyncio.sleep(QUIET_SECONDS)
-        recorder.append("final", expected=expected)
-        watching.cancel()
-        await asyncio.gather(watching, return_exceptions=True)
-    return file
+        self._recorder.append("final", expected=own | herds)
+
+    async def _recovered(self) -> None:
+        """Wait until all servers are members, every slot is held, and every meta server follows a leader. One that
+        lost its disk has no vote before that, and the next fault may take another disk."""
+        self._herd.check()
+        deadline = self._lateness.now() + RECOVERY_SECONDS
+        while True:
+            try:
+                await self._cluster.ready(self._transport, TRY_SECONDS)
+                break
+            except RequestTimeout:
+                if self._lateness.now() > deadline:
+                    raise
+        for name, address in self._cluster.meta_addresses.items():
+            while not await _follows(self._cluster, self._transport, address):
+                if self._lateness.now() > deadline:
+                    raise RequestTimeout(f"{name} follows no leader {RECOVERY_SECONDS:g} s after the last fault")
+                await asyncio.sleep(POLL_SECONDS)
 
 
-async def _recovered(cluster: LocalCluster, transport: Transport) -> None:
-    """Wait until all servers are members, every slot is held, and every meta server follows a leader. One that
-    lost its disk has no vote before that, and the next fault may take another disk."""
-    for server in cluster.servers.values():
-        if server.has_failed:
-            raise ClientError(f"{server.name} ended by itself:\n{server.tail()}")
-    await cluster.ready(transport, RECOVERY_SECONDS)
-    deadline = time.monotonic() + RECOVERY_SECONDS
-    for name, address in cluster.meta_addresses.items():
-        while not await _follows(cluster, transport, address):
-            if time.monotonic() > deadline:
-                raise RequestTimeout(f"{name} follows no leader {RECOVERY_SECONDS:g} s after the last fault")
-            await asyncio.sleep(POLL_SECONDS)
+async def _cancel(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
 
 
 async def _follows(cluster: LocalCluster, transport: Transport, address: str) -> bool:

@@ -11,16 +11,32 @@ from slotreeve_client import Client, ClientOptions, Publication, Subscription, c
 
 from slotreeve_chaos.history import HistoryRecorder
 
+Expected = dict[str, dict[str, int]]
+"""What is published: service to register id to sequence."""
+
 CHURN_SHARE = 0.1
 
 
 @dataclass(frozen=True)
 class ChaosLoad:
-    """How much is published: services, clients that publish and subscribe, changes a second."""
+    """How much is published and subscribed.
 
+    Attributes:
+        name: begins the names of its services and subscribers.
+        services: how many there are.
+        registrations: how many there are at any time, spread over the services.
+        writers: clients that publish.
+        subscribers: clients that subscribe; 0: the writers do.
+        subscribed: services that each subscriber subscribes to.
+        rate: changes a second, of all writers together.
+    """
+
+    name: str = "chaos"
     services: int = 100
+    registrations: int = 100
     writers: int = 3
     subscribers: int = 3
+    subscribed: int = 100
     rate: float = 100.0
 
 
@@ -43,27 +59,29 @@ class ChaosWorkload:
         load: ChaosLoad = DEFAULT_LOAD,
     ) -> None:
         self._sessions, self._options, self._recorder, self._rng = sessions, options, recorder, rng
-        self._services = [f"chaos.service.{number}" for number in range(load.services)]
+        self._load = load
+        self._services = [f"{load.name}.service.{number}" for number in range(load.services)]
         self._writers: list[Client] = [connect(*sessions, options=options) for _ in range(load.writers)]
         self._subscribers: list[Client] = [connect(*sessions, options=options) for _ in range(load.subscribers)]
+        if not self._subscribers:
+            self._subscribers = self._writers
         self._publications: list[Publication] = []
-        self._rate = load.rate
         self._task: asyncio.Task[None] | None = None
 
     async def begin(self) -> None:
         """Publish and subscribe everything, then keep republishing."""
-        for number, service in enumerate(self._services):
-            self._publish(self._writers[number % len(self._writers)], service)
+        for number in range(self._load.registrations):
+            self._publish(self._writers[number % len(self._writers)], self._services[number % len(self._services)])
         await asyncio.gather(*(writer.flush() for writer in self._writers))
         subscriptions = [
-            client.subscribe(service, lambda s, name=f"subscriber-{number}": self._seen(name, s))  # type: ignore[misc]
+            self._subscribe(client, f"{self._load.name}-subscriber-{number}", service)
             for number, client in enumerate(self._subscribers)
-            for service in self._services
+            for service in self._rng.sample(self._services, self._load.subscribed)
         ]
         await asyncio.gather(*(subscription.ready() for subscription in subscriptions))
         self._task = asyncio.get_running_loop().create_task(self._keep_publishing())
 
-    async def end(self) -> dict[str, dict[str, int]]:
+    async def end(self) -> Expected:
         """Stop publishing, wait until all is acknowledged; returns what is published."""
         assert self._task is not None
         self._task.cancel()
@@ -71,7 +89,7 @@ class ChaosWorkload:
         if isinstance(result, Exception):
             raise result
         await asyncio.gather(*(writer.flush() for writer in self._writers))
-        expected: dict[str, dict[str, int]] = {service: {} for service in self._services}
+        expected: Expected = {service: {} for service in self._services}
         for publication in self._publications:
             if publication.data is not None:
                 service = publication.data_info_id.partition("#")[0]
@@ -83,7 +101,11 @@ class ChaosWorkload:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
-        await asyncio.gather(*(client.close() for client in (*self._writers, *self._subscribers)))
+        await asyncio.gather(*(client.close() for client in {*self._writers, *self._subscribers}))
+
+    def _subscribe(self, client: Client, subscriber: str, service: str) -> Subscription:
+        self._recorder.append("subscribed", subscriber=subscriber, service=service)
+        return client.subscribe(service, lambda subscription: self._seen(subscriber, subscription))
 
     def _publish(self, writer: Client, service: str) -> None:
         publication = writer.publish(service, "1")
@@ -107,7 +129,7 @@ class ChaosWorkload:
                 self._recorder.append(
                     "published", register_id=publication.register_id, service=service, sequence=publication.version
                 )
-            due = max(due + 1 / self._rate, loop.time() - 1)
+            due = max(due + 1 / self._load.rate, loop.time() - 1)
             await asyncio.sleep(max(0.0, due - loop.time()))
 
     def _seen(self, subscriber: str, subscription: Subscription) -> None:

@@ -57,7 +57,7 @@ def test_nothing_is_wrong_with_a_good_history() -> None:
 @pytest.mark.parametrize(
     ("invariant", "record"),
     [
-        ("I7", seen(2.3, 5, {})),
+        ("I14", seen(2.3, 5, {})),
         ("I11", seen(2.3, 4, {"a": 2})),
         ("I11", seen(2.3, 3, {"a": 2})),
         ("I11", seen(2.3, 5, {"a": 1})),

@@ -1,0 +1,77 @@
+"""Which process made a connection, from what Linux shows of sockets and open files in ``/proc``."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+TCP_TABLE = Path("/proc/net/tcp")
+LOCAL_ADDRESS_COLUMN, INODE_COLUMN = 1, 9
+BATCH_SECONDS = 0.05
+"""Connections that are made within so long are looked up together: one look takes tens of milliseconds."""
+
+
+class Diallers:
+    """Finds the process that holds the near end of a connection over loopback. Linux only; needs no rights.
+
+    ``pids`` returns the ids of the processes in question by name, those that run now.
+    """
+
+    def __init__(self, pids: Callable[[], Mapping[str, int]]) -> None:
+        self._pids = pids
+        self._ports: set[int] = set()
+        self._next: asyncio.Task[dict[int, str]] | None = None
+
+    async def name(self, port: int) -> str | None:
+        """The name of the process behind this local port; None if it is another process, or has closed it."""
+        self._ports.add(port)
+        if self._next is None:
+            self._next = asyncio.create_task(self._look())
+        return (await self._next).get(port)
+
+    async def _look(self) -> dict[int, str]:
+        await asyncio.sleep(BATCH_SECONDS)
+        ports, pids = self._ports, self._pids()
+        self._ports, self._next = set(), None
+        return await asyncio.get_running_loop().run_in_executor(None, _names, ports, pids)
+
+
+def _names(ports: set[int], pids: Mapping[str, int]) -> dict[int, str]:
+    """The name of the process behind each of these local ports; the port of another process is left out."""
+    left = {inode: port for port, inode in _inodes(TCP_TABLE.read_text(), ports).items()}
+    names = {}
+    for name, pid in pids.items():
+        for inode in _sockets(pid) & left.keys():
+            names[left.pop(inode)] = name
+        if not left:
+            break
+    return names
+
+
+def _inodes(table: str, ports: set[int]) -> dict[int, str]:
+    """The inode of the socket at each local port, from the text of ``/proc/net/tcp``."""
+    found = {}
+    for line in table.splitlines()[1:]:
+        columns = line.split(maxsplit=INODE_COLUMN + 1)
+        port = int(columns[LOCAL_ADDRESS_COLUMN].rpartition(":")[2], 16)
+        if port in ports and columns[INODE_COLUMN] != "0":  # 0: closed, and without a process
+            found[port] = columns[INODE_COLUMN]
+    return found
+
+
+def _sockets(pid: int) -> set[str]:
+    """The inodes of the sockets that a process holds; none if it has ended."""
+    try:
+        links = [_target(descriptor) for descriptor in Path(f"/proc/{pid}/fd").iterdir()]
+    except (FileNotFoundError, ProcessLookupError):
+        return set()
+    return {link.removeprefix("socket:[").removesuffix("]") for link in links if link.startswith("socket:[")}
+
+
+def _target(descriptor: Path) -> str:
+    try:
+        return os.readlink(descriptor)
+    except (FileNotFoundError, ProcessLookupError):  # closed since it was listed
+        return ""
