@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import sys
 import time
 from collections.abc import Callable
 
-from slotreeve.errors import ClientError
 from slotreeve_client.administration import cluster_leader
 from slotreeve_client.tools import open_client, open_transport
 from slotreeve_harness.figures import spread_of
 from slotreeve_harness.processes import LocalCluster
 
+from slotreeve_bench.bystander import Bystander
+from slotreeve_bench.workers import Commands, Worker
+
 PREFIX = "bench.departure."
 WATCHED = 2_000
-BETWEEN_PUBLISHES_SECONDS = 0.005
 GENEROUS_SECONDS = 120.0
-LONGEST_LINE_BYTES = 1 << 22
 
 
 async def measure_departure(cluster: LocalCluster, publishers: int = 100_000) -> dict[str, object]:
@@ -38,10 +37,9 @@ async def measure_departure(cluster: LocalCluster, publishers: int = 100_000) ->
             views = [consumer.subscribe(name) for name in names]
             await asyncio.gather(*(view.ready() for view in views))
             before = await cluster_leader(transport, cluster.name, metas)
-            bystander = await _Bystander.start(cluster)
+            bystander = await Bystander.start(cluster, cluster.session_addresses)
             began = time.monotonic()
-            large.kill()
-            await large.wait()
+            await large.stop()
             await _until(lambda: not any(view.instances for view in views))
             seen_gone = time.monotonic() - began
             while await consumer.list(PREFIX):  # noqa: ASYNC110 - asks another process
@@ -53,8 +51,7 @@ async def measure_departure(cluster: LocalCluster, publishers: int = 100_000) ->
             returning_ms = await bystander.take()
             await bystander.stop()
             after = await cluster_leader(transport, cluster.name, metas)
-            large.kill()
-            await large.wait()
+            await large.stop()
     finally:
         await transport.close()
     return {
@@ -74,77 +71,12 @@ async def _until(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0.005)
 
 
-class _Bystander:
-    """Another client, a process of its own, that publishes all the time."""
-
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
-        self._process = process
-
-    @classmethod
-    async def start(cls, cluster: LocalCluster) -> _Bystander:
-        """Returns once it is connected and has published."""
-        bystander = cls(await _spawn(cluster, "bystander"))
-        await bystander.take()
-        return bystander
-
-    async def take(self) -> list[float]:
-        """How many milliseconds each publish took since the last time."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(b"take\n")
-        async with asyncio.timeout(GENEROUS_SECONDS):
-            waits_ms: list[float] = json.loads(await self._process.stdout.readline())
-        return waits_ms
-
-    async def stop(self) -> None:
-        """End the process."""
-        self._process.kill()
-        await self._process.wait()
-
-
-async def _start(cluster: LocalCluster, publishers: int) -> asyncio.subprocess.Process:
+async def _start(cluster: LocalCluster, publishers: int) -> Worker:
     """The large client as a process; returns when all it publishes is acknowledged."""
-    process = await _spawn(cluster, str(publishers))
-    assert process.stdout is not None
-    async with asyncio.timeout(GENEROUS_SECONDS):
-        if await process.stdout.readline() != b"ready\n":
-            raise ClientError("the large client ended early")
-    return process
-
-
-async def _spawn(cluster: LocalCluster, what: str) -> asyncio.subprocess.Process:
-    return await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "slotreeve_bench.departure",
-        cluster.name,
-        what,
-        *cluster.session_addresses,
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        limit=LONGEST_LINE_BYTES,
-    )
-
-
-async def publish_all_the_time(cluster: str, addresses: list[str]) -> None:
-    """The bystander: at each line on its input it prints how long its publishes took since the last one."""
-    loop = asyncio.get_running_loop()
-    waits_ms: list[float] = []
-    async with open_client(addresses, cluster) as client:
-        publication = client.publish("bench.bystander", "0")
-        asked = loop.run_in_executor(None, sys.stdin.readline)
-        while True:
-            began = time.perf_counter()
-            publication.republish(str(began))
-            await publication.acknowledged()
-            waits_ms.append(1000 * (time.perf_counter() - began))
-            await asyncio.sleep(BETWEEN_PUBLISHES_SECONDS)
-            if asked.done():
-                if not asked.result():
-                    return
-                print(json.dumps(waits_ms), flush=True)
-                waits_ms.clear()
-                asked = loop.run_in_executor(None, sys.stdin.readline)
+    addresses = cluster.session_addresses
+    large = await Worker.start(cluster, "slotreeve_bench.departure", str(publishers), *addresses)
+    await large.answer(GENEROUS_SECONDS)
+    return large
 
 
 async def publish_many(cluster: str, count: int, addresses: list[str]) -> None:
@@ -155,15 +87,12 @@ async def publish_many(cluster: str, count: int, addresses: list[str]) -> None:
             if number % 1_000 == 0:
                 await asyncio.sleep(0)
         await client.flush()
-        print("ready", flush=True)
-        await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
+        commands = Commands()
+        commands.answer("ready")
+        await commands.next()
 
 
 if __name__ == "__main__":
     from slotreeve_client.tools import run_async
 
-    name, what, *sessions = sys.argv[1:]
-    if what == "bystander":
-        run_async(publish_all_the_time(name, sessions))
-    else:
-        run_async(publish_many(name, int(what), sessions))
+    run_async(publish_many(sys.argv[1], int(sys.argv[2]), sys.argv[3:]))

@@ -15,3 +15,4 @@ class Measurement(StrEnum):
     FAILOVER = "failover"
     RESTART = "restart"
     DEPARTURE = "departure"
+    HERD = "herd"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from slotreeve_harness.processes import ClusterSize, LocalCluster
 from slotreeve_bench.departure import measure_departure
 from slotreeve_bench.failover import measure_failover
 from slotreeve_bench.fanout import measure_fanout
+from slotreeve_bench.herd import HerdPlan, measure_herd
 from slotreeve_bench.latency import measure_latency
 from slotreeve_bench.lookups import measure_lookups
 from slotreeve_bench.names import Measurement
@@ -31,6 +32,7 @@ class BenchPlan:
         publishers: registrations of ``throughput`` and ``departure``; ``payload``: bytes of each in ``throughput``.
         subscribers: connections of ``fanout``.
         kills: how often ``failover`` kills each kind of process.
+        herd: clients of ``herd``, and registrations and subscriptions of each.
         settings: settings of every server, by dotted key.
     """
 
@@ -41,6 +43,7 @@ class BenchPlan:
     payload: int = 200
     subscribers: int = 1_000
     kills: int = 10
+    herd: HerdPlan = HerdPlan()
     settings: Mapping[str, object] = field(default_factory=dict)
 
     def described(self) -> dict[str, object]:
@@ -57,8 +60,8 @@ class BenchPlan:
         }
 
 
-async def measure(measurement: Measurement, plan: BenchPlan) -> dict[str, object]:
-    """Start a cluster, measure, stop it; the figures by name.
+async def measure(measurement: Measurement, plan: BenchPlan, report: Callable[[str], None]) -> dict[str, object]:
+    """Start a cluster, measure, stop it; the figures by name. ``report`` gets what happens, where it takes long.
 
     Raises:
         SlotreeveError: the cluster did not start, or something did not happen in time.
@@ -69,12 +72,14 @@ async def measure(measurement: Measurement, plan: BenchPlan) -> dict[str, object
         try:
             with cluster:
                 await cluster.ready(transport)
-                return await _on(cluster, measurement, plan)
+                return await _on(cluster, measurement, plan, report)
         finally:
             await transport.close()
 
 
-async def _on(cluster: LocalCluster, measurement: Measurement, plan: BenchPlan) -> dict[str, object]:
+async def _on(
+    cluster: LocalCluster, measurement: Measurement, plan: BenchPlan, report: Callable[[str], None]
+) -> dict[str, object]:
     match measurement:
         case Measurement.LATENCY:
             return await measure_latency(cluster, plan.rate, plan.seconds)
@@ -90,3 +95,5 @@ async def _on(cluster: LocalCluster, measurement: Measurement, plan: BenchPlan) 
             return await measure_rolling_restart(cluster)
         case Measurement.DEPARTURE:
             return await measure_departure(cluster, plan.publishers)
+        case Measurement.HERD:
+            return await measure_herd(cluster, plan.herd, report)

@@ -33,23 +33,29 @@ def bench(
     payload: Annotated[int, typer.Option(min=1, help="throughput: bytes published by each.")] = 200,
     subscribers: Annotated[int, typer.Option(min=4, help="fanout: connections, spread over four processes.")] = 1_000,
     kills: Annotated[int, typer.Option(min=1, help="failover: how often each kind of process is killed.")] = 10,
+    clients: Annotated[int, typer.Option(min=1, help="herd: how many clients.")] = 10_000,
+    registrations: Annotated[int, typer.Option(min=1, help="herd: registrations of each client.")] = 10,
+    subscriptions: Annotated[int, typer.Option(min=0, help="herd: subscriptions of each client.")] = 10,
     output: OutputOption = Output.TABLE,
     settings: SetOption = [],  # noqa: B006 - typer copies it
 ) -> None:
     """Start a cluster of processes and measure it: publish -> callback latency at a fixed rate, publishes a second
-    and memory a publisher, one change to many subscribers, lookups, fail-over, a rolling restart under load. Each gets
+    and memory a publisher, one change to many subscribers, lookups, fail-over, a rolling restart under load, the death of one very large client
+    and of a session server with very many clients. Each gets
     a fresh cluster."""
+    from slotreeve_bench.herd import HerdPlan
     from slotreeve_bench.suite import BenchPlan, measure
     from slotreeve_harness.processes import ClusterSize
 
     from slotreeve_cli.printing import print_json
 
     size = ClusterSize(meta, data, session)
-    plan = BenchPlan(size, rate, seconds, publishers, payload, subscribers, kills, dotted(settings))
+    herd = HerdPlan(clients, registrations, subscriptions)
+    plan = BenchPlan(size, rate, seconds, publishers, payload, subscribers, kills, herd, dotted(settings))
     results = plan.described()
     for measurement in what or list(Measurement):
         typer.echo(f"measuring {measurement} ...", err=True)
-        results[measurement] = figures = run_async(measure(measurement, plan))
+        results[measurement] = figures = run_async(measure(measurement, plan, lambda step: typer.echo(f"  {step}", err=True)))
         if output is Output.TABLE:
             _print_figures(measurement, figures)
     if output is Output.JSON:

@@ -12,6 +12,7 @@ class ClientStatistics:
     Attributes:
         reconnections: number of times that a session server admitted it after the first one, moves included.
         unacknowledged: records that wait to be sent or acknowledged now.
+        unconfirmed: subscriptions that the session server has not confirmed, so that their copies may be stale.
         rejected: records that a session server had no room for, and that were sent again after a pause.
         callbacks_waiting: callbacks that wait for their turn now.
         callback_failures: callbacks that raised an exception.
@@ -20,6 +21,7 @@ class ClientStatistics:
 
     reconnections: int
     unacknowledged: int
+    unconfirmed: int
     rejected: int
     callbacks_waiting: int
     callback_failures: int

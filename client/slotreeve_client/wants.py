@@ -89,6 +89,11 @@ class Wants:
         return bool(self._unsent) and len(self._on_the_way) <= MOST_UNCONFIRMED - WANTS_PER_MESSAGE
 
     @property
+    def unconfirmed(self) -> int:
+        """Number of subscriptions of which no push has arrived."""
+        return len(self._unsent) + len(self._on_the_way) + len(self._waiting)
+
+    @property
     def are_confirmed(self) -> bool:
         """Whether all of them are."""
-        return not (self._unsent or self._on_the_way or self._waiting)
+        return not self.unconfirmed
