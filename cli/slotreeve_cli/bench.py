@@ -55,7 +55,9 @@ def bench(
     results = plan.described()
     for measurement in what or list(Measurement):
         typer.echo(f"measuring {measurement} ...", err=True)
-        results[measurement] = figures = run_async(measure(measurement, plan, lambda step: typer.echo(f"  {step}", err=True)))
+        results[measurement] = figures = run_async(
+            measure(measurement, plan, lambda step: typer.echo(f"  {step}", err=True))
+        )
         if output is Output.TABLE:
             _print_figures(measurement, figures)
     if output is Output.JSON:

@@ -12,7 +12,7 @@ from slotreeve.clock import LoopClock
 from slotreeve.errors import ConfigError, ModelError
 from slotreeve.model.nodes import Node, Role
 from slotreeve.model.slots import SlotTable
-from slotreeve.ports import Connection, Hello, Listener, Message
+from slotreeve.ports import Connection, Handler, Hello, Listener, Message
 from slotreeve_conformance.virtual_time import VirtualClock, run
 from slotreeve_protocol.client_messages import Datum, Get, ListServices, Publish, Services, Withdraw
 from slotreeve_protocol.general_messages import Counters, Done, Failed, GetCounters, Ping
@@ -442,6 +442,31 @@ def test_a_link_over_which_nothing_arrives_is_closed_and_made_again() -> None:
         world.scene.network.thaw("server")
         await asyncio.sleep(1.5)
         assert not world.links.connected["server"].closed
+        await world.stop()
+
+    play(scenario)
+
+
+def test_an_attempt_to_make_a_link_gets_more_time_after_each_that_failed() -> None:
+    async def scenario() -> None:
+        world = LinkScene()
+        await world.scene.listen()
+        world.scene.network.freeze("server")
+        attempts: list[float] = []
+
+        class Counting(MemoryTransport):
+            async def connect(self, address: str, hello: Hello, handler: Handler, timeout_seconds: float) -> Connection:
+                attempts.append(timeout_seconds)
+                return await super().connect(address, hello, handler, timeout_seconds)
+
+        transport = Counting(world.scene.clock, "patient", world.scene.network)
+        links = Links(maker(world.scene, transport), world.supervisor, world.handler)
+        links.aim({"server": "server:1"})
+        await asyncio.sleep(60.0)
+        assert attempts[:6] == [1.0, 2.0, 4.0, 8.0, 16.0, 16.0]
+        world.scene.network.thaw("server")
+        await asyncio.sleep(20.0)
+        assert not links.connected["server"].closed
         await world.stop()
 
     play(scenario)

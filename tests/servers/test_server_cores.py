@@ -283,6 +283,15 @@ def test_a_client_learns_the_session_servers_now_and_at_each_change() -> None:
     ]
 
 
+def test_a_session_server_that_knows_no_table_takes_no_client() -> None:
+    outbox = RecordingOutbox()
+    core = SessionCore(outbox, node("session-1"), SessionSettings(), 1.0, OneSlot())
+    peer = a_peer("client", Role.CLIENT)
+    core.opened(peer)
+    assert [effect.peer for effect in outbox.take("closed")] == [peer]
+    assert core.clients == {}
+
+
 def test_a_client_that_does_not_return_within_the_linger_departs() -> None:
     scene = SessionScene(linger_seconds=0.3)
     peer = scene.client()
