@@ -86,6 +86,15 @@ def test_a_claim_keeps_the_records_of_a_client_that_its_session_server_reports_a
     assert scene.live(0.5) == []
 
 
+def test_a_claim_that_ended_while_the_link_was_down_ends_with_the_next_link() -> None:
+    scene = Scene()
+    scene.losses.claimed(SESSION_2, Claims(["a"], []))
+    scene.losses.reported(scene.slot, [record("a").tombstone()])
+    assert scene.live(5.0) == ["a-1"]
+    scene.losses.linked(SESSION_2)
+    assert scene.live(0.5) == []
+
+
 def test_a_report_about_a_record_of_another_session_process_is_ignored() -> None:
     scene = Scene()
     scene.losses.reported(scene.slot, [record("a", SESSION_2).tombstone(), record("b").tombstone()])

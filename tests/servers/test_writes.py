@@ -171,6 +171,21 @@ def test_a_delivery_of_nothing_is_answered_at_once() -> None:
     assert scene.outbox.messages(Done) == [Done()]
 
 
+def test_a_hundred_thousand_departures_of_one_slot_go_out_in_messages_of_bounded_size() -> None:
+    scene = Scene()
+    for number in range(3 * WEIGHT_PER_MESSAGE):
+        scene.writes.submit_lost(0, record(number).tombstone())
+        scene.writes.submit_gone(0, record(-number).tombstone())
+    scene.outbox.end_turn()
+    seen = 0
+    while scene.outbox.requests:
+        (batch,) = scene.answer().batches
+        assert len(batch.lost) + len(batch.gone) <= WEIGHT_PER_MESSAGE
+        seen += len(batch.lost) + len(batch.gone)
+    assert seen == 6 * WEIGHT_PER_MESSAGE
+    assert scene.writes.waiting == 0
+
+
 def test_a_delivery_waits_for_both_parts_of_a_batch_that_is_split() -> None:
     outbox = RecordingOutbox()
     count = WEIGHT_PER_MESSAGE + 1

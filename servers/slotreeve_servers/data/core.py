@@ -146,6 +146,7 @@ class DataCore:
         """A session server is compared with from now on; followers and tools speak first."""
         if peer.role is Role.SESSION:
             self._sessions.opened(peer)
+            self._losses.linked(peer)
             side = SessionComparison(peer.process_id, self.slots, self._departures, self, self._counters)
             comparison = DigestExchange(self._outbox, peer, side)
             self._comparisons[peer] = comparison

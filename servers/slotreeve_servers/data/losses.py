@@ -53,6 +53,11 @@ class ClientLosses:
                 entries.append(LostRecord(slot, held, leaves_tombstone=True))
         self._departures.lost(entries)
 
+    def linked(self, peer: Peer) -> None:
+        """A session server has connected. It sends all its claims again; those that ended meanwhile are not among
+        them."""
+        self._departures.claims.drop(peer.process_id)
+
     def claimed(self, peer: Peer, message: Claims) -> None:
         """A session server begins and ends claims of clients."""
         self._departures.claims.begin(peer.process_id, message.begun)

@@ -64,17 +64,26 @@ class WriteBatch:
     weight: int = 0
     deliveries: list[Delivery] = field(default_factory=list)
 
+    @property
+    def load(self) -> int:
+        """How much of a message it takes: the weight of its records, and 1 for each tombstone of a departure."""
+        return self.weight + len(self.gone) + len(self.lost)
+
     def split(self) -> WriteBatch:
-        """Cut off and return the records that go out first, up to a bounded weight. A delivery waits for both parts."""
+        """Cut off and return what goes out first, up to a bounded load. A delivery waits for both parts."""
         first = WriteBatch()
         count = 0
-        while first.weight < WEIGHT_PER_MESSAGE:
+        while first.weight < WEIGHT_PER_MESSAGE and count < len(self.records):
             first.weight += self.records[count].weight
             count += 1
         first.records, self.records = self.records[:count], self.records[count:]
         first.clients, self.clients = self.clients[:count], self.clients[count:]
         first.sequences, self.sequences = self.sequences[:count], self.sequences[count:]
         self.weight -= first.weight
+        room = max(0, WEIGHT_PER_MESSAGE - first.load)
+        first.gone, self.gone = self.gone[:room], self.gone[room:]
+        room = max(0, WEIGHT_PER_MESSAGE - first.load)
+        first.lost, self.lost = self.lost[:room], self.lost[room:]
         for delivery in self.deliveries:
             delivery.batches += 1
         first.deliveries = self.deliveries.copy()
@@ -196,9 +205,9 @@ class Writes:
                 if message is None:
                     message = messages[peer] = SentBatches(peer)
                 if self._in_flight.get(peer, 0) < most and message.weight < WEIGHT_PER_MESSAGE:
-                    part = batch if batch.weight <= WEIGHT_PER_MESSAGE else batch.split()
+                    part = batch if batch.load <= WEIGHT_PER_MESSAGE else batch.split()
                     message.batches[part] = (lane, slot, epoch)
-                    message.weight += part.weight + len(part.gone) + len(part.lost)
+                    message.weight += part.load
         for message in messages.values():
             if message.batches:
                 self._send(message)
