@@ -81,7 +81,7 @@ class RunningDigests:
         part_bytes: a service larger than this has parts of at most about so many bytes.
 
     Attributes:
-        sizes: bytes of each service that is not empty.
+        sizes: bytes of each service with parts.
         parted: the services with parts.
     """
 
@@ -99,6 +99,8 @@ class RunningDigests:
 
     def count(self, data_info_id: str, now: Mapping[str, Publisher]) -> None:
         """Hash all records of a service, ``now``: a small one that has changed, or one that gets parts."""
+        if len(now) == 1 and self._count_one(data_info_id, *now.values()):
+            return
         totals: dict[str | None, int] = {}
         size = whole = 0
         for record in now.values():
@@ -106,15 +108,27 @@ class RunningDigests:
             totals[record.session] = totals.get(record.session, 0) + value
             whole += value
             size += size_of(record)
-        totals[None] = whole
-        for session in self._sums.keys() | totals.keys():
-            self._set(session, data_info_id, totals.get(session, 0) & _MASK)
-        if not now:
-            self.sizes.pop(data_info_id, None)
+        for session in [key for key, sums in self._sums.items() if data_info_id in sums and key not in totals]:
+            self._set(session, data_info_id, 0)
+        for session, total in totals.items():
+            self._set(session, data_info_id, total & _MASK)
+        if now:
+            self._set(None, data_info_id, whole & _MASK)
+            self._divide(data_info_id, size, now)
+        else:
             self.parted.pop(data_info_id, None)
-            return
-        self.sizes[data_info_id] = size
-        self._divide(data_info_id, now)
+            self.sizes.pop(data_info_id, None)
+
+    def _count_one(self, data_info_id: str, record: Publisher) -> bool:
+        """The shortest way for the most frequent case: the only record of a service replaces that of the same session
+        process. False: it is not this case."""
+        if data_info_id in self.parted or size_of(record) > self._part_bytes:
+            return False
+        whole, mine = self._sums.setdefault(None, {}), self._sums.setdefault(record.session, {})
+        if whole.get(data_info_id) != mine.get(data_info_id):
+            return False
+        whole[data_info_id] = mine[data_info_id] = sync_digest((record,))
+        return True
 
     def move(self, data_info_id: str, before: Mapping[str, Publisher | None], now: Mapping[str, Publisher]) -> None:
         """A service with parts has changed: ``before`` holds the changed register ids with their records before,
@@ -136,8 +150,7 @@ class RunningDigests:
         for session, value in moved.items():
             self._set(session, data_info_id, (self.of(session).get(data_info_id, 0) + value) & _MASK)
         if now:
-            self.sizes[data_info_id] = size
-            self._divide(data_info_id, now)
+            self._divide(data_info_id, size, now)
         else:
             del self.parted[data_info_id]
             self.sizes.pop(data_info_id, None)
@@ -150,14 +163,16 @@ class RunningDigests:
             if not sums:
                 del self._sums[session]
 
-    def _divide(self, data_info_id: str, now: Mapping[str, Publisher]) -> None:
-        """Give a service that has become too large for its parts more of them."""
-        parted, size = self.parted.get(data_info_id), self.sizes[data_info_id]
+    def _divide(self, data_info_id: str, size: int, now: Mapping[str, Publisher]) -> None:
+        """Give a service that has become too large for its parts more of them. The size of a large one is kept."""
+        parted = self.parted.get(data_info_id)
         enough = count = parted.count if parted is not None else 1
         while size > enough * self._part_bytes:
             enough *= FANOUT
         if enough > count:
             self.parted[data_info_id] = PartedService(enough, now.values())
+        if enough > 1:
+            self.sizes[data_info_id] = size
 
     def with_parts(self, data_info_id: str, count: int, now: Mapping[str, Publisher]) -> PartedService:
         """The parts of a service, of which there are at least ``count`` from now on. Its changes must have been moved
@@ -165,4 +180,5 @@ class RunningDigests:
         parted = self.parted.get(data_info_id)
         if parted is None or parted.count < count:
             parted = self.parted[data_info_id] = PartedService(count, now.values())
+            self.sizes.setdefault(data_info_id, sum(map(size_of, now.values())))
         return parted

@@ -62,6 +62,9 @@ class StoreDifference:
         self.size += sum(map(size_of, part.records))
 
 
+_EMPTY: dict[str, Publisher] = {}
+
+
 class SlotStore:
     """Live records by data info id and register id, and tombstones by register id.
 
@@ -196,7 +199,11 @@ class SlotStore:
             self._digests.move(data_info_id, changes, service)
 
     def _fold_all(self) -> None:
-        for data_info_id in [*self._changed, *self._changes]:
+        changed, self._changed = self._changed, set()
+        count, services = self._digests.count, self.services
+        for data_info_id in changed:
+            count(data_info_id, services.get(data_info_id, _EMPTY))
+        for data_info_id in list(self._changes):
             self._fold(data_info_id)
 
     def digests(self, session: str | None = None) -> tuple[dict[str, int], dict[str, PartDigests]]:
@@ -232,8 +239,8 @@ class SlotStore:
             elif data_info_id in asked.parts or data_info_id in self._digests.parted:
                 self._add_parts(found, data_info_id, asked, limit)
             else:
-                found.records[data_info_id] = list(self.services[data_info_id].values())
-                found.size += self._digests.sizes[data_info_id]
+                found.records[data_info_id] = records = list(self.services[data_info_id].values())
+                found.size += sum(map(size_of, records))
                 found.upto = ComparedUpTo(data_info_id)
             if not found.complete:
                 return found
