@@ -80,7 +80,7 @@ class SlotStore:
     def __init__(self, part_bytes: int = PART_BYTES) -> None:
         self._digests = RunningDigests(part_bytes // PARTS_PER_ANSWER)
         self._parted = self._digests.parted
-        self._changed: set[str] = set()
+        self._changed: dict[str, None] = {}  # in the order of the changes, which is that of the records in memory
         self._changes: dict[str, dict[str, Publisher | None]] = {}
         self.services: dict[str, dict[str, Publisher]] = {}
         self.tombstones: dict[str, tuple[Publisher, float]] = {}
@@ -110,7 +110,7 @@ class SlotStore:
         if record.data_info_id in self._parted or len(service) > FOLD_AT:
             self._note(record.data_info_id, register_id, old)
         else:
-            self._changed.add(record.data_info_id)
+            self._changed[record.data_info_id] = None
         return _CHANGED if old is None or old.data != record.data or old.zone != record.zone else _SILENTLY
 
     def find(self, record: Publisher) -> Publisher | None:
@@ -168,7 +168,7 @@ class SlotStore:
         the next comparison, a large one only where it changed."""
         service = self.services.get(data_info_id, {})
         if data_info_id not in self._parted:
-            self._changed.add(data_info_id)
+            self._changed[data_info_id] = None
             if len(service) > FOLD_AT:
                 self._digests.with_parts(data_info_id, FANOUT, service)
                 self._fold(data_info_id)
@@ -193,13 +193,13 @@ class SlotStore:
         """Bring the digests of one service up to date."""
         changes, service = self._changes.pop(data_info_id, None), self.services.get(data_info_id, {})
         if data_info_id in self._changed:
-            self._changed.discard(data_info_id)
+            del self._changed[data_info_id]
             self._digests.count(data_info_id, service)
         elif changes is not None:
             self._digests.move(data_info_id, changes, service)
 
     def _fold_all(self) -> None:
-        changed, self._changed = self._changed, set()
+        changed, self._changed = self._changed, {}
         count, services = self._digests.count, self.services
         for data_info_id in changed:
             count(data_info_id, services.get(data_info_id, _EMPTY))
