@@ -57,7 +57,7 @@ class ProcessClock(VirtualClock):
 
     def now(self) -> float:
         """Seconds of this process's monotonic clock."""
-        return START_SECONDS + (super().now() - START_SECONDS) * self._rate
+        return START_SECONDS + (self._loop.time() - START_SECONDS) * self._rate
 
     def call_later(self, seconds: float, action: Callable[[], None]) -> Timer:
         """As on the loop, unless the process is killed or frozen by then."""
@@ -82,14 +82,15 @@ class ProcessClock(VirtualClock):
     def _act_when_free(self, timer: ProcessTimer, action: Callable[[], None]) -> None:
         """A timer is due."""
         processor = self._processor
-        if processor is not None and not self._dead and not self._frozen:
-            wait = processor.busy_for()
-            if wait > 0:
-                timer.timer = super().call_later(wait, lambda: self._act_when_free(timer, action))
-                return
-        self._act(action)
-        if processor is not None:
-            processor.timer_ran()
+        if processor is None or self._dead or self._frozen:
+            self._act(action)
+            return
+        wait = processor.busy_for()
+        if wait > 0:
+            timer.timer = super().call_later(wait, lambda: self._act_when_free(timer, action))
+            return
+        action()
+        processor.timer_ran()
 
     def _act(self, action: Callable[[], None]) -> None:
         if self._frozen:

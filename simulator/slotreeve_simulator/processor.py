@@ -6,20 +6,50 @@ The costs are those of ``benchmarks/handlers.py``, which measures the product's 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import resources
+from typing import NamedTuple
+
+from slotreeve_simulator.packet_kinds import first_tag, message_tags
 
 SHORTEST_SECONDS = 1e-6
 """A shorter wait counts as none: the event loop runs timers early by its clock's resolution, and would not advance."""
-TIMER_SECONDS = 10e-6
-"""Cost of a timer."""
+OTHER = "other"
+"""In the file of costs: every kind of message that has no entry of its own."""
+TIMER = "timer"
+"""In the file of costs: running a timer."""
 
 
-def load_costs() -> tuple[float, float]:
-    """Seconds a packet, and seconds a byte, on a machine of the year 2024 (measured by ``benchmarks/handlers.py``)."""
+class Cost(NamedTuple):
+    """Time that handling a packet takes: seconds a packet, and seconds a byte of it."""
+
+    base: float
+    per_byte: float
+
+
+class Costs:
+    """What everything costs on the machine on which ``benchmarks/handlers.py`` ran.
+
+    ``figures``: microseconds a packet and nanoseconds a byte by the name of the packet's first message.
+
+    Attributes:
+        by_tag: cost of a packet by the tag of its first message, 0 to 255.
+        timer: seconds of a timer.
+    """
+
+    def __init__(self, figures: Mapping[str, tuple[float, float]]) -> None:
+        tags = message_tags()
+        self.by_tag = [_cost(figures[OTHER])] * 256
+        for name, figure in figures.items():
+            if name not in (OTHER, TIMER):
+                self.by_tag[tags[name]] = _cost(figure)
+        self.timer = _cost(figures[TIMER]).base
+
+
+def load_costs() -> Costs:
+    """The costs that ``benchmarks/handlers.py`` measured."""
     text = (resources.files("slotreeve_simulator") / "costs.json").read_text()
-    costs = json.loads(text)
-    return costs["microseconds_per_packet"] * 1e-6, costs["nanoseconds_per_byte"] * 1e-9
+    return Costs(json.loads(text))
 
 
 class SimulatedProcessor:
@@ -29,9 +59,9 @@ class SimulatedProcessor:
         slowness: everything takes so many times as long: the process shares its processor with others.
     """
 
-    def __init__(self, now: Callable[[], float], costs: tuple[float, float]) -> None:
+    def __init__(self, now: Callable[[], float], costs: Costs) -> None:
         self._now = now
-        self._per_packet, self._per_byte = costs
+        self._by_tag, self._timer = costs.by_tag, costs.timer
         self._free_at = 0.0
         self.slowness = 1.0
 
@@ -40,17 +70,24 @@ class SimulatedProcessor:
         wait = self._free_at - self._now()
         return wait if wait > SHORTEST_SECONDS else 0.0
 
-    def handled(self, size: int) -> None:
-        """A packet of ``size`` bytes was handled: the next one waits until that is over."""
-        self._spend(self._per_packet + size * self._per_byte)
+    def handled(self, packet: bytes) -> None:
+        """A packet was handled: the next one waits until that is over."""
+        base, per_byte = self._by_tag[first_tag(packet)]
+        self._spend(base + len(packet) * per_byte)
 
     def timer_ran(self) -> None:
         """A timer was handled."""
-        self._spend(TIMER_SECONDS)
+        self._spend(self._timer)
 
     def stall(self, seconds: float) -> None:
         """The process gets no processor for so long."""
         self._free_at = max(self._free_at, self._now()) + seconds
 
     def _spend(self, seconds: float) -> None:
-        self._free_at = max(self._free_at, self._now()) + seconds * self.slowness
+        now = self._now()
+        self._free_at = (max(now, self._free_at)) + seconds * self.slowness
+
+
+def _cost(figure: tuple[float, float]) -> Cost:
+    microseconds, nanoseconds_per_byte = figure
+    return Cost(microseconds * 1e-6, nanoseconds_per_byte * 1e-9)

@@ -33,7 +33,7 @@ class Reach:
         self._next_look = 0.0
 
     def look(self) -> None:
-        """A turn of the event loop has ended."""
+        """Look up what the network lets pass now."""
         now = self._now()
         if now < self._next_look:
             return

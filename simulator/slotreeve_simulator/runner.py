@@ -26,6 +26,8 @@ from slotreeve_simulator.workload import Clients
 
 READY_SECONDS = 30.0
 POLL_SECONDS = 0.05
+LOOK_EVERY_SECONDS = 0.01
+"""Interval of the checks that look at every server. A lease lasts fifty times as long."""
 EVERYTHING = Cut()
 
 
@@ -88,6 +90,7 @@ class _Run:
         self._injector = Injector(self._cluster, self._clients, self._watch, self._trace, self._verdict, self._now)
         self._faults: list[int] = []
         self._longest_heal = 0.0
+        self._next_look = 0.0
 
     def _now(self) -> float:
         return self._loop.time() - START_SECONDS
@@ -115,8 +118,12 @@ class _Run:
         )
 
     def _look(self) -> None:
-        self._reach.look()
-        self._watch.look()
+        self._watch.look_at_views()
+        now = self._loop.time()
+        if now >= self._next_look:
+            self._next_look = now + LOOK_EVERY_SECONDS
+            self._reach.look()
+            self._watch.look()
 
     async def _live(self, storms: list[Storm]) -> None:
         self._trace.note(Weight.FAULT, f"scenario {self._scenario.name}, seed {self._seed}")

@@ -17,8 +17,6 @@ from slotreeve_simulator.cluster import ScenarioCluster
 from slotreeve_simulator.trace import Trace, Weight
 from slotreeve_simulator.verdict import RunVerdict
 
-LEADERS_EVERY_SECONDS = 0.005
-"""Interval of checks of leases: each check is costly, and a lease lasts a hundred times as long."""
 SERVING_EVERY_SECONDS = 0.02
 """Interval of checks of the servers of slots, because there are many slots and a server serves one for long."""
 LONGEST_LAG_SECONDS = 1.0
@@ -46,21 +44,23 @@ class ServersWatch:
         self._views: dict[int, View] = {}
         self._seen: dict[str, View] = {}
         self._servers: dict[tuple[int, int], str] = {}
-        self._look_at_leaders = self._look_at_serving = 0.0
+        self._look_at_serving = 0.0
         self._newest = 0
         self._newest_since = 0.0
         self.somebody_leaves = False
         self.calm_since: float | None = 0.0
 
-    def look(self) -> None:
-        """A turn of the event loop has ended."""
+    def look_at_views(self) -> None:
+        """A turn of the event loop has ended: look whether a server has a new view."""
+        seen = self._seen
         for name, server in self._cluster.servers.items():
-            if not isinstance(server, MetaServer) and server.view is not self._seen.get(name):
+            if not isinstance(server, MetaServer) and server.view is not seen.get(name):
                 self._view(name, server)
+
+    def look(self) -> None:
+        """Look at leases and at the servers of slots."""
         now = self._now()
-        if now >= self._look_at_leaders:
-            self._look_at_leaders = now + LEADERS_EVERY_SECONDS
-            self._leaders()
+        self._leaders()
         if now >= self._look_at_serving:
             self._look_at_serving = now + SERVING_EVERY_SECONDS
             self._serving()

@@ -132,7 +132,7 @@ class MemoryLink:
             if isinstance(item, bytes):
                 self.channel.receive(item)
                 if processor is not None:
-                    processor.handled(len(item))
+                    processor.handled(item)
             else:
                 self.channel.lost(item)
         self.schedule()

@@ -25,8 +25,8 @@ class Processor(Protocol):
     def busy_for(self) -> float:
         """Seconds until it can handle the next packet; 0 where it is free."""
 
-    def handled(self, size: int) -> None:
-        """A packet of ``size`` bytes was handled."""
+    def handled(self, packet: bytes) -> None:
+        """A packet was handled."""
 
 
 _networks: WeakKeyDictionary[asyncio.AbstractEventLoop, MemoryNetwork] = WeakKeyDictionary()

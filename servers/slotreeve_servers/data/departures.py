@@ -178,7 +178,7 @@ class Departures:
             current.is_incomplete = True
         current.unanswered &= sessions.keys()
         if is_over or not current.unanswered:
-            self._end(current)
+            self._end_when_read(current)
             return
         for process_id in sorted(current.unanswered - current.asked):
             peer = sessions[process_id]
@@ -194,12 +194,19 @@ class Departures:
             if isinstance(reply, Done):
                 current.unanswered.discard(process_id)
                 if not current.unanswered:
-                    self._end(current)
+                    self._end_when_read(current)
 
         if self._outbox.ask(peer, Deliver(current.slots), answered, math.inf):
             current.asked.add(process_id)
 
+    def _end_when_read(self, current: Round) -> None:
+        """End the round after what has arrived: a session server may have sent the registrations of a client that
+        came back after it had answered."""
+        self._outbox.when_read(partial(self._end, current))
+
     def _end(self, current: Round) -> None:
+        if current is not self._round:
+            return
         self._round = None
         for departure in current.departures:
             departure.slot.departing -= 1
