@@ -6,8 +6,7 @@ import asyncio
 import contextlib
 import logging
 from dataclasses import dataclass
-
-from slotreeve_chaos.diallers import Diallers
+from typing import Protocol
 
 log = logging.getLogger("slotreeve.chaos")
 
@@ -31,6 +30,13 @@ class Cut:
     refuses: bool = False
 
 
+class DiallerNames(Protocol):
+    """Knows which process made a connection."""
+
+    async def name(self, port: int) -> str | None:
+        """The name of the process behind this local port; None if it is not known."""
+
+
 class _Passage:
     """One connection through the proxy: the process that dialled, once that was looked up, and a gate for each
     direction."""
@@ -45,6 +51,13 @@ class _Passage:
         """Reset both connections."""
         for writer in self._writers:
             writer.transport.abort()
+
+    async def close(self) -> None:
+        """Close both connections, and wait until all that was forwarded is sent."""
+        for writer in self._writers:
+            writer.close()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
 
     def obey(self, all_cuts: list[Cut]) -> None:
         """Let pass what none of these cuts stalls."""
@@ -63,10 +76,10 @@ class Proxy:
         bytes_per_second: throttle; 0: none.
     """
 
-    def __init__(self, address: str, target: str, diallers: Diallers) -> None:
+    def __init__(self, address: str, target: str, diallers: DiallerNames) -> None:
         self._address, self._target, self._diallers = address, target, diallers
         self._server: asyncio.Server | None = None
-        self._pipes: set[asyncio.Task[None]] = set()
+        self._forwarding: set[asyncio.Task[None]] = set()
         self._passages: set[_Passage] = set()
         self._cuts: list[Cut] = []
         self.delay_seconds = 0.0
@@ -82,9 +95,9 @@ class Proxy:
         if self._server is not None:
             self._server.close()
         self.reset()
-        for pipe in list(self._pipes):
-            pipe.cancel()
-        await asyncio.gather(*self._pipes, return_exceptions=True)
+        for task in self._forwarding:
+            task.cancel()
+        await asyncio.gather(*self._forwarding, return_exceptions=True)
 
     async def identify(self) -> None:
         """Look up which process made each connection. Call it before a cut that names a process."""
@@ -113,7 +126,12 @@ class Proxy:
         for passage in self._passages:
             passage.obey(self._cuts)
 
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.get_running_loop().create_task(self._forward(reader, writer))
+        self._forwarding.add(task)
+        task.add_done_callback(self._forwarding.discard)
+
+    async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if any(cut.refuses and cut.dialler is None for cut in self._cuts):
             writer.transport.abort()
             return
@@ -124,16 +142,17 @@ class Proxy:
             writer.transport.abort()
             return
         passage = _Passage(writer, far_writer)
-        if any(cut.dialler is not None for cut in self._cuts):
-            await self._identify(passage)
-        passage.obey(self._cuts)
-        self._passages.add(passage)
-        ways = ((reader, far_writer, passage.to_server), (far_reader, writer, passage.to_client))
-        pipes = [asyncio.create_task(self._pipe(*way)) for way in ways]
-        self._pipes.update(pipes)
-        await asyncio.gather(*pipes, return_exceptions=True)
-        self._pipes.difference_update(pipes)
-        self._passages.discard(passage)
+        try:
+            if any(cut.dialler is not None for cut in self._cuts):
+                await self._identify(passage)
+            passage.obey(self._cuts)
+            self._passages.add(passage)
+            await asyncio.gather(
+                self._pipe(reader, far_writer, passage.to_server), self._pipe(far_reader, writer, passage.to_client)
+            )
+        finally:
+            self._passages.discard(passage)
+            await passage.close()
 
     async def _pipe(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, gate: asyncio.Event) -> None:
         try:
