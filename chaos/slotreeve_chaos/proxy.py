@@ -163,6 +163,8 @@ class Proxy:
                         await asyncio.sleep(self.delay_seconds)
                     if self.bytes_per_second:
                         await asyncio.sleep(len(chunk) / self.bytes_per_second)
+                    if sink.is_closing():
+                        return
                     sink.write(chunk)
                     await sink.drain()
         finally:
