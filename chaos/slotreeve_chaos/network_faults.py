@@ -73,6 +73,15 @@ class ServerConnectionFaults:
                     proxy.heal()
 
 
+def link_cuts(one: str, other: str, there: bool, back: bool) -> list[tuple[str, Cut]]:
+    """What stalls the link of two processes from ``one`` to ``other`` (``there``), and from ``other`` to ``one``
+    (``back``): for the proxies of each, a cut of the connections that the other one made."""
+    return [
+        (other, Cut(one, to_server=there, to_client=back)),
+        (one, Cut(other, to_server=back, to_client=there)),
+    ]
+
+
 class LinkFaults:
     """Faults of the links between two processes: the connections that either of them made to the other.
 
@@ -133,8 +142,8 @@ class LinkFaults:
         with self._targets.recorder.fault(what, f"{names} {seconds:.1f} s, then {'lost' if is_lost else 'late'}"):
             await self._identify(chosen)
             for one, other in chosen:
-                self._cut(other, Cut(one, to_server=there, to_client=back))
-                self._cut(one, Cut(other, to_server=back, to_client=there))
+                for server, cut in link_cuts(one, other, there, back):
+                    self._cut(server, cut)
             try:
                 await asyncio.sleep(seconds)
                 if is_lost:
