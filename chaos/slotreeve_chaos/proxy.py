@@ -14,7 +14,7 @@ CHUNK_BYTES = 64 * 1024
 
 
 @dataclass(frozen=True)
-class Cut:
+class ProxyCut:
     """What a proxy does not let pass.
 
     Attributes:
@@ -59,7 +59,7 @@ class _Passage:
             with contextlib.suppress(OSError):
                 await writer.wait_closed()
 
-    def obey(self, all_cuts: list[Cut]) -> None:
+    def obey(self, all_cuts: list[ProxyCut]) -> None:
         """Let pass what none of these cuts stalls."""
         cuts = [cut for cut in all_cuts if cut.dialler is None or cut.dialler == self.dialler]
         if any(cut.refuses for cut in cuts):
@@ -81,7 +81,7 @@ class Proxy:
         self._server: asyncio.Server | None = None
         self._forwarding: set[asyncio.Task[None]] = set()
         self._passages: set[_Passage] = set()
-        self._cuts: list[Cut] = []
+        self._cuts: list[ProxyCut] = []
         self.delay_seconds = 0.0
         self.bytes_per_second = 0
 
@@ -106,7 +106,7 @@ class Proxy:
     async def _identify(self, passage: _Passage) -> None:
         passage.dialler = await self._diallers.name(passage.port)
 
-    def cut(self, cut: Cut) -> None:
+    def cut(self, cut: ProxyCut) -> None:
         """Stall or end these connections, and new ones of the kind, until :meth:`heal`."""
         self._cuts.append(cut)
         self._obey()

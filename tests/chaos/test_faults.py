@@ -8,8 +8,8 @@ from pathlib import Path
 from slotreeve_chaos.faults import ChaosFaults
 from slotreeve_chaos.history import HistoryRecorder, read
 from slotreeve_chaos.network_faults import link_cuts
-from slotreeve_chaos.proxy import Cut
-from slotreeve_chaos.targets import ROLES, Targets
+from slotreeve_chaos.proxy import ProxyCut
+from slotreeve_chaos.targets import ROLES, ChaosTargets
 from slotreeve_chaos.workload import ChaosLoad, ChaosWorkload
 from slotreeve_client import ClientOptions
 from slotreeve_harness.processes import LocalCluster
@@ -19,8 +19,8 @@ NO_LOAD = ChaosLoad(services=0, registrations=0, writers=0, subscribers=0, subsc
 
 def test_a_link_that_is_cut_one_way_is_cut_in_the_connections_that_either_end_made() -> None:
     assert link_cuts("data-1", "meta-1", True, False) == [
-        ("meta-1", Cut("data-1", to_server=True, to_client=False)),
-        ("data-1", Cut("meta-1", to_server=False, to_client=True)),
+        ("meta-1", ProxyCut("data-1", to_server=True, to_client=False)),
+        ("data-1", ProxyCut("meta-1", to_server=False, to_client=True)),
     ]
 
 
@@ -40,7 +40,7 @@ def test_every_kind_of_fault_is_listed_in_its_page(tmp_path: Path) -> None:
     page = (Path(__file__).parents[2] / "docs" / "chaos.md").read_text()
     rng = random.Random(1)
     with HistoryRecorder(tmp_path / "history.jsonl") as recorder:
-        targets = Targets(LocalCluster(tmp_path), recorder, rng, 2.0)
+        targets = ChaosTargets(LocalCluster(tmp_path), recorder, rng, 2.0)
         workload = ChaosWorkload(["127.0.0.1:1"], ClientOptions(), recorder, rng, NO_LOAD)
         kinds = ChaosFaults(targets, {}, workload).kinds
     assert [kind for kind in kinds if f"`{kind}`" not in page] == []

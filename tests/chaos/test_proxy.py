@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Awaitable, Callable
 
 import pytest
-from slotreeve_chaos.proxy import Cut, Proxy
+from slotreeve_chaos.proxy import ProxyCut, Proxy
 from slotreeve_harness.processes import free_address
 
 Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -93,8 +93,8 @@ async def connect_two(proxy: Proxy, connect: Callable[[], Awaitable[Connection]]
     return one, other
 
 
-@pytest.mark.parametrize("cut", [Cut("one"), Cut("one", to_client=False), Cut("one", to_server=False)])
-def test_a_cut_stalls_the_connections_of_one_process_and_no_others(cut: Cut) -> None:
+@pytest.mark.parametrize("cut", [ProxyCut("one"), ProxyCut("one", to_client=False), ProxyCut("one", to_server=False)])
+def test_a_cut_stalls_the_connections_of_one_process_and_no_others(cut: ProxyCut) -> None:
     async def scenario(proxy: Proxy, connect: Callable[[], Awaitable[Connection]]) -> None:
         one, other = await connect_two(proxy, connect)
         proxy.cut(cut)
@@ -113,7 +113,7 @@ def test_a_cut_stalls_the_connections_of_one_process_and_no_others(cut: Cut) -> 
 def test_a_cut_that_refuses_ends_the_connections_of_one_process_and_no_others() -> None:
     async def scenario(proxy: Proxy, connect: Callable[[], Awaitable[Connection]]) -> None:
         one, other = await connect_two(proxy, connect)
-        proxy.cut(Cut("one", refuses=True))
+        proxy.cut(ProxyCut("one", refuses=True))
         assert not await is_open(one)
         assert not await is_open(await connect())
         assert await is_open(other)
@@ -126,7 +126,7 @@ def test_a_cut_that_refuses_ends_the_connections_of_one_process_and_no_others() 
 def test_a_cut_without_a_name_stalls_every_connection() -> None:
     async def scenario(proxy: Proxy, connect: Callable[[], Awaitable[Connection]]) -> None:
         connections = await connect_two(proxy, connect)
-        proxy.cut(Cut())
+        proxy.cut(ProxyCut())
         stalled = [asyncio.create_task(ask(connection, b"late\n")) for connection in connections]
         done, _ = await asyncio.wait(stalled, timeout=0.1)
         assert not done
