@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
 from slotreeve.model.nodes import Role
 
-from slotreeve_chaos.proxy import ProxyCut, Proxy
+from slotreeve_chaos.proxy import Proxy, ProxyCut
 from slotreeve_chaos.targets import ChaosTargets
 
 CUT_LEASES = (1.0, 5.0)

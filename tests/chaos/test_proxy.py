@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Awaitable, Callable
 
 import pytest
-from slotreeve_chaos.proxy import ProxyCut, Proxy
+from slotreeve_chaos.proxy import Proxy, ProxyCut
 from slotreeve_harness.processes import free_address
 
 Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
