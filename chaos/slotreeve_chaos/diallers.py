@@ -12,6 +12,9 @@ LOCAL_ADDRESS_COLUMN, INODE_COLUMN = 1, 9
 BATCH_SECONDS = 0.05
 """Connections that are made within so long are looked up together: one look takes tens of milliseconds."""
 
+LOOKS = 5
+"""The table is read so often at most: Linux may leave connections out of it while others come and go."""
+
 
 class Diallers:
     """Finds the process that holds the near end of a connection over loopback. Linux only; needs no rights.
@@ -40,7 +43,12 @@ class Diallers:
 
 def _names(ports: set[int], pids: Mapping[str, int]) -> dict[int, str]:
     """The name of the process behind each of these local ports; the port of another process is left out."""
-    left = {inode: port for port, inode in _inodes(TCP_TABLE.read_text(), ports).items()}
+    inodes: dict[int, str] = {}
+    for _ in range(LOOKS):
+        inodes |= _inodes(TCP_TABLE.read_text(), ports - inodes.keys())
+        if len(inodes) == len(ports):
+            break
+    left = {inode: port for port, inode in inodes.items()}
     names = {}
     for name, pid in pids.items():
         for inode in _sockets(pid) & left.keys():

@@ -11,7 +11,7 @@ from slotreeve_chaos.network_faults import LinkFaults, ServerConnectionFaults
 from slotreeve_chaos.processor_faults import ProcessorFaults
 from slotreeve_chaos.proxy import Proxy
 from slotreeve_chaos.server_faults import DatabaseFaults, ServerFaults
-from slotreeve_chaos.targets import Targets
+from slotreeve_chaos.targets import ChaosTargets
 from slotreeve_chaos.workload import ChaosWorkload
 
 
@@ -21,7 +21,7 @@ class ChaosFaults:
 
     def __init__(
         self,
-        targets: Targets,
+        targets: ChaosTargets,
         proxies: Mapping[str, Sequence[Proxy]],
         workload: ChaosWorkload,
         database: SqlServer | None = None,

@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
 from slotreeve.model.nodes import Role
 
-from slotreeve_chaos.proxy import Cut, Proxy
-from slotreeve_chaos.targets import Targets
+from slotreeve_chaos.proxy import Proxy, ProxyCut
+from slotreeve_chaos.targets import ChaosTargets
 
 CUT_LEASES = (1.0, 5.0)
 """A cut between roles lasts so many leases: some are long enough that a server loses its membership."""
@@ -20,16 +20,16 @@ HERD = "herd"
 class ServerConnectionFaults:
     """Faults of all connections that lead to one server."""
 
-    def __init__(self, targets: Targets, proxies: Mapping[str, Sequence[Proxy]]) -> None:
+    def __init__(self, targets: ChaosTargets, proxies: Mapping[str, Sequence[Proxy]]) -> None:
         self._targets, self._proxies = targets, proxies
 
     def kinds(self) -> dict[str, Callable[[], Awaitable[None]]]:
         """Every kind, by name."""
         return {
             "reset connections": self._reset,
-            "stall both ways": lambda: self._cut("stall both ways", Cut()),
+            "stall both ways": lambda: self._cut("stall both ways", ProxyCut()),
             "stall one way": self._stall_one_way,
-            "refuse connections": lambda: self._cut("refuse connections", Cut(refuses=True)),
+            "refuse connections": lambda: self._cut("refuse connections", ProxyCut(refuses=True)),
             "delay": self._delay,
             "throttle": self._throttle,
         }
@@ -42,9 +42,9 @@ class ServerConnectionFaults:
 
     async def _stall_one_way(self) -> None:
         to_server = self._targets.rng.random() < 0.5
-        await self._cut("stall one way", Cut(to_server=to_server, to_client=not to_server))
+        await self._cut("stall one way", ProxyCut(to_server=to_server, to_client=not to_server))
 
-    async def _cut(self, what: str, cut: Cut) -> None:
+    async def _cut(self, what: str, cut: ProxyCut) -> None:
         await self._with_proxies(what, self._targets.short_seconds(), lambda proxy: proxy.cut(cut))
 
     async def _delay(self) -> None:
@@ -73,13 +73,22 @@ class ServerConnectionFaults:
                     proxy.heal()
 
 
+def link_cuts(one: str, other: str, there: bool, back: bool) -> list[tuple[str, ProxyCut]]:
+    """What stalls the link of two processes from ``one`` to ``other`` (``there``), and from ``other`` to ``one``
+    (``back``): for the proxies of each, a cut of the connections that the other one made."""
+    return [
+        (other, ProxyCut(one, to_server=there, to_client=back)),
+        (one, ProxyCut(other, to_server=back, to_client=there)),
+    ]
+
+
 class LinkFaults:
     """Faults of the links between two processes: the connections that either of them made to the other.
 
     Everything else that the two do is untouched. The herd only makes connections; it is reached through none.
     """
 
-    def __init__(self, targets: Targets, proxies: Mapping[str, Sequence[Proxy]]) -> None:
+    def __init__(self, targets: ChaosTargets, proxies: Mapping[str, Sequence[Proxy]]) -> None:
         self._targets, self._proxies = targets, proxies
 
     def kinds(self) -> dict[str, Callable[[], Awaitable[None]]]:
@@ -133,8 +142,8 @@ class LinkFaults:
         with self._targets.recorder.fault(what, f"{names} {seconds:.1f} s, then {'lost' if is_lost else 'late'}"):
             await self._identify(chosen)
             for one, other in chosen:
-                self._cut(other, Cut(one, to_server=there, to_client=back))
-                self._cut(one, Cut(other, to_server=back, to_client=there))
+                for server, cut in link_cuts(one, other, there, back):
+                    self._cut(server, cut)
             try:
                 await asyncio.sleep(seconds)
                 if is_lost:
@@ -144,14 +153,14 @@ class LinkFaults:
 
     def _refuse(self, pairs: Iterable[tuple[str, str]]) -> None:
         for one, other in pairs:
-            self._cut(other, Cut(one, refuses=True))
-            self._cut(one, Cut(other, refuses=True))
+            self._cut(other, ProxyCut(one, refuses=True))
+            self._cut(one, ProxyCut(other, refuses=True))
 
     async def _identify(self, pairs: Iterable[tuple[str, str]]) -> None:
         names = sorted(set(itertools.chain.from_iterable(pairs)) & self._proxies.keys())
         await asyncio.gather(*(proxy.identify() for name in names for proxy in self._proxies[name]))
 
-    def _cut(self, server: str, cut: Cut) -> None:
+    def _cut(self, server: str, cut: ProxyCut) -> None:
         for proxy in self._proxies.get(server, ()):
             proxy.cut(cut)
 

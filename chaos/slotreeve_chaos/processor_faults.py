@@ -9,7 +9,7 @@ from slotreeve.model.nodes import Role
 
 from slotreeve_chaos.processor import busy_loops, duty_cycle, pinned
 from slotreeve_chaos.server_faults import ServerFaults
-from slotreeve_chaos.targets import ROLES, Targets
+from slotreeve_chaos.targets import ROLES, ChaosTargets
 
 LOOPS = (2, 4, 8)
 SHARES = (0.05, 0.5)
@@ -20,7 +20,7 @@ LONGEST_SECONDS = 120.0
 class ProcessorFaults:
     """Busy loops, pinning and duty cycles. During the first two a server may be killed, as in a herd beside others."""
 
-    def __init__(self, targets: Targets, servers: ServerFaults) -> None:
+    def __init__(self, targets: ChaosTargets, servers: ServerFaults) -> None:
         self._targets, self._servers = targets, servers
 
     def kinds(self) -> dict[str, Callable[[], Awaitable[None]]]:

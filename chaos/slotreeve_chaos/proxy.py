@@ -6,8 +6,7 @@ import asyncio
 import contextlib
 import logging
 from dataclasses import dataclass
-
-from slotreeve_chaos.diallers import Diallers
+from typing import Protocol
 
 log = logging.getLogger("slotreeve.chaos")
 
@@ -15,7 +14,7 @@ CHUNK_BYTES = 64 * 1024
 
 
 @dataclass(frozen=True)
-class Cut:
+class ProxyCut:
     """What a proxy does not let pass.
 
     Attributes:
@@ -29,6 +28,13 @@ class Cut:
     to_server: bool = True
     to_client: bool = True
     refuses: bool = False
+
+
+class DiallerNames(Protocol):
+    """Knows which process made a connection."""
+
+    async def name(self, port: int) -> str | None:
+        """The name of the process behind this local port; None if it is not known."""
 
 
 class _Passage:
@@ -46,7 +52,14 @@ class _Passage:
         for writer in self._writers:
             writer.transport.abort()
 
-    def obey(self, all_cuts: list[Cut]) -> None:
+    async def close(self) -> None:
+        """Close both connections, and wait until all that was forwarded is sent."""
+        for writer in self._writers:
+            writer.close()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
+
+    def obey(self, all_cuts: list[ProxyCut]) -> None:
         """Let pass what none of these cuts stalls."""
         cuts = [cut for cut in all_cuts if cut.dialler is None or cut.dialler == self.dialler]
         if any(cut.refuses for cut in cuts):
@@ -63,12 +76,12 @@ class Proxy:
         bytes_per_second: throttle; 0: none.
     """
 
-    def __init__(self, address: str, target: str, diallers: Diallers) -> None:
+    def __init__(self, address: str, target: str, diallers: DiallerNames) -> None:
         self._address, self._target, self._diallers = address, target, diallers
         self._server: asyncio.Server | None = None
-        self._pipes: set[asyncio.Task[None]] = set()
+        self._forwarding: set[asyncio.Task[None]] = set()
         self._passages: set[_Passage] = set()
-        self._cuts: list[Cut] = []
+        self._cuts: list[ProxyCut] = []
         self.delay_seconds = 0.0
         self.bytes_per_second = 0
 
@@ -82,9 +95,9 @@ class Proxy:
         if self._server is not None:
             self._server.close()
         self.reset()
-        for pipe in list(self._pipes):
-            pipe.cancel()
-        await asyncio.gather(*self._pipes, return_exceptions=True)
+        for task in self._forwarding:
+            task.cancel()
+        await asyncio.gather(*self._forwarding, return_exceptions=True)
 
     async def identify(self) -> None:
         """Look up which process made each connection. Call it before a cut that names a process."""
@@ -93,7 +106,7 @@ class Proxy:
     async def _identify(self, passage: _Passage) -> None:
         passage.dialler = await self._diallers.name(passage.port)
 
-    def cut(self, cut: Cut) -> None:
+    def cut(self, cut: ProxyCut) -> None:
         """Stall or end these connections, and new ones of the kind, until :meth:`heal`."""
         self._cuts.append(cut)
         self._obey()
@@ -113,7 +126,12 @@ class Proxy:
         for passage in self._passages:
             passage.obey(self._cuts)
 
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.get_running_loop().create_task(self._forward(reader, writer))
+        self._forwarding.add(task)
+        task.add_done_callback(self._forwarding.discard)
+
+    async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if any(cut.refuses and cut.dialler is None for cut in self._cuts):
             writer.transport.abort()
             return
@@ -124,16 +142,17 @@ class Proxy:
             writer.transport.abort()
             return
         passage = _Passage(writer, far_writer)
-        if any(cut.dialler is not None for cut in self._cuts):
-            await self._identify(passage)
-        passage.obey(self._cuts)
-        self._passages.add(passage)
-        ways = ((reader, far_writer, passage.to_server), (far_reader, writer, passage.to_client))
-        pipes = [asyncio.create_task(self._pipe(*way)) for way in ways]
-        self._pipes.update(pipes)
-        await asyncio.gather(*pipes, return_exceptions=True)
-        self._pipes.difference_update(pipes)
-        self._passages.discard(passage)
+        try:
+            if any(cut.dialler is not None for cut in self._cuts):
+                await self._identify(passage)
+            passage.obey(self._cuts)
+            self._passages.add(passage)
+            await asyncio.gather(
+                self._pipe(reader, far_writer, passage.to_server), self._pipe(far_reader, writer, passage.to_client)
+            )
+        finally:
+            self._passages.discard(passage)
+            await passage.close()
 
     async def _pipe(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, gate: asyncio.Event) -> None:
         try:
@@ -144,6 +163,8 @@ class Proxy:
                         await asyncio.sleep(self.delay_seconds)
                     if self.bytes_per_second:
                         await asyncio.sleep(len(chunk) / self.bytes_per_second)
+                    if sink.is_closing():
+                        return
                     sink.write(chunk)
                     await sink.drain()
         finally:

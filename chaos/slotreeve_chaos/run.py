@@ -25,7 +25,7 @@ from slotreeve_chaos.history import HistoryRecorder, merge
 from slotreeve_chaos.lateness import Lateness
 from slotreeve_chaos.network_faults import HERD
 from slotreeve_chaos.proxy import Proxy
-from slotreeve_chaos.targets import Targets
+from slotreeve_chaos.targets import ChaosTargets
 from slotreeve_chaos.workload import ChaosWorkload
 
 LEASE_SECONDS = 2.0
@@ -107,7 +107,7 @@ class _ChaosRun:
         await self._herd.start(self._cluster.name, self._cluster.session_addresses, self._recorder.began)
         for watching in (_watch(self._cluster, self._transport, self._recorder), self._lateness.watch()):
             stack.push_async_callback(_cancel, asyncio.create_task(watching))
-        targets = Targets(self._cluster, self._recorder, self._rng, LEASE_SECONDS)
+        targets = ChaosTargets(self._cluster, self._recorder, self._rng, LEASE_SECONDS)
         self._faults = ChaosFaults(targets, proxies, self._workload, database)
 
     def _pids(self) -> dict[str, int]:

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from slotreeve.model.nodes import Role
 from slotreeve_harness.sql_servers import SqlServer
 
-from slotreeve_chaos.targets import ROLES, Targets
+from slotreeve_chaos.targets import ROLES, ChaosTargets
 
 DOWN_SECONDS = (0.0, 3.0)
 
@@ -17,7 +17,7 @@ DOWN_SECONDS = (0.0, 3.0)
 class ServerFaults:
     """Kills, pauses and restarts of servers."""
 
-    def __init__(self, targets: Targets) -> None:
+    def __init__(self, targets: ChaosTargets) -> None:
         self._targets = targets
 
     def kinds(self) -> dict[str, Callable[[], Awaitable[None]]]:
@@ -92,7 +92,7 @@ class ServerFaults:
 class DatabaseFaults:
     """Kills, pauses and restarts of the database server whose lock elects the meta leader."""
 
-    def __init__(self, targets: Targets, database: SqlServer) -> None:
+    def __init__(self, targets: ChaosTargets, database: SqlServer) -> None:
         self._targets, self._database = targets, database
 
     def kinds(self) -> dict[str, Callable[[], Awaitable[None]]]:

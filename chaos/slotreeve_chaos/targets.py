@@ -16,7 +16,7 @@ ROLES = (Role.META, Role.DATA, Role.SESSION)
 
 
 @dataclass(frozen=True)
-class Targets:
+class ChaosTargets:
     """The cluster, where faults are recorded, the source of chance, and the lease of a server in seconds."""
 
     cluster: LocalCluster

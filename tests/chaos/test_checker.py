@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from slotreeve.errors import ConfigError
 from slotreeve_chaos.checker import Checker, HistoryVerdict
-from slotreeve_chaos.history import HistoryRecorder, read
+from slotreeve_chaos.history import HistoryRecorder, merge, read
 from slotreeve_chaos.report import as_html
 
 Record = dict[str, Any]
@@ -84,6 +84,24 @@ def test_the_dead_may_not_be_seen_for_long() -> None:
     assert [violation.invariant for violation in slow.violations] == ["I9"]
 
 
+def test_time_in_which_the_run_got_no_processor_is_not_held_against_the_registry() -> None:
+    died = {"t": 2.3, "kind": "died", "register_ids": ["a"]}
+    late = {"t": 19.0, "kind": "late", "seconds": 5.0}
+    assert judge(*GOOD[:-1], died, late, seen(22.0, 5, {})).violations == []
+    assert len(judge(*GOOD[:-1], died, late, seen(22.4, 5, {})).violations) == 1
+
+
+def test_a_subscriber_that_never_saw_its_service_is_found() -> None:
+    subscribed = {"t": 0.05, "kind": "subscribed", "subscriber": "blind", "service": "s"}
+    violations = judge(subscribed, *GOOD).violations
+    assert [violation.what for violation in violations] == ["blind does not see a of s"]
+
+
+def test_no_fault_excuses_a_registration_that_disappears() -> None:
+    fault = {"t": 2.25, "kind": "fault", "what": "busy loops", "target": "8 for 9 s", "phase": "begin"}
+    assert invariants(fault, seen(2.3, 5, {})) == ["I14"]
+
+
 def test_an_answer_of_a_server_that_lags_behind_is_no_violation() -> None:
     assert invariants({"t": 2.7, "kind": "view", "term": 0, "epoch": 0, "revision": 1}) == []
 
@@ -93,6 +111,13 @@ def test_a_history_is_written_and_read_line_by_line(tmp_path: Path) -> None:
     with HistoryRecorder(file) as recorder:
         recorder.append("published", register_id="a", service="s", sequence=1)
     assert [record["kind"] for record in read(file)] == ["published"]
+
+
+def test_histories_of_one_run_are_merged_in_the_order_of_time(tmp_path: Path) -> None:
+    for name, times in (("a", (1, 4, 5)), ("b", (2, 3, 6))):
+        (tmp_path / name).write_text("".join(f'{{"t":{t},"kind":"{name}"}}\n' for t in times))
+    merge([tmp_path / "a", tmp_path / "b"], tmp_path / "merged")
+    assert [record["t"] for record in read(tmp_path / "merged")] == [1, 2, 3, 4, 5, 6]
 
 
 @pytest.mark.parametrize("line", ["{", "[]", '{"kind": "seen"}', "3"])
