@@ -262,6 +262,8 @@ class DataCore:
         """Store in a led slot; the followers and the interested session servers get it when this turn ends. This is the
         one way by which records of led slots change."""
         touched = slot.apply(write, self._outbox.now())
+        if write.records:
+            self._departures.stored(slot, write.records)
         if slot.streams:
             self._streams.send(slot, write)
         if touched:
@@ -322,7 +324,7 @@ class DataCore:
         for slot in list(self.slots.led()):
             self._serve_if_complete(slot)
         self._find_gone()
-        self._departures.look()
+        self._departures.look_by_timer()
         return 0.0 if self._to_search else None
 
     def _find_gone(self) -> None:
