@@ -66,7 +66,7 @@ class Commands:
 
     async def next(self) -> str:
         """The next command; empty when there will be no more."""
-        line = await asyncio.get_running_loop().run_in_executor(None, sys.stdin.readline)
+        line: str = await asyncio.get_running_loop().run_in_executor(None, sys.stdin.readline)
         return line.strip()
 
     @staticmethod
