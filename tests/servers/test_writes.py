@@ -165,6 +165,21 @@ def test_a_delivery_waits_for_what_is_on_its_way_and_for_what_waits_but_not_for_
     assert scene.acknowledged()[:2] == [1, 2]
 
 
+def test_the_departures_of_a_large_client_go_out_in_bounded_messages() -> None:
+    scene = Scene()
+    for number in range(3 * WEIGHT_PER_MESSAGE):
+        scene.writes.submit_gone(0, record(number).tombstone())
+        scene.writes.submit_lost(0, record(number).tombstone())
+    scene.outbox.end_turn()
+    gone, lost = 0, 0
+    while scene.outbox.requests:
+        (batch,) = scene.answer().batches
+        assert len(batch.gone) + len(batch.lost) <= WEIGHT_PER_MESSAGE
+        gone, lost = gone + len(batch.gone), lost + len(batch.lost)
+        scene.outbox.end_turn()
+    assert (gone, lost, scene.writes.waiting) == (3 * WEIGHT_PER_MESSAGE, 3 * WEIGHT_PER_MESSAGE, 0)
+
+
 def test_a_delivery_of_nothing_is_answered_at_once() -> None:
     scene = Scene()
     scene.writes.deliver([0, 1], Request(scene.data["data-1"], 5))
