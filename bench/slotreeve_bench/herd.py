@@ -27,17 +27,17 @@ CLIENTS_PER_PROCESS = 2_000
 INSTANCES_PER_SERVICE = 20
 GENEROUS_SECONDS = 300.0
 POLL_SECONDS = 0.05
-AFTER_SETTLING_SECONDS = 6.0
-"""Instances must not vanish after the herd has settled either: longer than the grace of a session server."""
 
 
 @dataclass(frozen=True)
 class HerdPlan:
-    """How large the herd is: clients, and registrations and subscriptions of each."""
+    """How large the herd is: clients, and registrations and subscriptions of each. ``watch_seconds``: the observer goes
+    on for so long after the herd has settled; it is longer than the grace that a lost session server's clients have."""
 
     clients: int = 10_000
     registrations: int = 10
     subscriptions: int = 10
+    watch_seconds: float = 6.0
 
     @property
     def services(self) -> int:
@@ -77,14 +77,12 @@ async def measure_herd(cluster: LocalCluster, plan: HerdPlan, report: Callable[[
         published = await herd.ask("publish")
         report("they subscribe")
         subscribed = await herd.ask("subscribe")
-        report(f"{first.name} is killed")
-        killed = await _measure_move(cluster, herd, first, second, first.kill)
+        killed = await _measure_move(cluster, herd, first, second, first.kill, report)
         first.start()
         transport = open_transport(cluster.transport)
         await cluster.ready(transport)
         await transport.close()
-        report(f"{second.name} is stopped in order")
-        stopped = await _measure_move(cluster, herd, second, first, second.signal_stop)
+        stopped = await _measure_move(cluster, herd, second, first, second.signal_stop, report)
         second.stop()
     finally:
         await herd.stop()
@@ -101,7 +99,12 @@ async def measure_herd(cluster: LocalCluster, plan: HerdPlan, report: Callable[[
 
 
 async def _measure_move(
-    cluster: LocalCluster, herd: Herd, left: ServerProcess, kept: ServerProcess, end: Callable[[], None]
+    cluster: LocalCluster,
+    herd: Herd,
+    left: ServerProcess,
+    kept: ServerProcess,
+    end: Callable[[], None],
+    report: Callable[[str], None],
 ) -> dict[str, object]:
     """End the server ``left`` by ``end``; watch from the server ``kept``."""
     plan = herd.plan
@@ -115,12 +118,13 @@ async def _measure_move(
         quiet_ms = await bystander.take()
         moving = asyncio.ensure_future(herd.ask(f"move {left.address}"))
         await asyncio.sleep(4 * POLL_SECONDS)
+        report(f"{left.name} ends")
         began = time.monotonic()
         end()
         await moving
         seconds = time.monotonic() - began
         moving_ms = await bystander.take()
-        await asyncio.sleep(AFTER_SETTLING_SECONDS)
+        await asyncio.sleep(plan.watch_seconds)
         lowest, present, vanished = await observer.ask("take", GENEROUS_SECONDS)
         statistics = [await worker.ask("count", GENEROUS_SECONDS) for worker in herd.workers]
     finally:

@@ -43,7 +43,7 @@ class BenchPlan:
     payload: int = 200
     subscribers: int = 1_000
     kills: int = 10
-    herd: HerdPlan = HerdPlan()
+    herd: HerdPlan = field(default_factory=HerdPlan)
     settings: Mapping[str, object] = field(default_factory=dict)
 
     def described(self) -> dict[str, object]:

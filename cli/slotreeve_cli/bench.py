@@ -40,9 +40,8 @@ def bench(
     settings: SetOption = [],  # noqa: B006 - typer copies it
 ) -> None:
     """Start a cluster of processes and measure it: publish -> callback latency at a fixed rate, publishes a second
-    and memory a publisher, one change to many subscribers, lookups, fail-over, a rolling restart under load, the death of one very large client
-    and of a session server with very many clients. Each gets
-    a fresh cluster."""
+    and memory a publisher, one change to many subscribers, lookups, fail-over, a rolling restart under load, the death
+    of one very large client, and of a session server with very many clients. Each gets a fresh cluster."""
     from slotreeve_bench.herd import HerdPlan
     from slotreeve_bench.suite import BenchPlan, measure
     from slotreeve_harness.processes import ClusterSize
@@ -53,11 +52,13 @@ def bench(
     herd = HerdPlan(clients, registrations, subscriptions)
     plan = BenchPlan(size, rate, seconds, publishers, payload, subscribers, kills, herd, dotted(settings))
     results = plan.described()
+
+    def report(step: str) -> None:
+        typer.echo(f"  {step}", err=True)
+
     for measurement in what or list(Measurement):
         typer.echo(f"measuring {measurement} ...", err=True)
-        results[measurement] = figures = run_async(
-            measure(measurement, plan, lambda step: typer.echo(f"  {step}", err=True))
-        )
+        results[measurement] = figures = run_async(measure(measurement, plan, report))
         if output is Output.TABLE:
             _print_figures(measurement, figures)
     if output is Output.JSON:

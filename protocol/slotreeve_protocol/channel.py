@@ -33,6 +33,11 @@ log = logging.getLogger("slotreeve.channel")
 
 BAD_FRAMES_ALLOWED = 2
 """So many bad frames are dropped; the next one ends the connection."""
+GREETING_LOOKS = 4
+"""An attempt to connect counts its time in so many steps. A step that comes late, because the event loop was busy,
+counts once, and what arrived meanwhile is read before the next one."""
+BUSY_PEER_FACTOR = 5
+"""A peer whose transport has answered is alive, and may take so many times longer to answer the hello."""
 CLOSE_GRACE_SECONDS = 1.0
 """A closed connection may send its queue for so long."""
 
@@ -62,6 +67,7 @@ class Channel:
         "_counters",
         "_established",
         "_grace",
+        "_greeting_looks",
         "_handler",
         "_hello",
         "_limits",
@@ -96,6 +102,7 @@ class Channel:
         self._peer: Hello | None = None
         self._established: asyncio.Future[None] | None = None
         self._bad_frames = 0
+        self._greeting_looks = GREETING_LOOKS
         self._grace: Timer | None = None
         self._released = False
         self.heard_at = clock.now()
@@ -200,12 +207,25 @@ class Channel:
         """For the dialling end: send the hello and wait until the peer has accepted it and ``opened`` was called.
 
         Raises:
-            Unreachable: no reply within ``timeout_seconds``, or the link was lost before.
+            Unreachable: no reply within ``timeout_seconds``, in which this end's event loop ran, or the link was lost
+                before. After :meth:`transport_answered` the time is :data:`BUSY_PEER_FACTOR` times as long.
             Refused: the peer refused this end's hello, or this end the peer's.
         """
         self._established = asyncio.get_running_loop().create_future()
-        expired = Unreachable(f"{self._link.address} did not answer the hello within {timeout_seconds:.3g} s")
-        timer = self._clock.call_later(timeout_seconds, lambda: self._fail_greeting(expired))
+        pause = timeout_seconds / GREETING_LOOKS
+        timer: Timer
+
+        def look() -> None:
+            nonlocal timer
+            self._greeting_looks -= 1
+            if self._greeting_looks > 0:
+                timer = self._clock.call_later(pause, look)
+            else:
+                self._fail_greeting(
+                    Unreachable(f"{self._link.address} did not answer the hello within {timeout_seconds:.3g} s")
+                )
+
+        timer = self._clock.call_later(pause, look)
         self._outbox.add(encode_frame(Kind.HELLO, self._hello), urgent=True)
         self._link.wake()
         try:
@@ -215,6 +235,11 @@ class Channel:
             raise
         finally:
             timer.cancel()
+
+    def transport_answered(self) -> None:
+        """For the dialling end: the transport of the peer has answered, so the peer is alive, and busy where its hello
+        does not come."""
+        self._greeting_looks += (BUSY_PEER_FACTOR - 1) * GREETING_LOOKS
 
     def receive(self, packet: bytes) -> None:
         """A packet arrived. Never raises: bad packets and frames are dropped and counted."""

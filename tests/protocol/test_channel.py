@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
@@ -160,6 +161,30 @@ def test_the_dialling_end_gets_the_reason_for_a_refusal(answer: bytes, error: ty
         assert scene.channel.closed
         assert scene.link.released == 1
         assert scene.handler.events == []
+
+    play(scenario, opened=False)
+
+
+def test_a_dialler_whose_loop_was_busy_reads_the_answer_before_it_gives_up() -> None:
+    async def scenario(scene: Scene) -> None:
+        dialling = asyncio.ensure_future(scene.channel.establish(0.04))
+        await asyncio.sleep(0)
+        time.sleep(0.1)  # noqa: ASYNC251 - the event loop stands still for longer than the attempt may take
+        asyncio.get_running_loop().call_later(0.005, scene.receive, Kind.WELCOME, THEIRS)
+        await dialling
+        assert scene.handler.events == ["opened"]
+
+    play(scenario, opened=False)
+
+
+def test_a_peer_whose_transport_has_answered_gets_more_time() -> None:
+    async def scenario(scene: Scene) -> None:
+        dialling = asyncio.ensure_future(scene.channel.establish(0.04))
+        await asyncio.sleep(0)
+        scene.channel.transport_answered()
+        asyncio.get_running_loop().call_later(0.1, scene.receive, Kind.WELCOME, THEIRS)
+        await dialling
+        assert scene.handler.events == ["opened"]
 
     play(scenario, opened=False)
 

@@ -23,8 +23,11 @@ def record(client: int, number: int = 0, incarnation: int = 1, session: str = GO
 class Scene:
     """data-1 leads slot 0, in which ``clients`` clients of session-1 have a record of each of ``services`` services."""
 
-    def __init__(self, clients: int, services: int = 1, rules: DataSettings = RULES) -> None:
-        self.slots, self.claims = HeldSlots("data-1"), ClaimedClients()
+    def __init__(
+        self, clients: int, services: int = 1, rules: DataSettings = RULES, slots: HeldSlots | None = None
+    ) -> None:
+        self.slots = slots or HeldSlots("data-1")
+        self.claims = ClaimedClients()
         self.slots.apply(SlotTable(1, (Slot(0, "data-1", 1, ()),)))
         self.held = HeldBack(rules, self.slots, self.claims)
         self.records = [record(client, number) for client in range(clients) for number in range(services)]
@@ -34,9 +37,10 @@ class Scene:
     def slot(self) -> HeldSlot:
         return self.slots.held[0]
 
-    def put(self, *records: Publisher) -> None:
+    def put(self, *records: Publisher, at: float = 0.0) -> None:
         for one in records:
             self.slot.store.put(one, 0.0)
+        self.held.stored(self.slot, records, at)
 
     def session_dies(self, at: float) -> None:
         self.held.hold([LostRecord(self.slot, one, leaves_tombstone=False, gone=GONE) for one in self.records], at)
@@ -81,10 +85,28 @@ def test_nothing_of_a_herd_is_released_while_it_comes_back_and_the_last_ones_get
     now = 10.0
     for client in range(990):
         now += 0.02
-        scene.put(record(client, incarnation=2, session="session-2@1"))
+        scene.put(record(client, incarnation=2, session="session-2@1"), at=now)
         assert scene.released(now) == set()
     assert scene.released(now + 2.9) == set()
     assert scene.released(now + 3.0) == {f"client{client}" for client in range(990, 1000)}
+
+
+class CountingSlots(HeldSlots):
+    """Counts how often a slot is looked up."""
+
+    looked_up = 0
+
+    def get(self, number: int) -> HeldSlot | None:
+        self.looked_up += 1
+        return super().get(number)
+
+
+def test_a_look_at_a_herd_that_has_time_left_does_not_look_at_each_registration() -> None:
+    scene = Scene(clients=100, services=10, slots=CountingSlots("data-1"))
+    scene.session_dies(10.0)
+    assert scene.released(12.9) == set()
+    assert isinstance(scene.slots, CountingSlots)
+    assert scene.slots.looked_up == 0
 
 
 def test_a_herd_that_does_not_come_back_is_held_and_leaves_with_the_longest_time() -> None:
@@ -223,7 +245,7 @@ def test_nothing_claimed_is_released_and_everything_lost_is_released_in_the_end(
     now, claimed, back, left = 0.0, set[int](), set[int](), set[str]()
     for kind, client, seconds in steps:
         if kind == "return" and f"client{client}" not in left:
-            scene.put(*[record(client, number, 2, "session-2@1") for number in range(2)])
+            scene.put(*[record(client, number, 2, "session-2@1") for number in range(2)], at=now)
             back.add(client)
         elif kind == "claim":
             scene.claims.begin("session-2@1", [f"client{client}"])

@@ -24,7 +24,9 @@ _EVENTS = (
     | zmq.EVENT_DISCONNECTED
     | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
     | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
+    | zmq.EVENT_HANDSHAKE_SUCCEEDED
 )
+_SUCCEEDED = int(zmq.EVENT_HANDSHAKE_SUCCEEDED)
 _REASONS = {
     int(zmq.EVENT_CLOSED): "the connection was refused",
     int(zmq.EVENT_DISCONNECTED): "connection lost",
@@ -113,5 +115,8 @@ class DialledLink(SocketEnd, OutgoingLink):
         return False
 
     def _happened(self, event: int, _fd: int) -> None:
+        if event == _SUCCEEDED:
+            self.channel.transport_answered()
+            return
         self._end_reason = self._end_reason or _REASONS.get(event, "connection lost")
         self.schedule()

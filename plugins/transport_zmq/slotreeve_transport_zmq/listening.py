@@ -26,6 +26,7 @@ from slotreeve_transport_zmq.sockets import (
     RCVMORE,
     TURN_BYTES,
     TURN_PACKETS,
+    TURN_SECONDS,
     Flusher,
     Monitor,
     OutgoingLink,
@@ -38,6 +39,9 @@ SILENCE_SECONDS = 10.0
 """A peer that sends no hello in this time is disconnected."""
 LATE_END_SECONDS = 0.25
 """Reading the packets before a disconnection may delay the report of it by so long."""
+HELLOS_PER_TURN = 8
+"""Most hellos that are answered in one turn of the event loop. When thousands connect at once, what the other peers
+send is read in between."""
 UNBIND_SECONDS = 1.0
 """Closing waits so long for the address to be free."""
 _POLL_SECONDS = 0.001
@@ -46,16 +50,23 @@ _EVENTS = zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED | zmq.EVENT_CLOSED | zmq.E
 
 
 class AcceptedLink(OutgoingLink):
-    """One peer of a ROUTER socket. Set ``channel`` before the first packet."""
+    """One peer of a ROUTER socket. Set ``channel`` before :meth:`greet`. ``hello``: its first packet, until then."""
 
-    def __init__(self, end: RouterEnd, identity: bytes, fd: int, address: str) -> None:
+    def __init__(self, end: RouterEnd, identity: bytes, fd: int, address: str, hello: bytes) -> None:
         self.identity = identity
         self.fd = fd
+        self.hello: bytes | None = hello
         self.released = False
         self.hang_up_timer: Timer | None = None
         self._end = end
         self._address = address
         self._send = end.socket.send
+
+    def greet(self) -> None:
+        """Hand the hello to the channel, unless that was done."""
+        hello, self.hello = self.hello, None
+        if hello is not None:
+            self.channel.receive(hello)
 
     @property
     def address(self) -> str:
@@ -115,6 +126,9 @@ class RouterEnd(SocketEnd):
         # Links whose connection has ended and whose last packets may be unread, with the time when the wait for them
         # ends.
         self._ended: deque[tuple[float, AcceptedLink]] = deque()
+        # Links whose hello was read and not answered yet, in the order in which they came.
+        self._greeting: deque[AcceptedLink] = deque()
+        self._greets = False
         # Identities whose unread packets are dropped.
         self._forgotten: set[bytes] = set()
         self._monitor = Monitor(context, socket, _EVENTS, flusher.loop, self._happened)
@@ -144,7 +158,7 @@ class RouterEnd(SocketEnd):
 
     def _read_packets(self) -> bool:
         receive, option, links = self.socket.recv, self.socket.getsockopt, self._links
-        size = 0
+        size, until = 0, self._clock.now() + TURN_SECONDS
         try:
             for _ in range(TURN_PACKETS):
                 identity = receive(NOBLOCK)
@@ -152,6 +166,8 @@ class RouterEnd(SocketEnd):
                 if link is None:
                     self._first_packet(identity)
                     continue
+                if link.hello is not None:
+                    link.greet()
                 packet = receive(NOBLOCK)
                 if option(RCVMORE):
                     self.skip_parts()
@@ -159,7 +175,7 @@ class RouterEnd(SocketEnd):
                 else:
                     link.channel.receive(packet)
                 size += len(packet)
-                if size > TURN_BYTES:
+                if size > TURN_BYTES or link.channel.heard_at > until:
                     return False
         except zmq.Again:
             return True
@@ -186,10 +202,21 @@ class RouterEnd(SocketEnd):
         stale = self._link_of_fd.get(fd)
         if stale is not None:  # it ended, and its descriptor was reused, before this hello was read
             self._forget(stale)
-        link = AcceptedLink(self, identity, fd, address)
+        link = AcceptedLink(self, identity, fd, address, frame.bytes)
         link.channel = self._new_channel(link)
         self._links[identity] = self._link_of_fd[fd] = link
-        link.channel.receive(frame.bytes)
+        self._greeting.append(link)
+        if not self._greets:
+            self._greets = True
+            self._flusher.loop.call_soon(self._greet)
+
+    def _greet(self) -> None:
+        """Answer the next hellos."""
+        for _ in range(min(HELLOS_PER_TURN, len(self._greeting))):
+            self._greeting.popleft().greet()
+        self._greets = bool(self._greeting)
+        if self._greets:
+            self._flusher.loop.call_soon(self._greet)
 
     # --- events of the monitor ------------------------------------------------------------------------------
 
@@ -276,6 +303,7 @@ class RouterEnd(SocketEnd):
         self.detach(LINGER_MS)
 
     def _forget(self, link: AcceptedLink) -> None:
+        link.greet()
         del self._links[link.identity]
         self._forgotten.add(link.identity)
         if self._link_of_fd.get(link.fd) is link:

@@ -77,6 +77,7 @@ class ZmqTransport:
                 endpoint = await endpoint_of(address)
         except (ValueError, OSError, TimeoutError) as error:
             raise Unreachable(f"{address}: {error or 'the host name was not resolved in time'}") from None
+        left_seconds = timeout_seconds - (self._clock.now() - started)
         if self._closed:
             raise Unreachable(f"{address}: {_CLOSED}")
         context, flusher = self._context(), self._flusher_of_loop()
@@ -89,7 +90,7 @@ class ZmqTransport:
         except zmq.ZMQError as error:
             link.channel.abandon()
             raise Unreachable(f"{address}: {error.strerror}") from None
-        await link.channel.establish(timeout_seconds - (self._clock.now() - started))
+        await link.channel.establish(left_seconds)
         return link.channel
 
     async def close(self) -> None:

@@ -38,6 +38,10 @@ class ClaimedClients:
         for client in [client for client, claimant in self._processes.items() if claimant == process_id]:
             del self._processes[client]
 
+    def claimant(self, client: str) -> str | None:
+        """The session process that claims a client; None where there is none."""
+        return self._processes.get(client)
+
     def protects(self, record: Publisher) -> bool:
         """Whether the record must stay: its client is connected to another session process than the record names, and
         may not have sent it again yet."""

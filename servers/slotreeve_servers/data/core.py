@@ -238,6 +238,8 @@ class DataCore:
         """Store in a led slot; the followers and the interested session servers get it when this turn ends. This is the
         one way by which records of led slots change."""
         touched = slot.apply(write, self._outbox.now())
+        if write.records:
+            self._departures.stored(slot, write.records)
         if slot.streams:
             self._streams.send(slot, write)
         if touched:
@@ -294,7 +296,7 @@ class DataCore:
         for slot in list(self.slots.led()):
             self._serve_if_complete(slot)
         self._losses.look()
-        self._departures.look()
+        self._departures.look_by_timer()
         return None
 
     # --- for people --------------------------------------------------------------------------------------------------

@@ -37,6 +37,8 @@ AGAIN_SECONDS = 0.05
 """A session server that is not connected, or did not answer, is asked again after this time."""
 LOOK_RECORDS = 10_000
 """Where more registrations than this are held back, they are looked at only by the timer."""
+BRAKED_PER_SECOND = 20_000
+"""The more registrations the brake holds back, the longer the timer pauses before it looks at all of them again."""
 
 
 class SlotWriter(Protocol):
@@ -97,6 +99,7 @@ class Departures:
         self._gathered: list[Departure] = []
         self._round: Round | None = None
         self._was_held = False
+        self._next_look = 0.0
         self._look_soon = TurnEnd(outbox, self.look)
 
     def said(self, slot: HeldSlot, gone: list[Publisher]) -> None:
@@ -108,7 +111,8 @@ class Departures:
         registrations were not known to be lost before."""
         entries = list(entries)
         added = self._held.hold(entries, self._outbox.attended())
-        if added and len(self._held) <= LOOK_RECORDS:
+        waits = all(entry.gone for entry in entries)  # for the grace: the timer looks in time
+        if added and not waits and len(self._held) <= LOOK_RECORDS:
             if entries[0].slot.serving:
                 self._look_soon.soon()
             else:
@@ -118,6 +122,17 @@ class Departures:
     def process_is_back(self, process_id: str) -> None:
         """A session process that was gone is a member again."""
         self._held.process_is_back(process_id)
+
+    def stored(self, slot: HeldSlot, records: list[Publisher]) -> None:
+        """These records were stored in a led slot."""
+        if self._held.clients:
+            self._held.stored(slot, records, self._outbox.attended())
+
+    def look_by_timer(self) -> None:
+        """:meth:`look`, unless very many are held back and were looked at shortly before."""
+        if self._outbox.attended() >= self._next_look:
+            self.look()
+            self._next_look = self._outbox.attended() + self._held.braked / BRAKED_PER_SECOND
 
     def look(self) -> None:
         """Begin to remove the lost registrations for which there is evidence enough."""

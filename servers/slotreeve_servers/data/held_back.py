@@ -34,13 +34,15 @@ class LostRecord(NamedTuple):
 
 
 class _LostClient:
-    """The registrations of one lost client by slot and register id, and since when they are held back."""
+    """The registrations of one lost client by slot and register id, and since when they are held back. ``gone``: the
+    session processes that they name as gone; empty ones too."""
 
-    __slots__ = ("is_claimed", "records", "since")
+    __slots__ = ("gone", "is_claimed", "records", "since")
 
     def __init__(self, since: float) -> None:
         self.since = since
         self.is_claimed = False
+        self.gone: set[str] = set()
         self.records: dict[tuple[int, str], LostRecord] = {}
 
 
@@ -61,6 +63,11 @@ class HeldBack:
         self.braked = 0
         self.overdue = 0
 
+    @property
+    def clients(self) -> int:
+        """Number of clients with lost registrations."""
+        return len(self._clients)
+
     def __len__(self) -> int:
         """Number of lost registrations that were not released yet."""
         return sum(len(client.records) for client in self._clients.values())
@@ -74,10 +81,24 @@ class HeldBack:
             if client is None:
                 client = self._clients[name] = _LostClient(now)
             key = (entry.slot.slot.id, entry.record.register_id)
-            if key not in client.records:
+            held = client.records.get(key)
+            if held is None or held.slot is not entry.slot:
                 client.records[key] = entry
-                added += 1
+                client.gone.add(entry.gone)
+                added += held is None
         return added
+
+    def stored(self, slot: HeldSlot, records: Iterable[Publisher], now: float) -> None:
+        """These records were stored: where one of them was held, its client has sent it again."""
+        for record in records:
+            client = self._clients.get(client_of(record.register_id))
+            if client is None:
+                continue
+            key = (slot.slot.id, record.register_id)
+            entry = client.records.get(key)
+            if entry is not None and slot.store.find(entry.record) != entry.record:
+                del client.records[key]
+                self._has_returned(entry, now)
 
     def process_is_back(self, process_id: str) -> None:
         """A session process that was gone is a member again: its clients are not lost."""
@@ -89,13 +110,13 @@ class HeldBack:
         share matters."""
         free: list[tuple[_LostClient, list[LostRecord]]] = []
         for name, client in list(self._clients.items()):
-            self._forget_what_came_back(client, now)
-            if not client.records:
-                del self._clients[name]
-            elif not client.is_claimed:
-                ready = [entry for entry in client.records.values() if self._is_ready(entry, client.since, now)]
+            self._follow_claim(name, client, now)
+            if not client.is_claimed and any(self._is_due(gone, client.since, now) for gone in client.gone):
+                ready = self._ready(client, now)
                 if ready:
                     free.append((client, ready))
+            if not client.records:
+                del self._clients[name]
         released = self._allowed(free, registrations, now) if free else []
         self.braked = sum(len(entries) for _, entries in free) - len(released)
         for entry in released:
@@ -103,30 +124,43 @@ class HeldBack:
             del client.records[entry.slot.slot.id, entry.record.register_id]
         return released
 
-    def _forget_what_came_back(self, client: _LostClient, now: float) -> None:
-        """Drop the registrations that were sent again, and those of slots that this server does not lead any more."""
-        is_claimed = any(self._claims.protects(entry.record) for entry in client.records.values())
-        came_back = is_claimed is not client.is_claimed
-        client.is_claimed = is_claimed
-        if is_claimed and not came_back:
-            return
+    def _follow_claim(self, name: str, client: _LostClient, now: float) -> None:
+        """Note whether the client is connected to another session process than its registrations name."""
+        claimant = self._claims.claimant(name)
+        is_claimed = claimant is not None and any(entry.record.session != claimant for entry in client.records.values())
+        if is_claimed is not client.is_claimed:
+            client.is_claimed = is_claimed
+            for entry in client.records.values():
+                self._has_returned(entry, now)
+
+    def _has_returned(self, entry: LostRecord, now: float) -> None:
+        """The client of this registration is back: the others of its session process have the whole grace again."""
+        if entry.gone:
+            self._last_return[entry.gone] = now
+
+    def _ready(self, client: _LostClient, now: float) -> list[LostRecord]:
+        """The registrations whose time has come. Drops those that were sent again, and those of slots that this server
+        does not lead any more."""
+        ready: list[LostRecord] = []
+        due = {gone: self._is_due(gone, client.since, now) for gone in client.gone}
         for key, entry in list(client.records.items()):
+            if now < entry.until or not due[entry.gone]:
+                continue
             if self._slots.get(entry.slot.slot.id) is not entry.slot:
                 del client.records[key]
             elif entry.slot.store.find(entry.record) != entry.record:
                 del client.records[key]
-                came_back = True
-            if came_back and entry.gone:
-                self._last_return[entry.gone] = now
+                self._has_returned(entry, now)
+            else:
+                ready.append(entry)
+        return ready
 
-    def _is_ready(self, entry: LostRecord, since: float, now: float) -> bool:
-        """Whether its time has come: the clients of a session process that is gone have the grace, counted again from
+    def _is_due(self, gone: str, since: float, now: float) -> bool:
+        """Whether the time has come: the clients of a session process that is gone have the grace, counted again from
         each of them that comes back."""
-        if now < entry.until:
-            return False
-        if not entry.gone:
+        if not gone:
             return True
-        latest = max(since, self._last_return.get(entry.gone, 0.0))
+        latest = max(since, self._last_return.get(gone, 0.0))
         return now >= min(latest + self._grace, since + max(self._grace, self._hold))
 
     def _allowed(

@@ -101,6 +101,8 @@ class PushGroup:
         self._pending: Records = {}
         self._history: deque[tuple[int, Records]] = deque(maxlen=HISTORY)
         self._frames: dict[int, PushFrames] = {}
+        # The last empty push that confirmed a copy, and the versions that it leads from and to: a herd shares it.
+        self._confirmation: tuple[tuple[int, int], PushFrames] | None = None
         self._window = rules.settings.push_window_seconds
         self._last_push = -float("inf")
         self._scheduled = False
@@ -204,7 +206,9 @@ class PushGroup:
         if known_version != NO_VERSION:
             subscriber.known = NO_VERSION, 0
             if known_digest == self._present_digest():
-                self._deliver(subscriber, self._encode(known_version, {}))
+                if self._confirmation is None or self._confirmation[0] != (known_version, self._copy.version):
+                    self._confirmation = (known_version, self._copy.version), self._encode(known_version, {})
+                self._deliver(subscriber, self._confirmation[1])
                 return
         start = NO_VERSION if subscriber.version == NO_VERSION else self._oldest_step(subscriber.version)
         frames = self._frames.get(start)

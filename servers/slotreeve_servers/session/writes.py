@@ -52,7 +52,7 @@ class WriteBatch:
     Attributes:
         records, clients, sequences: equally long.
         gone: tombstones of registrations whose client said that it leaves. ``lost``: of those whose client is lost.
-        weight: of the records together.
+        weight: of the records together, and of the tombstones, of which each weighs 1.
         deliveries: requests that wait for this batch.
     """
 
@@ -64,13 +64,8 @@ class WriteBatch:
     weight: int = 0
     deliveries: list[Delivery] = field(default_factory=list)
 
-    @property
-    def load(self) -> int:
-        """How much of a message it takes: the weight of its records, and 1 for each tombstone of a departure."""
-        return self.weight + len(self.gone) + len(self.lost)
-
     def split(self) -> WriteBatch:
-        """Cut off and return what goes out first, up to a bounded load. A delivery waits for both parts."""
+        """Cut off and return the records that go out first, up to a bounded weight. A delivery waits for both parts."""
         first = WriteBatch()
         count = 0
         while first.weight < WEIGHT_PER_MESSAGE and count < len(self.records):
@@ -79,11 +74,12 @@ class WriteBatch:
         first.records, self.records = self.records[:count], self.records[count:]
         first.clients, self.clients = self.clients[:count], self.clients[count:]
         first.sequences, self.sequences = self.sequences[:count], self.sequences[count:]
-        self.weight -= first.weight
-        room = max(0, WEIGHT_PER_MESSAGE - first.load)
+        room = max(0, WEIGHT_PER_MESSAGE - first.weight)
         first.gone, self.gone = self.gone[:room], self.gone[room:]
-        room = max(0, WEIGHT_PER_MESSAGE - first.load)
+        room -= len(first.gone)
         first.lost, self.lost = self.lost[:room], self.lost[room:]
+        first.weight += len(first.gone) + len(first.lost)
+        self.weight -= first.weight
         for delivery in self.deliveries:
             delivery.batches += 1
         first.deliveries = self.deliveries.copy()
@@ -160,7 +156,9 @@ class Writes:
     def _departing(self, slot: int) -> WriteBatch:
         self.waiting += 1
         self._flush.soon()
-        return self._prompt.setdefault(slot, WriteBatch())
+        batch = self._prompt.setdefault(slot, WriteBatch())
+        batch.weight += 1
+        return batch
 
     def routes_changed(self) -> None:
         """There is another table or link: what waits may go out now, and what was sent to a former leader is sent
@@ -205,9 +203,9 @@ class Writes:
                 if message is None:
                     message = messages[peer] = SentBatches(peer)
                 if self._in_flight.get(peer, 0) < most and message.weight < WEIGHT_PER_MESSAGE:
-                    part = batch if batch.load <= WEIGHT_PER_MESSAGE else batch.split()
+                    part = batch if batch.weight <= WEIGHT_PER_MESSAGE else batch.split()
                     message.batches[part] = (lane, slot, epoch)
-                    message.weight += part.load
+                    message.weight += part.weight
         for message in messages.values():
             if message.batches:
                 self._send(message)
