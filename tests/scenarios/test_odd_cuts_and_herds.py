@@ -119,11 +119,11 @@ async def test_slots_serve_again_although_strangers_are_connected_that_call_them
 
 
 class SlowCluster(SimulatedCluster):
-    """A cluster whose processes take 150 times as long as real ones."""
+    """A cluster whose session servers take 60 times as long as real ones."""
 
     def processor(self, name: str) -> SimulatedProcessor | None:
         processor = SimulatedProcessor(asyncio.get_running_loop().time, load_costs())
-        processor.slowness = 1.0 if name.startswith(("client", "consumer")) else 150.0
+        processor.slowness = 60.0 if name.startswith("session") else 1.0
         self.network.processors[name] = processor
         return processor
 
