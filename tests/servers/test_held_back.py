@@ -70,6 +70,30 @@ def test_a_client_that_its_session_server_has_lost_leaves_at_once() -> None:
     assert scene.released(10.0) == {"client0"}
 
 
+def lost(scene: Scene, first: int, last: int) -> list[LostRecord]:
+    return [LostRecord(scene.slot, one, leaves_tombstone=True) for one in scene.records[first:last]]
+
+
+def test_many_clients_that_a_living_session_server_has_lost_have_the_grace() -> None:
+    scene = Scene(clients=9)
+    scene.held.hold(lost(scene, 0, 9), 10.0)
+    assert scene.released(10.0) == scene.released(12.9) == set()
+    assert len(scene.released(13.0)) == 9
+
+
+def test_the_first_of_many_lost_clients_are_held_again_for_the_rest_of_their_grace() -> None:
+    scene = Scene(clients=9)
+    first = lost(scene, 0, 1)
+    scene.held.hold(first, 10.0)
+    assert scene.held.look(scene.slots.registrations, 10.0) == first
+    assert not scene.held.postpone(first[0], 10.1)
+    scene.held.hold(lost(scene, 1, 9), 10.2)
+    assert scene.held.postpone(first[0], 10.3)
+    assert scene.released(12.9) == set()
+    assert scene.held.look(scene.slots.registrations, 13.1) == first
+    assert not scene.held.postpone(first[0], 13.1)
+
+
 def test_one_client_with_very_many_registrations_is_one_client() -> None:
     scene = Scene(clients=1, services=5000)
     scene.session_dies(10.0)
@@ -140,10 +164,10 @@ def test_waves_within_the_window_count_together() -> None:
     scene = Scene(clients=120)
     lost = [LostRecord(scene.slot, one, leaves_tombstone=True) for one in scene.records]
     scene.held.hold(lost[:60], 10.0)
-    assert len(scene.released(10.0)) == 60
-    scene.held.hold(lost[60:], 12.0)
-    assert scene.released(12.0) == set()
-    assert len(scene.released(20.0)) == 60
+    assert len(scene.released(13.0)) == 60
+    scene.held.hold(lost[60:], 13.0)
+    assert scene.released(16.0) == set()
+    assert len(scene.released(23.0)) == 60
 
 
 # --- claims ----------------------------------------------------------------------------------------------------------

@@ -247,9 +247,10 @@ class Departures:
         for entry in departure.lost:
             if slot.store.find(entry.record) != entry.record:
                 continue  # it was sent again meanwhile
+            now = self._outbox.attended()
             if self.claims.protects(entry.record):
-                self._held.hold((entry,), self._outbox.attended())
-            else:
+                self._held.hold((entry,), now)
+            elif not self._held.postpone(entry, now):
                 lost.append(entry)
         gone = [*departure.gone, *(entry.record.tombstone() for entry in lost if entry.leaves_tombstone)]
         purged = [(e.record.data_info_id, e.record.register_id) for e in lost if not e.leaves_tombstone]

@@ -5,6 +5,7 @@ See docs/decisions/0010-a-brake-on-mass-expiry.md.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
@@ -14,6 +15,10 @@ from slotreeve_servers.data.brake import Brake, ServiceTallies
 from slotreeve_servers.data.claims import ClaimedClients, client_of
 from slotreeve_servers.data.settings import DataSettings
 from slotreeve_servers.data.slots import HeldSlot, HeldSlots
+
+FEW_CLIENTS = 8
+"""Where living session servers lose more clients than this within the grace, each of these has the grace to return: a
+proxy or a switch has failed rather than all of them."""
 
 
 class LostRecord(NamedTuple):
@@ -60,6 +65,7 @@ class HeldBack:
         self._brake = Brake(rules)
         self._clients: dict[str, _LostClient] = {}
         self._last_return: dict[str, float] = {}
+        self._lost_at: dict[str, float] = {}
         self.braked = 0
         self.overdue = 0
 
@@ -80,6 +86,8 @@ class HeldBack:
             client = self._clients.get(name)
             if client is None:
                 client = self._clients[name] = _LostClient(now)
+                self._lost_at.pop(name, None)
+                self._lost_at[name] = now
             key = (entry.slot.slot.id, entry.record.register_id)
             held = client.records.get(key)
             if held is None or held.slot is not entry.slot:
@@ -99,6 +107,25 @@ class HeldBack:
             if entry is not None and slot.store.find(entry.record) != entry.record:
                 del client.records[key]
                 self._has_returned(entry, now)
+
+    def postpone(self, entry: LostRecord, now: float) -> bool:
+        """Hold a released registration again if its client has turned out to be one of many, and had no grace yet.
+        Returns whether it is held."""
+        name = client_of(entry.record.register_id)
+        since = self._lost_at.get(name, -math.inf)
+        if entry.gone or now >= since + self._grace or not self._are_many(now):
+            return False
+        client = self._clients.setdefault(name, _LostClient(since))
+        client.records[entry.slot.slot.id, entry.record.register_id] = entry
+        client.gone.add(entry.gone)
+        return True
+
+    def _are_many(self, now: float) -> bool:
+        """Whether so many clients were lost of late that they probably lost a connection only, and come back. A loss
+        counts for twice the grace, so that the last ones have all of it."""
+        while self._lost_at and next(iter(self._lost_at.values())) <= now - 2 * self._grace:
+            del self._lost_at[next(iter(self._lost_at))]
+        return len(self._lost_at) > FEW_CLIENTS
 
     def process_is_back(self, process_id: str) -> None:
         """A session process that was gone is a member again: its clients are not lost."""
@@ -157,9 +184,9 @@ class HeldBack:
 
     def _is_due(self, gone: str, since: float, now: float) -> bool:
         """Whether the time has come: the clients of a session process that is gone have the grace, counted again from
-        each of them that comes back."""
+        each of them that comes back. Those that a living session server has lost have it where they are many."""
         if not gone:
-            return True
+            return now >= since + self._grace or not self._are_many(now)
         latest = max(since, self._last_return.get(gone, 0.0))
         return now >= min(latest + self._grace, since + max(self._grace, self._hold))
 
