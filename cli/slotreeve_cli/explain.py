@@ -84,6 +84,11 @@ def bounds(settings: Settings) -> list[tuple[str, float, str]]:
             "meta.lost_connection_seconds, data.session_grace_seconds",
         ),
         (
+            "session server killed, with some of its clients",
+            meta.lost_connection_seconds + 4 * data.session_grace_seconds + 0.25 + push,
+            "meta.lost_connection_seconds, 4 x data.session_grace_seconds",
+        ),
+        (
             "session server frozen, with its clients",
             meta.lease_seconds + data.session_grace_seconds + 0.25 + push,
             "meta.lease_seconds, data.session_grace_seconds",

@@ -19,6 +19,8 @@ from slotreeve_servers.data.slots import HeldSlot, HeldSlots
 FEW_CLIENTS = 8
 """Where living session servers lose more clients than this within the grace, each of these has the grace to return: a
 proxy or a switch has failed rather than all of them."""
+RETURNING = 3
+"""Once one client of a session process that is gone is back, the others have the grace so many times."""
 
 
 class LostRecord(NamedTuple):
@@ -183,12 +185,14 @@ class HeldBack:
         return ready
 
     def _is_due(self, gone: str, since: float, now: float) -> bool:
-        """Whether the time has come: the clients of a session process that is gone have the grace, counted again from
-        each of them that comes back. Those that a living session server has lost have it where they are many."""
+        """Whether the time has come: the clients of a session process that is gone have the grace. Once one of them is
+        back, the others live too, and are late: they have longer, counted again from each that comes back. Those that a living session server has lost have it where they are many."""
         if not gone:
             return now >= since + self._grace or not self._are_many(now)
-        latest = max(since, self._last_return.get(gone, 0.0))
-        return now >= min(latest + self._grace, since + max(self._grace, self._hold))
+        returned = self._last_return.get(gone)
+        if returned is None:
+            return now >= since + self._grace
+        return now >= min(max(since, returned) + RETURNING * self._grace, since + max(self._grace, self._hold))
 
     def _allowed(
         self, free: list[tuple[_LostClient, list[LostRecord]]], registrations: Callable[[], int], now: float
