@@ -16,3 +16,4 @@ class Measurement(StrEnum):
     RESTART = "restart"
     DEPARTURE = "departure"
     HERD = "herd"
+    BUSY = "busy"

@@ -12,6 +12,7 @@ from pathlib import Path
 from slotreeve_client.tools import open_transport
 from slotreeve_harness.processes import ClusterSize, LocalCluster
 
+from slotreeve_bench.busy import BusyPlan, measure_busy
 from slotreeve_bench.departure import measure_departure
 from slotreeve_bench.failover import measure_failover
 from slotreeve_bench.fanout import measure_fanout
@@ -33,6 +34,7 @@ class BenchPlan:
         subscribers: connections of ``fanout``.
         kills: how often ``failover`` kills each kind of process.
         herd: clients of ``herd``, and registrations and subscriptions of each.
+        busy: runs of ``busy``.
         settings: settings of every server, by dotted key.
     """
 
@@ -44,6 +46,7 @@ class BenchPlan:
     subscribers: int = 1_000
     kills: int = 10
     herd: HerdPlan = field(default_factory=HerdPlan)
+    busy: BusyPlan = field(default_factory=BusyPlan)
     settings: Mapping[str, object] = field(default_factory=dict)
 
     def described(self) -> dict[str, object]:
@@ -66,6 +69,8 @@ async def measure(measurement: Measurement, plan: BenchPlan, report: Callable[[s
     Raises:
         SlotreeveError: the cluster did not start, or something did not happen in time.
     """
+    if measurement is Measurement.BUSY:
+        return await measure_busy(plan.size, plan.busy, report)  # each run has a cluster of its own
     with tempfile.TemporaryDirectory(prefix="slotreeve-bench-") as directory:
         cluster = LocalCluster(Path(directory), plan.size, dict(plan.settings))
         transport = open_transport(cluster.transport)
@@ -97,3 +102,5 @@ async def _on(
             return await measure_departure(cluster, plan.publishers)
         case Measurement.HERD:
             return await measure_herd(cluster, plan.herd, report)
+        case Measurement.BUSY:
+            raise AssertionError("it starts clusters of its own")
