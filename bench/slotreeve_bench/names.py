@@ -17,3 +17,4 @@ class Measurement(StrEnum):
     DEPARTURE = "departure"
     HERD = "herd"
     BUSY = "busy"
+    LARGE = "large"

@@ -17,6 +17,7 @@ from slotreeve_bench.departure import measure_departure
 from slotreeve_bench.failover import measure_failover
 from slotreeve_bench.fanout import measure_fanout
 from slotreeve_bench.herd import HerdPlan, measure_herd
+from slotreeve_bench.large import LargePlan, measure_large
 from slotreeve_bench.latency import measure_latency
 from slotreeve_bench.lookups import measure_lookups
 from slotreeve_bench.names import Measurement
@@ -34,7 +35,7 @@ class BenchPlan:
         subscribers: connections of ``fanout``.
         kills: how often ``failover`` kills each kind of process.
         herd: clients of ``herd``, and registrations and subscriptions of each.
-        busy: runs of ``busy``.
+        busy: runs of ``busy``. ``large``: sizes of ``large``.
         settings: settings of every server, by dotted key.
     """
 
@@ -47,6 +48,7 @@ class BenchPlan:
     kills: int = 10
     herd: HerdPlan = field(default_factory=HerdPlan)
     busy: BusyPlan = field(default_factory=BusyPlan)
+    large: LargePlan = field(default_factory=LargePlan)
     settings: Mapping[str, object] = field(default_factory=dict)
 
     def described(self) -> dict[str, object]:
@@ -102,5 +104,7 @@ async def _on(
             return await measure_departure(cluster, plan.publishers)
         case Measurement.HERD:
             return await measure_herd(cluster, plan.herd, report)
+        case Measurement.LARGE:
+            return await measure_large(cluster, plan.large, report)
         case Measurement.BUSY:
             raise AssertionError("it starts clusters of its own")
