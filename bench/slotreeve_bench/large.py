@@ -31,8 +31,8 @@ BETWEEN_KILLS_SECONDS = 2.0
 
 @dataclass(frozen=True)
 class LargePlan:
-    """``instances`` of the service, its real ``subscribers``, its ``changes`` a second, and the ``subscriptions`` of the one
-    one client."""
+    """``instances`` of the service, its real ``subscribers``, its ``changes`` a second; ``subscriptions`` of the one
+    client."""
 
     instances: int = 300_000
     subscribers: int = 4
