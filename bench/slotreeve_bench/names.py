@@ -16,3 +16,5 @@ class Measurement(StrEnum):
     RESTART = "restart"
     DEPARTURE = "departure"
     HERD = "herd"
+    BUSY = "busy"
+    LARGE = "large"

@@ -12,10 +12,12 @@ from pathlib import Path
 from slotreeve_client.tools import open_transport
 from slotreeve_harness.processes import ClusterSize, LocalCluster
 
+from slotreeve_bench.busy import BusyPlan, measure_busy
 from slotreeve_bench.departure import measure_departure
 from slotreeve_bench.failover import measure_failover
 from slotreeve_bench.fanout import measure_fanout
 from slotreeve_bench.herd import HerdPlan, measure_herd
+from slotreeve_bench.large import LargePlan, measure_large
 from slotreeve_bench.latency import measure_latency
 from slotreeve_bench.lookups import measure_lookups
 from slotreeve_bench.names import Measurement
@@ -33,6 +35,7 @@ class BenchPlan:
         subscribers: connections of ``fanout``.
         kills: how often ``failover`` kills each kind of process.
         herd: clients of ``herd``, and registrations and subscriptions of each.
+        busy: runs of ``busy``. ``large``: sizes of ``large``.
         settings: settings of every server, by dotted key.
     """
 
@@ -44,6 +47,8 @@ class BenchPlan:
     subscribers: int = 1_000
     kills: int = 10
     herd: HerdPlan = field(default_factory=HerdPlan)
+    busy: BusyPlan = field(default_factory=BusyPlan)
+    large: LargePlan = field(default_factory=LargePlan)
     settings: Mapping[str, object] = field(default_factory=dict)
 
     def described(self) -> dict[str, object]:
@@ -66,6 +71,8 @@ async def measure(measurement: Measurement, plan: BenchPlan, report: Callable[[s
     Raises:
         SlotreeveError: the cluster did not start, or something did not happen in time.
     """
+    if measurement is Measurement.BUSY:
+        return await measure_busy(plan.size, plan.busy, report)  # each run has a cluster of its own
     with tempfile.TemporaryDirectory(prefix="slotreeve-bench-") as directory:
         cluster = LocalCluster(Path(directory), plan.size, dict(plan.settings))
         transport = open_transport(cluster.transport)
@@ -97,3 +104,7 @@ async def _on(
             return await measure_departure(cluster, plan.publishers)
         case Measurement.HERD:
             return await measure_herd(cluster, plan.herd, report)
+        case Measurement.LARGE:
+            return await measure_large(cluster, plan.large, report)
+        case Measurement.BUSY:
+            raise AssertionError("it starts clusters of its own")

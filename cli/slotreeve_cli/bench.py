@@ -36,13 +36,18 @@ def bench(
     clients: Annotated[int, typer.Option(min=1, help="herd: how many clients.")] = 10_000,
     registrations: Annotated[int, typer.Option(min=1, help="herd: registrations of each client.")] = 10,
     subscriptions: Annotated[int, typer.Option(min=0, help="herd: subscriptions of each client.")] = 10,
+    runs: Annotated[int, typer.Option(min=1, help="busy: runs beside each number of busy loops.")] = 5,
+    instances: Annotated[int, typer.Option(min=2, help="large: instances of the service.")] = 300_000,
     output: OutputOption = Output.TABLE,
     settings: SetOption = [],  # noqa: B006 - typer copies it
 ) -> None:
     """Start a cluster of processes and measure it: publish -> callback latency at a fixed rate, publishes a second
     and memory a publisher, one change to many subscribers, lookups, fail-over, a rolling restart under load, the death
-    of one very large client, and of a session server with very many clients. Each gets a fresh cluster."""
+    of one very large client, and of a session server with very many clients, the demonstration beside busy loops,
+    one service with very many instances. Each gets a fresh cluster."""
+    from slotreeve_bench.busy import BusyPlan
     from slotreeve_bench.herd import HerdPlan
+    from slotreeve_bench.large import LargePlan
     from slotreeve_bench.suite import BenchPlan, measure
     from slotreeve_harness.processes import ClusterSize
 
@@ -50,7 +55,19 @@ def bench(
 
     size = ClusterSize(meta, data, session)
     herd = HerdPlan(clients, registrations, subscriptions)
-    plan = BenchPlan(size, rate, seconds, publishers, payload, subscribers, kills, herd, dotted(settings))
+    plan = BenchPlan(
+        size,
+        rate,
+        seconds,
+        publishers,
+        payload,
+        subscribers,
+        kills,
+        herd,
+        BusyPlan(runs),
+        LargePlan(instances),
+        dotted(settings),
+    )
     results = plan.described()
 
     def report(step: str) -> None:

@@ -37,6 +37,9 @@ def demo(
     subscribers: Annotated[int, typer.Option(min=1, max=64, help="Clients that subscribe to every service.")] = 2,
     rate: Annotated[float, typer.Option(min=1, help="Changes a second while servers are killed.")] = 200.0,
     seed: Annotated[int | None, typer.Option(help="Seed of every random choice; default: a new one, printed.")] = None,
+    directory: Annotated[
+        Path | None, typer.Option(help="Keep logs and state here; default: only where a check fails, and named then.")
+    ] = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Start a cluster of processes, publish every module and class of this Python, and subscribe to them. Kill a meta
@@ -54,7 +57,7 @@ def demo(
     began = time.monotonic()
     with _progress_bars() as bars:
         lines = _ProgressLines(bars)
-        outcome = run_async(perform(service_names(names, lines), plan, size, lines))
+        outcome = run_async(perform(service_names(names, lines), plan, size, lines, directory))
     seconds = time.monotonic() - began
     if output is Output.JSON:
         print_json(as_json(outcome, plan, seconds))
@@ -105,4 +108,6 @@ def _print_summary(outcome: DemoOutcome, plan: DemoPlan, seconds: float) -> None
         console.print(f"[green]held[/]    {check.what}" if check.held else f"[red bold]BROKEN[/]  {check.what}")
     for line in differences(outcome):
         console.print(f"        {line}")
+    if outcome.directory:
+        console.print(f"logs and state are in {outcome.directory}")
     console.print(f"{seconds:.1f} s, seed {plan.seed}")

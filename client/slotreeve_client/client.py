@@ -199,7 +199,7 @@ class Client:
         return ClientStatistics(
             reconnections=max(0, self._core.incarnation - 1),
             unacknowledged=self._core.unacknowledged,
-            unconfirmed=self._core.unconfirmed,
+            unconfirmed=self._core.wants.unconfirmed,
             rejected=self._core.postponed.rejections,
             callbacks_waiting=self._callbacks.waiting,
             callback_failures=runner.failures,

@@ -154,11 +154,6 @@ class ClientCore:
         """Number of records that wait to be sent or acknowledged."""
         return len(self._outbox) + len(self._in_flight) + len(self.postponed.records)
 
-    @property
-    def unconfirmed(self) -> int:
-        """Number of subscriptions that the session server has not confirmed; all of them without one."""
-        return self.wants.unconfirmed if self._session is not None else len(self._watched)
-
     def _check_open(self) -> None:
         if self.closed:
             raise ClientClosed("the client was closed")

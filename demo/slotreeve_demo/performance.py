@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from slotreeve.errors import RequestTimeout
 from slotreeve_client.tools import open_transport
 from slotreeve_harness.processes import ClusterSize, LocalCluster
 
 from slotreeve_demo.names import names_from, names_in, source_files
+from slotreeve_demo.report import all_held
 from slotreeve_demo.stage import DemoOutcome, DemoPlan, DemoStage, ReportProgress
+
+READY_SECONDS = 120.0
+"""The cluster has so long to start, on a machine that is busy too."""
 
 
 def service_names(file: Path | None, report_progress: ReportProgress) -> list[str]:
@@ -30,20 +36,32 @@ def service_names(file: Path | None, report_progress: ReportProgress) -> list[st
 
 
 async def perform(
-    services: Sequence[str], plan: DemoPlan, size: ClusterSize, report_progress: ReportProgress
+    services: Sequence[str],
+    plan: DemoPlan,
+    size: ClusterSize,
+    report_progress: ReportProgress,
+    directory: Path | None = None,
 ) -> DemoOutcome:
-    """Start a cluster, play the demonstration on it, stop the cluster.
+    """Start a cluster, play the demonstration on it, stop the cluster. The logs and the state stay in ``directory``;
+    without one they stay only where a check failed.
 
     Raises:
-        RequestTimeout: something did not happen within a generous time; the message names it.
+        RequestTimeout: something did not happen within a generous time; the message names it, and where the logs are.
     """
-    with tempfile.TemporaryDirectory(prefix="slotreeve-demo-") as directory:
-        cluster = LocalCluster(Path(directory), size)
-        transport = open_transport(cluster.transport)
-        try:
-            report_progress(f"starting {size}", 0, 1)
-            with cluster:
-                await cluster.ready(transport)
-                return await DemoStage(cluster, transport, services, plan, report_progress).play()
-        finally:
-            await transport.close()
+    kept = directory or Path(tempfile.mkdtemp(prefix="slotreeve-demo-"))
+    cluster = LocalCluster(kept, size)
+    transport = open_transport(cluster.transport)
+    try:
+        report_progress(f"starting {size}", 0, 1)
+        with cluster:
+            await cluster.ready(transport, READY_SECONDS)
+            outcome = await DemoStage(cluster, transport, services, plan, report_progress).play()
+    except RequestTimeout as error:
+        raise RequestTimeout(f"{error}; the logs are in {kept}") from None
+    finally:
+        await transport.close()
+    if directory is None and all_held(outcome):
+        shutil.rmtree(kept)
+    else:
+        outcome.directory = str(kept)
+    return outcome

@@ -65,6 +65,10 @@ def as_json(outcome: DemoOutcome, plan: DemoPlan, seconds: float) -> dict[str, o
         "missing": outcome.missing[:MOST_LISTED],
         "stale": outcome.stale[:MOST_LISTED],
         "vanished": outcome.vanished[:MOST_LISTED],
+        "reconnections_without_a_death": outcome.reconnections,
+        "slowdown": round(outcome.slowdown, 2),
+        "seconds_of": outcome.seconds,
+        "directory": outcome.directory,
         "seed": plan.seed,
         "seconds": round(seconds, 1),
     }

@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import random
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -21,6 +21,7 @@ from slotreeve_harness.processes import LocalCluster
 from slotreeve_protocol.meta_messages import LeaderIs, View
 
 from slotreeve_demo.ledger import LedgerComparison, Watch, compare, compare_lookups, expected_views
+from slotreeve_demo.pace import Pace
 
 LEAST_PUBLISHES = 10_000
 SETTLE_SECONDS = 20.0
@@ -42,7 +43,11 @@ class DemoPlan:
 
 @dataclass
 class DemoOutcome:
-    """The result; times in milliseconds unless the name says otherwise."""
+    """The result; times in milliseconds unless the name says otherwise.
+
+    ``reconnections``: of clients whose session server was not killed. ``slowdown``: see :class:`Pace`. ``seconds``: of
+    each phase. ``directory``: where the logs and the state are, if they were kept.
+    """
 
     services: int = 0
     publishes: int = 0
@@ -56,6 +61,10 @@ class DemoOutcome:
     stale: list[tuple[str, str]] = field(default_factory=list)
     vanished: list[tuple[str, str]] = field(default_factory=list)
     compared: int = 0
+    reconnections: int = 0
+    slowdown: float = 1.0
+    seconds: dict[str, float] = field(default_factory=dict)
+    directory: str = ""
 
 
 ReportProgress = Callable[[str, int, int], None]
@@ -77,6 +86,8 @@ class DemoStage:
         self._plan, self._report = plan, report_progress
         self._rng = random.Random(plan.seed)
         self._watch = Watch()
+        self._pace = Pace()
+        self._displaced = 0
         self._publishers: list[Client] = []
         self._subscribers: list[Client] = []
         self._publications: list[Publication] = []
@@ -89,6 +100,20 @@ class DemoStage:
         Raises:
             RequestTimeout: something did not happen within a generous time; the message names it.
         """
+        self._pace.calibrate()
+        watching = asyncio.create_task(self._pace.watch())
+        try:
+            await self._play()
+        finally:
+            watching.cancel()
+            await asyncio.gather(watching, return_exceptions=True)
+        self.outcome.callbacks = self._watch.callbacks
+        self.outcome.latencies_ms = self._watch.latencies_ms
+        self.outcome.vanished = self._watch.vanished
+        self.outcome.slowdown = self._pace.slowdown
+        return self.outcome
+
+    async def _play(self) -> None:
         async with AsyncExitStack() as open_clients:
             for clients, count in (
                 (self._publishers, self._plan.publishers),
@@ -97,20 +122,24 @@ class DemoStage:
                 for _ in range(count):
                     client = open_client(self._cluster.session_addresses, self._cluster.name)
                     clients.append(await open_clients.enter_async_context(client))
-            await self._publish_all()
-            await self._subscribe_all()
-            await self._compare("before the kills")
+            await self._timed("publish", self._publish_all())
+            await self._timed("subscribe", self._subscribe_all())
+            await self._timed("compare before", self._compare("before the kills"))
             for publication in self._publications:
                 self._watch.hold(publication)
-            await self._survive_kills()
-            await self._compare("after the kills")
-            await self._look_up()
-            await self._unpublish_some()
+            await self._timed("kills", self._survive_kills())
+            await self._timed("compare after", self._compare("after the kills"))
+            await self._timed("look up", self._look_up())
+            await self._timed("unpublish", self._unpublish_some())
+            clients = [*self._publishers, *self._subscribers]
+            reconnections = sum(client.statistics().reconnections for client in clients)
+            self.outcome.reconnections = reconnections - self._displaced
             self._report("done", 1, 1)
-        self.outcome.callbacks = self._watch.callbacks
-        self.outcome.latencies_ms = self._watch.latencies_ms
-        self.outcome.vanished = self._watch.vanished
-        return self.outcome
+
+    async def _timed(self, phase: str, work: Coroutine[object, object, None]) -> None:
+        began = time.monotonic()
+        await work
+        self.outcome.seconds[phase] = round(time.monotonic() - began, 3)
 
     # --- publish, subscribe --------------------------------------------------------------------------------------
 
@@ -225,6 +254,7 @@ class DemoStage:
         by_address = {server.address: server for server in self._cluster.of(Role.SESSION)}
         victim = by_address[self._busiest(clients)]
         affected = [client for client in clients if client.server == victim.address]
+        self._displaced += len(affected)
         began = time.monotonic()
         victim.kill()
         await self._until(
@@ -249,7 +279,7 @@ class DemoStage:
         async with self._in_time("every change is acknowledged"):
             await asyncio.gather(*(client.flush() for client in self._publishers))
         expected = expected_views(self._publications)
-        deadline = time.monotonic() + SETTLE_SECONDS
+        deadline = time.monotonic() + self._pace.stretched(SETTLE_SECONDS)
         result = compare(expected, self._subscriptions)
         while not result.is_equal and time.monotonic() < deadline:
             await asyncio.sleep(0.05)
@@ -299,12 +329,14 @@ class DemoStage:
 
     @asynccontextmanager
     async def _in_time(self, what: str) -> AsyncIterator[None]:
-        """Give the block a generous time; after that, fail with the message that ``what`` did not happen."""
+        """Give the block a generous time, longer on a machine that is busy; after that, fail with the message that
+        ``what`` did not happen."""
+        began = time.monotonic()
         try:
-            async with asyncio.timeout(GENEROUS_SECONDS):
+            async with self._pace.within(GENEROUS_SECONDS):
                 yield
         except TimeoutError:
-            raise RequestTimeout(f"did not happen within {GENEROUS_SECONDS:g} s: {what}") from None
+            raise RequestTimeout(f"did not happen within {time.monotonic() - began:.0f} s: {what}") from None
 
 
 def _stamp(text: str) -> str:

@@ -36,8 +36,8 @@ BAD_FRAMES_ALLOWED = 2
 GREETING_LOOKS = 4
 """An attempt to connect counts its time in so many steps. A step that comes late, because the event loop was busy,
 counts once, and what arrived meanwhile is read before the next one."""
-BUSY_PEER_FACTOR = 5
-"""A peer whose transport has answered is alive, and may take so many times longer to answer the hello."""
+BUSY_PEER_LOOKS = 4 * GREETING_LOOKS
+"""A peer whose transport has answered is alive, and gets so many steps more to answer the hello."""
 CLOSE_GRACE_SECONDS = 1.0
 """A closed connection may send its queue for so long."""
 
@@ -57,6 +57,7 @@ class Channel:
     when the link has ended; all on the event loop.
 
     Attributes:
+        greeting_looks: steps of time that an attempt to connect has left.
         heard_at: when the last packet arrived, in seconds on the clock; before the first one, when the channel was
             made.
     """
@@ -67,7 +68,6 @@ class Channel:
         "_counters",
         "_established",
         "_grace",
-        "_greeting_looks",
         "_handler",
         "_hello",
         "_limits",
@@ -77,6 +77,7 @@ class Channel:
         "_released",
         "_requests",
         "_state",
+        "greeting_looks",
         "heard_at",
     )
 
@@ -102,7 +103,7 @@ class Channel:
         self._peer: Hello | None = None
         self._established: asyncio.Future[None] | None = None
         self._bad_frames = 0
-        self._greeting_looks = GREETING_LOOKS
+        self.greeting_looks = GREETING_LOOKS
         self._grace: Timer | None = None
         self._released = False
         self.heard_at = clock.now()
@@ -208,7 +209,7 @@ class Channel:
 
         Raises:
             Unreachable: no reply within ``timeout_seconds``, in which this end's event loop ran, or the link was lost
-                before. After :meth:`transport_answered` the time is :data:`BUSY_PEER_FACTOR` times as long.
+                before. A transport may add steps (:data:`BUSY_PEER_LOOKS`).
             Refused: the peer refused this end's hello, or this end the peer's.
         """
         self._established = asyncio.get_running_loop().create_future()
@@ -217,8 +218,8 @@ class Channel:
 
         def look() -> None:
             nonlocal timer
-            self._greeting_looks -= 1
-            if self._greeting_looks > 0:
+            self.greeting_looks -= 1
+            if self.greeting_looks > 0:
                 timer = self._clock.call_later(pause, look)
             else:
                 self._fail_greeting(
@@ -235,11 +236,6 @@ class Channel:
             raise
         finally:
             timer.cancel()
-
-    def transport_answered(self) -> None:
-        """For the dialling end: the transport of the peer has answered, so the peer is alive, and busy where its hello
-        does not come."""
-        self._greeting_looks += (BUSY_PEER_FACTOR - 1) * GREETING_LOOKS
 
     def receive(self, packet: bytes) -> None:
         """A packet arrived. Never raises: bad packets and frames are dropped and counted."""

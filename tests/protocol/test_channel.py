@@ -14,7 +14,7 @@ from slotreeve.errors import Backpressure, ConnectionLost, Refused, RequestTimeo
 from slotreeve.model.nodes import Role
 from slotreeve.ports import Connection, Hello, Message, TransportCounters
 from slotreeve_conformance.virtual_time import VirtualClock, run
-from slotreeve_protocol.channel import CLOSE_GRACE_SECONDS, Channel
+from slotreeve_protocol.channel import BUSY_PEER_LOOKS, CLOSE_GRACE_SECONDS, Channel
 from slotreeve_protocol.client_messages import Published, Redirect
 from slotreeve_protocol.codec import Kind, decode_frame, encode_frame, encode_message
 from slotreeve_protocol.general_messages import Done, Goodbye, Opaque, Ping
@@ -181,7 +181,7 @@ def test_a_peer_whose_transport_has_answered_gets_more_time() -> None:
     async def scenario(scene: Scene) -> None:
         dialling = asyncio.ensure_future(scene.channel.establish(0.04))
         await asyncio.sleep(0)
-        scene.channel.transport_answered()
+        scene.channel.greeting_looks += BUSY_PEER_LOOKS
         asyncio.get_running_loop().call_later(0.1, scene.receive, Kind.WELCOME, THEIRS)
         await dialling
         assert scene.handler.events == ["opened"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import zmq
-from slotreeve_protocol.channel import Channel
+from slotreeve_protocol.channel import BUSY_PEER_LOOKS, Channel
 
 from slotreeve_transport_zmq.sockets import (
     LINGER_MS,
@@ -116,7 +116,7 @@ class DialledLink(SocketEnd, OutgoingLink):
 
     def _happened(self, event: int, _fd: int) -> None:
         if event == _SUCCEEDED:
-            self.channel.transport_answered()
+            self.channel.greeting_looks += BUSY_PEER_LOOKS
             return
         self._end_reason = self._end_reason or _REASONS.get(event, "connection lost")
         self.schedule()

@@ -1,0 +1,17 @@
+"""A large service in a small size."""
+
+from __future__ import annotations
+
+import asyncio
+
+from slotreeve_bench.large import LargePlan
+from slotreeve_bench.names import Measurement
+from slotreeve_bench.suite import BenchPlan, measure
+from slotreeve_harness.processes import ClusterSize
+
+
+def test_a_service_stays_complete_while_data_servers_die() -> None:
+    plan = LargePlan(instances=500, subscribers=2, subscriptions=50)
+    bench = BenchPlan(ClusterSize(1, 3, 2), large=plan)
+    figures = asyncio.run(measure(Measurement.LARGE, bench, lambda step: None))
+    assert (figures["lowest"], figures["present_at_the_end"], figures["views_that_agree"]) == (500, 500, 2)
