@@ -9,6 +9,7 @@ other clients publish.
 from __future__ import annotations
 
 from collections import deque
+from functools import partial
 from typing import Protocol
 
 from slotreeve_protocol.slot_messages import Claims
@@ -19,7 +20,7 @@ from slotreeve_servers.session.routes import Routes
 
 AT_ONCE = 32
 """So many clients may send their records again at the same time."""
-PLACE_SECONDS = 0.1
+PLACE_SECONDS = 1.0
 """After this time the next client is let in, even if this one has not sent everything: it may send for long."""
 
 
@@ -64,6 +65,13 @@ class Arrivals:
             del self._claimed[client.peer.node]
             self._ended.append(client.peer.node)
             self._tell.soon()
+        if client in self._inside:
+            # What the clients inside have sent is read before others may send: a server that is late would otherwise
+            # let all of them in, and then be silent to each of them for as long as it takes to read the rest.
+            self._outbox.when_read(partial(self._leave, client))
+
+    def _leave(self, client: ConnectedClient) -> None:
+        """The place of this client is free."""
         if self._inside.pop(client, None) is not None:
             self._let_in.soon()
 
