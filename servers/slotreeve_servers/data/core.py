@@ -348,8 +348,8 @@ class DataCore:
 
     def _search(self, process_id: str, number: int) -> None:
         slot = self.slots.get(number)
-        if slot is None or not slot.leads:
-            return
+        if slot is None or not slot.leads or self._gone.since(process_id) is None:
+            return  # another server leads the slot, or the process is back
         left = [record for record in slot.store.records() if record.session == process_id]
         self._departures.lost(LostRecord(slot, record, leaves_tombstone=False, gone=process_id) for record in left)
 
