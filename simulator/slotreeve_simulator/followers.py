@@ -10,8 +10,8 @@ Content = dict[str, tuple[int, int, str]]
 
 
 def follower_difference(cluster: SimulatedCluster) -> str | None:
-    """How a follower's records differ from those of its leader; None if none does. Call it in a calm cluster: what is on
-    its way is a difference too."""
+    """How a follower's records differ from those of its leader; None if none does. Call it in a calm cluster: what is
+    on its way is a difference too."""
     servers = {name: server for name, server in cluster.servers.items() if isinstance(server, DataServer)}
     for name, server in servers.items():
         for number, held in server.core.slots.held.items():
@@ -21,7 +21,9 @@ def follower_difference(cluster: SimulatedCluster) -> str | None:
             ours, theirs = _content(server, number), _content(leader, number)
             if ours != theirs:
                 differing = sorted(key for key in ours.keys() | theirs.keys() if ours.get(key) != theirs.get(key))
-                return f"{name}, which follows slot {number} of {held.slot.leader}, differs in {', '.join(differing[:3])}"
+                return (
+                    f"{name}, which follows slot {number} of {held.slot.leader}, differs in {', '.join(differing[:3])}"
+                )
     return None
 
 

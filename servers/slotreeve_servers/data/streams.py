@@ -76,8 +76,8 @@ class Streams:
         ), found.size
 
     def _send_tombstones(self, slot: HeldSlot, peer: Peer) -> None:
-        """Begin the stream with the tombstones, which no digest contains. Without them a follower that leads later would
-        take an ended registration from a session server that still has it."""
+        """Begin the stream with the tombstones, which no digest contains. Without them a follower that leads later
+        would take an ended registration from a session server that still has it."""
         if tombstones := [tombstone for tombstone, _ in slot.store.tombstones.values()]:
             write = SlotWrite(slot.slot.id, slot.slot.leader_epoch, tombstones, [], [])
             self._waiting.setdefault(peer, []).append(write)
