@@ -23,7 +23,7 @@ LOG_LINES = 20
 LINE_BYTES = 2**24
 
 
-class Herd:
+class HerdProcess:
     """The handle of the process. Its history is ``herd.jsonl``, its log ``herd.log``, both in ``directory``."""
 
     def __init__(self, directory: Path, seed: int) -> None:

@@ -20,7 +20,7 @@ from slotreeve_protocol.meta_messages import GetLeader, LeaderIs
 
 from slotreeve_chaos.diallers import Diallers
 from slotreeve_chaos.faults import ChaosFaults
-from slotreeve_chaos.herd import Herd
+from slotreeve_chaos.herd import HerdProcess
 from slotreeve_chaos.history import HistoryRecorder, merge
 from slotreeve_chaos.lateness import Lateness
 from slotreeve_chaos.network_faults import HERD
@@ -61,7 +61,7 @@ async def run_chaos(
         lock = {"election.use": database.dialect, f"election.{database.dialect}.dsn": database.dsn()}
         settings = lock | (settings or {})
     cluster = LocalCluster(directory, settings=SETTINGS | (settings or {}), behind_proxies=True)
-    herd = Herd(directory, seed)
+    herd = HerdProcess(directory, seed)
     parts = [directory / "run.jsonl", herd.history]
     try:
         async with AsyncExitStack() as stack:
@@ -82,7 +82,7 @@ async def run_chaos(
 class _ChaosRun:
     """The cluster, its clients, and what watches them."""
 
-    def __init__(self, cluster: LocalCluster, herd: Herd, recorder: HistoryRecorder, rng: random.Random) -> None:
+    def __init__(self, cluster: LocalCluster, herd: HerdProcess, recorder: HistoryRecorder, rng: random.Random) -> None:
         self._cluster, self._herd, self._recorder, self._rng = cluster, herd, recorder, rng
         self._lateness = Lateness(recorder)
         self._transport = open_transport(cluster.transport)

@@ -36,8 +36,9 @@ BAD_FRAMES_ALLOWED = 2
 GREETING_LOOKS = 4
 """An attempt to connect counts its time in so many steps. A step that comes late, because the event loop was busy,
 counts once, and what arrived meanwhile is read before the next one."""
-BUSY_PEER_LOOKS = 4 * GREETING_LOOKS
-"""A peer whose transport has answered is alive, and gets so many steps more to answer the hello."""
+BUSY_PEER_LOOKS = 30 * GREETING_LOOKS
+"""A peer whose transport has answered is alive, and gets so many steps more to answer the hello: ten thousand clients
+that come at once are answered one after the other, and an attempt that is given up is only more work."""
 CLOSE_GRACE_SECONDS = 1.0
 """A closed connection may send its queue for so long."""
 

@@ -14,6 +14,7 @@ from slotreeve_servers.meta.server import MetaServer
 
 from slotreeve_simulator.clients_watch import ClientsWatch
 from slotreeve_simulator.cluster import ScenarioCluster
+from slotreeve_simulator.followers import follower_difference
 from slotreeve_simulator.health import listening
 from slotreeve_simulator.injector import Injector
 from slotreeve_simulator.plan import Cut, Storm, plan
@@ -154,7 +155,7 @@ class _Run:
         self._reach.recovered()
         self._watch.somebody_leaves = False
         await asyncio.sleep(rules.calm_seconds)
-        problem = self._problem() or await self._clients.read_all()
+        problem = self._problem() or follower_difference(self._cluster) or await self._clients.read_all()
         if problem is not None:
             self._verdict.violate("convergence", f"after {rules.calm_seconds:g} s of calm, {problem}")
 

@@ -391,6 +391,19 @@ def test_a_stream_ends_with_its_connection() -> None:
     assert scene.outbox.messages(Replicate) == []
 
 
+def test_a_stream_begins_with_the_tombstones_of_the_slot_once() -> None:
+    scene = Scene()
+    scene.put(record("r1"))
+    scene.put(record("r1", version=2).tombstone())
+    scene.outbox.end_turn()
+    for _ in range(2):
+        scene.streams.answer(FOLLOWER, Follow([SlotDigests(0, 1, {})]))
+        scene.outbox.end_turn()
+    tombstones = [tombstone for tombstone, _ in scene.slot.store.tombstones.values()]
+    assert len(tombstones) == 1
+    assert scene.outbox.messages(Replicate) == [Replicate([SlotWrite(0, 1, tombstones, [], [])])]
+
+
 def test_a_follower_under_another_epoch_is_refused_and_not_streamed_to() -> None:
     scene = Scene()
     answer = scene.streams.answer(FOLLOWER, Follow([SlotDigests(0, 2, {})]))
@@ -437,6 +450,22 @@ def test_a_registration_that_was_replayed_meanwhile_stays() -> None:
     scene.put(Publisher("r1", "s", 1, 2, "session-2@1", "", (b"x",)))
     scene.outbox.answer(Done())
     scene.outbox.answer(Done())
+    assert "s" in scene.slot.store.services
+
+
+def test_a_registration_that_arrived_with_the_last_answer_is_read_before_the_round_ends() -> None:
+    scene = departing()
+    scene.outbox.advance(GATHER_SECONDS)
+    scene.outbox.answer(Done())
+    was_there: list[bool] = []
+
+    def read_the_rest() -> None:
+        was_there.append("s" in scene.slot.store.services)
+        scene.put(Publisher("r1", "s", 1, 2, "session-2@1", "", (b"x",)))
+
+    scene.outbox.at_turns_end(read_the_rest)
+    scene.outbox.answer(Done())
+    assert was_there == [True]
     assert "s" in scene.slot.store.services
 
 

@@ -179,7 +179,8 @@ def test_a_claim_protects_for_as_long_as_it_lasts_and_then_the_grace_begins_agai
     scene.claims.begin("session-2@1", ["client0"])
     assert scene.released(100.0) == set()
     scene.claims.end("session-2@1", ["client0"])
-    assert scene.released(100.5) == {"client0"}  # later than the longest time
+    assert scene.released(100.5) == set()
+    assert scene.released(109.5) == {"client0"}
 
 
 def test_after_a_short_claim_the_rest_has_three_times_the_grace() -> None:

@@ -128,6 +128,17 @@ def test_a_led_slot_serves_once_every_session_server_was_compared_with() -> None
     assert scene.core.unsettled() == []
 
 
+def test_a_session_process_that_is_back_before_its_registrations_were_searched_keeps_them() -> None:
+    scene = DataScene().serving()
+    scene.write(record())
+    scene.core.closed(scene.sessions["session-1"], "cut")
+    scene.view(Slot(0, "data-1", 1, ()), sessions=("session-2",))
+    scene.open("session-1")
+    scene.view(Slot(0, "data-1", 1, ()))
+    scene.outbox.advance(20.0)
+    assert scene.held() == ["r1"]
+
+
 def test_a_migrating_slot_takes_writes_and_refuses_reads() -> None:
     scene = DataScene()
     scene.view(Slot(0, "data-1", 1, ()))

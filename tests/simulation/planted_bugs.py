@@ -1,13 +1,11 @@
 """Bugs to plant in the product, to see that the simulator finds them.
 
-Each is a small patch of one method, in force within ``with planted(name):``.
+Each is a small patch of one method. ``planted_evidence_bugs`` has more of them.
 """
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
 from unittest.mock import patch
 
@@ -19,9 +17,9 @@ from slotreeve_election_mysql.machine import Machine
 from slotreeve_protocol.meta_messages import View
 from slotreeve_protocol.slot_messages import Access, SlotDifference, SlotWrite
 from slotreeve_servers.data.comparison import SessionComparison
+from slotreeve_servers.data.core import DataCore
 from slotreeve_servers.data.departures import Departure, Departures
 from slotreeve_servers.data.gone_sessions import GoneSessions
-from slotreeve_servers.data.sessions import SessionServers
 from slotreeve_servers.data.slots import HeldSlot, HeldSlots
 from slotreeve_servers.meta import core as meta_core
 from slotreeve_servers.meta.arranger import Arranger
@@ -34,55 +32,7 @@ from slotreeve_servers.session.interests import Interests
 from slotreeve_servers.session.registrations import Registrations
 from slotreeve_servers.session.writes import Writes
 
-Patch = AbstractContextManager[Any]
-
-
-@dataclasses.dataclass(frozen=True)
-class PlantedBug:
-    """A bug that can be planted.
-
-    Attributes:
-        name: what ``--plant`` takes. ``what``: what the product does wrong then.
-        scenario: the built-in scenario that finds it soonest.
-        make: makes the patch.
-    """
-
-    name: str
-    what: str
-    scenario: str
-    make: Callable[[], Patch]
-
-
-BUGS: dict[str, PlantedBug] = {}
-
-
-def _bug(what: str, scenario: str = "mixed") -> Callable[[Callable[[], Patch]], Callable[[], Patch]]:
-    def add(make: Callable[[], Patch]) -> Callable[[], Patch]:
-        name = make.__name__.lstrip("_")
-        BUGS[name] = PlantedBug(name, what, scenario, make)
-        return make
-
-    return add
-
-
-@contextmanager
-def planted(name: str) -> Iterator[None]:
-    """Within: the product has this bug, in this process.
-
-    Raises:
-        KeyError: there is no such bug in :data:`BUGS`.
-    """
-    with BUGS[name].make():
-        yield
-
-
-@contextmanager
-def _both(*patches: Patch) -> Iterator[None]:
-    with ExitStack() as stack:
-        for one in patches:
-            stack.enter_context(one)
-        yield
-
+from tests.simulation.planting import Patch, both, bug
 
 # --- election --------------------------------------------------------------------------------------------------------
 
@@ -94,7 +44,7 @@ def _election(module: str) -> Any:
     return import_module(f"slotreeve_election_fle.{module}")
 
 
-@_bug("a candidate proposes an epoch that was used before, and voters accept what is not higher", "elections")
+@bug("a candidate proposes an epoch that was used before, and voters accept what is not higher", "elections")
 def _accept_lower_term() -> Patch:
     handshake, following = _election("handshake"), _election("following")
     proposal = handshake.EpochProposal
@@ -109,25 +59,25 @@ def _accept_lower_term() -> Patch:
         self.accepted_epoch = epoch
         return []
 
-    return _both(
+    return both(
         patch.object(following, "judge", lambda _accepted, _proposed: handshake.EpochVerdict.ACCEPT),
         patch.object(ledger, "accept", accept),
         patch.object(proposal, "proposal", propose),
     )
 
 
-@_bug("any one meta server is a quorum", "elections")
+@bug("any one meta server is a quorum", "elections")
 def _quorum_of_one() -> Patch:
     return patch.object(_election("quorum").Quorum, "contains", lambda self, sids: bool(self.voters & set(sids)))
 
 
-@_bug("a leader acts on after its lease has ended", "elections")
+@bug("a leader acts on after its lease has ended", "elections")
 def _act_without_lease() -> Patch:
     leading = _election("leading").Leading
     return patch.object(leading, "valid_until", property(lambda self: float("inf") if self.is_established else 0.0))
 
 
-@_bug("the owner of the lock row leads on when its renewals are not answered", "lock")
+@bug("the owner of the lock row leads on when its renewals are not answered", "lock")
 def _lead_on_without_answers() -> Patch:
     right = Machine._set_lease
 
@@ -138,12 +88,12 @@ def _lead_on_without_answers() -> Patch:
     return patch.object(Machine, "_set_lease", set_lease)
 
 
-@_bug("the log of the meta state is not written to the disk", "disks")
+@bug("the log of the meta state is not written to the disk", "disks")
 def _forget_the_log() -> Patch:
     return patch.object(_election("disk").Disk, "_append", lambda _self, _entries: None)
 
 
-@_bug("accepted epochs are not written to the disk", "disks")
+@bug("accepted epochs are not written to the disk", "disks")
 def _forget_epochs() -> Patch:
     disk = _election("disk").Disk
     original = disk._write_epochs
@@ -158,7 +108,7 @@ def _forget_epochs() -> Patch:
 # --- views and tables ------------------------------------------------------------------------------------------------
 
 
-@_bug("a meta server that leads again goes on from the table of the time when it last led", "elections")
+@bug("a meta server that leads again goes on from the table of the time when it last led", "elections")
 def _apply_older_table() -> Patch:
     original = CommittedView.read
 
@@ -169,15 +119,15 @@ def _apply_older_table() -> Patch:
         self._view = view
         await self._state.write("view", msgspec.msgpack.encode(view), None, view.term)
 
-    return _both(patch.object(CommittedView, "read", read), patch.object(CommittedView, "commit", commit))
+    return both(patch.object(CommittedView, "read", read), patch.object(CommittedView, "commit", commit))
 
 
-@_bug("a restarted data server goes on under the leader epochs of its former life", "data")
+@bug("a restarted data server goes on under the leader epochs of its former life", "data")
 def _same_epoch_for_new_process() -> Patch:
     return patch.object(meta_core, "without_replaced", lambda table, _before, _now: table)
 
 
-@_bug("a plugin's table is not checked, and the assigner forgets a follower", "data")
+@bug("a plugin's table is not checked, and the assigner forgets a follower", "data")
 def _unchecked_table() -> Patch:
     def checked(self: Arranger, role: str, plugin: Callable[..., Any], table: SlotTable, servers: Sequence[Any]) -> Any:
         plan = plugin(table, servers, self._limits)
@@ -190,7 +140,7 @@ def _unchecked_table() -> Patch:
     return patch.object(Arranger, "_checked", checked)
 
 
-@_bug("a lost link is not made again", "network")
+@bug("a lost link is not made again", "network")
 def _links_stay_down() -> Patch:
     original = Links.closed
 
@@ -205,12 +155,12 @@ def _links_stay_down() -> Patch:
 # --- data ------------------------------------------------------------------------------------------------------------
 
 
-@_bug("a new slot leader serves before it has compared with the sessions", "data")
+@bug("a new slot leader serves before it has compared with the sessions", "data")
 def _serve_before_sync() -> Patch:
-    return patch.object(SessionServers, "to_compare", lambda _self: set())
+    return patch.object(DataCore, "_to_compare", lambda _self, _slot: set())
 
 
-@_bug("requests under another leader epoch are taken, and replies under one are believed", "churn")
+@bug("requests under another leader epoch are taken, and replies under one are believed", "churn")
 def _skip_epoch_recheck() -> Patch:
     def access(self: HeldSlot, leader_epoch: int) -> Access:
         return Access.ACCEPT
@@ -218,7 +168,7 @@ def _skip_epoch_recheck() -> Patch:
     return patch.object(HeldSlot, "access", access)
 
 
-@_bug("an ended registration leaves no tombstone", "retries")
+@bug("an ended registration leaves no tombstone", "retries")
 def _forget_tombstone() -> Patch:
     original = SlotStore.put
 
@@ -231,12 +181,12 @@ def _forget_tombstone() -> Patch:
     return patch.object(SlotStore, "put", put)
 
 
-@_bug("a record replaces whatever is there, newer ones too", "retries")
+@bug("a record replaces whatever is there, newer ones too", "retries")
 def _take_older_records() -> Patch:
     return patch.object(Publisher, "newer_than", lambda _self, _other: True)
 
 
-@_bug("the versions of a slot do not rise with its leader epoch", "data")
+@bug("the versions of a slot do not rise with its leader epoch", "data")
 def _versions_start_over() -> Patch:
     original = HeldSlots.apply
 
@@ -249,12 +199,12 @@ def _versions_start_over() -> Patch:
     return patch.object(HeldSlots, "apply", apply)
 
 
-@_bug("the registrations of a lost session server are never removed", "sessions")
+@bug("the registrations of a lost session server are never removed", "sessions")
 def _orphans_stay() -> Patch:
     return patch.object(GoneSessions, "look", lambda _self, _is_linked, _now: ([], []))
 
 
-@_bug("a comparison with one session server removes the records of the others", "data")
+@bug("a comparison with one session server removes the records of the others", "data")
 def _purge_what_is_not_yours() -> Patch:
     def repair(self: SessionComparison, slot: HeldSlot, difference: SlotDifference) -> None:
         records = [record for service in difference.records.values() for record in service]
@@ -270,7 +220,7 @@ def _purge_what_is_not_yours() -> Patch:
     return patch.object(SessionComparison, "_repair", repair)
 
 
-@_bug("a client is gone as soon as one session server says so, whatever the others have on their way", "retries")
+@bug("a client is gone as soon as one session server says so, whatever the others have on their way", "retries")
 def _believe_leaving_at_once() -> Patch:
     def depart(self: Departures, departure: Departure) -> None:
         self._remove(departure)
@@ -278,7 +228,7 @@ def _believe_leaving_at_once() -> Patch:
     return patch.object(Departures, "_depart", depart)
 
 
-@_bug("that a client left is believed of a registration that has moved elsewhere", "sessions")
+@bug("that a client left is believed of a registration that has moved elsewhere", "sessions")
 def _gone_without_a_look() -> Patch:
     def put_gone(self: SlotStore, tombstone: Publisher, now: float) -> bool:
         old = self.find(tombstone)
@@ -287,7 +237,7 @@ def _gone_without_a_look() -> Patch:
     return patch.object(SlotStore, "put_gone", put_gone)
 
 
-@_bug("a server takes no newer view for ten seconds after it took one", "sessions")
+@bug("a server takes no newer view for ten seconds after it took one", "sessions")
 def _sleepy_servers() -> Patch:
     right = Membership._apply
 
@@ -303,7 +253,7 @@ def _sleepy_servers() -> Patch:
 # --- sessions --------------------------------------------------------------------------------------------------------
 
 
-@_bug("incarnations are stamped with the session server's wall clock", "sessions")
+@bug("incarnations are stamped with the session server's wall clock", "sessions")
 def _compare_wall_clocks() -> Patch:
     original = Registrations.publish
 
@@ -318,25 +268,25 @@ def _compare_wall_clocks() -> Patch:
     return patch.object(Registrations, "publish", publish)
 
 
-@_bug("writes are acknowledged although the slot's leader refused them", "data")
+@bug("writes are acknowledged although the slot's leader refused them", "data")
 def _acknowledge_refused() -> Patch:
-    def put_back(self: Writes, slot: int, batch: Any) -> None:
+    def put_back(self: Writes, lane: Any, slot: int, batch: Any) -> None:
         self._acknowledge(batch)
 
     return patch.object(Writes, "_put_back", put_back)
 
 
-@_bug("writes that found no leader are forgotten", "data")
+@bug("writes that found no leader are forgotten", "data")
 def _drop_refused() -> Patch:
-    return patch.object(Writes, "_put_back", lambda _self, _slot, _batch: None)
+    return patch.object(Writes, "_put_back", lambda *_: None)
 
 
-@_bug("interest is not declared again to a slot's new leader", "data")
+@bug("interest is not declared again to a slot's new leader", "data")
 def _interest_stays_behind() -> Patch:
     return patch.object(Interests, "declare_slots", lambda _self, _slots: None)
 
 
-@_bug("when a slot's leader changes, subscribers are pushed an empty service first", "data")
+@bug("when a slot's leader changes, subscribers are pushed an empty service first", "data")
 def _empty_push() -> Patch:
     original = Interests.declare_slots
 
@@ -355,12 +305,12 @@ def _empty_push() -> Patch:
     return patch.object(Interests, "declare_slots", declare_slots)
 
 
-@_bug("registrations of a client that died stay", "clients")
+@bug("registrations of a client that died stay", "clients")
 def _dead_clients_stay() -> Patch:
-    return patch.object(Registrations, "left", lambda _self, _client: None)
+    return patch.object(Registrations, "lost", lambda _self, _client: None)
 
 
-@_bug("changes after the first push do not reach subscribers", "clients")
+@bug("changes after the first push do not reach subscribers", "clients")
 def _push_once() -> Patch:
     return patch.object(session_push.PushGroup, "_schedule", lambda _self: None)
 
@@ -368,7 +318,7 @@ def _push_once() -> Patch:
 # --- clients ---------------------------------------------------------------------------------------------------------
 
 
-@_bug("a client replays nothing at another session server", "sessions")
+@bug("a client replays nothing at another session server", "sessions")
 def _no_replay() -> Patch:
     original = ClientCore.connected
 
@@ -382,7 +332,7 @@ def _no_replay() -> Patch:
     return patch.object(ClientCore, "connected", connected)
 
 
-@_bug("a client does not count its connections", "sessions")
+@bug("a client does not count its connections", "sessions")
 def _same_incarnation() -> Patch:
     original = ClientCore.connected
 

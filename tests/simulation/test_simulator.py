@@ -17,7 +17,8 @@ from slotreeve_simulator.runner import simulate
 from slotreeve_simulator.scenario import STORE_FAULTS, FaultKind, Scenario, built_in, load_scenario
 from slotreeve_simulator.shrink import shrink
 
-from tests.simulation.planted_bugs import planted
+import tests.simulation.planted_bugs  # noqa: F401 - adds its bugs
+from tests.simulation.planting import planted
 
 CORPUS = [
     (line.split()[0], int(line.split()[1]))

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Callable
 
 import pytest
 from slotreeve import Slot, SlotTable
 from slotreeve_client import Instance, Publication
+from slotreeve_conformance.virtual_time import run
 from slotreeve_simulator.clients_watch import ClientsWatch, Registration, Watcher, read
+from slotreeve_simulator.followers import follower_difference
 from slotreeve_simulator.servers_watch import table_order
+from slotreeve_simulator.simulated_cluster import SimulatedCluster
 from slotreeve_simulator.trace import Trace
 from slotreeve_simulator.verdict import RunVerdict
 
@@ -135,3 +139,19 @@ def test_a_table_that_may_not_follow_is_reported_with_the_reason(after: SlotTabl
     before = SlotTable(5, (Slot(0, "a", 3, ()),))
     assert table_order(before, after) == problem
     assert table_order(SlotTable(), after) is None
+
+
+def test_a_follower_that_keeps_what_its_leader_removed_is_a_difference() -> None:
+    async def scenario(rng: random.Random) -> None:
+        async with SimulatedCluster(rng) as cluster:
+            client = cluster.client()
+            client.publish("s", "1")
+            await client.flush()
+            await asyncio.sleep(1.0)
+            assert follower_difference(cluster) is None
+            for name in ("data-1", "data-2", "data-3"):
+                for slot in cluster.data(name).core.slots.led():
+                    slot.store.services.clear()
+            assert "which follows slot" in (follower_difference(cluster) or "")
+
+    run(scenario, seed=1)

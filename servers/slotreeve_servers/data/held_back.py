@@ -186,13 +186,14 @@ class HeldBack:
 
     def _is_due(self, gone: str, since: float, now: float) -> bool:
         """Whether the time has come: the clients of a session process that is gone have the grace. Once one of them is
-        back, the others live too, and are late: they have longer, counted again from each that comes back. Those that a living session server has lost have it where they are many."""
+        back, the others live too, and are late: they have longer, counted again from each that comes back. Those that a
+        living session server has lost have the grace where they are many."""
         if not gone:
             return now >= since + self._grace or not self._are_many(now)
         returned = self._last_return.get(gone)
         if returned is None:
             return now >= since + self._grace
-        return now >= min(max(since, returned) + RETURNING * self._grace, since + max(self._grace, self._hold))
+        return now >= max(since, returned) + RETURNING * self._grace
 
     def _allowed(
         self, free: list[tuple[_LostClient, list[LostRecord]]], registrations: Callable[[], int], now: float
@@ -205,8 +206,8 @@ class HeldBack:
         allowed: dict[str, bool] = {}
         released: list[LostRecord] = []
         for client, entries in free:
-            is_overdue = now >= client.since + self._hold
             for entry in entries:
+                is_overdue = now >= max(client.since, self._last_return.get(entry.gone, 0.0)) + self._hold
                 data_info_id = entry.record.data_info_id
                 may_leave = allowed.get(data_info_id)
                 if may_leave is None:

@@ -68,11 +68,20 @@ class Streams:
         if left <= 0 or (access is not Access.ACCEPT and access is not Access.MIGRATING):
             return SlotDifference(asked.slot, access, epoch, False, {}), 0
         found = slot.store.difference(asked, left)
-        if found.complete:
+        if found.complete and peer not in slot.streams:
             slot.streams[peer] = None
+            self._send_tombstones(slot, peer)
         return SlotDifference(
             asked.slot, access, epoch, found.complete, found.records, found.parts, found.upto
         ), found.size
+
+    def _send_tombstones(self, slot: HeldSlot, peer: Peer) -> None:
+        """Begin the stream with the tombstones, which no digest contains. Without them a follower that leads later
+        would take an ended registration from a session server that still has it."""
+        if tombstones := [tombstone for tombstone, _ in slot.store.tombstones.values()]:
+            write = SlotWrite(slot.slot.id, slot.slot.leader_epoch, tombstones, [], [])
+            self._waiting.setdefault(peer, []).append(write)
+            self._flush.soon()
 
     def closed(self, peer: Peer) -> None:
         """The connection to a follower has ended."""

@@ -46,12 +46,16 @@ class SessionServer(MemberServer):
     async def stop(self, how: Stopping = Stopping.FOR_GOOD) -> None:
         """Redirect the clients (``how`` NO: do not), leave the cluster, close every connection.
 
-        The clients are served here until they have another server; they have ``session.drain_seconds`` for that.
+        The clients are served here until they have another server. They have ``session.drain_seconds`` for that, and
+        again as long from each of them that has moved: ten thousand do not move in the time of ten.
         """
         if how is not Stopping.NO and len(self.view.sessions) > 1:
             self.core.redirect_clients("this session server stops")
+            left = len(self.core.clients)
             deadline = self._clock.now() + self._rules.drain_seconds
             while self.core.clients and self._clock.now() < deadline:
                 await self._clock.sleep(STOP_POLL_SECONDS)
+                if len(self.core.clients) < left:
+                    left, deadline = len(self.core.clients), self._clock.now() + self._rules.drain_seconds
         await self._leave("stopped")
         await self._close()

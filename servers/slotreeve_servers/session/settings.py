@@ -11,7 +11,9 @@ class SessionSettings(Section):
 
     client_lease_seconds: float = Field(default=10.0, gt=0, description="A client silent for this long has left.")
     drain_seconds: float = Field(
-        default=10.0, ge=0, description="Clients of a server that stops have this long to move; then it leaves."
+        default=10.0,
+        ge=0,
+        description="A server that stops leaves once none of its clients has moved elsewhere for this long.",
     )
     linger_seconds: float = Field(
         default=0.3, ge=0, description="A client whose connection closed has this long to come back."

@@ -1,0 +1,339 @@
+"""Bugs in what decides whether a registration may be removed, and in what travels in parts. See ``planted_bugs``."""
+
+from __future__ import annotations
+
+from typing import Any
+from unittest.mock import patch
+
+from slotreeve.model.publisher import Publisher
+from slotreeve.model.slots import SlotTable
+from slotreeve_client.core import ClientCore
+from slotreeve_client.moves import ClientMove
+from slotreeve_client.replay import ClientReplay
+from slotreeve_protocol.client_messages import Push
+from slotreeve_protocol.datum_copy import DatumCopy
+from slotreeve_protocol.slot_messages import Deliver, SlotWrite
+from slotreeve_servers.data.brake import Brake
+from slotreeve_servers.data.claims import ClaimedClients
+from slotreeve_servers.data.departures import Departures, Round
+from slotreeve_servers.data.gone_sessions import GoneSessions
+from slotreeve_servers.data.held_back import HeldBack, LostRecord
+from slotreeve_servers.data.losses import ClientLosses
+from slotreeve_servers.data.sessions import SessionServers
+from slotreeve_servers.data.slots import HeldSlot, HeldSlots
+from slotreeve_servers.data.streams import Streams
+from slotreeve_servers.node.attention import AttendedClock
+from slotreeve_servers.node.records import SlotStore
+from slotreeve_servers.session.arrivals import Arrivals
+from slotreeve_servers.session.interests import Interests
+from slotreeve_servers.session.push import PushGroup
+from slotreeve_servers.session.routes import Routes
+from slotreeve_servers.session.writes import WriteBatch, Writes
+
+from tests.simulation.planting import Patch, both, bug
+
+MISSED = {
+    "gone_for_good",
+    "ignore_living_links",
+    "silent_links_live",
+    "round_ends_at_first_answer",
+    "remove_what_came_back",
+    "no_grace",
+    "claims_never_begin",
+    "claims_never_end",
+    "claims_end_by_anybody",
+    "claims_miss_new_links",
+    "no_brake",
+    "clock_runs_while_frozen",
+    "removals_not_streamed",
+    "followers_keep_what_was_purged",
+    "compared_under_former_epoch",
+    "lose_refused_interests",
+    "ignore_receipt_resets",
+    "acknowledge_replays_at_once",
+    "deliver_without_replays",
+    "replay_ends_unstored",
+    "close_former_at_once",
+    "former_pushes_count",
+    "gone_without_a_look",
+    "skip_epoch_recheck",
+}
+"""Bugs that the simulator does not find within a few seeds yet: faults, workload or checks for them are missing. The
+last two are of ``planted_bugs``."""
+
+# --- session processes that are gone ---------------------------------------------------------------------------------
+
+
+@bug("a session process that was gone stays gone when it is linked or a member again", "cuts")
+def _gone_for_good() -> Patch:
+    original = GoneSessions.look
+
+    def look(self: GoneSessions, is_linked: Any, now: float) -> tuple[list[str], list[str]]:
+        gone, _ = original(self, lambda process: self.since(process) is None and is_linked(process), now)
+        return gone, []
+
+    def view_changed(self: GoneSessions, before: set[str], alive: set[str]) -> list[str]:
+        self.suspect(before - alive)
+        return []
+
+    return both(patch.object(GoneSessions, "look", look), patch.object(GoneSessions, "view_changed", view_changed))
+
+
+@bug("a search for registrations of a lost process goes on when the process is back", "cuts", 27)
+def _search_what_is_back() -> Patch:
+    def search(self: Any) -> None:
+        if not self._to_search:
+            return
+        process_id, number = self._to_search.popleft()
+        slot = self._slots.get(number)
+        if slot is not None and slot.leads:
+            left = [record for record in slot.store.records() if record.session == process_id]
+            self._departures.lost(LostRecord(slot, record, leaves_tombstone=False, gone=process_id) for record in left)
+        self._search.soon()
+
+    return patch.object(ClientLosses, "_search_next", search)
+
+
+@bug("a session server that is linked but no member is gone", "cuts")
+def _ignore_living_links() -> Patch:
+    return patch.object(ClientLosses, "is_linked", lambda _self, _process_id: False)
+
+
+@bug("a link counts as living however long nothing has arrived over it", "sessions")
+def _silent_links_live() -> Patch:
+    return patch.object(
+        ClientLosses, "is_linked", lambda self, process_id: self._sessions.newest(process_id) is not None
+    )
+
+
+@bug("a session process that has left is waited for, for ever", "sessions")
+def _wait_for_who_left() -> Patch:
+    def view_changed(self: SessionServers, nodes: Any) -> None:
+        self.members = tuple(dict.fromkeys([*self.members, *(node.process_id for node in nodes)]))
+
+    return patch.object(SessionServers, "view_changed", view_changed)
+
+
+# --- rounds, held departures, claims ---------------------------------------------------------------------------------
+
+
+@bug("a departure round ends at the first answer", "retries")
+def _round_ends_at_first_answer() -> Patch:
+    def ask_one(self: Any, current: Round, process_id: str, peer: Any) -> None:
+        if self._outbox.ask(peer, Deliver(current.slots), lambda _reply, _error: self._end(current), 1e9):
+            current.asked.add(process_id)
+
+    return patch.object(Departures, "_ask_one", ask_one)
+
+
+@bug("a departure round ends before what has arrived is read", "busy", 17)
+def _round_ends_unread() -> Patch:
+    return patch.object(Departures, "_end_when_read", Departures._end)
+
+
+@bug("a held departure is removed although its client has sent the registration again", "sessions")
+def _remove_what_came_back() -> Patch:
+    def remove(self: Any, departure: Any) -> None:
+        slot = departure.slot
+        lost = [(entry.record.data_info_id, entry.record.register_id) for entry in departure.lost]
+        self._writer.store(slot, SlotWrite(slot.slot.id, slot.slot.leader_epoch, [], departure.gone, lost))
+
+    return both(
+        patch.object(Departures, "_remove", remove), patch.object(HeldBack, "stored", lambda *_: None)
+    )
+
+
+@bug("lost registrations are removed at once, without a grace", "sessions")
+def _no_grace() -> Patch:
+    return patch.object(HeldBack, "_is_due", lambda *_: True)
+
+
+@bug("the claims of session servers are not believed", "busy")
+def _claims_never_begin() -> Patch:
+    return patch.object(ClaimedClients, "begin", lambda *_: None)
+
+
+@bug("a claim never ends", "sessions")
+def _claims_never_end() -> Patch:
+    return both(
+        patch.object(ClaimedClients, "end", lambda *_: None), patch.object(ClaimedClients, "drop", lambda *_: None)
+    )
+
+
+@bug("a claim is ended by any session server", "busy")
+def _claims_end_by_anybody() -> Patch:
+    def end(self: Any, _process_id: str, clients: Any) -> None:
+        for client in clients:
+            self._processes.pop(client, None)
+
+    return patch.object(ClaimedClients, "end", end)
+
+
+@bug("claims are not sent to a data server that is linked later", "cuts")
+def _claims_miss_new_links() -> Patch:
+    return patch.object(Arrivals, "link_opened", lambda *_: None)
+
+
+@bug("the brake never holds", "busy")
+def _no_brake() -> Patch:
+    return patch.object(Brake, "_allows", lambda *_: True)
+
+
+@bug("the attended clock runs while the process is frozen", "mixed")
+def _clock_runs_while_frozen() -> Patch:
+    return patch.object(AttendedClock, "now", lambda self: self._real())
+
+
+# --- leaders and followers -------------------------------------------------------------------------------------------
+
+
+@bug("removals are not streamed to followers", "clients")
+def _removals_not_streamed() -> Patch:
+    original = Streams.send
+
+    def send(self: Streams, slot: HeldSlot, write: SlotWrite) -> None:
+        original(self, slot, SlotWrite(write.slot, write.leader_epoch, write.records, [], []))
+
+    return patch.object(Streams, "send", send)
+
+
+@bug("a follower does not remove what its leader purged", "sessions")
+def _followers_keep_what_was_purged() -> Patch:
+    original = HeldSlot.apply
+
+    def apply(self: HeldSlot, write: SlotWrite, now: float) -> Any:
+        if not self.leads:
+            write = SlotWrite(write.slot, write.leader_epoch, write.records, write.gone, [])
+        return original(self, write, now)
+
+    return patch.object(HeldSlot, "apply", apply)
+
+
+@bug("a stream to a follower begins without the tombstones", "network", 14)
+def _streams_without_tombstones() -> Patch:
+    return patch.object(Streams, "_send_tombstones", lambda *_: None)
+
+
+@bug("what a slot was compared with under a former leader epoch still counts", "data")
+def _compared_under_former_epoch() -> Patch:
+    original = HeldSlots.apply
+
+    def apply(self: HeldSlots, table: SlotTable) -> Any:
+        compared = {number: set(slot.compared) for number, slot in self.held.items()}
+        led, followed = original(self, table)
+        for slot in led:
+            slot.compared |= compared.get(slot.slot.id, set())
+        return led, followed
+
+    return patch.object(HeldSlots, "apply", apply)
+
+
+@bug("digests are not brought up to date", "data")
+def _stale_digests() -> Patch:
+    return patch.object(SlotStore, "_fold_all", lambda _self: None)
+
+
+# --- session servers -------------------------------------------------------------------------------------------------
+
+
+@bug("an interest that a leader refused, or did not answer, is lost", "data")
+def _lose_refused_interests() -> Patch:
+    return patch.object(Interests, "_again", lambda *_: None)
+
+
+@bug("a client's request for the whole service is ignored", "clients")
+def _ignore_receipt_resets() -> Patch:
+    original = PushGroup.acknowledged
+
+    def acknowledged(self: PushGroup, client: Any, receipt: Any) -> None:
+        if receipt.version:
+            original(self, client, receipt)
+
+    return patch.object(PushGroup, "acknowledged", acknowledged)
+
+
+@bug("replays are acknowledged before they are stored", "data")
+def _acknowledge_replays_at_once() -> Patch:
+    original = Writes.submit
+
+    def submit(self: Writes, slot: int, record: Publisher, client: Any, sequence: int) -> None:
+        original(self, slot, record, client, sequence)
+        self._acknowledge(WriteBatch(clients=[client], sequences=[sequence]))
+
+    return patch.object(Writes, "submit", submit)
+
+
+@bug("a session server delivers without its replays", "sessions")
+def _deliver_without_replays() -> Patch:
+    original = Writes.deliver
+
+    def deliver(self: Any, slots: Any, request: Any) -> None:
+        replays, self._replays = self._replays, {}
+        original(self, slots, request)
+        self._replays = replays
+
+    return patch.object(Writes, "deliver", deliver)
+
+
+@bug("a session server uses its third slot table for ever", "data")
+def _stale_routes() -> Patch:
+    original = Routes.apply
+
+    def apply(self: Routes, table: SlotTable) -> list[int]:
+        return original(self, table) if table.epoch <= 2 else []
+
+    return patch.object(Routes, "apply", apply)
+
+
+# --- clients ---------------------------------------------------------------------------------------------------------
+
+
+@bug("a client ends its replay before it is stored", "sessions")
+def _replay_ends_unstored() -> Patch:
+    def end(self: Any) -> bool:
+        is_first, self._ended = not self._ended, True
+        return is_first
+
+    return both(
+        patch.object(ClientReplay, "end", end), patch.object(ClientReplay, "is_stored", property(lambda _self: True))
+    )
+
+
+@bug("a client that moves closes the former connection at once", "sessions")
+def _close_former_at_once() -> Patch:
+    def take(self: Any, connection: Any) -> Any:
+        former, self.present = self.present, connection
+        return former
+
+    return patch.object(ClientMove, "take", take)
+
+
+@bug("pushes of the former connection count after the new one has confirmed the subscription", "sessions")
+def _former_pushes_count() -> Patch:
+    def received(self: Any, message: Any) -> None:
+        if isinstance(message, Push):
+            watched = self._watched.get((message.data_info_id, message.scope))
+            if watched is not None and watched.apply(message):
+                self._changed(watched)
+
+    return patch.object(ClientCore, "received_from_former", received)
+
+
+# --- parts -----------------------------------------------------------------------------------------------------------
+
+
+@bug("the parts of a service are not gathered", "parts")
+def _drop_parts() -> Patch:
+    return patch.object(DatumCopy, "gather", lambda *_: None)
+
+
+@bug("what comes after the first part of a slot's differences is not asked for", "parts")
+def _one_part_is_all() -> Patch:
+    original = SlotStore.difference
+
+    def difference(self: SlotStore, asked: Any, limit: int) -> Any:
+        found = original(self, asked, limit)
+        found.complete = True
+        return found
+
+    return patch.object(SlotStore, "difference", difference)
