@@ -138,9 +138,7 @@ def _remove_what_came_back() -> Patch:
         lost = [(entry.record.data_info_id, entry.record.register_id) for entry in departure.lost]
         self._writer.store(slot, SlotWrite(slot.slot.id, slot.slot.leader_epoch, [], departure.gone, lost))
 
-    return both(
-        patch.object(Departures, "_remove", remove), patch.object(HeldBack, "stored", lambda *_: None)
-    )
+    return both(patch.object(Departures, "_remove", remove), patch.object(HeldBack, "stored", lambda *_: None))
 
 
 @bug("lost registrations are removed at once, without a grace", "sessions")
