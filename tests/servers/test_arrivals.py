@@ -73,6 +73,18 @@ def test_the_end_of_an_older_connection_of_a_client_does_not_end_the_claim_for_t
     assert scene.claims() == [([], ["a"])]
 
 
+def test_of_two_connections_of_a_client_each_is_let_in_whichever_ends_first() -> None:
+    scene = Scene()
+    scene.come(*[f"c{n}" for n in range(AT_ONCE)])
+    older, newer = scene.come("a", "a")
+    scene.end(newer)
+    scene.outbox.advance(PLACE_SECONDS)
+    assert scene.inside[AT_ONCE:] == ["a"]
+    assert scene.arrivals.is_replaying("a")
+    scene.end(older)
+    assert not scene.arrivals.is_replaying("a")
+
+
 def test_of_a_herd_so_many_are_inside_at_a_time_and_each_that_is_done_makes_room() -> None:
     scene = Scene()
     clients = scene.come(*[f"c{n}" for n in range(AT_ONCE + 3)])

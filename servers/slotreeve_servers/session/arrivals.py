@@ -8,7 +8,7 @@ other clients publish.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from functools import partial
 from typing import Protocol
 
@@ -36,7 +36,8 @@ class Arrivals:
 
     def __init__(self, outbox: Outbox, routes: Routes, host: Host) -> None:
         self._outbox, self._routes, self._host = outbox, routes, host
-        self._claimed: dict[str, ConnectedClient] = {}
+        self._arriving: dict[ConnectedClient, None] = {}
+        self._claimed: Counter[str] = Counter()
         self._waiting: deque[ConnectedClient] = deque()
         self._inside: dict[ConnectedClient, float] = {}
         self._begun: list[str] = []
@@ -52,7 +53,8 @@ class Arrivals:
 
     def opened(self, client: ConnectedClient) -> None:
         """A client has connected: claim it, and let it in when its turn comes."""
-        self._claimed[client.peer.node] = client
+        self._arriving[client] = None
+        self._claimed[client.peer.node] += 1
         self._begun.append(client.peer.node)
         self._tell.soon()
         self._waiting.append(client)
@@ -61,10 +63,9 @@ class Arrivals:
     def ended(self, client: ConnectedClient) -> None:
         """Everything that the client had published is stored again, or its connection has ended."""
         client.is_replaying = False
-        if self._is_claimed(client):
-            del self._claimed[client.peer.node]
-            self._ended.append(client.peer.node)
-            self._tell.soon()
+        if client in self._arriving:
+            del self._arriving[client]
+            self._end_claim(client.peer.node)
         if client in self._inside:
             # What the clients inside have sent is read before others may send: a server that is late would otherwise
             # let all of them in, and then be silent to each of them for as long as it takes to read the rest.
@@ -79,9 +80,14 @@ class Arrivals:
         """Whether a client of this id is connected and may still send again what it had published."""
         return client_id in self._claimed
 
-    def _is_claimed(self, client: ConnectedClient) -> bool:
-        """Whether the claim of its id is for this connection, and not for a newer one of the same client."""
-        return self._claimed.get(client.peer.node) is client
+    def _end_claim(self, client_id: str) -> None:
+        """End the claim with the last connection of the client that arrives: it may have connected twice, and the two
+        connections may open and end here in any order."""
+        self._claimed[client_id] -= 1
+        if not self._claimed[client_id]:
+            del self._claimed[client_id]
+            self._ended.append(client_id)
+            self._tell.soon()
 
     # --- claims ------------------------------------------------------------------------------------------------------
 
@@ -104,7 +110,7 @@ class Arrivals:
             del self._inside[client]
         while self._waiting and len(self._inside) < AT_ONCE:
             client = self._waiting.popleft()
-            if self._is_claimed(client):
+            if client in self._arriving:
                 self._inside[client] = now + PLACE_SECONDS
                 self._host.let_in(client)
         if self._waiting and not self._is_timed:
