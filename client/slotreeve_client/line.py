@@ -18,6 +18,8 @@ log = logging.getLogger("slotreeve.client")
 
 PING_TIMEOUT_SECONDS = 3_600.0
 """A ping has no time-out of its own: as long as anything arrives, its reply is on the way."""
+LONGEST_ADMISSION_SECONDS = 120.0
+"""A server that has not admitted the client after so long, although it answers, is left: another one may do better."""
 LASTING_SECONDS = 1.0
 """A connection counts as a success once the server has admitted the client and so much time has passed."""
 
@@ -48,6 +50,7 @@ class Line:
         self._options, self._clock, self._listener = options, clock, listener
         self._silence = Silence(options.silence_seconds, options.ping_seconds, clock.now())
         self._ping_unanswered = False
+        self._opened_at = clock.now()
         self._admitted_at: float | None = None
         self._admission: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._timer: Timer = clock.call_later(self._silence.pause_seconds, self._look)
@@ -85,6 +88,9 @@ class Line:
         silence.look(self._clock.now(), self.connection.heard_at)
         if silence.is_over_limit:
             self.connection.close(f"nothing arrived for {self._options.silence_seconds} s")
+            return
+        if self._admitted_at is None and self._clock.now() > self._opened_at + LONGEST_ADMISSION_SECONDS:
+            self.connection.close(f"this client was not admitted within {LONGEST_ADMISSION_SECONDS:g} s")
             return
         if not self._ping_unanswered:
             self._ping()

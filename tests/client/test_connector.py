@@ -12,7 +12,7 @@ from slotreeve.errors import ClientClosed, ClientError, Refused, RequestTimeout
 from slotreeve.model.nodes import Role
 from slotreeve.ports import Hello, Message
 from slotreeve_client.connector import MOVE_SECONDS, Connector
-from slotreeve_client.line import LASTING_SECONDS
+from slotreeve_client.line import LASTING_SECONDS, LONGEST_ADMISSION_SECONDS
 from slotreeve_client.options import ClientOptions
 from slotreeve_client.reconnect import Reconnect
 from slotreeve_conformance import virtual_time
@@ -284,6 +284,16 @@ def test_a_server_that_sends_an_arriving_client_elsewhere_is_left_at_once() -> N
         assert connector.address == "second:1"
 
     assert play(story, admits=False).owner.events == ["second@process", "closed"]
+
+
+def test_a_server_that_answers_pings_and_never_admits_the_client_is_left_in_the_end() -> None:
+    async def story(scene: Scene, connector: Connector) -> None:
+        await asyncio.sleep(LONGEST_ADMISSION_SECONDS - 5.0)
+        assert scene.first.accepted + scene.second.accepted == 1
+        await asyncio.sleep(10.0)
+        assert scene.first.accepted + scene.second.accepted == 2
+
+    play(story, admits=False)
 
 
 @pytest.mark.parametrize("admits", [False, True], ids=["before_it_admits", "after_it_admits"])
