@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from slotreeve_servers.data.server import DataServer
 from slotreeve_servers.session.server import SessionServer
 
 from slotreeve_simulator.cluster import ScenarioCluster
 
 LOOK_EVERY_SECONDS = 0.02
+STALE_SECONDS = 2.0
+"""A session server that acts on an older slot table for so long does not reach the leaders of the newest one."""
 RECOVERY_SECONDS = 8.0
 """A client that reaches a session server again has so long to notice that, to connect, and to send everything again."""
 
@@ -23,14 +24,16 @@ class Reach:
     """Since when each client reaches a session server that serves it. ``now`` returns the virtual seconds of the run.
 
     A session server serves a client where packets pass between them in both directions, it runs and does not stop, and
-    it reaches the leaders of its table. A data server that is cut off from every session server is that data server's
-    fault, and no reason why registrations disappear.
+    it has and reaches the leaders of the newest table. A data server that is cut off from every session server and from
+    most meta servers loses its slots; that is no reason why registrations disappear.
     """
 
     def __init__(self, cluster: ScenarioCluster, now: Callable[[], float]) -> None:
         self._cluster, self._now = cluster, now
         self._unable_at: dict[str, float] = {}
         self._next_look = 0.0
+        self._newest_epoch = 0
+        self._newest_since = 0.0
 
     def look(self) -> None:
         """Look up what the network lets pass now."""
@@ -54,23 +57,33 @@ class Reach:
 
     def _serving(self) -> list[str]:
         """The session servers that serve the clients which reach them."""
-        servers = self._cluster.servers
+        servers, views = self._cluster.servers, self._cluster.views()
+        if not views:
+            return []
+        newest = max(views, key=lambda view: view.table.epoch)
+        if newest.table.epoch > self._newest_epoch:
+            self._newest_epoch, self._newest_since = newest.table.epoch, self._now()
         sessions = [name for name, server in servers.items() if isinstance(server, SessionServer)]
-        data = [name for name, server in servers.items() if isinstance(server, DataServer)]
-        reachable = [name for name in data if any(self._both_ways(name, session) for session in sessions)]
-        return [name for name in sessions if self._serves(name, reachable)]
+        leaders = [name for name in {row.leader for row in newest.table.slots} if name in servers]
+        leaders = [name for name in leaders if name is not None and self._may_lead(name, sessions)]
+        return [name for name in sessions if self._serves(name, leaders)]
 
-    def _serves(self, name: str, reachable: list[str]) -> bool:
+    def _may_lead(self, data: str, sessions: list[str]) -> bool:
+        """Whether a leader is not cut off from all session servers and most meta servers: then it loses its slots."""
+        metas = [name for name in self._cluster.names if name.startswith("meta-")]
+        return (
+            any(self._both_ways(data, session) for session in sessions)
+            or sum(self._both_ways(data, meta) for meta in metas) > len(metas) // 2
+        )
+
+    def _serves(self, name: str, leaders: list[str]) -> bool:
         server = self._cluster.servers[name]
         assert isinstance(server, SessionServer)
-        if not self._cluster.network.passes(name, name) or server.core.is_closed_to_clients:
+        table = server.view.table
+        if not self._cluster.network.passes(name, name) or server.core.is_closed_to_clients or not table.slots:
             return False
-        leaders = {row.leader for row in server.view.table.slots}
-        return bool(leaders) and all(
-            leader in self._cluster.servers and (leader not in reachable or self._both_ways(name, leader))
-            for leader in leaders
-            if leader is not None
-        )
+        is_stale = table.epoch < self._newest_epoch and self._now() > self._newest_since + STALE_SECONDS
+        return not is_stale and all(self._both_ways(name, leader) for leader in leaders)
 
     def _both_ways(self, one: str, other: str) -> bool:
         network = self._cluster.network

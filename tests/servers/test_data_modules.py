@@ -524,6 +524,7 @@ def test_departures_that_come_during_a_round_get_their_own_round() -> None:
 
 def test_in_a_slot_that_does_not_serve_departures_are_removed_at_once() -> None:
     scene = Scene()
+    scene.sessions.opened(SESSION_1)
     scene.put(record("r1"))
     scene.slot.serving = False
     scene.departures.lost([LostRecord(scene.slot, record("r1"), leaves_tombstone=False)])

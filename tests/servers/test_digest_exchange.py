@@ -137,7 +137,9 @@ class LeaderScene:
         self.slots = HeldSlots("data-1", part_bytes)
         self.slots.apply(SlotTable(1, (Slot(0, "data-1", 1, ()), Slot(1, "data-2", 1, ("data-1",)))))
         self.leadership, self.counters = Leadership(), Counter[str]()
-        departures = Departures(self.outbox, self.slots, self.leadership, SessionServers(), DataSettings())
+        sessions = SessionServers()
+        sessions.opened(PEER)
+        departures = Departures(self.outbox, self.slots, self.leadership, sessions, DataSettings())
         self.side = SessionComparison(PEER.process_id, self.slots, departures, self.leadership, self.counters)
 
     def put(self, *records: Publisher) -> None:

@@ -7,8 +7,8 @@ from slotreeve.model.publisher import Publisher
 from slotreeve.model.slots import Slot, SlotTable
 from slotreeve_protocol.slot_messages import Claims, SlotWrite
 from slotreeve_servers.data.departures import Departures
-from slotreeve_servers.data.losses import LINK_SILENCE_SECONDS, ClientLosses
-from slotreeve_servers.data.sessions import SessionServers
+from slotreeve_servers.data.losses import ClientLosses
+from slotreeve_servers.data.sessions import LINK_SILENCE_SECONDS, SessionServers
 from slotreeve_servers.data.settings import DataSettings
 from slotreeve_servers.data.slots import HeldSlot, HeldSlots
 from slotreeve_servers.node.outbox import Peer
@@ -109,6 +109,17 @@ def test_time_in_which_this_server_was_frozen_is_not_held_against_clients() -> N
     scene.outbox.time += 30.0
     scene.outbox.unattended += 30.0
     assert scene.live(1.5) == ["a-1"]
+    assert scene.live(1.0) == []
+
+
+def test_a_data_server_that_no_session_server_is_linked_to_removes_nothing() -> None:
+    scene = Scene()
+    for peer in (SESSION_1, SESSION_2):
+        scene.outbox.silence[peer] = LINK_SILENCE_SECONDS
+    scene.view()
+    assert scene.live(60.0) == ["a-1"]
+    del scene.outbox.silence[SESSION_2]
+    assert scene.live(2.5) == ["a-1"]
     assert scene.live(1.0) == []
 
 

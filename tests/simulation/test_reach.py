@@ -40,7 +40,7 @@ def test_frozen_clients_and_session_servers_reach_nothing_and_data_servers_are_n
         scene.cluster.freeze("client-1")
         scene.cluster.freeze("session-1")
         scene.cluster.freeze("data-1")
-        scene.cluster.network.partition(["data-2"], ["session-1", "session-2"])
+        scene.cluster.network.partition(["data-2"], ["session-1", "session-2", "meta-1"])
         await a_while(scene)
         assert scene.reach.tolerates("client-1")
         assert not scene.reach.tolerates("client-2")

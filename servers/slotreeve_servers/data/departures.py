@@ -24,7 +24,7 @@ from slotreeve_protocol.slot_messages import Deliver, SlotWrite
 
 from slotreeve_servers.data.claims import ClaimedClients
 from slotreeve_servers.data.held_back import HeldBack, LostRecord
-from slotreeve_servers.data.sessions import SessionServers
+from slotreeve_servers.data.sessions import LINK_SILENCE_SECONDS, SessionServers
 from slotreeve_servers.data.settings import DataSettings
 from slotreeve_servers.data.slots import HeldSlot, HeldSlots
 from slotreeve_servers.node.outbox import Outbox, Peer, TurnEnd
@@ -135,7 +135,14 @@ class Departures:
             self._next_look = self._outbox.attended() + self._held.braked / BRAKED_PER_SECOND
 
     def look(self) -> None:
-        """Begin to remove the lost registrations for which there is evidence enough."""
+        """Begin to remove the lost registrations for which there is evidence enough.
+
+        A data server that no session server is linked to is cut off itself, and nobody reads there: it removes nothing,
+        and the clients have the grace once a session server is linked again.
+        """
+        if not any(self._outbox.silent_for(peer) < LINK_SILENCE_SECONDS for peer in self._sessions.connections):
+            self._held.wait(self._outbox.attended())
+            return
         departures: dict[int, Departure] = {}
         for entry in self._held.look(self._slots.registrations, self._outbox.attended()):
             departures.setdefault(entry.slot.slot.id, Departure(entry.slot)).lost.append(entry)

@@ -67,6 +67,7 @@ class HeldBack:
         self._brake = Brake(rules)
         self._clients: dict[str, _LostClient] = {}
         self._last_return: dict[str, float] = {}
+        self._nothing_before = 0.0
         self._lost_at: dict[str, float] = {}
         self.braked = 0
         self.overdue = 0
@@ -134,9 +135,15 @@ class HeldBack:
         for client in self._clients.values():
             client.records = {key: entry for key, entry in client.records.items() if entry.gone != process_id}
 
+    def wait(self, now: float) -> None:
+        """Nothing can be learned of any client now: release nothing before the grace is over."""
+        self._nothing_before = now + self._grace
+
     def look(self, registrations: Callable[[], int], now: float) -> list[LostRecord]:
         """Release what may be removed now. ``registrations`` counts all that this server leads; it is called where the
         share matters."""
+        if now < self._nothing_before:
+            return []
         free: list[tuple[_LostClient, list[LostRecord]]] = []
         for name, client in list(self._clients.items()):
             self._follow_claim(name, client, now)

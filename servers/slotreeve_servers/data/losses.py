@@ -11,15 +11,12 @@ from slotreeve_protocol.slot_messages import Claims
 from slotreeve_servers.data.departures import Departures
 from slotreeve_servers.data.gone_sessions import GoneSessions
 from slotreeve_servers.data.held_back import LostRecord
-from slotreeve_servers.data.sessions import SessionServers
+from slotreeve_servers.data.sessions import LINK_SILENCE_SECONDS, SessionServers
 from slotreeve_servers.data.settings import DataSettings
 from slotreeve_servers.data.slots import HeldSlot, HeldSlots
 from slotreeve_servers.node.outbox import Outbox, Peer, TurnEnd
 
 log = logging.getLogger("slotreeve.data")
-
-LINK_SILENCE_SECONDS = 3.0
-"""A connected session process from which nothing arrived for so long counts as not linked."""
 
 
 class ClientLosses:

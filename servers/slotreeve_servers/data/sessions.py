@@ -8,6 +8,9 @@ from slotreeve.model.nodes import Node
 
 from slotreeve_servers.node.outbox import Peer
 
+LINK_SILENCE_SECONDS = 3.0
+"""A connected session process from which nothing arrived for so long counts as not linked."""
+
 
 class SessionServers:
     """Session processes by id.
@@ -39,6 +42,11 @@ class SessionServers:
     def newest(self, process_id: str) -> Peer | None:
         """The newest connection of a session process; None where it has none."""
         return next((peer for peer in reversed(self._peers) if peer.process_id == process_id), None)
+
+    @property
+    def connections(self) -> list[Peer]:
+        """Every connection of a session server."""
+        return list(self._peers)
 
     def connected_strangers(self) -> dict[str, Peer]:
         """The session processes that are connected and no members, each with its newest connection: the meta leader has
