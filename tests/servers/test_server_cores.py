@@ -41,6 +41,7 @@ from slotreeve_protocol.slot_messages import (
     Compared,
     Fetch,
     Follow,
+    SlotAnswer,
     SlotDifference,
     SlotWrite,
     Write,
@@ -48,7 +49,7 @@ from slotreeve_protocol.slot_messages import (
 from slotreeve_servers.data.core import DataCore
 from slotreeve_servers.data.settings import DataSettings
 from slotreeve_servers.node.outbox import Peer
-from slotreeve_servers.session.core import SessionCore, sweep_seconds
+from slotreeve_servers.session.core import FEW_LOST, HERD_LINGER_SECONDS, SessionCore, sweep_seconds
 from slotreeve_servers.session.settings import SessionSettings
 
 from tests.servers.recording_outbox import RecordingOutbox, a_peer, deliver
@@ -313,6 +314,21 @@ def test_a_client_that_does_not_return_within_the_linger_departs() -> None:
     scene.outbox.advance(0.2)
     assert scene.lost() == ["r1"]
     assert scene.gone() == []
+
+
+def test_where_many_connections_end_at_once_each_client_has_longer_to_return() -> None:
+    scene = SessionScene(linger_seconds=0.3)
+    peers = [scene.client(f"client{number}") for number in range(FEW_LOST + 1)]
+    for number, peer in enumerate(peers):
+        scene.publish(peer, Publisher(f"r{number}", SERVICE, 1, 1, "session-1@1", "", (b"x",)))
+    while scene.outbox.requests:
+        scene.outbox.answer(Answers([SlotAnswer(0, Access.ACCEPT, 1)]))
+    for peer in peers:
+        scene.core.closed(peer, "cut")
+    scene.outbox.advance(0.3 + HERD_LINGER_SECONDS - 0.1)
+    assert scene.lost() == []
+    scene.outbox.advance(0.2)
+    assert len(scene.lost()) == len(peers)
 
 
 def test_a_client_that_returned_within_the_linger_keeps_its_registrations() -> None:

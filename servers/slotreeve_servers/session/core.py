@@ -55,6 +55,10 @@ from slotreeve_servers.session.writes import Writes
 log = logging.getLogger("slotreeve.session")
 
 CONFIG_TIMEOUT_SECONDS = 2.0
+FEW_LOST = 8
+HERD_LINGER_SECONDS = 3.0
+"""Where more than :data:`FEW_LOST` connections end within this time, a proxy or a switch has failed rather than all of
+these clients: each has this time more to come back."""
 COMPACT_SECONDS = 10.0
 SCAN_PAUSE_SECONDS = 0.005
 
@@ -98,6 +102,7 @@ class SessionCore:
         self.clients: dict[Peer, ConnectedClient] = {}
         self._sessions = Sessions([])
         self._closed_to_clients = ""
+        self._lost_at: deque[float] = deque()
         self._compacted_at = outbox.now()
         self._to_scan: deque[int] = deque()
         self.desk = Desk(
@@ -153,12 +158,17 @@ class SessionCore:
         for data_info_id in sorted(client.watched):
             self.interests.unsubscribe(client, data_info_id)
         if client.records:
+            self._lost_at.append(self._outbox.now())
             self._outbox.after(self._rules.linger_seconds, partial(self._linger_is_over, client))
 
-    def _linger_is_over(self, client: ConnectedClient) -> None:
+    def _linger_is_over(self, client: ConnectedClient, is_herd: bool = False) -> None:
+        while self._lost_at and self._lost_at[0] < self._outbox.now() - HERD_LINGER_SECONDS:
+            self._lost_at.popleft()
         if self._arrivals.is_replaying(client.peer.node):
             # The client is back, and is about to send again what it still has.
-            self._outbox.after(self._rules.linger_seconds, partial(self._linger_is_over, client))
+            self._outbox.after(self._rules.linger_seconds, partial(self._linger_is_over, client, is_herd))
+        elif len(self._lost_at) > FEW_LOST and not is_herd:
+            self._outbox.after(HERD_LINGER_SECONDS, partial(self._linger_is_over, client, True))
         else:
             self._registrations.lost(client)
 
