@@ -25,7 +25,8 @@ class Reach:
 
     A session server serves a client where packets pass between them in both directions, it runs and does not stop, and
     it has and reaches the leaders of the newest table. A data server that is cut off from every session server and from
-    most meta servers loses its slots; that is no reason why registrations disappear.
+    most meta servers loses its slots; that is no reason why registrations disappear. A client whose session server
+    answers it and does not reach the leaders is stuck there: session servers do not send their clients away then.
     """
 
     def __init__(self, cluster: ScenarioCluster, now: Callable[[], float]) -> None:
@@ -42,9 +43,12 @@ class Reach:
             return
         self._next_look = now + LOOK_EVERY_SECONDS
         serving = self._serving()
-        for client in self._cluster.clients:
-            if not any(self._both_ways(client, session) for session in serving):
-                self._unable_at[client] = now
+        others = {self._cluster.address(name): name for name in self._cluster.names if name not in serving}
+        for name, client in self._cluster.clients.items():
+            stuck_at = others.get(client.server or "")
+            is_stuck = stuck_at is not None and self._both_ways(name, stuck_at)
+            if is_stuck or not any(self._both_ways(name, session) for session in serving):
+                self._unable_at[name] = now
 
     def tolerates(self, client: str) -> bool:
         """Whether registrations of ``client`` may be missing, or may be seen in an old state or after their end."""
