@@ -73,6 +73,15 @@ def test_the_end_of_an_older_connection_of_a_client_does_not_end_the_claim_for_t
     assert scene.claims() == [([], ["a"])]
 
 
+def test_a_client_that_leaves_and_comes_back_within_a_turn_stays_claimed() -> None:
+    scene = Scene()
+    (older,) = scene.come("a")
+    scene.claims()
+    scene.arrivals.ended(older)
+    scene.come("a")
+    assert scene.claims() == [(["a"], [])]
+
+
 def test_of_two_connections_of_a_client_each_is_let_in_whichever_ends_first() -> None:
     scene = Scene()
     scene.come(*[f"c{n}" for n in range(AT_ONCE)])

@@ -6,7 +6,7 @@ Departure from the original, whose data servers announce ids every 500 ms and ar
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -16,7 +16,7 @@ from slotreeve_protocol.codec import encode_message
 from slotreeve_protocol.slot_messages import Changed, DatumChange, Known
 
 from slotreeve_servers.data.slots import HeldSlot, TrackedService
-from slotreeve_servers.node.deltas import delta_parts
+from slotreeve_servers.node.deltas import delta_parts, messages_of
 from slotreeve_servers.node.outbox import Outbox, Peer, TurnEnd
 
 PART_SECONDS = 5.0
@@ -114,7 +114,8 @@ class Changes:
             self._send(audience, changes)
 
     def _send(self, audience: tuple[Peer, ...], changes: list[DatumChange]) -> None:
-        for part in _messages(changes, self._outbox.part_bytes):
+        limit = self._outbox.part_bytes
+        for part in messages_of((part for change in changes for part in _parts_of(change, limit)), limit):
             frame = encode_message(Changed(part))
             for peer in audience:
                 self.sent += self._outbox.send_encoded(peer, frame, "Changed")
@@ -149,18 +150,3 @@ def _parts_of(change: DatumChange, limit: int) -> Iterator[tuple[DatumChange, in
         else:
             head = change.data_info_id, change.from_version, change.version, change.digest
             yield DatumChange(*head, part.changed, part.removed, part.more), own + part.size
-
-
-def _messages(changes: Iterable[DatumChange], limit: int) -> Iterator[list[DatumChange]]:
-    """Cut into messages of about ``limit`` bytes."""
-    message: list[DatumChange] = []
-    size = 0
-    for change in changes:
-        for part, part_size in _parts_of(change, limit):
-            if message and size + part_size > limit:
-                yield message
-                message, size = [], 0
-            message.append(part)
-            size += part_size
-    if message:
-        yield message

@@ -3,7 +3,7 @@ follower lags up to 180 s)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from slotreeve_protocol.slot_messages import (
     Access,
@@ -16,7 +16,7 @@ from slotreeve_protocol.slot_messages import (
 )
 
 from slotreeve_servers.data.slots import HeldSlot, HeldSlots
-from slotreeve_servers.node.deltas import delta_parts, size_of
+from slotreeve_servers.node.deltas import delta_parts, messages_of, size_of
 from slotreeve_servers.node.outbox import Outbox, Peer, TurnEnd
 
 PURGED_BYTES = 128
@@ -92,24 +92,10 @@ class Streams:
     def _send_all(self) -> None:
         waiting, self._waiting = self._waiting, {}
         for peer, writes in waiting.items():
-            for message in _messages(writes, self._outbox.part_bytes):
+            limit = self._outbox.part_bytes
+            for message in messages_of((part for write in writes for part in _parts(write, limit)), limit):
                 if self._outbox.send(peer, Replicate(message)):
                     self.records += sum(len(write.records) for write in message)
-
-
-def _messages(writes: Iterable[SlotWrite], limit: int) -> Iterator[list[SlotWrite]]:
-    """Cut into messages of about ``limit`` bytes, in order; a large write is cut as well."""
-    message: list[SlotWrite] = []
-    size = 0
-    for whole in writes:
-        for write, write_size in _parts(whole, limit):
-            if message and size + write_size > limit:
-                yield message
-                message, size = [], 0
-            message.append(write)
-            size += write_size
-    if message:
-        yield message
 
 
 def _parts(write: SlotWrite, limit: int) -> Iterator[tuple[SlotWrite, int]]:

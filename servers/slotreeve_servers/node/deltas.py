@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from slotreeve.model.publisher import Publisher
+
+Item = TypeVar("Item")
 
 PART_BYTES = 1024 * 1024
 _FIELD_BYTES = 48
@@ -54,6 +56,20 @@ def delta_parts(changed: Iterable[Publisher], removed: Iterable[str], limit: int
         ids.append(register_id)
         size += _ITEM_BYTES + len(register_id)
     yield DeltaPart(records, ids, size, False, is_whole)
+
+
+def messages_of(parts: Iterable[tuple[Item, int]], limit: int) -> Iterator[list[Item]]:
+    """Put parts, each with its size in bytes, into messages of about ``limit`` bytes, in order."""
+    message: list[Item] = []
+    size = 0
+    for part, part_size in parts:
+        if message and size + part_size > limit:
+            yield message
+            message, size = [], 0
+        message.append(part)
+        size += part_size
+    if message:
+        yield message
 
 
 def page_of(records: Sequence[Publisher], start: int, limit: int) -> list[Publisher]:

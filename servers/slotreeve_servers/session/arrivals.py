@@ -40,8 +40,7 @@ class Arrivals:
         self._claimed: Counter[str] = Counter()
         self._waiting: deque[ConnectedClient] = deque()
         self._inside: dict[ConnectedClient, float] = {}
-        self._begun: list[str] = []
-        self._ended: list[str] = []
+        self._to_tell: dict[str, None] = {}
         self._tell = TurnEnd(outbox, self._send_claims)
         self._let_in = TurnEnd(outbox, self._let_next_in)
         self._is_timed = False
@@ -55,8 +54,7 @@ class Arrivals:
         """A client has connected: claim it, and let it in when its turn comes."""
         self._arriving[client] = None
         self._claimed[client.peer.node] += 1
-        self._begun.append(client.peer.node)
-        self._tell.soon()
+        self._tell_of(client.peer.node)
         self._waiting.append(client)
         self._let_in.soon()
 
@@ -86,8 +84,7 @@ class Arrivals:
         self._claimed[client_id] -= 1
         if not self._claimed[client_id]:
             del self._claimed[client_id]
-            self._ended.append(client_id)
-            self._tell.soon()
+            self._tell_of(client_id)
 
     # --- claims ------------------------------------------------------------------------------------------------------
 
@@ -96,8 +93,15 @@ class Arrivals:
         if self._claimed:
             self._outbox.send(peer, Claims(list(self._claimed), []))
 
+    def _tell_of(self, client_id: str) -> None:
+        self._to_tell[client_id] = None
+        self._tell.soon()
+
     def _send_claims(self) -> None:
-        claims, self._begun, self._ended = Claims(self._begun, self._ended), [], []
+        """Send what holds at the end of the turn: a client may have left and come back within it."""
+        changed, self._to_tell = self._to_tell, {}
+        begun = [client_id for client_id in changed if client_id in self._claimed]
+        claims = Claims(begun, [client_id for client_id in changed if client_id not in self._claimed])
         for peer in self._routes.linked.values():
             self._outbox.send(peer, claims)
 
