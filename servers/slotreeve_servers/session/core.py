@@ -145,7 +145,7 @@ class SessionCore:
         self._arrivals.opened(client)
 
     def let_in(self, client: ConnectedClient) -> None:
-        """The client may send its records and subscriptions: the list of session servers is its sign."""
+        """Let the client send its records and subscriptions. It waits for the list of session servers before it does."""
         self._outbox.send(client.peer, self._sessions)
 
     def closed(self, peer: Peer, reason: str) -> None:
