@@ -145,7 +145,7 @@ class SessionCore:
         self._arrivals.opened(client)
 
     def let_in(self, client: ConnectedClient) -> None:
-        """Let the client send its records and subscriptions. It waits for the list of session servers before it does."""
+        """Let the client send its records and subscriptions: it waits for the list of session servers."""
         self._outbox.send(client.peer, self._sessions)
 
     def closed(self, peer: Peer, reason: str) -> None:
