@@ -106,7 +106,8 @@ class ClientCore:
         self._check_open()
         if not self._outbox:
             self._wake()
-        self.postponed.records.pop(publication.register_id, None)
+        if self.postponed.records:
+            self.postponed.records.pop(publication.register_id, None)
         self._outbox[publication.register_id] = publication
 
     def subscribe(self, service: str, on_change: Callable[[Subscription], None] | None, scope: Scope) -> Subscription:
@@ -313,9 +314,10 @@ class ClientCore:
             p = outbox[register_id]
             record = Publisher(register_id, p.data_info_id, p.version, incarnation, session, p.zone, p.data)
             records.append(record)
-            in_flight[sequence] = (p, p.version, record.weight)
+            heavy = record.weight
+            in_flight[sequence] = (p, p.version, heavy)
             sequence += 1
-            weight += record.weight
+            weight += heavy
             if weight >= WEIGHT_PER_MESSAGE:
                 break
         if len(records) == len(outbox):

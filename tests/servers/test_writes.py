@@ -39,7 +39,7 @@ class Scene:
 
     def submit(self, slot: int, *numbers: int) -> None:
         for number in numbers:
-            self.writes.submit(slot, record(number), self.client, number)
+            self.writes.submit(slot, record(number), 1, self.client, number)
         self.outbox.end_turn()
 
     def open_writes(self, name: str) -> list[Write]:
@@ -64,7 +64,7 @@ class Scene:
 def test_the_records_of_one_turn_go_to_each_leader_in_one_message() -> None:
     scene = Scene()
     for number, slot in enumerate((0, 1, 2, 0)):
-        scene.writes.submit(slot, record(number), scene.client, number)
+        scene.writes.submit(slot, record(number), 1, scene.client, number)
     scene.outbox.end_turn()
     (to_first,), (to_second,) = scene.open_writes("data-1"), scene.open_writes("data-2")
     assert {batch.slot: len(batch.records) for batch in to_first.batches} == {0: 2, 1: 1}
@@ -107,7 +107,7 @@ def test_what_a_leader_refused_goes_to_another_leader_at_once() -> None:
 def test_what_was_refused_goes_in_front_of_what_came_later() -> None:
     scene = Scene()
     scene.submit(0, 1)
-    scene.writes.submit(0, record(2), scene.client, 2)
+    scene.writes.submit(0, record(2), 1, scene.client, 2)
     scene.answer(Access.MISMATCH)
     scene.outbox.advance(0.1)
     while scene.outbox.requests:
@@ -144,7 +144,7 @@ def test_few_messages_are_in_flight_and_other_clients_overtake_a_replay() -> Non
     assert len(scene.open_writes("data-1")) == IN_FLIGHT
     light = ConnectedClient(a_peer("light", Role.CLIENT))
     light.is_replaying = False
-    scene.writes.submit(1, record(-1), light, 0)
+    scene.writes.submit(1, record(-1), 1, light, 0)
     scene.outbox.end_turn()
     *_, last = scene.open_writes("data-1")
     assert [batch.slot for batch in last.batches] == [1]
@@ -237,7 +237,7 @@ def test_every_record_is_acknowledged_exactly_once_and_only_after_a_leader_store
                 number = len(submitted)
                 sequence_of[f"r{number}"] = number
                 submitted.append(number)
-                scene.writes.submit(what, record(number), scene.client, number)
+                scene.writes.submit(what, record(number), 1, scene.client, number)
             scene.outbox.end_turn()
         elif kind == "answer" and scene.outbox.requests:
             assert isinstance(what, Access)

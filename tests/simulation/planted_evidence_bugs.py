@@ -260,8 +260,8 @@ def _ignore_receipt_resets() -> Patch:
 def _acknowledge_replays_at_once() -> Patch:
     original = Writes.submit
 
-    def submit(self: Writes, slot: int, record: Publisher, client: Any, sequence: int) -> None:
-        original(self, slot, record, client, sequence)
+    def submit(self: Writes, slot: int, record: Publisher, weight: int, client: Any, sequence: int) -> None:
+        original(self, slot, record, weight, client, sequence)
         self._acknowledge(WriteBatch(clients=[client], sequences=[sequence]))
 
     return patch.object(Writes, "submit", submit)

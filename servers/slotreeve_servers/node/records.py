@@ -107,7 +107,7 @@ class SlotStore:
         if service is None:
             service = self.services[record.data_info_id] = {}
         service[register_id] = record
-        if record.data_info_id in self._parted or len(service) > FOLD_AT:
+        if (old is None and len(service) > FOLD_AT) or (self._parted and record.data_info_id in self._parted):
             self._note(record.data_info_id, register_id, old)
         else:
             self._changed[record.data_info_id] = None

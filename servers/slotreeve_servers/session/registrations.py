@@ -60,11 +60,11 @@ class Registrations:
         sequence = message.sequence - 1
         for record in message.records:
             sequence += 1
-            slot = slots.get(record.data_info_id)
+            slot, weight = slots.get(record.data_info_id), record.weight
             if (
                 slot is None
                 or record.session != self._process_id
-                or record.weight > HEAVIEST
+                or weight > HEAVIEST
                 or self._writes.waiting >= self._max_pending_writes
             ):
                 refusal = self._refusal(record)
@@ -79,7 +79,7 @@ class Registrations:
                     client.records.pop(record.register_id, None)
                 else:
                     client.records[record.register_id] = record
-            submit(slot, record, client, sequence)
+            submit(slot, record, weight, client, sequence)
 
     def _refusal(self, record: Publisher) -> SlotreeveError | None:
         """Why a record is not taken; None where it is good after all. Called where it is not plainly good."""

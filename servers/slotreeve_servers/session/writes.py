@@ -131,8 +131,9 @@ class Writes:
         self.waiting = 0
         self.retries = 0
 
-    def submit(self, slot: int, record: Publisher, client: ConnectedClient, sequence: int) -> None:
-        """Bring ``record`` to the leader of ``slot``, then acknowledge ``sequence`` to ``client``."""
+    def submit(self, slot: int, record: Publisher, weight: int, client: ConnectedClient, sequence: int) -> None:
+        """Bring ``record``, which weighs ``weight``, to the leader of ``slot``, then acknowledge ``sequence`` to
+        ``client``."""
         lane = self._replays if client.waiting >= LIGHT_RECORDS or client.is_replaying else self._prompt
         batch = lane.get(slot)
         if batch is None:
@@ -140,7 +141,7 @@ class Writes:
         batch.records.append(record)
         batch.clients.append(client)
         batch.sequences.append(sequence)
-        batch.weight += record.weight
+        batch.weight += weight
         client.waiting += 1
         self.waiting += 1
         self._flush.soon()
