@@ -83,7 +83,7 @@ class _Run:
         self._trace = Trace(self._now)
         self._verdict = RunVerdict(self._trace)
         self._cluster = ScenarioCluster(scenario, seed)
-        self._reach = Reach(self._cluster, self._now)
+        self._reach = Reach(self._cluster, self._now, scenario.faults.held_seconds)
         replicas = int(scenario.nodes.settings.get("cluster.replicas", 2))
         self._watch = ServersWatch(self._cluster, replicas, self._now, self._trace, self._verdict)
         clients_watch = ClientsWatch(self._reach, self._trace, self._verdict)

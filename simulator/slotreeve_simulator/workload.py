@@ -45,7 +45,7 @@ class Clients:
 
     def come(self, name: str) -> None:
         """Start a client process, which publishes and subscribes its share at once."""
-        life = self._lives[name] = _Life(self._cluster.client(name=name))
+        life = self._lives[name] = _Life(self._cluster.client(name=name, **self._scenario.nodes.client_options))
         rng = random.Random(f"{self._seed}/workload/{name}/{self._cluster.lives[name]}")
         work, clients = self._scenario.workload, self._scenario.nodes.clients
         number = int(name.rpartition("-")[2]) - 1

@@ -210,8 +210,9 @@ def test_a_claim_ends_only_by_the_process_that_began_it() -> None:
     claims.begin("a", ["c"])
     claims.begin("b", ["c"])
     claims.end("a", ["c"])
-    assert claims.protects(Publisher("c-1", "s", 1, 1, "a", "", (b"x",)))
-    assert not claims.protects(Publisher("c-1", "s", 1, 1, "b", "", (b"x",)))
+    for session in ("a", "b"):
+        assert claims.protects(Publisher("c-1", "s", 1, 1, session, "", (b"x",)))
+    assert not claims.protects(Publisher("d-1", "s", 1, 1, "a", "", (b"x",)))
     claims.drop("b")
     assert len(claims) == 0
 

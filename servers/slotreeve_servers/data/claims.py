@@ -41,12 +41,9 @@ class ClaimedClients:
         self.end(process_id, list(self._processes))
 
     def protects(self, record: Publisher) -> bool:
-        """Whether the record must stay: its client is connected to another session process than the record names, and
-        may not have sent it again yet."""
-        if not self._processes:
-            return False
-        claimants = self._processes.get(client_of(record.register_id))
-        return claimants is not None and not claimants <= {record.session}
+        """Whether the record must stay: its client is connected to a session process, and may not have sent it again
+        yet. That process may be the one that the record names: the client has left it, and has come back."""
+        return bool(self._processes) and client_of(record.register_id) in self._processes
 
     def __len__(self) -> int:
         """Number of clients that are claimed."""
