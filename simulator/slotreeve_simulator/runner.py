@@ -17,6 +17,7 @@ from slotreeve_simulator.cluster import ScenarioCluster
 from slotreeve_simulator.followers import follower_difference
 from slotreeve_simulator.health import listening
 from slotreeve_simulator.injector import Injector
+from slotreeve_simulator.leftovers import leftover
 from slotreeve_simulator.plan import Cut, Storm, plan
 from slotreeve_simulator.reach import Reach
 from slotreeve_simulator.scenario import Scenario
@@ -155,7 +156,8 @@ class _Run:
         self._reach.recovered()
         self._watch.somebody_leaves = False
         await asyncio.sleep(rules.calm_seconds)
-        problem = self._problem() or follower_difference(self._cluster) or await self._clients.read_all()
+        problem = self._problem() or follower_difference(self._cluster) or leftover(self._cluster)
+        problem = problem or await self._clients.read_all()
         if problem is not None:
             self._verdict.violate("convergence", f"after {rules.calm_seconds:g} s of calm, {problem}")
 
