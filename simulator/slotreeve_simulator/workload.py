@@ -59,6 +59,19 @@ class Clients:
         for registration in self._lives.pop(name).registrations:
             registration.alive = False
 
+    @property
+    def running(self) -> list[str]:
+        """Names of the clients that run."""
+        return sorted(self._lives)
+
+    def change_one(self, name: str) -> None:
+        """Let a client change one of its registrations; it makes one where it has none."""
+        life = self._lives[name]
+        if life.registrations:
+            self._change(life, Call(0.0, 0, CallKind.REPUBLISH, 0))
+        else:
+            self._publish(name, life, 0)
+
     # --- calls -------------------------------------------------------------------------------------------------------
 
     def call(self, call: Call) -> None:
