@@ -39,6 +39,7 @@ from slotreeve_protocol.slot_messages import (
     Answers,
     Compare,
     Compared,
+    DeclareInterest,
     Fetch,
     Follow,
     SlotAnswer,
@@ -457,7 +458,8 @@ def test_watched_services_are_declared_again_slot_by_slot_at_each_scan() -> None
     scene.outbox.requests.clear()
     for _ in range(11):
         scene.outbox.advance(1.0)
-    assert len([r for r in scene.outbox.requests if r.peer is scene.data]) == 1
+    declared = [r.message for r in scene.outbox.requests if isinstance(r.message, DeclareInterest)]
+    assert sum(len(interest.wanted) for message in declared for interest in message.interests) == 1
 
 
 def test_reads_of_clients_go_to_the_leader_and_listings_to_all_data_servers() -> None:

@@ -19,7 +19,6 @@ from slotreeve_protocol.client_messages import (
     ListServices,
     Publish,
     PushesReceived,
-    Redirect,
     ReplayEnded,
     Sessions,
     Subscribe,
@@ -40,9 +39,10 @@ from slotreeve_servers.node.dispatch import Desk
 from slotreeve_servers.node.membership import Membership
 from slotreeve_servers.node.outbox import Outbox, Peer, send_to_all
 from slotreeve_servers.session.arrivals import Arrivals
-from slotreeve_servers.session.clients import ConnectedClient
+from slotreeve_servers.session.clients import ConnectedClient, redirect
 from slotreeve_servers.session.configuration import ConfigMirror
 from slotreeve_servers.session.interests import Interests
+from slotreeve_servers.session.isolation import LOOK_SECONDS, Isolation
 from slotreeve_servers.session.leaders import SlotLeaders
 from slotreeve_servers.session.orders import OrdersInForce
 from slotreeve_servers.session.push import PushRules
@@ -100,6 +100,7 @@ class SessionCore:
         )
         self._reads = Reads(outbox, self.routes)
         self.clients: dict[Peer, ConnectedClient] = {}
+        self._isolation = Isolation(outbox, self.routes, self.membership, self.clients, node.process_id)
         self._sessions = Sessions([])
         self._closed_to_clients = ""
         self._lost_at: deque[float] = deque()
@@ -131,6 +132,7 @@ class SessionCore:
         """Begin the upkeep."""
         self._outbox.repeat("client leases", sweep_seconds(self._rules), self._sweep)
         self._outbox.repeat("version scan", self._rules.scan_seconds, self._scan)
+        self._outbox.repeat("reach of the leaders", LOOK_SECONDS, self._isolation.look)
 
     # --- a client comes and goes -------------------------------------------------------------------------------------
 
@@ -140,7 +142,7 @@ class SessionCore:
         if reason:
             self._outbox.close(peer, reason)
             return
-        client = self.clients[peer] = ConnectedClient(peer)
+        client = self.clients[peer] = ConnectedClient(peer, self._outbox.attended())
         client.is_off = self._orders.is_off(peer)
         self._arrivals.opened(client)
 
@@ -244,8 +246,7 @@ class SessionCore:
     def redirect_clients(self, reason: str) -> None:
         """Take no new clients, for ``reason``, and send the present ones to the other session servers."""
         self._closed_to_clients = reason
-        others = [node.address for node in self.membership.view.sessions if node.process_id != self._node.process_id]
-        send_to_all(self._outbox, list(self.clients), Redirect(others))
+        send_to_all(self._outbox, list(self.clients), redirect(self.membership.view, self._node.process_id))
 
     @property
     def is_closed_to_clients(self) -> bool:
@@ -301,6 +302,7 @@ class SessionCore:
             "clients": len(self.clients),
             "services_watched": len(self.interests.services),
             "clients_waiting": self._arrivals.waiting,
+            "clients_sent_away": self._isolation.sent_away,
             "writes_waiting": self.writes.waiting,
             "write_retries": self.writes.retries,
             "change_gaps": self.interests.gaps,

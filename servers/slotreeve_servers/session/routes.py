@@ -11,12 +11,13 @@ class Routes:
     """Slot to (leader, leader epoch), by the newest table and the links that are up.
 
     Attributes:
-        slots: the rows of the newest table.
+        slots: the rows of the newest table. ``leaders``: the names in it, sorted.
         linked: the connected data servers by name.
     """
 
     def __init__(self) -> None:
         self.slots: tuple[Slot, ...] = ()
+        self.leaders: tuple[str, ...] = ()
         self.linked: dict[str, Peer] = {}
 
     def opened(self, peer: Peer) -> None:
@@ -31,6 +32,7 @@ class Routes:
     def apply(self, table: SlotTable) -> list[int]:
         """Take a newer table; return the slots whose leader or leader epoch changed."""
         old, self.slots = self.slots, table.slots
+        self.leaders = tuple(sorted({slot.leader for slot in table.slots if slot.leader is not None}))
         if len(old) != len(table.slots):
             return [slot.id for slot in table.slots]
         return [
