@@ -15,7 +15,7 @@ from slotreeve.clock import Clock
 from slotreeve.ports import Versioned
 
 
-class Guest(Protocol):
+class NamedLockWaiter(Protocol):
     """A connection that waits for the named lock or holds it."""
 
     @property
@@ -60,7 +60,7 @@ class SimulatedDatabase:
         self._commits: set[asyncio.Task[None]] = set()
         self.is_down = self.is_silent = self.is_read_only = False
         self.cut_off: set[str] = set()
-        self.notifiers: list[Guest] = []
+        self.notifiers: list[NamedLockWaiter] = []
         self.statements = 0
         self.row: StoredRow | None = None
         self.state: dict[str, tuple[int, Versioned]] = {}
