@@ -155,6 +155,13 @@ class Withdraw(Message, frozen=True, tag=32):
     connection."""
 
 
+class Pong(Message, frozen=True, tag=35):
+    """Reply to the Ping of a client: this session server needs the next one after ``seconds``, no earlier. Where it has
+    many clients, that is longer than the interval of theirs; otherwise they keep their own."""
+
+    seconds: float
+
+
 class ReplayEnded(Message, frozen=True, tag=34):
     """Client to session: every record that this client had published before this connection is stored again. Records of
     it that are not among them have ended."""
