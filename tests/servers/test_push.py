@@ -31,7 +31,7 @@ class Scene:
     """One service on a session server of zone ``here``, and the slot's leader that announces its changes."""
 
     def __init__(self, scope: Scope = Scope.DATA_CENTER) -> None:
-        self.outbox, self.orders, self.copy = RecordingOutbox(), OrdersInForce("session-1"), DatumCopy()
+        self.outbox, self.orders, self.copy = RecordingOutbox(), OrdersInForce("session-1"), DatumCopy("here")
         self.rules = PushRules(self.outbox, SessionSettings(), "here", self.orders)
         self.group = PushGroup("s", scope, self.copy, self.rules)
         self.truth: dict[str, Publisher] = {}

@@ -27,9 +27,9 @@ class WatchedService:
 
     __slots__ = ("copy", "data_info_id", "groups", "slot")
 
-    def __init__(self, data_info_id: str, slot: int) -> None:
+    def __init__(self, data_info_id: str, slot: int, zone: str) -> None:
         self.data_info_id, self.slot = data_info_id, slot
-        self.copy = DatumCopy()
+        self.copy = DatumCopy(zone)
         self.groups: dict[Scope, PushGroup] = {}
 
 
@@ -58,7 +58,7 @@ class Interests:
         data_info_id = want.data_info_id
         service = self.services.get(data_info_id)
         if service is None:
-            service = self.services[data_info_id] = WatchedService(data_info_id, slot)
+            service = self.services[data_info_id] = WatchedService(data_info_id, slot, self._rules.zone)
             self._by_slot.setdefault(slot, {})[data_info_id] = service
             self._unwanted.pop(data_info_id, None)
             self._declare(service)

@@ -16,10 +16,11 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import deque
 from dataclasses import dataclass
+from itertools import islice
 
-from slotreeve.model.datum import NO_VERSION, content_digest, with_change
+from slotreeve.model.datum import NO_VERSION
 from slotreeve.model.publisher import Publisher
-from slotreeve_events.log import EventLog
+from slotreeve_events.log import MOST_CHANGES, EventLog
 from slotreeve_protocol.client_messages import PushReceipt, Scope
 from slotreeve_protocol.datum_copy import DatumCopy, Step
 
@@ -97,7 +98,6 @@ class PushGroup:
         self.subscribers: dict[ConnectedClient, Subscriber] = {}
         self.pushes = 0
         self._version = copy.version
-        self._digest = content_digest(self._records()) if scope is Scope.ZONE else 0
         self._pending: Records = {}
         self._history: deque[tuple[int, Records]] = deque(maxlen=HISTORY)
         self._frames: dict[int, PushFrames] = {}
@@ -124,17 +124,20 @@ class PushGroup:
             self._push(subscriber)
 
     def _present_digest(self) -> int:
-        return self._digest if self._scope is Scope.ZONE else self._copy.digest
+        return self._copy.sums.in_zone if self._scope is Scope.ZONE else self._copy.digest
 
     def note(self, step: Step) -> None:
-        """The copy has moved by ``step``; push that when the window is over."""
-        for register_id, (old, new) in step.items():
+        """The copy has moved by ``step``; push that when the window is over.
+
+        Before the first push no delta can start here: then only the event log looks at the records, at a few of them.
+        """
+        self._unanswered |= self._version == NO_VERSION
+        for register_id, (old, new) in step.items() if self._version else islice(step.items(), MOST_CHANGES):
             if self._scope is Scope.ZONE:
                 old = old if old is not None and old.zone == self._zone else None
                 new = new if new is not None and new.zone == self._zone else None
                 if old is None and new is None:
                     continue
-                self._digest = with_change(self._digest, old, new)
             self._pending[register_id] = new
         if (self._pending or self._unanswered) and not self._scheduled:
             self._schedule()
@@ -148,7 +151,10 @@ class PushGroup:
             self._outbox.after(wait, self._fire)
 
     def _fire(self) -> None:
-        self._scheduled = self._unanswered = False
+        self._scheduled = False
+        if self._copy.version == NO_VERSION:
+            return  # a gap: the whole service comes, and what waits goes out with it
+        self._unanswered = False
         began = self._outbox.now()
         if self._events is not None:
             self._events.pushed(self._data_info_id, self._pending, len(self.subscribers))
