@@ -3,9 +3,9 @@
 A full collection goes through every object that can be part of a cycle: with a million of them it takes half a second,
 in which no request is answered, and a server that fills up does it again and again. What a server holds of clients
 needs no collector, because it ends with its last reference. So whatever has survived one full collection is set aside
-(``gc.freeze``) and not looked at in the next ones, which then take some milliseconds. Some cycles are among it: an ended
-connection and its link hold each other. Therefore a complete collection follows where the number of objects set aside
-has doubled, every ten minutes at most.
+(``gc.freeze``) and not looked at in the next ones, which then take some milliseconds. Some cycles are among it: an
+ended connection and its link hold each other. Therefore a complete collection follows where the number of objects set
+aside has doubled, every ten minutes at most.
 """
 
 from __future__ import annotations
