@@ -80,6 +80,7 @@ class ClientCore:
         self._next_registration = 0
         self._next_sequence = 0
         self._session: str | None = None
+        self._end_subscription = self._unsubscribe  # one bound method for all subscriptions
         self.names = ServiceNames()
         self.postponed = Postponed()
         self.incarnation = 0
@@ -120,7 +121,7 @@ class ClientCore:
             if self._session is not None:
                 self.wants.add(key)
                 self._wake()
-        subscription = Subscription(watched, on_change, self._unsubscribe)
+        subscription = Subscription(watched, on_change, self._end_subscription)
         watched.subscriptions.append(subscription)
         if subscription.is_ready:
             self._callbacks.add(subscription)

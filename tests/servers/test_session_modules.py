@@ -42,10 +42,10 @@ from slotreeve_servers.node.outbox import Peer, Request
 from slotreeve_servers.session.arrivals import Arrivals
 from slotreeve_servers.session.clients import ConnectedClient
 from slotreeve_servers.session.configuration import ConfigMirror
-from slotreeve_servers.session.interests import Interests
+from slotreeve_servers.session.interests import FORGOTTEN_PER_TURN, Interests
 from slotreeve_servers.session.leaders import SlotLeaders
 from slotreeve_servers.session.orders import OrdersInForce
-from slotreeve_servers.session.push import PushRules
+from slotreeve_servers.session.push import DuePushes, PushRules
 from slotreeve_servers.session.reads import ASK_SECONDS, GIVE_UP_SECONDS, RETRY_SECONDS, Reads
 from slotreeve_servers.session.registrations import DROPS_PER_TURN, Registrations
 from slotreeve_servers.session.routes import Routes
@@ -73,7 +73,9 @@ class Scene:
         self.outbox, self.routes, self.orders = RecordingOutbox(), Routes(), OrdersInForce("session-1")
         self.writes = Writes(self.outbox, self.routes)
         self.registrations = Registrations(self.outbox, "session-1@1", ByLength(), self.writes, most_pending)
-        self.interests = Interests(self.routes, PushRules(self.outbox, SessionSettings(), "", self.orders))
+        self.interests = Interests(
+            self.routes, PushRules(self.outbox, SessionSettings(), "", self.orders, None, DuePushes(self.outbox))
+        )
         self.leaders = SlotLeaders(
             self.outbox,
             self.routes,
@@ -258,6 +260,20 @@ def declared(outbox: RecordingOutbox, peer: Peer = LEADER) -> list[tuple[list[st
 
 def change(version: int, *records: Publisher, start: int = 0) -> DatumChange:
     return DatumChange(SERVICE, start, version, content_digest(records), list(records), [])
+
+
+def test_the_very_many_subscriptions_of_a_client_that_has_gone_end_in_several_turns() -> None:
+    scene = Scene()
+    client, other = scene.client(), scene.client("other")
+    names = [f"s{number}#@#i#@#g" for number in range(2 * FORGOTTEN_PER_TURN + 1)]
+    for name in names:
+        scene.interests.subscribe(client, Want(name, Scope.DATA_CENTER), 0)
+    scene.interests.subscribe(other, Want(names[0], Scope.DATA_CENTER), 0)
+    scene.interests.forget(client)
+    assert len(scene.interests.services) > FORGOTTEN_PER_TURN
+    scene.outbox.end_turn()
+    assert list(scene.interests.services) == names[:1]
+    assert not client.watched
 
 
 def test_the_first_subscriber_declares_interest_and_the_last_one_ends_it() -> None:

@@ -49,7 +49,7 @@ from slotreeve_servers.session.leaders import SlotLeaders
 from slotreeve_servers.session.leases import ClientLeases
 from slotreeve_servers.session.orders import OrdersInForce
 from slotreeve_servers.session.places import Places
-from slotreeve_servers.session.push import PushRules
+from slotreeve_servers.session.push import DuePushes, PushRules
 from slotreeve_servers.session.reads import Reads
 from slotreeve_servers.session.registrations import Registrations
 from slotreeve_servers.session.routes import Routes
@@ -100,7 +100,8 @@ class SessionCore:
         self._registrations = Registrations(
             outbox, node.process_id, slot_function, self.writes, rules.max_pending_writes, events
         )
-        self.interests = Interests(self.routes, PushRules(outbox, rules, node.zone, self._orders, events))
+        pushes = PushRules(outbox, rules, node.zone, self._orders, events, DuePushes(outbox))
+        self.interests = Interests(self.routes, pushes)
         self._arrivals = Arrivals(outbox, self.routes, self)
         self.leaders = SlotLeaders(
             outbox, self.routes, self.writes, self.interests, self._registrations, self._arrivals
@@ -172,8 +173,7 @@ class SessionCore:
         self._arrivals.ended(client)
         self._leaving.leave(client)
         self._configs.unwatch(client, client.configs)
-        for data_info_id in sorted(client.watched):
-            self.interests.unsubscribe(client, data_info_id)
+        self.interests.forget(client)
         if client.records:
             self._lost_at.append(self._outbox.now())
             self._outbox.after(self._rules.linger_seconds, partial(self._linger_is_over, client))
