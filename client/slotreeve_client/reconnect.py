@@ -16,10 +16,12 @@ class Reconnect:
     """The plan by which a client looks for a session server.
 
     It goes in rounds. A round tries every known address once, in random order; the server that the client has just lost
-    or left comes last. The first round after a success begins at once. Before each further one there is a pause. The
-    pause doubles with each round up to ``longest_pause_seconds``. Its length is drawn between half of that and the
-    whole, so that the clients of a lost server do not all come back at the same moment. The time of an attempt doubles
-    too, because a server that is busy answers late, and another attempt would only be more work for it.
+    or left comes last. An address that the cluster does not report comes after all that it does: the server there is no
+    member, and if it is frozen an attempt takes long. The first round after a success begins at once. Before each
+    further one there is a pause. The pause doubles with each round up to ``longest_pause_seconds``. Its length is drawn
+    between half of that and the whole, so that the clients of a lost server do not all come back at the same moment.
+    The time of an attempt doubles too, because a server that is busy answers late, and another attempt would only be
+    more work for it.
 
     A connection is a success only once it has lasted: see :meth:`succeeded`. A server that accepts and then closes each
     connection is tried with growing pauses.
@@ -80,7 +82,7 @@ class Reconnect:
         """The addresses to try, in order."""
         addresses = list(dict.fromkeys([*self._learned, *self._given]))
         self._rng.shuffle(addresses)
-        addresses.sort(key=lambda address: address == self._left)
+        addresses.sort(key=lambda address: (address not in self._learned, address == self._left))
         return addresses
 
     def failed(self, address: str, error: TransportError) -> None:

@@ -68,8 +68,11 @@ class Watcher:
 class Reachability(Protocol):
     """Knows which clients could keep their registrations alive."""
 
-    def tolerates(self, client: str) -> bool:
-        """Whether registrations of ``client`` may be missing, or may be seen in an old state or after their end."""
+    def tolerates_loss(self, client: str) -> bool:
+        """Whether registrations of ``client`` may be missing."""
+
+    def tolerates_age(self, client: str) -> bool:
+        """Whether registrations of ``client`` may be seen in an old state or after their end."""
 
 
 class ClientsWatch:
@@ -117,15 +120,15 @@ class ClientsWatch:
         for serial, count in sorted(watcher.seen.items()):
             registration = self._registrations[serial]
             if serial not in seen:
-                if registration.alive and not self._reach.tolerates(registration.client):
+                if registration.alive and not self._reach.tolerates_loss(registration.client):
                     self.verdict.violate("I7", f"{watcher.client} does not see {self._named(serial)}, which is alive")
-            elif seen[serial] < count and not self._reach.tolerates(registration.client):
+            elif seen[serial] < count and not self._reach.tolerates_age(registration.client):
                 self.verdict.violate(
                     "I10", f"{watcher.client} got {serial}.{seen[serial]} of {watcher.service} after {serial}.{count}"
                 )
         for serial in sorted(gone & seen.keys()):
             registration = self._registrations[serial]
-            if registration.has_ended and not self._reach.tolerates(registration.client):
+            if registration.has_ended and not self._reach.tolerates_age(registration.client):
                 self.verdict.violate("I10", f"{watcher.client} sees {self._named(serial)} again, which has ended")
 
     # --- reads -------------------------------------------------------------------------------------------------------
@@ -137,10 +140,10 @@ class ClientsWatch:
         alive, ended = before
         for serial in sorted(alive - seen.keys()):
             registration = self._registrations[serial]
-            if registration.alive and not self._reach.tolerates(registration.client):
+            if registration.alive and not self._reach.tolerates_loss(registration.client):
                 self.verdict.violate("I7", f"{client} reads {service} without {self._named(serial)}, which is alive")
         for serial in sorted(ended & seen.keys()):
-            if not self._reach.tolerates(self._registrations[serial].client):
+            if not self._reach.tolerates_age(self._registrations[serial].client):
                 self.verdict.violate("I10", f"{client} reads {self._named(serial)} in {service}, which has ended")
 
     def difference(self, expected: dict[int, int], seen: dict[int, int]) -> str | None:

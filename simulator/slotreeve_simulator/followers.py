@@ -18,6 +18,9 @@ def follower_difference(cluster: SimulatedCluster) -> str | None:
             leader = servers.get(held.slot.leader or "")
             if held.leads or leader is None or number not in leader.core.slots.held:
                 continue
+            missing = _tombstones(leader, number) - _tombstones(server, number)
+            if missing:
+                return f"{name}, which follows slot {number} of {held.slot.leader}, lacks the tombstones of {missing}"
             ours, theirs = _content(server, number), _content(leader, number)
             if ours != theirs:
                 differing = sorted(key for key in ours.keys() | theirs.keys() if ours.get(key) != theirs.get(key))
@@ -30,3 +33,7 @@ def follower_difference(cluster: SimulatedCluster) -> str | None:
 def _content(server: DataServer, number: int) -> Content:
     records = server.core.slots.held[number].store.records()
     return {record.register_id: (record.incarnation, record.version, record.session) for record in records}
+
+
+def _tombstones(server: DataServer, number: int) -> set[str]:
+    return set(server.core.slots.held[number].store.tombstones)

@@ -11,6 +11,7 @@ from slotreeve_protocol.meta_messages import Stopping
 
 from slotreeve_simulator.cluster import SLOW_FACTOR, ScenarioCluster
 from slotreeve_simulator.plan import Fault
+from slotreeve_simulator.processor_faults import PROCESSOR_FAULTS, strike_processors
 from slotreeve_simulator.scenario import STORE_FAULTS, FaultKind
 from slotreeve_simulator.servers_watch import ServersWatch
 from slotreeve_simulator.store import LockStore
@@ -19,8 +20,7 @@ from slotreeve_simulator.verdict import RunVerdict
 
 START_ATTEMPTS = 40
 START_AGAIN_SECONDS = 0.5
-STARVE_FACTOR = 100.0
-LONGEST_STALL_SECONDS = 1.0
+SLOW_CLIENT_FACTOR = 4.0
 PARTITIONS = frozenset(
     {
         FaultKind.PARTITION,
@@ -29,8 +29,11 @@ PARTITIONS = frozenset(
         FaultKind.CUT_LINK,
         FaultKind.CUT_LINK_ONE_WAY,
         FaultKind.CUT_ROLES,
+        FaultKind.CUT_META,
+        FaultKind.CUT_STREAM,
     }
 )
+ONE_WAY = frozenset({FaultKind.PARTITION_ONE_WAY, FaultKind.CUT_LINK_ONE_WAY, FaultKind.CUT_STREAM})
 
 
 class ClientCalls(Protocol):
@@ -104,13 +107,13 @@ class Injector:
             case kind if kind in PARTITIONS:
                 return self._partition(fault)
             case FaultKind.SLOW:
-                return self._slow(name, fault.amount)
+                return self._slow(name, SLOW_FACTOR**fault.amount)
+            case FaultKind.SLOW_CLIENT:
+                return self._slow(name, SLOW_CLIENT_FACTOR**fault.amount)
             case FaultKind.CUT:
                 return _nothing if self._cluster.network.cut(name, fault.others[0]) else None
-            case FaultKind.STARVE:
-                return self._starve(name, fault.amount)
-            case FaultKind.STUTTER:
-                return self._stutter(name, fault)
+            case kind if kind in PROCESSOR_FAULTS:
+                return strike_processors([p for n in fault.first if (p := self._cluster.processors.get(n))], fault)
             case FaultKind.CUT_CLIENT:
                 return _nothing if self._cut_client(name) else None
             case FaultKind.ADD_DATA:
@@ -120,13 +123,13 @@ class Injector:
         if name in self._absent:
             return None
         match fault.kind:
-            case FaultKind.PAUSE | FaultKind.PAUSE_CLIENT:
+            case FaultKind.PAUSE | FaultKind.PAUSE_CLIENT | FaultKind.FREEZE_SESSION:
                 return self._pause(name)
             case FaultKind.FULL_DISK:
                 return self._fill_disk(name)
             case FaultKind.CRASH_CLIENT | FaultKind.CLOSE_CLIENT:
                 return self._end_client(name, fault.kind is FaultKind.CLOSE_CLIENT)
-            case FaultKind.STOP_SERVER:
+            case FaultKind.STOP_SERVER | FaultKind.STOP_SESSION:
                 return self._stop(name, Stopping.FOR_GOOD if fault.amount < 0.5 else Stopping.FOR_A_RESTART)
             case FaultKind.WIPE_META:
                 return self._wipe(name)
@@ -254,7 +257,7 @@ class Injector:
     # --- network -----------------------------------------------------------------------------------------------------
 
     def _partition(self, fault: Fault) -> Callable[[], None]:
-        self._partitions[fault] = fault.kind in (FaultKind.PARTITION_ONE_WAY, FaultKind.CUT_LINK_ONE_WAY)
+        self._partitions[fault] = fault.kind in ONE_WAY
         self._part(fault)
 
         def end() -> None:
@@ -270,41 +273,14 @@ class Injector:
         others = fault.others or tuple(name for name in self._cluster.lives if name not in fault.first)
         self._cluster.network.partition(fault.first, others, one_way=self._partitions[fault])
 
-    def _slow(self, name: str, amount: float) -> Callable[[], None]:
+    def _slow(self, name: str, factor: float) -> Callable[[], None]:
         before = self._cluster.slowness.get(name, 1.0)
-        self._cluster.slowness[name] = max(before, SLOW_FACTOR**amount)
+        self._cluster.slowness[name] = max(before, factor)
 
         def end() -> None:
             self._cluster.slowness.pop(name, None)
 
         return end
-
-    # --- processors --------------------------------------------------------------------------------------------------
-
-    def _starve(self, name: str, amount: float) -> Callable[[], None] | None:
-        processor = self._cluster.processors.get(name)
-        if processor is None:
-            return None
-        before = processor.slowness
-        processor.slowness = before * STARVE_FACTOR**amount
-        return lambda: setattr(processor, "slowness", before)
-
-    def _stutter(self, name: str, fault: Fault) -> Callable[[], None] | None:
-        """Stall the process again and again: a pause, then a burst of a quarter of it."""
-        processor = self._cluster.processors.get(name)
-        if processor is None:
-            return None
-        loop = asyncio.get_running_loop()
-        pause = LONGEST_STALL_SECONDS * fault.amount
-        ends_at = loop.time() + fault.seconds
-
-        def stall() -> None:
-            if fault in self._ends and loop.time() < ends_at:
-                processor.stall(pause)
-                loop.call_later(pause * 1.25 + 0.01, stall)
-
-        loop.call_soon(stall)
-        return _nothing
 
     def _cut_client(self, name: str) -> int:
         network = self._cluster.network

@@ -12,8 +12,20 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from slotreeve_simulator.scenario import FaultKind, Scenario
+from slotreeve_simulator.scenario import STORE_FAULTS, FaultKind, Scenario
 
+META_FAULTS = frozenset({FaultKind.CRASH_META, FaultKind.WIPE_META, FaultKind.FULL_DISK, FaultKind.STORE_CUT})
+SESSION_FAULTS = frozenset({FaultKind.CRASH_SESSION, FaultKind.FREEZE_SESSION, FaultKind.STOP_SESSION})
+CLIENT_FAULTS = frozenset(
+    {
+        FaultKind.CRASH_CLIENT,
+        FaultKind.CLOSE_CLIENT,
+        FaultKind.PAUSE_CLIENT,
+        FaultKind.CUT_CLIENT,
+        FaultKind.SLOW_CLIENT,
+    }
+)
+ANY_PROCESS_FAULTS = frozenset({FaultKind.STARVE, FaultKind.STUTTER, FaultKind.STALL})
 INSTANT = frozenset({FaultKind.CUT, FaultKind.CUT_CLIENT, FaultKind.STORE_RESTART})
 
 
@@ -148,26 +160,33 @@ class _Victims:
         self._sessions = [f"session-{number + 1}" for number in range(nodes.session)]
         self._clients = [f"client-{number + 1}" for number in range(nodes.clients)]
         self._servers = [*self._meta, *self._data, *self._sessions]
+        self._added = f"data-{nodes.data + 1}"
+        self._pools: dict[FaultKind, list[str]] = {
+            **dict.fromkeys(META_FAULTS, self._meta),
+            **dict.fromkeys((FaultKind.CRASH_DATA, FaultKind.ISOLATE_DATA), self._data),
+            **dict.fromkeys(SESSION_FAULTS, self._sessions),
+            **dict.fromkeys(CLIENT_FAULTS, self._clients),
+            FaultKind.STOP_SERVER: [*self._data, *self._sessions],
+            **dict.fromkeys((FaultKind.PAUSE, FaultKind.SLOW, FaultKind.CLOCK_JUMP), self._servers),
+            **{kind: [*self._servers, *self._clients] for kind in ANY_PROCESS_FAULTS},
+        }
 
     def of(self, kind: FaultKind) -> tuple[tuple[str, ...], tuple[str, ...]]:
         pick = self._rng.choice
+        if kind in self._pools:
+            return (pick(self._pools[kind]),), ()
+        if kind in STORE_FAULTS:
+            return ("store",), ()
         match kind:
-            case FaultKind.CRASH_META | FaultKind.WIPE_META | FaultKind.FULL_DISK | FaultKind.STORE_CUT:
-                return (pick(self._meta),), ()
-            case FaultKind.CRASH_DATA | FaultKind.ISOLATE_DATA:
-                return (pick(self._data),), ()
-            case FaultKind.CRASH_SESSION:
-                return (pick(self._sessions),), ()
-            case FaultKind.CRASH_CLIENT | FaultKind.CLOSE_CLIENT | FaultKind.PAUSE_CLIENT | FaultKind.CUT_CLIENT:
-                return (pick(self._clients),), ()
-            case FaultKind.STOP_SERVER:
-                return (pick([*self._data, *self._sessions]),), ()
             case FaultKind.ADD_DATA:
-                return (f"data-{len(self._data) + 1}",), ()
-            case FaultKind.PAUSE | FaultKind.SLOW | FaultKind.CLOCK_JUMP:
-                return (pick(self._servers),), ()
-            case FaultKind.STARVE | FaultKind.STUTTER:
-                return (pick([*self._servers, *self._clients]),), ()
+                return (self._added,), ()
+            case FaultKind.STALL_CLIENTS:
+                return tuple(self._clients), ()
+            case FaultKind.CUT_META:
+                return (pick([*self._data, *self._sessions]),), tuple(self._meta)
+            case FaultKind.CUT_STREAM:
+                first, other = self._rng.sample(self._data, 2)
+                return (first,), (other,)
             case FaultKind.CUT_LINK | FaultKind.CUT_LINK_ONE_WAY:
                 first, other = self._rng.sample([*self._servers, *self._clients], 2)
                 return (first,), (other,)
@@ -175,8 +194,6 @@ class _Victims:
                 roles = [self._meta, self._data, self._sessions, self._clients]
                 some, others = self._rng.sample(roles, 2)
                 return tuple(some), tuple(others)
-            case FaultKind.STORE_DOWN | FaultKind.STORE_SILENT | FaultKind.STORE_SLOW | FaultKind.STORE_RESTART:
-                return ("store",), ()
             case FaultKind.CUT:
                 first, other = self._rng.sample(self._servers, 2)
                 return (first,), (other,)
@@ -190,6 +207,7 @@ class _Victims:
                 source = pick(processes)
                 rest = [name for name in processes if name != source]
                 return (source,), tuple(sorted(self._rng.sample(rest, self._rng.randint(1, len(rest)))))
+        raise AssertionError(kind)
 
 
 def _calls(scenario: Scenario, rng: random.Random) -> list[Call]:

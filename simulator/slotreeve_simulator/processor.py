@@ -83,6 +83,10 @@ class SimulatedProcessor:
         """The process gets no processor for so long."""
         self._free_at = max(self._free_at, self._now()) + seconds
 
+    def go_on(self) -> None:
+        """The process gets its processor again."""
+        self._free_at = min(self._free_at, self._now())
+
     def _spend(self, seconds: float) -> None:
         now = self._now()
         self._free_at = (max(now, self._free_at)) + seconds * self.slowness

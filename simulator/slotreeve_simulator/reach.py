@@ -16,6 +16,10 @@ from slotreeve_simulator.cluster import ScenarioCluster
 LOOK_EVERY_SECONDS = 0.02
 STALE_SECONDS = 2.0
 """A session server that acts on an older slot table for so long does not reach the leaders of the newest one."""
+LATE_SECONDS = 1.0
+"""A server that gets no processor for so long is as good as frozen."""
+LATE_CLIENT_SECONDS = 0.1
+"""A client too: one that loses its connection must be back within ``session.linger_seconds``."""
 RECOVERY_SECONDS = 8.0
 """A client that reaches a session server again has so long to notice that, to connect, and to send everything again."""
 
@@ -29,9 +33,11 @@ class Reach:
     answers it and does not reach the leaders is stuck there: session servers do not send their clients away then.
     """
 
-    def __init__(self, cluster: ScenarioCluster, now: Callable[[], float]) -> None:
+    def __init__(self, cluster: ScenarioCluster, now: Callable[[], float], held_seconds: float = 0.0) -> None:
         self._cluster, self._now = cluster, now
-        self._unable_at: dict[str, float] = {}
+        self._held_seconds = held_seconds
+        self._unable: dict[str, tuple[float, float]] = {}
+        self._stalled: set[str] = set()
         self._next_look = 0.0
         self._newest_epoch = 0
         self._newest_since = 0.0
@@ -42,22 +48,36 @@ class Reach:
         if now < self._next_look:
             return
         self._next_look = now + LOOK_EVERY_SECONDS
+        clients = self._cluster.clients
+        self._stalled = {
+            name
+            for name, processor in self._cluster.processors.items()
+            if processor.busy_for() > (LATE_CLIENT_SECONDS if name in clients else LATE_SECONDS)
+        }
         serving = self._serving()
         others = {self._cluster.address(name): name for name in self._cluster.names if name not in serving}
         for name, client in self._cluster.clients.items():
             stuck_at = others.get(client.server or "")
             is_stuck = stuck_at is not None and self._both_ways(name, stuck_at)
             if is_stuck or not any(self._both_ways(name, session) for session in serving):
-                self._unable_at[name] = now
+                began, last = self._unable.get(name, (now, now))
+                self._unable[name] = began if now < last + RECOVERY_SECONDS else now, now
 
-    def tolerates(self, client: str) -> bool:
-        """Whether registrations of ``client`` may be missing, or may be seen in an old state or after their end."""
-        unable_at = self._unable_at.get(client)
-        return unable_at is not None and self._now() < unable_at + RECOVERY_SECONDS
+    def tolerates_loss(self, client: str) -> bool:
+        """Whether registrations of ``client`` may be missing."""
+        return self._was_unable(client, self._held_seconds)
+
+    def tolerates_age(self, client: str) -> bool:
+        """Whether registrations of ``client`` may be seen in an old state or after their end."""
+        return self._was_unable(client, 0.0)
+
+    def _was_unable(self, client: str, seconds: float) -> bool:
+        began, last = self._unable.get(client, (0.0, -RECOVERY_SECONDS))
+        return self._now() < last + RECOVERY_SECONDS and last - began >= seconds
 
     def recovered(self) -> None:
         """All faults have ended and the cluster has settled: from now on no registration may be missing."""
-        self._unable_at.clear()
+        self._unable.clear()
 
     def _serving(self) -> list[str]:
         """The session servers that serve the clients which reach them."""
@@ -91,4 +111,4 @@ class Reach:
 
     def _both_ways(self, one: str, other: str) -> bool:
         network = self._cluster.network
-        return network.passes(one, other) and network.passes(other, one)
+        return network.passes(one, other) and network.passes(other, one) and not self._stalled & {one, other}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import random
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,7 +18,9 @@ from slotreeve_simulator.cluster import ScenarioCluster
 from slotreeve_simulator.followers import follower_difference
 from slotreeve_simulator.health import listening
 from slotreeve_simulator.injector import Injector
+from slotreeve_simulator.leftovers import leftover
 from slotreeve_simulator.plan import Cut, Storm, plan
+from slotreeve_simulator.probes import Probes
 from slotreeve_simulator.reach import Reach
 from slotreeve_simulator.scenario import Scenario
 from slotreeve_simulator.servers_watch import ServersWatch
@@ -83,12 +86,14 @@ class _Run:
         self._trace = Trace(self._now)
         self._verdict = RunVerdict(self._trace)
         self._cluster = ScenarioCluster(scenario, seed)
-        self._reach = Reach(self._cluster, self._now)
+        self._reach = Reach(self._cluster, self._now, scenario.faults.held_seconds)
         replicas = int(scenario.nodes.settings.get("cluster.replicas", 2))
         self._watch = ServersWatch(self._cluster, replicas, self._now, self._trace, self._verdict)
         clients_watch = ClientsWatch(self._reach, self._trace, self._verdict)
         self._clients = Clients(scenario, seed, self._cluster, clients_watch, self._trace)
         self._injector = Injector(self._cluster, self._clients, self._watch, self._trace, self._verdict, self._now)
+        longest_delay = scenario.network.delay_ms[1] / 1000
+        self._probes = Probes(self._cluster, self._clients, longest_delay, self._trace, self._verdict)
         self._faults: list[int] = []
         self._longest_heal = 0.0
         self._next_look = 0.0
@@ -155,9 +160,15 @@ class _Run:
         self._reach.recovered()
         self._watch.somebody_leaves = False
         await asyncio.sleep(rules.calm_seconds)
-        problem = self._problem() or follower_difference(self._cluster) or await self._clients.read_all()
+        problem = self._problem() or follower_difference(self._cluster) or leftover(self._cluster)
+        problem = problem or await self._clients.read_all()
         if problem is not None:
             self._verdict.violate("convergence", f"after {rules.calm_seconds:g} s of calm, {problem}")
+        await self._probes.change()
+        self._watch.calm_since = None
+        if await self._probes.death(random.Random(f"{self._seed}/probe/{number}")):
+            await self._until_well("the cluster after a probe", rules.heal_seconds)
+            self._watch.calm_since = self._now()
 
     # --- convergence -------------------------------------------------------------------------------------------------
 

@@ -72,6 +72,20 @@ class FaultKind(StrEnum):
     """A process gets a small part of its processor: everything that it does takes up to a hundred times as long."""
     STUTTER = "stutter"
     """A process gets its processor in bursts, with pauses of up to a second between them."""
+    FREEZE_SESSION = "freeze_session"
+    """A session server's process is paused."""
+    STOP_SESSION = "stop_session"
+    """A session server is stopped, for good or for a restart, and is started again."""
+    STALL = "stall"
+    """A process gets no processor at all; what is sent to it arrives and waits."""
+    STALL_CLIENTS = "stall_clients"
+    """No client gets any processor: all of them run on one host."""
+    SLOW_CLIENT = "slow_client"
+    """Messages to and from one client take up to four times as long: it replays slowly, but is back in time."""
+    CUT_META = "cut_meta"
+    """Nothing passes between one data or session server and all meta servers."""
+    CUT_STREAM = "cut_stream"
+    """Nothing passes from one data server to another one; what the other one sends passes."""
     CLOCK_JUMP = "clock_jump"
     """A server is killed, and started again with another wall clock."""
     STORE_DOWN = "store_down"
@@ -88,7 +102,20 @@ class FaultKind(StrEnum):
 
 STORE_FAULTS = frozenset(kind for kind in FaultKind if kind.startswith("store_"))
 LATER_FAULTS = frozenset(
-    {FaultKind.CUT_LINK, FaultKind.CUT_LINK_ONE_WAY, FaultKind.CUT_ROLES, FaultKind.STARVE, FaultKind.STUTTER}
+    {
+        FaultKind.CUT_LINK,
+        FaultKind.CUT_LINK_ONE_WAY,
+        FaultKind.CUT_ROLES,
+        FaultKind.STARVE,
+        FaultKind.STUTTER,
+        FaultKind.FREEZE_SESSION,
+        FaultKind.STOP_SESSION,
+        FaultKind.STALL,
+        FaultKind.STALL_CLIENTS,
+        FaultKind.SLOW_CLIENT,
+        FaultKind.CUT_META,
+        FaultKind.CUT_STREAM,
+    }
 )
 """Faults that scenarios name themselves, so that the seeds of the others stay what they are."""
 
@@ -118,6 +145,9 @@ class Nodes(_ScenarioTable):
         default="fle", description="lock: the election by a row of a database, on a simulated database."
     )
     settings: dict[str, int | float | str | bool] = {}
+    client_options: dict[str, int | float | str | bool] = Field(
+        default={}, description="Options of the clients; with a small window a replay takes long."
+    )
 
 
 class NetworkPlan(_ScenarioTable):
@@ -161,6 +191,9 @@ class FaultPlan(_ScenarioTable):
     per_storm: tuple[int, int] = (1, 7)
     kinds_per_storm: tuple[int, int] = (1, 4)
     lasting_seconds: Span = (0.02, 9.0)
+    held_seconds: float = Field(
+        default=0.0, ge=0, description="The brake is set to hold what is lost at least so long, whatever the reason."
+    )
     kinds: dict[FaultKind, float] = {kind: 1.0 for kind in FaultKind if kind not in STORE_FAULTS | LATER_FAULTS}
 
 

@@ -17,7 +17,7 @@ from slotreeve_machines.storage import MemoryStorage
 from slotreeve_protocol.meta_messages import Stopping
 from slotreeve_protocol.packets import ChannelLimits
 from slotreeve_servers.launch import Launcher, Server
-from slotreeve_servers.settings import load_settings
+from slotreeve_servers.settings import Settings, load_settings
 from slotreeve_transport_memory.network import MemoryNetwork
 from slotreeve_transport_memory.transport import MemoryTransport
 
@@ -74,6 +74,11 @@ class SimulatedProcesses:
     def names(self) -> list[str]:
         """Names of all servers that have an address, in the order in which they start."""
         return list(self._addresses)
+
+    @property
+    def settings(self) -> Settings:
+        """The settings that all servers have in common."""
+        return load_settings(None, {}, self._settings).settings
 
     # --- processes -----------------------------------------------------------------------------------------------
 

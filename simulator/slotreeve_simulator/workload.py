@@ -45,7 +45,7 @@ class Clients:
 
     def come(self, name: str) -> None:
         """Start a client process, which publishes and subscribes its share at once."""
-        life = self._lives[name] = _Life(self._cluster.client(name=name))
+        life = self._lives[name] = _Life(self._cluster.client(name=name, **self._scenario.nodes.client_options))
         rng = random.Random(f"{self._seed}/workload/{name}/{self._cluster.lives[name]}")
         work, clients = self._scenario.workload, self._scenario.nodes.clients
         number = int(name.rpartition("-")[2]) - 1
@@ -58,6 +58,19 @@ class Clients:
         """The process was killed or closed."""
         for registration in self._lives.pop(name).registrations:
             registration.alive = False
+
+    @property
+    def running(self) -> list[str]:
+        """Names of the clients that run."""
+        return sorted(self._lives)
+
+    def change_one(self, name: str) -> None:
+        """Let a client change one of its registrations; it makes one where it has none."""
+        life = self._lives[name]
+        if life.registrations:
+            self._change(life, Call(0.0, 0, CallKind.REPUBLISH, 0))
+        else:
+            self._publish(name, life, 0)
 
     # --- calls -------------------------------------------------------------------------------------------------------
 

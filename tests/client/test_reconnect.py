@@ -15,7 +15,7 @@ ADDRESSES = st.lists(st.sampled_from(["a:1", "b:1", "c:1", "d:1"]), min_size=1)
 
 @settings(derandomize=True, deadline=None)
 @given(ADDRESSES, ADDRESSES, st.sampled_from(["a:1", "d:1", "unknown:1"]), st.integers(0, 9))
-def test_a_round_tries_every_known_address_once_and_the_server_that_was_left_last(
+def test_a_round_tries_every_known_address_once_members_first_and_the_server_that_was_left_last_of_them(
     given_addresses: list[str], learned: list[str], left: str, seed: int
 ) -> None:
     reconnect = Reconnect(given_addresses, 1.0, 1.0, random.Random(seed))
@@ -26,8 +26,11 @@ def test_a_round_tries_every_known_address_once_and_the_server_that_was_left_las
     for _ in range(3):
         found = reconnect.next_round()
         assert sorted(found) == sorted(known)
-        if left in known:
-            assert found[-1] == left
+        members = [address for address in found if address in (learned or ["forgotten:1"])]
+        assert found[: len(members)] == members
+        for part in (members, found[len(members) :]):
+            if left in part:
+                assert part[-1] == left
 
 
 def test_a_server_that_has_no_view_yet_makes_the_client_forget_no_address() -> None:

@@ -93,7 +93,7 @@ async def test_a_session_server_that_no_other_server_hears_sends_its_clients_awa
 
 
 @simulated
-async def test_a_session_server_with_an_old_table_sends_its_clients_away_once_a_slot_has_moved(
+async def test_clients_of_a_session_server_with_an_old_table_publish_on_once_a_slot_has_moved(
     rng: random.Random,
 ) -> None:
     async with SimulatedCluster(rng) as cluster:
@@ -101,12 +101,9 @@ async def test_a_session_server_with_an_old_table_sends_its_clients_away_once_a_
         await published(provider, SERVICES)
         cluster.network.partition(["session-1"], METAS)
         cluster.kill("data-2")
-        await cluster.until(
-            lambda: provider.server == cluster.address("session-2"), "the client is elsewhere", seconds=30
-        )
-        later = provider.publish("com.example.Later", "here")
+        await asyncio.sleep(5)
         async with asyncio.timeout(20):
-            await later.acknowledged()
+            await published(provider, [f"com.example.Later{number}" for number in range(40)])
 
 
 @simulated

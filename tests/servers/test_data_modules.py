@@ -381,6 +381,17 @@ def test_what_was_stored_before_the_answer_is_sent_before_it() -> None:
     assert len(scene.outbox.messages(Replicate, FOLLOWER)) == 1
 
 
+def test_a_stream_begins_only_once_the_table_here_names_the_follower() -> None:
+    scene = Scene()
+    scene.slots.apply(SlotTable(2, (Slot(0, "data-1", 1, ("data-3",)),)))
+    refused = scene.streams.answer(FOLLOWER, Follow([SlotDigests(0, 1, {})])).differences[0]
+    assert (refused.access, refused.complete) == (Access.MOVED, False)
+    assert scene.slot.streams == {}
+    scene.slots.apply(SlotTable(3, (Slot(0, "data-1", 1, ("data-2",)),)))
+    assert scene.streams.answer(FOLLOWER, Follow([SlotDigests(0, 1, {})])).differences[0].complete
+    assert list(scene.slot.streams) == [FOLLOWER]
+
+
 def test_a_stream_ends_with_its_connection() -> None:
     scene = Scene()
     scene.streams.answer(FOLLOWER, Follow([SlotDigests(0, 1, {})]))

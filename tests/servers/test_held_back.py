@@ -194,13 +194,25 @@ def test_after_a_short_claim_the_rest_has_three_times_the_grace() -> None:
     assert scene.released(23.0) == {"client0"}
 
 
-def test_a_claim_ends_only_by_the_process_that_began_it_last() -> None:
+def test_a_claim_stays_when_that_of_another_process_ends_even_one_that_began_later() -> None:
+    claims = ClaimedClients()
+    record = Publisher("c-1", "s", 1, 1, "a", "", (b"x",))
+    claims.begin("b", ["c"])
+    claims.begin("late", ["c"])
+    claims.end("late", ["c"])
+    assert claims.protects(record)
+    claims.end("b", ["c"])
+    assert not claims.protects(record)
+
+
+def test_a_claim_ends_only_by_the_process_that_began_it() -> None:
     claims = ClaimedClients()
     claims.begin("a", ["c"])
     claims.begin("b", ["c"])
     claims.end("a", ["c"])
-    assert claims.protects(Publisher("c-1", "s", 1, 1, "a", "", (b"x",)))
-    assert not claims.protects(Publisher("c-1", "s", 1, 1, "b", "", (b"x",)))
+    for session in ("a", "b"):
+        assert claims.protects(Publisher("c-1", "s", 1, 1, session, "", (b"x",)))
+    assert not claims.protects(Publisher("d-1", "s", 1, 1, "a", "", (b"x",)))
     claims.drop("b")
     assert len(claims) == 0
 

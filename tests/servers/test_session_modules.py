@@ -55,6 +55,7 @@ from slotreeve_servers.session.writes import Writes
 from tests.servers.recording_outbox import RecordingOutbox, a_peer, deliver
 
 LEADER = a_peer("data-1", Role.DATA)
+OTHER_LEADER = a_peer("data-2", Role.DATA)
 OTHER = a_peer("data-2", Role.DATA)
 SERVICE = "s#@#DEFAULT_INSTANCE_ID#@#DEFAULT_GROUP"
 
@@ -236,6 +237,34 @@ def test_a_leader_that_compares_gets_the_truth() -> None:
     reply = deliver(scene.outbox, scene.leaders.desk, LEADER, Compare([SlotDigests(slot, 1, {"other": 5})]))
     assert isinstance(reply, Compared)
     assert reply.differences[0].records == {SERVICE: [record()], "other": []}
+
+
+def test_what_is_published_after_a_newer_leader_has_compared_goes_to_that_leader() -> None:
+    scene, client = Scene(), Scene().client()
+    scene.leaders.opened(OTHER_LEADER)
+    scene.outbox.end_turn()
+    scene.outbox.requests.clear()
+    slot = len(SERVICE) % 2
+    deliver(scene.outbox, scene.leaders.desk, OTHER_LEADER, Compare([SlotDigests(slot, 7, {})]))
+    scene.publish(client, record())
+    scene.outbox.end_turn()
+    sent = [(r.peer, r.message) for r in scene.outbox.requests if isinstance(r.message, Write)]
+    assert [(peer, message.batches[0].leader_epoch) for peer, message in sent] == [(OTHER_LEADER, 7)]
+
+
+def test_the_leader_of_a_newer_table_takes_the_place_of_one_that_has_compared() -> None:
+    routes = Routes()
+    for peer in (LEADER, OTHER_LEADER):
+        routes.opened(peer)
+    routes.apply(SlotTable(1, (Slot(0, "data-1", 1, ()), Slot(1, "data-1", 1, ()))))
+    assert not routes.compares("data-2", 0, 1)
+    assert routes.compares("data-2", 0, 3)
+    assert (routes.leader_of(0), routes.led_by("data-2")) == ((OTHER_LEADER, 3), [0])
+    assert routes.apply(SlotTable(2, (Slot(0, "data-1", 2, ()), Slot(1, "data-1", 1, ())))) == []
+    assert routes.apply(SlotTable(3, (Slot(0, "data-2", 3, ()), Slot(1, "data-1", 1, ())))) == []
+    assert routes.apply(SlotTable(4, (Slot(0, "data-1", 4, ()), Slot(1, "data-1", 1, ())))) == [0]
+    assert routes.leader_of(0) == (LEADER, 4)
+    assert not routes.compares("data-2", 9, 9)
 
 
 def test_a_leader_that_asks_for_delivery_is_answered_once_the_records_are_stored() -> None:

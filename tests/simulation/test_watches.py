@@ -38,7 +38,10 @@ class Scene:
         made.publication.settle(1)
         return made
 
-    def tolerates(self, client: str) -> bool:
+    def tolerates_loss(self, client: str) -> bool:
+        return client in self.unreachable
+
+    def tolerates_age(self, client: str) -> bool:
         return client in self.unreachable
 
     def end(self, registration: Registration) -> None:

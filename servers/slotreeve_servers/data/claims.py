@@ -16,40 +16,35 @@ def client_of(register_id: str) -> str:
 
 
 class ClaimedClients:
-    """Which session process claims a client: the last one that began a claim which has not ended."""
+    """Which session processes claim a client. Several may: a client that gave up a connection to a late session server
+    is claimed there too, for a moment, once that server reads what has arrived."""
 
     def __init__(self) -> None:
-        self._processes: dict[str, str] = {}
+        self._processes: dict[str, set[str]] = {}
 
     def begin(self, process_id: str, clients: Iterable[str]) -> None:
         """These clients are connected to the session process and send their records again."""
         for client in clients:
-            self._processes[client] = process_id
+            self._processes.setdefault(client, set()).add(process_id)
 
     def end(self, process_id: str, clients: Iterable[str]) -> None:
-        """Everything of these clients is stored, or they have left the session process. A claim that another process
-        has begun meanwhile stays."""
+        """Everything of these clients is stored, or they have left the session process. The claims of other processes
+        stay."""
         for client in clients:
-            if self._processes.get(client) == process_id:
-                del self._processes[client]
+            claimants = self._processes.get(client, set())
+            claimants.discard(process_id)
+            if not claimants:
+                self._processes.pop(client, None)
 
     def drop(self, process_id: str) -> None:
         """The session process is gone, and its claims with it."""
-        for client in [client for client, claimant in self._processes.items() if claimant == process_id]:
-            del self._processes[client]
-
-    def claimant(self, client: str) -> str | None:
-        """The session process that claims a client; None where there is none."""
-        return self._processes.get(client)
+        self.end(process_id, list(self._processes))
 
     def protects(self, record: Publisher) -> bool:
-        """Whether the record must stay: its client is connected to another session process than the record names, and
-        may not have sent it again yet."""
-        if not self._processes:
-            return False
-        claimant = self._processes.get(client_of(record.register_id))
-        return claimant is not None and claimant != record.session
+        """Whether the record must stay: its client is connected to a session process, and may not have sent it again
+        yet. That process may be the one that the record names: the client has left it, and has come back."""
+        return bool(self._processes) and client_of(record.register_id) in self._processes
 
     def __len__(self) -> int:
-        """Number of claims."""
+        """Number of clients that are claimed."""
         return len(self._processes)

@@ -56,6 +56,9 @@ class DataCore:
     Args:
         heartbeat_seconds: interval of the heartbeats to the meta leader.
         events: the event log, where one is written.
+
+    Attributes:
+        losses: what this server knows of lost clients.
     """
 
     def __init__(
@@ -76,13 +79,13 @@ class DataCore:
         self._interests = SessionInterests(self.slots, self.changes)
         self._sessions = SessionServers()
         self._departures = Departures(outbox, self.slots, self, self._sessions, rules, events)
-        self._losses = ClientLosses(outbox, self.slots, self._sessions, self._departures, rules)
+        self.losses = ClientLosses(outbox, self.slots, self._sessions, self._departures, rules)
         self._pages = Pages(outbox)
         self._comparisons: dict[Peer, DigestExchange] = {}
         self.leaders = FollowedLeaders(outbox, self.slots, self, self._counters)
         self._to_repair: deque[int] = deque()
         self.desk = Desk(
-            {Claims: self._losses.claimed},
+            {Claims: self.losses.claimed},
             {
                 Write: self._on_write,
                 DeclareInterest: self._on_interest,
@@ -103,7 +106,7 @@ class DataCore:
         """Hold the slots of the newer table: compare those newly led, follow those newly followed."""
         alive = {node.process_id for node in view.sessions}
         self._sessions.view_changed(view.sessions)
-        self._losses.view_changed({node.process_id for node in old.sessions}, alive)
+        self.losses.view_changed({node.process_id for node in old.sessions}, alive)
         led, followed = self.slots.apply(self._table_of(view))
         for slot in led:
             slot.led_since = self._outbox.attended()
@@ -146,7 +149,7 @@ class DataCore:
         """A session server is compared with from now on; followers and tools speak first."""
         if peer.role is Role.SESSION:
             self._sessions.opened(peer)
-            self._losses.linked(peer)
+            self.losses.linked(peer)
             side = SessionComparison(peer.process_id, self.slots, self._departures, self, self._counters)
             comparison = DigestExchange(self._outbox, peer, side)
             self._comparisons[peer] = comparison
@@ -158,7 +161,7 @@ class DataCore:
         if comparison is not None:
             comparison.stop()
         self._sessions.closed(peer)
-        self._losses.look()
+        self.losses.look()
         self.changes.forget(peer)
         self._interests.closed(peer)
         self._streams.closed(peer)
@@ -181,7 +184,7 @@ class DataCore:
         if missing and not self._is_emergency(slot, sessions, missing):
             return
         slot.serve()
-        self._losses.adopt(slot)
+        self.losses.adopt(slot)
         self._interests.announce(slot, slot.compared)
         if not self.slots.unsettled():
             self.membership.heartbeat_soon()
@@ -192,7 +195,7 @@ class DataCore:
         processes = set(self._sessions.members)
         if self._outbox.attended() < slot.led_since + self._rules.session_grace_seconds:
             processes.update(
-                process_id for process_id in self._sessions.connected_strangers() if self._losses.is_linked(process_id)
+                process_id for process_id in self._sessions.connected_strangers() if self.losses.is_linked(process_id)
             )
         return processes
 
@@ -228,7 +231,7 @@ class DataCore:
                 if batch.gone:
                     self._departures.said(slot, batch.gone)
                 if batch.lost:
-                    self._losses.reported(slot, batch.lost)
+                    self.losses.reported(slot, batch.lost)
                 if batch.records:
                     self.store(slot, SlotWrite(batch.slot, batch.leader_epoch, batch.records, [], []))
             answers.append(SlotAnswer(batch.slot, access, slot.slot.leader_epoch))
@@ -295,7 +298,7 @@ class DataCore:
         """Serve slots that waited too long, and remove the lost registrations for which there is evidence enough."""
         for slot in list(self.slots.led()):
             self._serve_if_complete(slot)
-        self._losses.look()
+        self.losses.look()
         self._departures.look_by_timer()
         return None
 

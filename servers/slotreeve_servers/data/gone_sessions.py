@@ -42,6 +42,11 @@ class GoneSessions:
                 gone.append(process_id)
         return gone, back
 
+    @property
+    def processes(self) -> set[str]:
+        """The processes that are gone."""
+        return {process_id for process_id, since in self._since.items() if since is not None}
+
     def since(self, process_id: str) -> float | None:
         """When the process was found to be gone; None where it is not."""
         return self._since.get(process_id)

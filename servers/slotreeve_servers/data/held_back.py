@@ -146,7 +146,7 @@ class HeldBack:
             return []
         free: list[tuple[_LostClient, list[LostRecord]]] = []
         for name, client in list(self._clients.items()):
-            self._follow_claim(name, client, now)
+            self._follow_claim(client, now)
             if not client.is_claimed and any(self._is_due(gone, client.since, now) for gone in client.gone):
                 ready = self._ready(client, now)
                 if ready:
@@ -160,10 +160,9 @@ class HeldBack:
             del client.records[entry.slot.slot.id, entry.record.register_id]
         return released
 
-    def _follow_claim(self, name: str, client: _LostClient, now: float) -> None:
+    def _follow_claim(self, client: _LostClient, now: float) -> None:
         """Note whether the client is connected to another session process than its registrations name."""
-        claimant = self._claims.claimant(name)
-        is_claimed = claimant is not None and any(entry.record.session != claimant for entry in client.records.values())
+        is_claimed = any(self._claims.protects(entry.record) for entry in client.records.values())
         if is_claimed is not client.is_claimed:
             client.is_claimed = is_claimed
             for entry in client.records.values():

@@ -67,6 +67,11 @@ class ClientLosses:
         peer = self._sessions.newest(process_id)
         return peer is not None and self._outbox.silent_for(peer) < LINK_SILENCE_SECONDS
 
+    @property
+    def gone(self) -> set[str]:
+        """The session processes that are gone, as far as this server knows."""
+        return self._gone.processes
+
     def view_changed(self, before: set[str], alive: set[str]) -> None:
         """The members of the view changed."""
         for process_id in self._gone.view_changed(before, alive):

@@ -65,6 +65,9 @@ class Streams:
         if slot is None:
             return SlotDifference(asked.slot, Access.MOVED, 0, False, {}), 0
         access, epoch = slot.access(asked.leader_epoch), slot.slot.leader_epoch
+        if peer.node not in slot.slot.followers:
+            # It has a newer table. Were a stream begun now, an older table that arrives here yet would end it.
+            return SlotDifference(asked.slot, Access.MOVED, epoch, False, {}), 0
         if left <= 0 or (access is not Access.ACCEPT and access is not Access.MIGRATING):
             return SlotDifference(asked.slot, access, epoch, False, {}), 0
         found = slot.store.difference(asked, left)

@@ -106,9 +106,9 @@ class Isolation:
         if peer is None or peer in self._asked:
             return
         # Under a lease the table is the newest one: it is enough that the leader answers.
-        slots = [] if has_lease else self._routes.led_by(name)
-        asked = DeclareInterest([SlotInterest(slot, self._routes.slots[slot].leader_epoch, [], []) for slot in slots])
-        if self._outbox.ask(peer, asked, partial(self._answered, peer), PATIENCE):
+        led = [] if has_lease else [(slot, self._routes.leader_of(slot)) for slot in self._routes.led_by(name)]
+        interests = [SlotInterest(slot, leader[1], [], []) for slot, leader in led if leader is not None]
+        if self._outbox.ask(peer, DeclareInterest(interests), partial(self._answered, peer), PATIENCE):
             self._asked.add(peer)
 
     def _answered(self, peer: Peer, reply: Message | None, error: Exception | None) -> None:

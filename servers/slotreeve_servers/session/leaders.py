@@ -61,6 +61,12 @@ class SlotLeaders:
         return Done()
 
     def _on_compare(self, peer: Peer, message: Compare) -> Message:
+        news = [
+            asked.slot for asked in message.slots if self._routes.compares(peer.node, asked.slot, asked.leader_epoch)
+        ]
+        if news:
+            self._interests.declare_slots(news)
+            self._writes.routes_changed()
         return Compared(self._registrations.differences(message.slots))
 
     def _on_deliver(self, peer: Peer, message: Deliver, request: Request) -> None:

@@ -10,15 +10,19 @@ from slotreeve_servers.node.outbox import Peer
 class Routes:
     """Slot to (leader, leader epoch), by the newest table and the links that are up.
 
+    A leader that compares a slot under a newer leader epoch has a newer table than this server. What went to the former
+    leader after the comparison would be missing at the new one, so from then on everything goes to the new one.
+
     Attributes:
-        slots: the rows of the newest table. ``leaders``: the names in it, sorted.
+        slots: the rows of the newest table.
         linked: the connected data servers by name.
     """
 
     def __init__(self) -> None:
         self.slots: tuple[Slot, ...] = ()
-        self.leaders: tuple[str, ...] = ()
+        self._leaders: tuple[str, ...] | None = None
         self.linked: dict[str, Peer] = {}
+        self._ahead: dict[int, tuple[str, int]] = {}
 
     def opened(self, peer: Peer) -> None:
         """The link to a data server is up."""
@@ -31,24 +35,52 @@ class Routes:
 
     def apply(self, table: SlotTable) -> list[int]:
         """Take a newer table; return the slots whose leader or leader epoch changed."""
-        old, self.slots = self.slots, table.slots
-        self.leaders = tuple(sorted({slot.leader for slot in table.slots if slot.leader is not None}))
-        if len(old) != len(table.slots):
-            return [slot.id for slot in table.slots]
-        return [
-            new.id
-            for before, new in zip(old, table.slots, strict=True)
-            if new.leader_epoch != before.leader_epoch or new.leader != before.leader
-        ]
+        before = [self._row(slot.id) for slot in self.slots]
+        self.slots = table.slots
+        self._leaders = None
+        self._ahead = {
+            row.id: self._ahead[row.id]
+            for row in table.slots
+            if row.id in self._ahead and self._ahead[row.id][1] > row.leader_epoch
+        }
+        if len(before) != len(self.slots):
+            return [slot.id for slot in self.slots]
+        return [slot for slot, row in enumerate(before) if row != self._row(slot)]
+
+    def compares(self, node: str, slot: int, leader_epoch: int) -> bool:
+        """``node`` compares the slot as its leader under this epoch. Returns whether that is news here."""
+        if slot >= len(self.slots) or leader_epoch <= self._row(slot)[1]:
+            return False
+        self._ahead[slot] = node, leader_epoch
+        self._leaders = None
+        return True
+
+    @property
+    def leaders(self) -> tuple[str, ...]:
+        """The names of all slot leaders, sorted."""
+        if self._leaders is None:
+            names = {self._row(slot.id)[0] for slot in self.slots}
+            self._leaders = tuple(sorted(name for name in names if name is not None))
+        return self._leaders
+
+    def _row(self, slot: int) -> tuple[str | None, int]:
+        if slot in self._ahead:
+            return self._ahead[slot]
+        row = self.slots[slot]
+        return row.leader, row.leader_epoch
 
     def leader_of(self, slot: int) -> tuple[Peer, int] | None:
         """The leader of ``slot`` and its epoch; None while no leader is known or linked."""
         if slot >= len(self.slots):
             return None
-        row = self.slots[slot]
-        peer = self.linked.get(row.leader or "")
-        return None if peer is None else (peer, row.leader_epoch)
+        if self._ahead:
+            leader, epoch = self._row(slot)
+        else:
+            row = self.slots[slot]
+            leader, epoch = row.leader, row.leader_epoch
+        peer = self.linked.get(leader or "")
+        return None if peer is None else (peer, epoch)
 
     def led_by(self, node: str) -> list[int]:
         """The slots that ``node`` leads."""
-        return [slot.id for slot in self.slots if slot.leader == node]
+        return [slot.id for slot in self.slots if self._row(slot.id)[0] == node]

@@ -1,0 +1,54 @@
+"""What a calm cluster must not keep: tables of things under way are empty again when nothing is under way."""
+
+from __future__ import annotations
+
+from slotreeve_servers.data.server import DataServer
+from slotreeve_servers.session.server import SessionServer
+
+from slotreeve_simulator.simulated_cluster import SimulatedCluster
+
+EMPTY_COUNTERS = ("clients_claimed", "departures_held", "clients_waiting", "writes_waiting")
+"""Counters of servers that are 0 in a calm cluster (docs/counters.md)."""
+
+
+def leftover(cluster: SimulatedCluster) -> str | None:
+    """What some server of a calm cluster keeps without need; None if there is nothing."""
+    for name, server in cluster.servers.items():
+        if isinstance(server, DataServer | SessionServer):
+            counters = server.core.counters()
+            for counter in EMPTY_COUNTERS:
+                if counters.get(counter):
+                    return f"{name} has {counter} {counters[counter]}"
+        if isinstance(server, DataServer):
+            problem = _of_slots(server)
+            if problem is not None:
+                return f"{name}: {problem}"
+    for name, client in cluster.clients.items():
+        statistics = client.statistics()
+        if statistics.unacknowledged or statistics.unconfirmed:
+            return f"{name}: {statistics}"
+    return None
+
+
+def _of_slots(server: DataServer) -> str | None:
+    members = {node.process_id for node in server.view.sessions}
+    wrong = server.core.losses.gone & members
+    if wrong:
+        return f"session processes {', '.join(sorted(wrong))} are members and count as gone"
+    for number, held in server.core.slots.held.items():
+        if not held.leads:
+            continue
+        if held.departing:
+            return f"slot {number} waits for {held.departing} departures"
+        streams = [peer.node for peer in held.streams]
+        if sorted(streams) != sorted(held.slot.followers):
+            return f"slot {number} is streamed to {streams}; its followers are {list(held.slot.followers)}"
+        strangers = {
+            peer.process_id
+            for service in held.tracked.values()
+            for peer in service.sessions
+            if peer.process_id not in members
+        }
+        if strangers:
+            return f"slot {number} is announced to {', '.join(sorted(strangers))}, which are no members"
+    return None

@@ -1,0 +1,113 @@
+"""Latency bounds, measured in a calm cluster: a change is seen promptly, and a dead client disappears in the time that
+``slotreeve explain staleness`` states."""
+
+from __future__ import annotations
+
+import random
+from enum import StrEnum
+from typing import Protocol
+
+from slotreeve.errors import RequestTimeout
+from slotreeve_servers.session.server import SessionServer
+
+from slotreeve_simulator.cluster import ScenarioCluster
+from slotreeve_simulator.trace import Trace, Weight
+from slotreeve_simulator.verdict import RunVerdict
+
+POLL_SECONDS = 0.02
+ALLOWANCE_SECONDS = 0.45
+"""For everything that is not waiting, and for the intervals of timers that look for the dead."""
+HOPS = 8
+"""Travel times in a row that a change may take: to the session server, to the leader, and on to the subscribers."""
+WEIGHTS = (6, 2, 3, 3)
+
+
+class Death(StrEnum):
+    """How a client dies at the end of a storm."""
+
+    NONE = "none"
+    KILLED = "killed"
+    FROZEN = "frozen"
+    KILLED_AT_FROZEN_SERVER = "killed at a frozen session server"
+
+
+class ProbedClients(Protocol):
+    """The clients of a run."""
+
+    @property
+    def running(self) -> list[str]:
+        """Names of the clients that run."""
+
+    def change_one(self, name: str) -> None:
+        """Let a client change one of its registrations."""
+
+    def ended(self, name: str) -> None:
+        """The client ``name`` was killed: its registrations must end."""
+
+    def come(self, name: str) -> None:
+        """Start a new client in the place of ``name``."""
+
+    def unconverged(self) -> str | None:
+        """Why the clients do not see what they must see; None if they do."""
+
+
+class Probes:
+    """Probes of one run. Each begins and ends with a calm cluster."""
+
+    def __init__(
+        self, cluster: ScenarioCluster, clients: ProbedClients, longest_delay: float, trace: Trace, verdict: RunVerdict
+    ) -> None:
+        self._cluster, self._clients = cluster, clients
+        self._trace, self._verdict = trace, verdict
+        self._travel = HOPS * longest_delay
+        settings = cluster.settings
+        data, session, meta = settings.data, settings.session, settings.meta
+        hold = data.departure_hold_seconds if data.departure_clients == 0 else 0.0
+        self._bounds = {
+            Death.KILLED: session.linger_seconds + hold,
+            Death.FROZEN: session.client_lease_seconds + hold,
+            Death.KILLED_AT_FROZEN_SERVER: meta.lease_seconds + max(4 * data.session_grace_seconds, hold),
+        }
+
+    async def change(self) -> None:
+        """A client changes a registration: its subscribers must see that soon."""
+        self._clients.change_one(self._clients.running[0])
+        await self._converge("a change in a calm cluster is not seen", ALLOWANCE_SECONDS)
+
+    async def death(self, rng: random.Random) -> bool:
+        """A client dies: it must have disappeared within the stated bound. Then it is started again. Returns whether
+        one died."""
+        how = rng.choices(list(Death), WEIGHTS)[0]
+        name = rng.choice(self._clients.running)
+        if how is Death.NONE:
+            return False
+        self._trace.note(Weight.FAULT, f"probe: {name} is {how}")
+        server = self._server_of(name) if how is Death.KILLED_AT_FROZEN_SERVER else None
+        self._clients.ended(name)
+        if server is not None:
+            self._cluster.freeze(server)
+        if how is Death.FROZEN:
+            self._cluster.freeze(name)
+        else:
+            self._cluster.kill(name)
+        await self._converge(f"{name} is {how}", self._bounds[how] + ALLOWANCE_SECONDS)
+        if server is not None:
+            self._cluster.thaw(server)
+        if how is Death.FROZEN:
+            self._cluster.kill(name)
+        self._clients.come(name)
+        return True
+
+    def _server_of(self, client: str) -> str | None:
+        """The session server of a client; None where it is the only one."""
+        sessions = [name for name, server in self._cluster.servers.items() if isinstance(server, SessionServer)]
+        address = self._cluster.clients[client].server
+        return next((n for n in sessions if self._cluster.address(n) == address), None) if len(sessions) > 1 else None
+
+    async def _converge(self, what: str, seconds: float) -> None:
+        seconds += self._travel
+        try:
+            await self._cluster.until(lambda: self._clients.unconverged() is None, what, seconds, POLL_SECONDS)
+        except RequestTimeout:
+            problem = self._clients.unconverged()
+            self._verdict.violate("latency", f"{what}; after {seconds:.2f} s {problem}")

@@ -1,0 +1,59 @@
+"""Faults of processors: a process gets a small part of its processor, gets it in bursts, or gets none."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from slotreeve_simulator.plan import Fault
+from slotreeve_simulator.processor import SimulatedProcessor
+from slotreeve_simulator.scenario import FaultKind
+
+PROCESSOR_FAULTS = frozenset({FaultKind.STARVE, FaultKind.STUTTER, FaultKind.STALL, FaultKind.STALL_CLIENTS})
+STARVE_FACTOR = 100.0
+LONGEST_STALL_SECONDS = 1.0
+"""Of a process that gets its processor in bursts."""
+
+
+def strike_processors(processors: Sequence[SimulatedProcessor], fault: Fault) -> Callable[[], None] | None:
+    """Begin a fault of these processors. Returns the function that ends it; None if there is no processor."""
+    if not processors:
+        return None
+    match fault.kind:
+        case FaultKind.STARVE:
+            return _starve(processors[0], fault)
+        case FaultKind.STUTTER:
+            return _Stutter(processors[0], fault).end
+    for processor in processors:
+        processor.stall(fault.seconds)
+    return lambda: _go_on(processors)
+
+
+def _starve(processor: SimulatedProcessor, fault: Fault) -> Callable[[], None]:
+    before = processor.slowness
+    processor.slowness = before * STARVE_FACTOR**fault.amount
+    return lambda: setattr(processor, "slowness", before)
+
+
+def _go_on(processors: Sequence[SimulatedProcessor]) -> None:
+    for processor in processors:
+        processor.go_on()
+
+
+class _Stutter:
+    """Stalls a process again and again: a pause, then a burst of a quarter of it."""
+
+    def __init__(self, processor: SimulatedProcessor, fault: Fault) -> None:
+        self._processor, self._loop = processor, asyncio.get_running_loop()
+        self._pause = LONGEST_STALL_SECONDS * fault.amount
+        self._ends_at = self._loop.time() + fault.seconds
+        self._loop.call_soon(self._stall)
+
+    def _stall(self) -> None:
+        if self._loop.time() < self._ends_at:
+            self._processor.stall(self._pause)
+            self._loop.call_later(self._pause * 1.25 + 0.01, self._stall)
+
+    def end(self) -> None:
+        """Stall no more."""
+        self._ends_at = 0.0
