@@ -187,7 +187,7 @@ class SlowCluster(SimulatedCluster):
 
     def processor(self, name: str) -> SimulatedProcessor | None:
         processor = SimulatedProcessor(asyncio.get_running_loop().time, load_costs())
-        processor.slowness = 60.0 if name.startswith("session") else 1.0
+        processor.slowness = 90.0 if name.startswith("session") else 1.0
         self.network.processors[name] = processor
         return processor
 
