@@ -99,7 +99,7 @@ class SessionCore:
         self.leaders = SlotLeaders(
             outbox, self.routes, self.writes, self.interests, self._registrations, self._arrivals
         )
-        self._reads = Reads(outbox, self.routes)
+        self._reads = Reads(outbox, self.routes, slot_function)
         self.clients: dict[Peer, ConnectedClient] = {}
         self._sessions = Sessions([])
         self._closed_to_clients = ""
@@ -123,7 +123,7 @@ class SessionCore:
                     self._registrations.slot(message.data_info_id), message, request
                 ),
                 ListServices: lambda peer, message, request: self._reads.list_services(
-                    message.prefix, list(self.routes.linked.values()), request
+                    message, list(self.routes.linked.values()), request
                 ),
             },
         )
