@@ -146,9 +146,9 @@ class CountingClaims(ClaimedClients):
 
     looked_up = 0
 
-    def claimant(self, client: str) -> str | None:
+    def has(self, client: str) -> bool:
         self.looked_up += 1
-        return super().claimant(client)
+        return super().has(client)
 
 
 def test_looks_while_a_herd_comes_back_do_not_cost_a_look_at_each_client() -> None:

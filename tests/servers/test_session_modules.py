@@ -11,6 +11,7 @@ from slotreeve.model.slots import Slot, SlotTable
 from slotreeve_protocol.client_messages import (
     Datum,
     Get,
+    ListedUpTo,
     ListServices,
     Publish,
     Published,
@@ -373,7 +374,7 @@ def test_receipts_and_changes_of_services_that_nobody_watches_are_ignored() -> N
 
 def test_a_read_is_answered_by_the_leader_and_repeated_while_it_does_not_serve() -> None:
     scene = Scene()
-    reads, request = Reads(scene.outbox, scene.routes), Request(a_peer("tool", Role.TOOL), 3)
+    reads, request = Reads(scene.outbox, scene.routes, ByLength()), Request(a_peer("tool", Role.TOOL), 3)
     reads.get(0, Get(SERVICE), request)
     scene.outbox.answer(Answers([SlotAnswer(0, Access.MIGRATING, 1)]), kind=Fetch)
     assert scene.outbox.take("replied") == []
@@ -385,7 +386,7 @@ def test_a_read_is_answered_by_the_leader_and_repeated_while_it_does_not_serve()
 
 def test_a_reply_under_an_epoch_that_is_over_is_not_passed_on() -> None:
     scene = Scene()
-    reads, request = Reads(scene.outbox, scene.routes), Request(a_peer("tool", Role.TOOL), 3)
+    reads, request = Reads(scene.outbox, scene.routes, ByLength()), Request(a_peer("tool", Role.TOOL), 3)
     reads.get(0, Get(SERVICE), request)
     scene.table(2, "data-2")
     scene.outbox.answer(Datum(SERVICE, 5, []), kind=Fetch)
@@ -395,7 +396,7 @@ def test_a_reply_under_an_epoch_that_is_over_is_not_passed_on() -> None:
 def test_a_read_without_a_leader_fails_after_its_time_with_the_reason() -> None:
     scene = Scene()
     scene.routes.closed(LEADER)
-    Reads(scene.outbox, scene.routes).get(0, Get(SERVICE), Request(a_peer("tool", Role.TOOL), 3))
+    Reads(scene.outbox, scene.routes, ByLength()).get(0, Get(SERVICE), Request(a_peer("tool", Role.TOOL), 3))
     scene.outbox.advance(GIVE_UP_SECONDS + 2 * RETRY_SECONDS)
     (replied,) = scene.outbox.take("replied")
     assert isinstance(replied.what, Failed)
@@ -404,16 +405,26 @@ def test_a_read_without_a_leader_fails_after_its_time_with_the_reason() -> None:
 
 def test_a_listing_is_the_sum_of_all_leaders_or_fails_if_one_does_not_answer() -> None:
     scene = Scene()
-    reads, request = Reads(scene.outbox, scene.routes), Request(a_peer("tool", Role.TOOL), 3)
+    reads, request = Reads(scene.outbox, scene.routes, ByLength()), Request(a_peer("tool", Role.TOOL), 3)
     for last in (Services({"b": 2}), None):
-        reads.list_services("", [LEADER, OTHER], request)
+        reads.list_services(ListServices(""), [LEADER, OTHER], request)
         scene.outbox.answer(Services({"a": 1}), kind=ListServices)
         scene.outbox.answer(last, None if last is not None else TimeoutError(f"{ASK_SECONDS} s"), kind=ListServices)
     full, failed = scene.outbox.take("replied")
     assert full.what == Services({"a": 1, "b": 2})
     assert isinstance(failed.what, Failed)
-    reads.list_services("", [], request)
+    reads.list_services(ListServices(""), [], request)
     assert scene.outbox.take("replied")[0].what == Services({})
+
+
+def test_a_page_of_a_listing_ends_where_the_page_of_any_leader_ends() -> None:
+    scene = Scene()
+    reads, request = Reads(scene.outbox, scene.routes, ByLength()), Request(a_peer("tool", Role.TOOL), 3)
+    reads.list_services(ListServices("", ListedUpTo()), [LEADER, OTHER], request)
+    scene.outbox.answer(Services({"aa": 1, "cc": 3}, ListedUpTo(0, "cc")), kind=ListServices)
+    scene.outbox.answer(Services({"bb": 2, "dd": 4, "a": 5}), kind=ListServices)
+    (page,) = scene.outbox.take("replied")
+    assert page.what == Services({"aa": 1, "cc": 3, "bb": 2}, ListedUpTo(0, "cc"))
 
 
 # --- configuration and orders ----------------------------------------------------------------------------------------

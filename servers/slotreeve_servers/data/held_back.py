@@ -121,7 +121,7 @@ class HeldBack:
         for name in clients:
             client = self._clients.get(name)
             if client is not None:
-                self._follow_claim(client, now)
+                self._follow_claim(name, client, now)
 
     def postpone(self, entry: LostRecord, now: float) -> bool:
         """Hold a released registration again if its client has turned out to be one of many, and had no grace yet.
@@ -159,8 +159,8 @@ class HeldBack:
         if now < max(self._nothing_before, self._next_due):
             return []
         free: list[tuple[_LostClient, list[LostRecord]]] = []
-        for client in self._clients.values():
-            self._follow_claim(client, now)
+        for name, client in self._clients.items():
+            self._follow_claim(name, client, now)
         for name, client in list(self._clients.items()):
             if not client.is_claimed and any(self._is_due(gone, client.since, now) for gone in client.gone):
                 ready = self._ready(client, now)
@@ -176,9 +176,9 @@ class HeldBack:
             del client.records[entry.slot.slot.id, entry.record.register_id]
         return released
 
-    def _follow_claim(self, client: _LostClient, now: float) -> None:
-        """Note whether the client is connected to another session process than its registrations name."""
-        is_claimed = any(self._claims.protects(entry.record) for entry in client.records.values())
+    def _follow_claim(self, name: str, client: _LostClient, now: float) -> None:
+        """Note whether the client is connected to a session process again."""
+        is_claimed = self._claims.has(name)
         if is_claimed is not client.is_claimed:
             client.is_claimed = is_claimed
             for entry in client.records.values():

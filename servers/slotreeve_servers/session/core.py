@@ -106,7 +106,7 @@ class SessionCore:
         self.leaders = SlotLeaders(
             outbox, self.routes, self.writes, self.interests, self._registrations, self._arrivals
         )
-        self._reads = Reads(outbox, self.routes)
+        self._reads = Reads(outbox, self.routes, slot_function)
         self._leases = ClientLeases(rules.client_lease_seconds)
         self.clients: dict[Peer, ConnectedClient] = {}
         self._isolation = Isolation(outbox, self.routes, self.membership, self.clients, node.process_id)
@@ -137,7 +137,7 @@ class SessionCore:
                     self._registrations.slot(message.data_info_id), message, request
                 ),
                 ListServices: lambda peer, message, request: self._reads.list_services(
-                    message.prefix, list(self.routes.linked.values()), request
+                    message, list(self.routes.linked.values()), request
                 ),
             },
         )
