@@ -533,13 +533,16 @@ def test_departures_that_come_during_a_round_get_their_own_round() -> None:
     assert "s" not in scene.slot.store.services
 
 
-def test_in_a_slot_that_does_not_serve_departures_are_removed_at_once() -> None:
+def test_a_lost_client_that_sends_everything_again_while_its_slot_moves_keeps_its_registrations() -> None:
     scene = Scene()
     scene.sessions.opened(SESSION_1)
-    scene.put(record("r1"))
+    scene.put(record("r1"), record("r2"))
     scene.slot.serving = False
-    scene.departures.lost([LostRecord(scene.slot, record("r1"), leaves_tombstone=False)])
-    assert "s" not in scene.slot.store.services
+    scene.departures.lost([LostRecord(scene.slot, record(r), leaves_tombstone=False) for r in ("r1", "r2")])
+    scene.outbox.end_turn()
+    scene.put(Publisher("r1", "s", 1, 2, "session-2@1", "", (b"x",)))
+    scene.outbox.advance(GATHER_SECONDS)
+    assert list(scene.slot.store.services["s"]) == ["r1"]
 
 
 def test_departures_from_a_slot_that_has_moved_are_dropped() -> None:

@@ -23,7 +23,7 @@ from slotreeve_protocol.slot_messages import (
     SlotWrite,
 )
 from slotreeve_servers.data.comparison import SessionComparison
-from slotreeve_servers.data.departures import Departures
+from slotreeve_servers.data.departures import GATHER_SECONDS, Departures
 from slotreeve_servers.data.exchange import RETRY_SECONDS, SLOTS_PER_REQUEST, DigestExchange, Progress
 from slotreeve_servers.data.following import FollowedLeaders, SlotFollowing
 from slotreeve_servers.data.sessions import SessionServers
@@ -146,6 +146,11 @@ class LeaderScene:
         for record in records:
             self.slots.held[0].store.put(record, 0.0)
 
+    def remove_lost(self) -> None:
+        """The records of lost clients are removed: no session server has anything on its way."""
+        self.outbox.end_turn()
+        self.outbox.advance(GATHER_SECONDS)
+
 
 def record(register_id: str, session: str = PEER.process_id, version: int = 1, service: str = "s") -> Publisher:
     return Publisher(register_id, service, version, 1, session, "", (b"x",))
@@ -174,9 +179,27 @@ def test_a_comparison_makes_the_slot_equal_to_the_truth_and_leaves_other_process
     truth.put(record("r1", version=2), 0.0)
     truth.put(record("new"), 0.0)
     assert compare(scene, truth)[0] is Progress.DONE
+    scene.remove_lost()
     held = scene.slots.held[0].store.services["s"]
     assert {(r.register_id, r.version) for r in held.values()} == {("r1", 2), ("new", 1), ("theirs", 1)}
     assert scene.leadership.done == [0]
+    assert scene.counters == {"takeover_differences": 1}
+
+
+def test_what_was_unpublished_ends_with_the_answer_and_is_no_repair_where_it_has_ended_already() -> None:
+    scene = LeaderScene()
+    scene.put(record("r1"), record("lost"))
+    asked, ended = scene.side.digests(0), [record(name, version=2).tombstone() for name in ("r1", "r2")]
+    assert asked is not None
+    scene.side.take(asked, SlotDifference(0, Access.ACCEPT, 1, True, {"s": ended}))
+    assert list(scene.slots.held[0].store.services["s"]) == ["lost"]
+    assert sorted(scene.slots.held[0].store.tombstones) == ["r1", "r2"]
+    assert scene.counters == {"takeover_differences": 1}
+    scene.remove_lost()
+    assert scene.slots.held[0].store.services == {}
+    asked = scene.side.digests(0)
+    assert asked is not None
+    scene.side.take(asked, SlotDifference(0, Access.ACCEPT, 1, True, {"s": ended}))
     assert scene.counters == {"takeover_differences": 1}
 
 
@@ -218,6 +241,7 @@ def test_whatever_differed_a_comparison_ends_with_the_newest_of_both(
         answers += 1
         assert answers < 50
     assert progress is Progress.DONE
+    scene.remove_lost()
     expected = {k: r for k, r in before.items() if r.session != PEER.process_id}
     for r in truth.records():
         old = before.get(r.register_id)

@@ -35,11 +35,14 @@ from slotreeve_protocol.slot_messages import (
     DeclareInterest,
     Deliver,
     Fetch,
+    PartDigests,
     SlotAnswer,
     SlotDigests,
     Write,
 )
+from slotreeve_servers.node.digests import part_of
 from slotreeve_servers.node.outbox import Peer, Request
+from slotreeve_servers.node.records import SlotStore
 from slotreeve_servers.session.arrivals import Arrivals
 from slotreeve_servers.session.clients import ConnectedClient
 from slotreeve_servers.session.configuration import ConfigMirror
@@ -48,7 +51,7 @@ from slotreeve_servers.session.leaders import SlotLeaders
 from slotreeve_servers.session.orders import OrdersInForce
 from slotreeve_servers.session.push import DuePushes, PushRules
 from slotreeve_servers.session.reads import ASK_SECONDS, GIVE_UP_SECONDS, RETRY_SECONDS, Reads
-from slotreeve_servers.session.registrations import DROPS_PER_TURN, Registrations
+from slotreeve_servers.session.registrations import DROPS_PER_TURN, Registrations, add_tombstones
 from slotreeve_servers.session.routes import Routes
 from slotreeve_servers.session.settings import SessionSettings
 from slotreeve_servers.session.writes import Writes
@@ -238,6 +241,29 @@ def test_a_leader_that_compares_gets_the_truth() -> None:
     reply = deliver(scene.outbox, scene.leaders.desk, LEADER, Compare([SlotDigests(slot, 1, {"other": 5})]))
     assert isinstance(reply, Compared)
     assert reply.differences[0].records == {SERVICE: [record()], "other": []}
+
+
+def test_a_leader_that_compares_gets_tombstones_only_where_something_differs() -> None:
+    scene, client = Scene(), Scene().client()
+    scene.publish(client, record(), record(version=2).tombstone())
+    slot = len(SERVICE) % 2
+    for asked, expected in (({SERVICE: 5}, {SERVICE: [record(version=2).tombstone()]}), ({}, {})):
+        reply = deliver(scene.outbox, scene.leaders.desk, LEADER, Compare([SlotDigests(slot, 1, asked)]))
+        assert isinstance(reply, Compared)
+        assert reply.differences[0].records == expected
+
+
+def test_a_tombstone_goes_with_its_part_of_a_large_service() -> None:
+    store = SlotStore(part_bytes=16_000)
+    for number in range(100):
+        store.put(Publisher(f"r{number}", SERVICE, 1, 1, "p", "", (b"x",)), 0.0)
+    for number in range(0, 100, 2):
+        store.put(Publisher(f"r{number}", SERVICE, 2, 1, "p", "", None), 0.0)
+    found = store.difference(SlotDigests(0, 1, {}, {SERVICE: PartDigests(16, {})}), 1 << 20)
+    add_tombstones(found, store)
+    assert len(found.parts) == 16
+    ended = {r.register_id: part.number for part in found.parts for r in part.records if r.is_tombstone}
+    assert ended == {f"r{number}": part_of(f"r{number}", 16) for number in range(0, 100, 2)}
 
 
 def test_what_is_published_after_a_newer_leader_has_compared_goes_to_that_leader() -> None:

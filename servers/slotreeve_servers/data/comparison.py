@@ -77,7 +77,7 @@ class SessionComparison:
         """Nothing is left to do after an answer."""
 
     def _repair(self, slot: HeldSlot, difference: SlotDifference) -> None:
-        """Store the session process's records; those that it no longer has depart.
+        """Store the session process's records and tombstones; the clients of those that it no longer has are lost.
 
         Safe although writes go on: they come over the same connection, so that all that the session server sent before
         its answer is already stored here, and all that it sends later is stored after it.
@@ -100,4 +100,4 @@ class SessionComparison:
 
 
 def _is_news(held: Publisher | None, theirs: Publisher) -> bool:
-    return held is None or theirs.newer_than(held)
+    return not theirs.is_tombstone if held is None else theirs.newer_than(held)

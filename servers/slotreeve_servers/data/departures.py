@@ -113,10 +113,7 @@ class Departures:
         added = self._held.hold(entries, self._outbox.attended())
         waits = all(entry.gone for entry in entries)  # for the grace: the timer looks in time
         if added and not waits and len(self._held) <= LOOK_RECORDS:
-            if entries[0].slot.serving:
-                self._look_soon.soon()
-            else:
-                self.look()  # the slot may serve in this turn already
+            self._look_soon.soon()
         return added
 
     def claims_changed(self, clients: Iterable[str]) -> None:
@@ -179,9 +176,6 @@ class Departures:
             log.warning("no registration of a lost client is held back any more")
 
     def _depart(self, departure: Departure) -> None:
-        if not departure.slot.serving:
-            self._remove(departure)  # it is not read there
-            return
         departure.slot.departing += 1
         if not self._gathered and self._round is None:
             self._outbox.after(GATHER_SECONDS, self._begin)

@@ -35,6 +35,11 @@ def _move(sums: dict[Key, int], key: Key, value: int) -> None:
         sums.pop(key, None)
 
 
+def part_of(register_id: str, count: int) -> int:
+    """The part of a registration in a service that has ``count`` parts, a power of two."""
+    return crc32(register_id.encode()) & (count - 1)
+
+
 class PartedService:
     """The parts of one large service.
 
@@ -64,7 +69,7 @@ class PartedService:
             self._finer._place(record, value, is_there)
 
     def _place(self, record: Publisher, value: int, is_there: bool) -> int:
-        number = crc32(record.register_id.encode()) & (self.count - 1)
+        number = part_of(record.register_id, self.count)
         for session in (None, record.session):
             sums = self._sums.setdefault(session, {})
             _move(sums, number, value)

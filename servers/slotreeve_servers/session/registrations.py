@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
+from itertools import islice
 
 from slotreeve.errors import Backpressure, ModelError, SlotreeveError
 from slotreeve.model.data_info import DataInfo
@@ -13,6 +14,7 @@ from slotreeve_events.log import EventLog
 from slotreeve_protocol.client_messages import Publish, Published, Rejected
 from slotreeve_protocol.slot_messages import Access, SlotDifference, SlotDigests
 
+from slotreeve_servers.node.digests import part_of
 from slotreeve_servers.node.outbox import Outbox, TurnEnd
 from slotreeve_servers.node.records import SlotStore, StoreDifference
 from slotreeve_servers.session.clients import ConnectedClient
@@ -22,6 +24,8 @@ HEAVIEST = 1 + MAX_PAYLOAD_BYTES // 2_048
 DROPS_PER_TURN = 500
 TOMBSTONE_SECONDS = 180.0
 KNOWN_SLOTS = 200_000
+MOST_TOMBSTONES = 5_000
+"""Of one slot in an answer to a comparison."""
 
 
 class Registrations:
@@ -145,13 +149,16 @@ class Registrations:
             self._drop.soon()
 
     def differences(self, asked: Iterable[SlotDigests]) -> list[SlotDifference]:
-        """The truth for a slot leader that compares, slot by slot, up to bounded bytes."""
+        """The truth for a slot leader that compares, slot by slot, up to bounded bytes. Where services differ it has
+        their tombstones too: what was unpublished ends at once, and what is merely missing belongs to lost clients."""
         answers = []
         left = self._outbox.part_bytes
         for request in asked:
             found = StoreDifference(complete=False, upto=request.after)
             if left > 0:
-                found = self._stores.get(request.slot, _NOTHING).difference(request, left)
+                store = self._stores.get(request.slot, _NOTHING)
+                found = store.difference(request, left)
+                add_tombstones(found, store)
             left -= found.size
             head = request.slot, Access.ACCEPT, request.leader_epoch
             answers.append(SlotDifference(*head, found.complete, found.records, found.parts, found.upto))
@@ -162,6 +169,20 @@ class Registrations:
         before = self._outbox.now() - TOMBSTONE_SECONDS
         for store in self._stores.values():
             store.compact(before)
+
+
+def add_tombstones(found: StoreDifference, store: SlotStore) -> None:
+    """Add the newest tombstones of the services and parts that differ."""
+    if not (found.records or found.parts):
+        return
+    for tombstone, _ in islice(reversed(store.tombstones.values()), MOST_TOMBSTONES):
+        records = found.records.get(tombstone.data_info_id)
+        if records is not None:
+            records.append(tombstone)
+        for part in found.parts:
+            is_its = part.data_info_id == tombstone.data_info_id
+            if is_its and part.number == part_of(tombstone.register_id, part.count):
+                part.records.append(tombstone)
 
 
 _NOTHING = SlotStore()

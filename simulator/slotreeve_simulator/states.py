@@ -1,0 +1,93 @@
+"""The states of a cluster in which a fault can strike it, for the table of faults by state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import StrEnum
+
+from slotreeve_servers.data.server import DataServer
+from slotreeve_servers.session.server import SessionServer
+
+from slotreeve_simulator.simulated_cluster import SimulatedCluster
+
+
+class ClusterState(StrEnum):
+    """What is under way. A cluster may be in several states at once; it is quiet in none of the others."""
+
+    QUIET = "quiet"
+    """None of the others."""
+    ELECTION = "election"
+    """No meta server leads."""
+    SLOT_MOVING = "slot moving"
+    """A slot's leader does not serve it yet, or servers have different views."""
+    FOLLOWER = "follower catching up"
+    """A follower is not in sync with its leader."""
+    ROUND = "departure round"
+    """Data servers ask session servers before they remove registrations."""
+    HELD = "losses held back"
+    """Registrations of lost clients wait for evidence."""
+    CLAIM = "claim"
+    """A client is claimed by a session server."""
+    REPLAY = "replay"
+    """A client has not sent everything again."""
+    HERD = "herd waiting"
+    """Clients are connected and wait to be let in."""
+    PARTS = "parts"
+    """A service in parts is on its way."""
+    WRITES = "writes waiting"
+    """Records are on their way to slot leaders."""
+
+
+def states_of(cluster: SimulatedCluster) -> list[ClusterState]:
+    """The states that the cluster is in."""
+    data = [server for server in cluster.servers.values() if isinstance(server, DataServer)]
+    sessions = [server for server in cluster.servers.values() if isinstance(server, SessionServer)]
+    found = [state for state, is_in in _LOOKS.items() if is_in(cluster, data, sessions)]
+    return found or [ClusterState.QUIET]
+
+
+Look = Callable[[SimulatedCluster, list[DataServer], list[SessionServer]], bool]
+
+
+def _slot_is_moving(cluster: SimulatedCluster, data: list[DataServer], _sessions: list[SessionServer]) -> bool:
+    if len({view.revision for view in cluster.views()}) > 1:
+        return True
+    return any(not held.serving for server in data for held in server.core.slots.led())
+
+
+def _follower_is_behind(_cluster: SimulatedCluster, data: list[DataServer], _sessions: list[SessionServer]) -> bool:
+    return any(not held.leads and not held.synced for server in data for held in server.core.slots.held.values())
+
+
+def _round_is_open(_cluster: SimulatedCluster, data: list[DataServer], _sessions: list[SessionServer]) -> bool:
+    return any(held.departing for server in data for held in server.core.slots.led())
+
+
+def _counts_data(counter: str) -> Look:
+    return lambda _cluster, data, _sessions: any(server.core.counters()[counter] for server in data)
+
+
+def _counts_sessions(counter: str) -> Look:
+    return lambda _cluster, _data, sessions: any(server.core.counters()[counter] for server in sessions)
+
+
+def _is_replaying(_cluster: SimulatedCluster, _data: list[DataServer], sessions: list[SessionServer]) -> bool:
+    return any(client.is_replaying for server in sessions for client in server.core.clients.values())
+
+
+def _gathers_parts(_cluster: SimulatedCluster, _data: list[DataServer], sessions: list[SessionServer]) -> bool:
+    return any(service.copy.parts for server in sessions for service in server.core.interests.services.values())
+
+
+_LOOKS: dict[ClusterState, Look] = {
+    ClusterState.ELECTION: lambda cluster, _data, _sessions: cluster.leader is None,
+    ClusterState.SLOT_MOVING: _slot_is_moving,
+    ClusterState.FOLLOWER: _follower_is_behind,
+    ClusterState.ROUND: _round_is_open,
+    ClusterState.HELD: _counts_data("departures_held"),
+    ClusterState.CLAIM: _counts_data("clients_claimed"),
+    ClusterState.REPLAY: _is_replaying,
+    ClusterState.HERD: _counts_sessions("clients_waiting"),
+    ClusterState.PARTS: _gathers_parts,
+    ClusterState.WRITES: _counts_sessions("writes_waiting"),
+}
