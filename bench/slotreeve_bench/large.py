@@ -8,10 +8,12 @@ other, and a bystander publishes.
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
 from slotreeve.model.data_info import DataInfo
 from slotreeve.model.datum import content_digest
@@ -20,7 +22,7 @@ from slotreeve.model.publisher import Publisher
 from slotreeve_client import Publication
 from slotreeve_client.tools import open_client, open_transport
 from slotreeve_harness.figures import spread_of
-from slotreeve_harness.processes import LocalCluster
+from slotreeve_harness.processes import LocalCluster, ServerProcess
 
 from slotreeve_bench.bystander import Bystander
 from slotreeve_bench.workers import Commands, Worker
@@ -33,7 +35,7 @@ LONGEST_JOIN_SECONDS = 1_200.0
 GENEROUS_SECONDS = 300.0
 POLL_SECONDS = 0.02
 KILLS = 2
-BETWEEN_KILLS_SECONDS = 2.0
+BETWEEN_KILLS_SECONDS = 4.0
 
 
 @dataclass(frozen=True)
@@ -62,9 +64,7 @@ async def measure_large(cluster: LocalCluster, plan: LargePlan, report: Callable
         await scene.change_and_kill()
         await scene.compare()
     report(f"one client opens {plan.subscriptions} subscriptions")
-    figures["subscriptions"] = plan.subscriptions
-    figures["seconds_until_they_are_ready"] = await _open_subscriptions(cluster, plan.subscriptions)
-    return figures
+    return figures | await _open_subscriptions(cluster, plan.subscriptions)
 
 
 class LargeScene:
@@ -130,13 +130,21 @@ class LargeScene:
             self._report(f"{victim.name} is killed")
             victim.kill()
             began = time.monotonic()
-            await self._cluster.ready(self._transport, GENEROUS_SECONDS)
+            await self._replaced(victim)
             self._figures[f"seconds_until_{victim.name}_is_replaced"] = round(time.monotonic() - began, 3)
             await asyncio.sleep(BETWEEN_KILLS_SECONDS)
             self._figures[f"others_acknowledged_ms_without_{victim.name}"] = spread_of(await self._bystander.take())
             victim.start()
             await self._cluster.ready(self._transport, GENEROUS_SECONDS)
+            await asyncio.sleep(BETWEEN_KILLS_SECONDS)
             await self._bystander.take()
+
+    async def _replaced(self, victim: ServerProcess) -> None:
+        """Wait until the others hold all slots without this server."""
+        view = await self._cluster.ready(self._transport, GENEROUS_SECONDS)
+        while any(node.name == victim.name for node in view.data):
+            await asyncio.sleep(POLL_SECONDS)
+            view = await self._cluster.ready(self._transport, GENEROUS_SECONDS)
 
     async def compare(self) -> None:
         """The changes end; every view must have the last one, and the light ones the leader's digest."""
@@ -159,15 +167,30 @@ class LargeScene:
         }
 
 
-async def _open_subscriptions(cluster: LocalCluster, count: int) -> float:
+async def _open_subscriptions(cluster: LocalCluster, count: int) -> dict[str, object]:
+    servers = [server.pid for server in cluster.servers.values() if server.is_running]
     async with open_client(cluster.session_addresses, cluster.name) as client:
         await client.connected()
-        began = time.monotonic()
+        began, spent, spent_here = time.monotonic(), processor_seconds(servers), time.process_time()
         views = [client.subscribe(f"{SINGLE}{number}") for number in range(count)]
         async with asyncio.timeout(GENEROUS_SECONDS):
             for view in views:
                 await view.ready()
-        return round(time.monotonic() - began, 3)
+        return {
+            "subscriptions": count,
+            "seconds_until_they_are_ready": round(time.monotonic() - began, 3),
+            "processor_seconds_of_the_client": round(time.process_time() - spent_here, 2),
+            "processor_seconds_of_all_servers": round(processor_seconds(servers) - spent, 2),
+        }
+
+
+def processor_seconds(pids: Iterable[int]) -> float:
+    """Processor time that these processes have taken so far (Linux)."""
+    ticks = 0
+    for pid in pids:
+        user, system = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+        ticks += int(user) + int(system)
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 async def publish_large(cluster: str, count: int, changes: float, addresses: list[str]) -> None:
@@ -201,17 +224,17 @@ async def subscribe_large(cluster: str, count: int, subscribers: int, addresses:
     commands = Commands()
     clients = [open_client(addresses, cluster) for _ in range(subscribers)]
     views = [client.subscribe(SERVICE) for client in clients]
-    while not all(len(view.instances) == count for view in views):  # noqa: ASYNC110 - many views
-        await asyncio.sleep(1.0)
+    while not all(view.count == count for view in views):  # noqa: ASYNC110 - many views
+        await asyncio.sleep(POLL_SECONDS)
     lowest = count
     commands.answer("complete")
     asked = asyncio.create_task(commands.next())
     while not asked.done():
-        lowest = min(lowest, *(len(view.instances) for view in views))
-        await asyncio.sleep(1.0)  # each look costs a moment, because it makes a list of all instances
+        lowest = min(lowest, *(view.count for view in views))
+        await asyncio.sleep(POLL_SECONDS)
     last = f"last {asked.result()}".encode()
     while not all(any(instance.data == (last,) for instance in view.instances) for view in views):  # noqa: ASYNC110
-        await asyncio.sleep(POLL_SECONDS)
+        await asyncio.sleep(1.0)  # each look costs a moment, because it makes a list of all instances
     sizes = [len(view.instances) for view in views]
     commands.answer((lowest, min(sizes), sizes.count(count)))
     await commands.next()
