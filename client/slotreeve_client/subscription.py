@@ -119,6 +119,11 @@ class Subscription:
         )
 
     @property
+    def count(self) -> int:
+        """Number of providers. It costs nothing, where :attr:`instances` sorts them."""
+        return len(self._watched.copy.records)
+
+    @property
     def is_ready(self) -> bool:
         """True once the first push has arrived (which may be that there are no providers)."""
         return self._watched.copy.version != NO_VERSION
