@@ -60,7 +60,8 @@ MAY_IMPORT: dict[str, set[str]] = {
         "slotreeve_simulator",
         "slotreeve_election_mysql",
     },
-    "slotreeve_bench": {*REGISTRY, "slotreeve_harness"},
+    # Its light subscribers take large pushes from the transport without decoding them.
+    "slotreeve_bench": {*REGISTRY, "slotreeve_harness", "slotreeve_transport_zmq"},
     "slotreeve_demo": {*REGISTRY, "slotreeve_harness"},
     "slotreeve_cli": {
         *REGISTRY,

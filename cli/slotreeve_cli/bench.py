@@ -38,6 +38,10 @@ def bench(
     subscriptions: Annotated[int, typer.Option(min=0, help="herd: subscriptions of each client.")] = 10,
     runs: Annotated[int, typer.Option(min=1, help="busy: runs beside each number of busy loops.")] = 5,
     instances: Annotated[int, typer.Option(min=2, help="large: instances of the service.")] = 300_000,
+    light: Annotated[
+        int, typer.Option(min=0, help="large: subscribers with digests instead of copies, beside three real ones.")
+    ] = 1_000,
+    wide: Annotated[int, typer.Option(min=0, help="large: subscriptions of the one client at the end.")] = 100_000,
     output: OutputOption = Output.TABLE,
     settings: SetOption = [],  # noqa: B006 - typer copies it
 ) -> None:
@@ -65,7 +69,7 @@ def bench(
         kills,
         herd,
         BusyPlan(runs),
-        LargePlan(instances),
+        LargePlan(instances, light=light, subscriptions=wide),
         dotted(settings),
     )
     results = plan.described()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import os
 import random
 import secrets
@@ -67,6 +66,7 @@ async def _run_server(configuration: ServerConfiguration, role: Role, until_eof:
     from slotreeve_machines.storage import DirectoryStorage
     from slotreeve_protocol.meta_messages import Stopping
     from slotreeve_servers.launch import Launcher
+    from slotreeve_servers.node.garbage import GarbageCollection
 
     from slotreeve_cli.logs import configure_logging
 
@@ -86,9 +86,7 @@ async def _run_server(configuration: ServerConfiguration, role: Role, until_eof:
     asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, restart_requested)
     try:
         await server.start()
-        # What was imported and built stays to the end. Looking through it for garbage takes a tenth of a second on a
-        # busy machine, in which no request is answered; what servers hold of clients is not looked through anyway.
-        gc.freeze()
+        GarbageCollection(environment.clock.now).begin()
         typer.echo(f"{role} {environment.node.name} listens at {server.address} (process {os.getpid()})")
         server.given_up.add_done_callback(lambda _: stopping.set())
         await stopping.wait()

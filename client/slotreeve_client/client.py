@@ -18,7 +18,7 @@ from slotreeve.model.nodes import Role
 from slotreeve.model.publisher import Publisher
 from slotreeve.offers import Port
 from slotreeve.ports import Context, Hello, Message, Transport
-from slotreeve_protocol.client_messages import Datum, Get, ListServices, Scope, Services
+from slotreeve_protocol.client_messages import Datum, Get, ListedUpTo, ListServices, Scope, Services
 from slotreeve_protocol.hello import OLDEST_PROTOCOL_VERSION, PROTOCOL_VERSION
 
 from slotreeve_client.callbacks import Callbacks
@@ -154,10 +154,15 @@ class Client:
         Raises:
             RequestTimeout, ClientError, ClientClosed: as :meth:`get`.
         """
-        reply = await self._connector.ask(ListServices(prefix))
-        if not isinstance(reply, Services):
-            raise ClientError(f"the session server answered ListServices with a {type(reply).__name__}")
-        return reply.counts
+        found: dict[str, int] = {}
+        after: ListedUpTo | None = ListedUpTo()
+        while after is not None:
+            reply = await self._connector.ask(ListServices(prefix, after))
+            if not isinstance(reply, Services):
+                raise ClientError(f"the session server answered ListServices with a {type(reply).__name__}")
+            found |= reply.counts
+            after = reply.upto
+        return found
 
     async def flush(self) -> None:
         """Wait until the leaders of the slots hold everything that was published so far.

@@ -80,6 +80,7 @@ class ClientCore:
         self._next_registration = 0
         self._next_sequence = 0
         self._session: str | None = None
+        self._end_subscription = self._unsubscribe  # one bound method for all subscriptions
         self.names = ServiceNames()
         self.postponed = Postponed()
         self.incarnation = 0
@@ -120,7 +121,7 @@ class ClientCore:
             if self._session is not None:
                 self.wants.add(key)
                 self._wake()
-        subscription = Subscription(watched, on_change, self._unsubscribe)
+        subscription = Subscription(watched, on_change, self._end_subscription)
         watched.subscriptions.append(subscription)
         if subscription.is_ready:
             self._callbacks.add(subscription)
@@ -263,14 +264,17 @@ class ClientCore:
         watched = self._watched.get(key)
         if watched is None:
             return  # the user has unsubscribed
+        is_step = bool(push.changed or push.removed or push.more or watched.copy.parts)
         newer = watched.apply(push)
         if newer or not push.more:
             self.wants.confirmed(key)
-        self._receipts[key] = PushReceipt(*key, push.version, watched.copy.version, watched.copy.parts)
+        if is_step or not newer or push.from_version == NO_VERSION:
+            self._receipts[key] = PushReceipt(*key, push.version, watched.copy.version, watched.copy.parts)
+            if newer:
+                self._changed(watched)
+        # Otherwise the push only says that the copy is current: one for each subscription, after each reconnection.
         if watched.copy.version == NO_VERSION or len(self._receipts) >= RECEIPTS_PER_MESSAGE or self.wants.has_room:
             self._wake()
-        if newer:
-            self._changed(watched)
 
     def _changed(self, watched: Watched) -> None:
         for subscription in list(watched.subscriptions):

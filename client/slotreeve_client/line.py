@@ -9,6 +9,7 @@ from typing import Protocol
 from slotreeve.clock import Clock, Timer
 from slotreeve.errors import Backpressure, TransportError
 from slotreeve.ports import Connection, Message
+from slotreeve_protocol.client_messages import Pong
 from slotreeve_protocol.general_messages import Ping
 
 from slotreeve_client.options import ClientOptions
@@ -37,9 +38,9 @@ class PingListener(Protocol):
 class Line:
     """Keeps one connection alive, and knows whether the server has admitted the client.
 
-    Pings renew the client's lease. At most one is unanswered. The connection is closed when nothing at all has arrived
-    for ``silence_seconds`` (:class:`~slotreeve_client.silence.Silence`). A server admits a client with its first
-    ``Sessions``. It may take its time while many clients arrive.
+    Pings renew the client's lease. At most one is unanswered, and the server may ask for fewer. The connection is
+    closed when nothing at all has arrived for ``silence_seconds`` (:class:`~slotreeve_client.silence.Silence`). A
+    server admits a client with its first ``Sessions``. It may take its time while many clients arrive.
 
     Attributes:
         connection: the connection.
@@ -85,20 +86,22 @@ class Line:
         if self.connection.closed:
             return
         silence = self._silence
-        silence.look(self._clock.now(), self.connection.heard_at)
+        silence.look(self._clock.now(), self.connection.heard_at, self._ping_unanswered)
         if silence.is_over_limit:
             self.connection.close(f"nothing arrived for {self._options.silence_seconds} s")
             return
         if self._admitted_at is None and self._clock.now() > self._opened_at + LONGEST_ADMISSION_SECONDS:
             self.connection.close(f"this client was not admitted within {LONGEST_ADMISSION_SECONDS:g} s")
             return
-        if not self._ping_unanswered:
+        if not (self._ping_unanswered or silence.is_resting):
             self._ping()
         self._timer = self._clock.call_later(silence.pause_seconds, self._look)
 
     def _ping(self) -> None:
         def answered(reply: Message | None, error: Exception | None) -> None:
             self._ping_unanswered = False
+            if isinstance(reply, Pong):
+                self._silence.pace(reply.seconds)
             if error is None:
                 self._listener.ping_answered(self.connection)
 

@@ -20,7 +20,11 @@ class ClientOptions(BaseModel):
         gt=0,
         description="Time-out of a connection attempt. It doubles with each round without success, up to 30.",
     )
-    ping_seconds: float = Field(default=1.0, gt=0, description="Interval of pings, which renew the client's lease.")
+    ping_seconds: float = Field(
+        default=1.0,
+        gt=0,
+        description="Interval of pings, which renew the client's lease. Servers with very many clients ask for longer.",
+    )
     silence_seconds: float = Field(
         default=3.0, gt=0, description="The client leaves a server from which nothing at all arrives in this time."
     )

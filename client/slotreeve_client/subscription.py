@@ -33,6 +33,8 @@ class Watched:
         subscriptions: the subscribers.
     """
 
+    __slots__ = ("copy", "data_info_id", "scope", "subscriptions")
+
     def __init__(self, data_info_id: str, scope: Scope) -> None:
         self.data_info_id, self.scope = data_info_id, scope
         self.copy = DatumCopy()
@@ -66,6 +68,17 @@ class Subscription:
         callback_failures: number of exceptions that its callback raised.
     """
 
+    __slots__ = (
+        "__weakref__",
+        "_closed",
+        "_on_change",
+        "_unsubscribe",
+        "_waiters",
+        "_watched",
+        "callback_failures",
+        "updates",
+    )
+
     def __init__(
         self,
         watched: Watched,
@@ -73,7 +86,7 @@ class Subscription:
         unsubscribe: Callable[[Subscription], None],
     ) -> None:
         self._watched, self._on_change, self._unsubscribe = watched, on_change, unsubscribe
-        self._waiters: list[asyncio.Future[None]] = []
+        self._waiters: list[asyncio.Future[None]] | None = None
         self._closed = False
         self.updates = 0
         self.callback_failures = 0
@@ -106,6 +119,11 @@ class Subscription:
         )
 
     @property
+    def count(self) -> int:
+        """Number of providers. It costs nothing, where :attr:`instances` sorts them."""
+        return len(self._watched.copy.records)
+
+    @property
     def is_ready(self) -> bool:
         """True once the first push has arrived (which may be that there are no providers)."""
         return self._watched.copy.version != NO_VERSION
@@ -125,6 +143,8 @@ class Subscription:
             raise ClientClosed(f"the subscription to {self.data_info_id} has ended")
         if not self.is_ready:
             waiter = asyncio.get_running_loop().create_future()
+            if self._waiters is None:
+                self._waiters = []
             self._waiters.append(waiter)
             await waiter
 
@@ -143,7 +163,7 @@ class Subscription:
         """For the client's core: the copy has changed. Ends the waits in :meth:`ready`. True unless the subscription
         has ended."""
         if self._waiters:
-            waiters, self._waiters = self._waiters, []
+            waiters, self._waiters = self._waiters, None
             for waiter in waiters:
                 if not waiter.done():
                     waiter.set_result(None)
@@ -159,7 +179,7 @@ class Subscription:
     def close(self) -> None:
         """For the client's core: no further change comes."""
         self._closed = True
-        for waiter in self._waiters:
+        for waiter in self._waiters or ():
             if not waiter.done():
                 waiter.set_exception(ClientClosed(f"the subscription to {self.data_info_id} has ended"))
-        self._waiters = []
+        self._waiters = None

@@ -125,17 +125,29 @@ class Datum(Message, frozen=True, tag=28):
     total: int = 0
 
 
+class ListedUpTo(msgspec.Struct, array_like=True, frozen=True):
+    """A position in the list of all services, which goes by slot and then by name: behind this service, which need not
+    exist."""
+
+    slot: int = 0
+    name: str = ""
+
+
 class ListServices(Message, frozen=True, tag=29):
     """Client to session, session to data: list the services whose id starts with ``prefix`` and that have providers.
-    Reply: Services, or Failed."""
+    ``after``: only one page, of what comes after this position; without it the list must fit in one frame. Reply:
+    Services, or Failed."""
 
     prefix: str
+    after: ListedUpTo | None = None
 
 
 class Services(Message, frozen=True, tag=30):
-    """Reply to ListServices: number of providers by data info id."""
+    """Reply to ListServices: number of providers by data info id. ``upto``: this is a page that ends there; None: no
+    more follow."""
 
     counts: dict[str, int]
+    upto: ListedUpTo | None = None
 
 
 class Sessions(Message, frozen=True, tag=31):
@@ -153,6 +165,13 @@ class Redirect(Message, frozen=True, tag=33):
 class Withdraw(Message, frozen=True, tag=32):
     """Client to session: this client stops. End all its registrations now; do not wait for the lease as after a lost
     connection."""
+
+
+class Pong(Message, frozen=True, tag=35):
+    """Reply to the Ping of a client: this session server needs the next one after ``seconds``, no earlier. Where it has
+    many clients, that is longer than the interval of theirs; otherwise they keep their own."""
+
+    seconds: float
 
 
 class ReplayEnded(Message, frozen=True, tag=34):

@@ -7,11 +7,10 @@ A session server holds one copy for each watched service, a client one for each 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
 
-from slotreeve.model.datum import NO_VERSION, with_change
+from slotreeve.model.datum import DIGEST_MASK, NO_VERSION, content_hash
 from slotreeve.model.publisher import Publisher
 
 
@@ -70,24 +69,66 @@ def _head(delta: Delta) -> tuple[int, int, int]:
     return delta.from_version, delta.version, delta.digest
 
 
-@dataclass(eq=False, slots=True)
+def _looks_the_same(old: Publisher | None, new: Publisher) -> bool:
+    """Whether subscribers see no difference between two records."""
+    return old is not None and old.data == new.data and old.zone == new.zone
+
+
+class ContentSums:
+    """Content digests of changing records: of all of them, and of those in one zone.
+
+    Attributes:
+        zone: the zone; None: ``in_zone`` is of no record.
+        digest: of all records. ``in_zone``: of those in the zone.
+    """
+
+    __slots__ = ("digest", "in_zone", "zone")
+
+    def __init__(self, zone: str | None, digest: int = 0, in_zone: int = 0) -> None:
+        self.zone, self.digest, self.in_zone = zone, digest, in_zone
+
+    def move(self, old: Publisher | None, new: Publisher | None) -> None:
+        """A record has changed; None: there is none."""
+        if new is not None:
+            value = content_hash(new)
+            self.digest = (self.digest + value) & DIGEST_MASK
+            if new.zone == self.zone:
+                self.in_zone = (self.in_zone + value) & DIGEST_MASK
+        if old is not None:
+            value = content_hash(old)
+            self.digest = (self.digest - value) & DIGEST_MASK
+            if old.zone == self.zone:
+                self.in_zone = (self.in_zone - value) & DIGEST_MASK
+
+
 class GatheredParts:
-    """The parts of one delta that have arrived, and the deltas that go on from it.
+    """The parts of one delta that have arrived, and the deltas that go on from it. What they change is worked out as
+    they arrive, because to do that at once for a large service takes long.
 
     Attributes:
         first: the first part.
         changed: the changed records of all parts by register id. ``removed``: the removed register ids.
-        digest: of ``changed``, kept as the parts arrive, because to hash a large service at once takes long.
+        sums: digests of the copy after the parts; for a whole service, of ``changed``.
+        step: how the copy will change, without the records that a whole service lacks.
         count: number of parts.
         later: deltas that go on from the gathered one, or parts of them, in order.
     """
 
-    first: Delta
-    changed: dict[str, Publisher] = field(default_factory=dict)
-    removed: dict[str, None] = field(default_factory=dict)
-    digest: int = 0
-    count: int = 0
-    later: list[Delta] = field(default_factory=list)
+    __slots__ = ("_base", "changed", "count", "first", "later", "removed", "step", "sums")
+
+    def __init__(self, first: Delta, base: dict[str, Publisher], sums: ContentSums) -> None:
+        self.first = first
+        self._base, self.sums = base, sums
+        self.changed: dict[str, Publisher] = {}
+        self.removed: dict[str, None] = {}
+        self.step: Step = {}
+        self.count = 0
+        self.later: list[Delta] = []
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the parts are the whole service."""
+        return self.first.from_version == NO_VERSION
 
     def has_part(self, delta: Delta) -> bool:
         """Whether ``delta`` is a part of the gathered delta."""
@@ -108,25 +149,42 @@ class GatheredParts:
     def add(self, delta: Delta) -> None:
         """Take in a part, or the changes of a later delta."""
         for record in delta.changed:
-            old = self.changed.get(record.register_id)
-            self.changed[record.register_id] = record
-            self.removed.pop(record.register_id, None)
-            self.digest = with_change(self.digest, old, record)
+            register_id = record.register_id
+            before = self._present(register_id)
+            self.changed[register_id] = record
+            self.removed.pop(register_id, None)
+            if not _looks_the_same(before, record):
+                self.sums.move(before, record)
+                self._note(register_id, record)
+            elif self.is_whole:
+                self._note(register_id, record)
         for register_id in delta.removed:
-            self.digest = with_change(self.digest, self.changed.pop(register_id, None), None)
+            self.sums.move(self._present(register_id), None)
+            self.changed.pop(register_id, None)
             self.removed[register_id] = None
+            self._note(register_id, None)
 
+    def copy_moved(self, step: Step) -> None:
+        """The copy that the parts will change has changed meanwhile, by ``step``."""
+        for register_id, (old, new) in step.items():
+            if register_id in self.changed or register_id in self.removed:
+                self._note(register_id, self.changed.get(register_id))
+            elif not self.is_whole:
+                self.sums.move(old, new)
 
-@dataclass(frozen=True, slots=True)
-class JoinedDelta:
-    """All parts of a delta, and what goes on from it, as one delta."""
+    def _present(self, register_id: str) -> Publisher | None:
+        """The record after the parts that have arrived."""
+        record = self.changed.get(register_id)
+        if record is not None or self.is_whole or register_id in self.removed:
+            return record
+        return self._base.get(register_id)
 
-    from_version: int
-    version: int
-    digest: int
-    changed: Sequence[Publisher]
-    removed: Sequence[str]
-    more: bool = False
+    def _note(self, register_id: str, new: Publisher | None) -> None:
+        old = self._base.get(register_id)
+        if old is None if new is None else _looks_the_same(old, new):
+            self.step.pop(register_id, None)
+        else:
+            self.step[register_id] = old, new
 
 
 class DatumCopy:
@@ -135,19 +193,27 @@ class DatumCopy:
     Invariant: ``version`` only rises, except that it falls to 0 when a delta has a wrong digest (I11). At
     ``version`` > 0 ``records`` is complete (I7) and ``digest`` is its content digest.
 
+    Args:
+        zone: a digest is kept of the records of this zone too.
+
     Attributes:
         version: datum version of the copy; 0 if the copy may be wrong.
-        digest: content digest of ``records``.
+        sums: content digests of ``records``.
         records: the records by register id.
     """
 
-    __slots__ = ("_gathered", "digest", "records", "version")
+    __slots__ = ("_gathered", "records", "sums", "version")
 
-    def __init__(self) -> None:
+    def __init__(self, zone: str | None = None) -> None:
         self.version = NO_VERSION
-        self.digest = 0
+        self.sums = ContentSums(zone)
         self.records: dict[str, Publisher] = {}
         self._gathered: GatheredParts | None = None
+
+    @property
+    def digest(self) -> int:
+        """Content digest of ``records``."""
+        return self.sums.digest
 
     @property
     def parts(self) -> int:
@@ -181,7 +247,7 @@ class DatumCopy:
             gathered.later.append(delta)
             return
         if gathered is None or not gathered.has_part(delta):
-            gathered = self._gathered = GatheredParts(delta)
+            gathered = self._gathered = self._gathering(delta)
         gathered.add(delta)
         gathered.count += 1
 
@@ -206,31 +272,40 @@ class DatumCopy:
             return step
         if delta.version >= gathered.end:
             self._gathered = None
-        return self._apply(delta)
+        step = self._apply(delta)
+        if step and self._gathered is not None:
+            self._gathered.copy_moved(step)
+        return step
+
+    def _gathering(self, first: Delta) -> GatheredParts:
+        sums = self.sums
+        if first.from_version == NO_VERSION:
+            return GatheredParts(first, self.records, ContentSums(sums.zone))
+        return GatheredParts(first, self.records, ContentSums(sums.zone, sums.digest, sums.in_zone))
 
     def _apply_gathered(self, gathered: GatheredParts, last: Delta) -> Step | None:
         for delta in (last, *gathered.later):
             gathered.add(delta)
         end = gathered.later[-1] if gathered.later else last
-        if last.from_version != NO_VERSION:
-            changed, removed = list(gathered.changed.values()), list(gathered.removed)
-            return self._apply(JoinedDelta(last.from_version, end.version, end.digest, changed, removed))
-        if gathered.digest != end.digest:
+        if gathered.sums.digest != end.digest:
             self.version = NO_VERSION
             return None
-        step: Step = {}
-        for register_id, record in gathered.changed.items():
-            old = self.records.get(register_id)
-            if old is None or old.data != record.data or old.zone != record.zone:
-                step[register_id] = old, record
-        for register_id, old in self.records.items():
-            if register_id not in gathered.changed:
-                step[register_id] = old, None
-        self.records, self.digest, self.version = gathered.changed, end.digest, end.version
+        step, records = gathered.step, self.records
+        if gathered.is_whole:
+            for register_id in records.keys() - gathered.changed.keys():
+                step[register_id] = records[register_id], None
+            self.records = gathered.changed
+        else:
+            for register_id, (_, new) in step.items():
+                if new is None:
+                    del records[register_id]
+                else:
+                    records[register_id] = new
+        self.sums, self.version = gathered.sums, end.version
         return step
 
     def _apply(self, delta: Delta) -> Step | None:
-        records, digest = self.records, self.digest
+        records, move = self.records, self.sums.move
         step: Step = {}
         for record in delta.changed:
             register_id = record.register_id
@@ -238,17 +313,17 @@ class DatumCopy:
             if old is None or old.data != record.data or old.zone != record.zone:
                 records[register_id] = record
                 step[register_id] = old, record
-                digest = with_change(digest, old, record)
+                move(old, record)
         if delta.removed or delta.from_version == NO_VERSION:
             for register_id in self._removed(delta):
                 old = records.pop(register_id)
                 step[register_id] = old, None
-                digest = with_change(digest, old, None)
-        if digest != delta.digest:
+                move(old, None)
+        if self.sums.digest != delta.digest:
             self._undo(step)
             self.version = NO_VERSION
             return None
-        self.digest, self.version = digest, delta.version
+        self.version = delta.version
         return step
 
     def forget_version(self) -> None:
@@ -264,7 +339,8 @@ class DatumCopy:
         return [register_id for register_id in self.records if register_id not in kept]
 
     def _undo(self, step: Step) -> None:
-        for register_id, (old, _) in step.items():
+        for register_id, (old, new) in step.items():
+            self.sums.move(new, old)
             if old is None:
                 del self.records[register_id]
             else:

@@ -32,7 +32,7 @@ class Done(Message, frozen=True, tag=4):
 
 class Ping(Message, frozen=True, tag=5):
     """Client to session, or any process to a server: check that the receiver answers. A client's ping also renews its
-    lease. Reply: Done."""
+    lease. Reply: Done, or Pong to a client."""
 
 
 class GetCounters(Message, frozen=True, tag=7):

@@ -8,6 +8,7 @@ from slotreeve_protocol.client_messages import (
     Datum,
     Get,
     ListServices,
+    Pong,
     Publish,
     Published,
     Push,
@@ -87,6 +88,7 @@ AnyMessage = (
     | Redirect
     | Withdraw
     | ReplayEnded
+    | Pong
     | Write
     | Answers
     | DeclareInterest

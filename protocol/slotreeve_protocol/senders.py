@@ -15,6 +15,7 @@ from slotreeve_protocol.client_messages import (
     Datum,
     Get,
     ListServices,
+    Pong,
     Publish,
     Published,
     Push,
@@ -111,6 +112,7 @@ SENDERS: Mapping[type[Message], Routes] = {
     Redirect: _SESSION_TO_CLIENT,
     Withdraw: _CLIENT_TO_SESSION,
     ReplayEnded: _CLIENT_TO_SESSION,
+    Pong: _NOT_AT_A_DESK,
     WatchConfigs: _CLIENT_TO_SESSION,
     UnwatchConfig: _CLIENT_TO_SESSION,
     # Session and data servers.

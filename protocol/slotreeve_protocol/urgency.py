@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from slotreeve.ports import Message
 
-from slotreeve_protocol.client_messages import Published, PushesReceived, Redirect, Rejected, Sessions
+from slotreeve_protocol.client_messages import Pong, Published, PushesReceived, Redirect, Rejected, Sessions
 from slotreeve_protocol.general_messages import Done, Ping
 from slotreeve_protocol.meta_messages import Heartbeat, LeaderIs, LeaseGranted
 from slotreeve_protocol.slot_messages import Claims
@@ -17,6 +17,7 @@ URGENT: frozenset[type[Message]] = frozenset(
         LeaderIs,
         Ping,
         Done,
+        Pong,
         # A claim begins before its records are sent, and ends after the last one was acknowledged.
         Claims,
         # They name versions of what was received before. All are in one lane, so a rejection and the acknowledgement

@@ -1,20 +1,20 @@
-"""The tables of the lock election and its notifications in memory, on the caller's clock, for tests and simulation.
+"""The tables of the lock election and its notifications, as one node uses them in a simulated database.
 
-A :class:`SimulatedDatabase` is the server. Each start of a node has its own :class:`SimulatedLockTable` and
-:class:`SimulatedNotifier`. The database can have outages, slow answers and restarts.
+Each start of a node has its own :class:`SimulatedLockTable` and :class:`SimulatedNotifier`.
 """
 
 from __future__ import annotations
 
 import asyncio
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 from slotreeve.clock import Clock
 from slotreeve.errors import ConnectionLost, NotLeader, RequestTimeout, StaleTerm, VersionConflict
 from slotreeve.ports import Versioned
+
+from slotreeve_simulator.simulated_database import SimulatedDatabase, StoredRow
 
 T = TypeVar("T")
 Change = tuple[int, str, Versioned]
@@ -42,68 +42,9 @@ class SimulatedRow:
     revision: int
 
 
-@dataclass
-class _Stored:
-    owner: str
-    duration_ms: int
-    term: int
-    term_duration: int
-    modified: float
-
-
-class SimulatedDatabase:
-    """The database server. Its time is that of ``clock``, not that of the nodes' clocks.
-
-    Attributes:
-        delay_seconds: travel time of a statement and of its result; called for each.
-        is_down: statements fail at once.
-        is_silent: statements are carried out, but get no result.
-        is_read_only: statements that change something fail.
-        cut_off: nodes that cannot reach the database.
-        statements: number of statements that were carried out.
-        row: the stored row; None if there is none. Tests may change it.
-    """
-
-    def __init__(self, clock: Clock, place: str = "the simulated database") -> None:
-        self.clock, self.place = clock, place
-        self.delay_seconds: Callable[[], float] = lambda: 0.0
-        self.is_down = self.is_silent = self.is_read_only = False
-        self.cut_off: set[str] = set()
-        self.notifiers: list[SimulatedNotifier] = []
-        self.statements = 0
-        self.row: _Stored | None = None
-        self.state: dict[str, tuple[int, Versioned]] = {}
-        self.notifier_lock = asyncio.Lock()
-        self._epoch = 0
-
-    def restart(self) -> None:
-        """End every connection. Committed changes stay."""
-        self._epoch += 1
-        self.notifier_lock = asyncio.Lock()
-
-    def is_reachable(self, node: str) -> bool:
-        """Whether statements of ``node`` reach the database."""
-        return not self.is_down and node not in self.cut_off
-
-    def hang_up(self, node: str) -> None:
-        """The process of ``node`` was killed: its connections end, and with them its named lock or its wait for it."""
-        for notifier in [each for each in self.notifiers if each.node == node]:
-            self.notifiers.remove(notifier)
-            notifier.die()
-
-    @property
-    def epoch(self) -> int:
-        """Number of restarts."""
-        return self._epoch
-
-    def remaining_ms(self, row: _Stored) -> int:
-        """Milliseconds until the row expires, by the database's clock, rounded up."""
-        return math.ceil((row.modified - self.clock.now()) * 1000) + row.duration_ms
-
-    @property
-    def revision(self) -> int:
-        """Revision of the newest change."""
-        return max((revision for revision, _ in self.state.values()), default=0)
+def _finish(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
 
 
 class _TableLink:
@@ -114,8 +55,54 @@ class _TableLink:
         self._epoch: int | None = None
 
     async def run(self, statement: Callable[[], T], changes: bool = False) -> T:
-        database = self._database
+        """Carry out one statement that needs no lock, or that the row's lock is free for."""
         began = self._clock.now()
+        await self._arrive(changes)
+        return await self._come_back(statement(), began)
+
+    async def run_with_row(self, work: Callable[[], T], change: Callable[[T], None] | None = None) -> T:
+        """Lock the row, carry out ``work``, and commit what ``change`` does with its result. A transaction that gets
+        the lock only after its client has given up is rolled back."""
+        database, began = self._database, self._clock.now()
+        await self._arrive(change is not None)
+        if not await self._lock_row(began):
+            raise self._late()
+        try:
+            result = work()
+        except BaseException:
+            database.row_lock.release()
+            raise
+        if change is None:
+            database.row_lock.release()
+        else:
+            committing = database.commit(lambda: change(result))
+            if committing is not None and not await self._in_time(committing, began):
+                raise self._late()
+        return await self._come_back(result, began)
+
+    async def _lock_row(self, began: float) -> bool:
+        """False if the client has given up before the row was free."""
+        lock = self._database.row_lock
+        if not lock.locked():
+            await lock.acquire()
+            return True
+        waiting = asyncio.ensure_future(lock.acquire())
+        if await self._in_time(waiting, began):
+            return True
+        waiting.add_done_callback(lambda done: None if done.cancelled() else lock.release())
+        waiting.cancel()
+        return False
+
+    async def _in_time(self, task: asyncio.Future[Any], began: float) -> bool:
+        """Wait for what the database does, until the client gives up."""
+        given_up = asyncio.get_running_loop().create_future()
+        timer = self._clock.call_later(max(0.0, began + self._timeout - self._clock.now()), lambda: _finish(given_up))
+        await asyncio.wait([task, given_up], return_when=asyncio.FIRST_COMPLETED)
+        timer.cancel()
+        return task.done()
+
+    async def _arrive(self, changes: bool) -> None:
+        database = self._database
         await self._travel()
         if not database.is_reachable(self._node) or (self._epoch is not None and self._epoch != database.epoch):
             self._epoch = None
@@ -124,14 +111,18 @@ class _TableLink:
         if changes and database.is_read_only:
             raise ConnectionLost(f"{database.place}: it is read-only")
         database.statements += 1
-        result = statement()
+
+    async def _come_back(self, result: T, began: float) -> T:
         await self._travel()
         late = self._clock.now() - began >= self._timeout
-        if database.is_silent or late:
+        if self._database.is_silent or late:
             if not late:
                 await self._clock.sleep(began + self._timeout - self._clock.now())
-            raise RequestTimeout(f"{database.place}: no answer within {self._timeout:g} s")
+            raise self._late()
         return result
+
+    def _late(self) -> RequestTimeout:
+        return RequestTimeout(f"{self._database.place}: no answer within {self._timeout:g} s")
 
     async def _travel(self) -> None:
         delay = self._database.delay_seconds()
@@ -171,25 +162,25 @@ class SimulatedLockTable:
 
         def insert() -> None:
             if self._database.row is None:
-                self._database.row = _Stored("", wait_ms, term, 0, self._database.clock.now())
+                self._database.row = StoredRow("", wait_ms, term, 0, self._database.clock.now())
 
         await self._link.run(insert, changes=True)
 
     async def take_over(self, seen: Seen, owner: str, term: int, duration_ms: int) -> bool:
         """Compare and set, after expiry."""
 
-        def take_over(row: _Stored) -> _Stored | None:
+        def take_over(row: StoredRow) -> StoredRow | None:
             same = (row.owner, row.term, row.term_duration) == (seen.owner, seen.term, seen.term_duration)
             if not same or self._database.remaining_ms(row) > 0:
                 return None
-            return _Stored(owner, duration_ms, term, 0, self._database.clock.now())
+            return StoredRow(owner, duration_ms, term, 0, self._database.clock.now())
 
         return await self._compare_and_set(take_over)
 
     async def renew(self, owner: str, term: int, term_duration: int) -> bool:
         """Compare and set, before expiry."""
 
-        def renew(row: _Stored) -> _Stored | None:
+        def renew(row: StoredRow) -> StoredRow | None:
             same = (row.owner, row.term, row.term_duration) == (owner, term, term_duration)
             if not same or self._database.remaining_ms(row) <= 0:
                 return None
@@ -200,14 +191,14 @@ class SimulatedLockTable:
     async def release(self, owner: str, term: int) -> bool:
         """Set the row to no owner."""
 
-        def release(row: _Stored) -> _Stored | None:
+        def release(row: StoredRow) -> StoredRow | None:
             if (row.owner, row.term) != (owner, term):
                 return None
             return replace(row, owner="", duration_ms=0)
 
         return await self._compare_and_set(release)
 
-    async def _compare_and_set(self, change: Callable[[_Stored], _Stored | None]) -> bool:
+    async def _compare_and_set(self, change: Callable[[StoredRow], StoredRow | None]) -> bool:
         def compare_and_set() -> bool:
             new = None if self._database.row is None else change(self._database.row)
             if new is None:
@@ -215,16 +206,22 @@ class SimulatedLockTable:
             self._database.row = new
             return True
 
-        return await self._link.run(compare_and_set, changes=True)
+        if not self._database.row_lock.locked():
+            return await self._link.run(compare_and_set, changes=True)
+        return await self._link.run_with_row(compare_and_set)
 
     async def changes(self, after: int) -> Sequence[Change]:
         """The changes after a revision."""
 
-        def read() -> Sequence[Change]:
-            state = self._database.state.items()
-            return sorted((revision, key, held) for key, (revision, held) in state if revision > after)
+        return await self._link.run(lambda: self._read_changes(after))
 
-        return await self._link.run(read)
+    async def settled_changes(self, after: int) -> Sequence[Change]:
+        """The changes after a revision, once the row is free."""
+        return await self._link.run_with_row(lambda: self._read_changes(after))
+
+    def _read_changes(self, after: int) -> Sequence[Change]:
+        state = self._database.state.items()
+        return sorted((revision, key, held) for key, (revision, held) in state if revision > after)
 
     async def highest_term(self) -> int:
         """Of everything written."""
@@ -242,12 +239,12 @@ class SimulatedLockTable:
             _, held = self._database.state.get(key, (0, Versioned(b"", 0, 0)))
             if expected_version not in (None, held.version):
                 raise VersionConflict(f"{key!r}: version {held.version} is stored, {expected_version} was expected")
-            revision = self._database.revision + 1
-            written = Versioned(value, held.version + 1, term)
-            self._database.state[key] = (revision, written)
-            return revision, key, written
+            return self._database.revision + 1, key, Versioned(value, held.version + 1, term)
 
-        return await self._link.run(store, changes=True)
+        def commit(change: Change) -> None:
+            self._database.state[key] = (change[0], change[2])
+
+        return await self._link.run_with_row(store, commit)
 
     async def close(self) -> None:
         """Nothing to do."""

@@ -13,7 +13,8 @@ from slotreeve.ports import Election
 from slotreeve_election_mysql.election import LockElection
 from slotreeve_election_mysql.timing import LockTiming
 
-from slotreeve_simulator.simulated_lock_table import SimulatedDatabase, SimulatedLockTable, SimulatedNotifier
+from slotreeve_simulator.simulated_database import SimulatedDatabase
+from slotreeve_simulator.simulated_lock_table import SimulatedLockTable, SimulatedNotifier
 
 ELECTION = "simulated_lock"
 

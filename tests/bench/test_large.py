@@ -11,7 +11,9 @@ from slotreeve_harness.processes import ClusterSize
 
 
 def test_a_service_stays_complete_while_data_servers_die() -> None:
-    plan = LargePlan(instances=500, subscribers=2, subscriptions=50)
+    plan = LargePlan(instances=3_000, subscribers=2, light=6, subscriptions=50)
     bench = BenchPlan(ClusterSize(1, 3, 2), large=plan)
     figures = asyncio.run(measure(Measurement.LARGE, bench, lambda step: None))
-    assert (figures["lowest"], figures["present_at_the_end"], figures["views_that_agree"]) == (500, 500, 2)
+    assert (figures["lowest"], figures["present_at_the_end"], figures["views_that_agree"]) == (3_000, 3_000, 2)
+    light = (figures[key] for key in ("light_views_that_agree", "lowest_in_a_light_view", "light_connections_lost"))
+    assert tuple(light) == (6, 3_000, 0)

@@ -17,7 +17,7 @@ from slotreeve_client.options import ClientOptions
 from slotreeve_client.reconnect import Reconnect
 from slotreeve_conformance import virtual_time
 from slotreeve_conformance.virtual_time import VirtualClock
-from slotreeve_protocol.client_messages import Get, Redirect, Services, Sessions, Withdraw
+from slotreeve_protocol.client_messages import Get, Pong, Redirect, Services, Sessions, Withdraw
 from slotreeve_protocol.general_messages import Failed, Ping
 from slotreeve_simulator.process_clock import ProcessClock
 from slotreeve_transport_memory.network import MemoryNetwork
@@ -223,6 +223,22 @@ def test_a_server_from_which_nothing_arrives_is_left_after_the_silence_time() ->
 
     scene = play(story)
     assert scene.first.messages == [Ping()]
+
+
+def test_a_server_gets_as_few_pings_as_it_asks_for_and_is_left_all_the_same_when_it_is_silent() -> None:
+    async def story(scene: Scene, connector: Connector) -> None:
+        scene.first.answer = lambda _message: Pong(3.0)
+        await connector.connected()
+        scene.first.connections[0].send(Sessions(["second:1"]))
+        await asyncio.sleep(31.5)
+        assert scene.first.messages == [Ping()] * 11
+        scene.first.answer = lambda _message: None
+        await asyncio.sleep(4.3)
+        assert connector.address == "first:1"
+        await asyncio.sleep(0.5)
+        assert connector.address == "second:1"
+
+    play(story)
 
 
 def test_a_server_that_sends_but_does_not_answer_pings_is_kept() -> None:

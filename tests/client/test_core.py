@@ -495,6 +495,21 @@ def test_pushes_are_acknowledged_together_and_only_the_newest_of_a_service() -> 
     assert not shell.core.owes_receipts
 
 
+def test_a_push_that_says_that_the_copy_is_current_needs_no_receipt_and_no_callback() -> None:
+    shell = Shell()
+    shell.core.connected("s@1")
+    seen: list[Subscription] = []
+    subscription = shell.subscribe("a", seen)
+    shell.core.received(push([provider("p")], 7))
+    shell.core.connected("s@2")
+    shell.sent()
+    shell.core.received(push([], 9, start=7, digest=content_digest([provider("p")])))
+    assert (subscription.version, len(seen), shell.core.is_complete) == (9, 1, True)
+    assert not shell.core.owes_receipts
+    shell.core.received(push([], 10, start=9, digest=1))
+    assert shell.sent() == [PushesReceived([PushReceipt(A, Scope.DATA_CENTER, 10, 0)])]
+
+
 def test_a_push_that_does_not_fit_is_answered_at_once_with_version_zero() -> None:
     shell = Shell()
     shell.core.connected("s@1")

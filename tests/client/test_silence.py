@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from slotreeve_client.silence import Silence
+from slotreeve_client.silence import LONGEST_REST_SECONDS, Silence
 
 
 def test_a_server_from_which_nothing_arrives_is_over_the_limit_soon_after_it() -> None:
@@ -53,3 +55,60 @@ def test_the_silence_is_never_longer_than_the_time_since_the_last_packet(looks: 
             heard = now
         silence.look(now, heard)
         assert silence.seconds <= now - heard + 1e-9
+
+
+def look_for(silence: Silence, until: float, frozen_at: float) -> tuple[float, list[float]]:
+    """Look at a server that answers each ping at once until ``frozen_at``; when the limit is reached, and the pings."""
+    now, heard, pings, is_asked = 0.0, 0.0, [], False
+    while now < until and not silence.is_over_limit:
+        now += silence.pause_seconds
+        silence.look(now, heard, is_asked)
+        if not (silence.is_resting or is_asked):
+            pings.append(now)
+            is_asked = now >= frozen_at
+            heard = heard if is_asked else now + 0.01
+    return now, pings
+
+
+def test_a_paced_client_pings_as_often_as_the_server_asks() -> None:
+    silence = Silence(3.0, 1.0, 0.0)
+    silence.pace(3.0)
+    _, pings = look_for(silence, 31.0, 1e9)
+    assert [round(later - earlier, 6) for earlier, later in pairwise(pings)] == [3.0] * 9
+
+
+def test_a_server_may_not_ask_for_fewer_pings_than_show_that_it_is_frozen() -> None:
+    silence = Silence(3.0, 1.0, 0.0)
+    silence.pace(1e6)
+    _, pings = look_for(silence, 40.0, 1e9)
+    assert [round(later - earlier, 6) for earlier, later in pairwise(pings)] == [LONGEST_REST_SECONDS] * 3
+
+
+@settings(derandomize=True, deadline=None)
+@given(st.floats(0.0, 12.0), st.floats(0.0, 30.0))
+def test_a_frozen_server_that_asked_for_fewer_pings_is_left_after_the_rest_and_the_limit(
+    pace: float, frozen_at: float
+) -> None:
+    silence = Silence(3.0, 1.0, 0.0)
+    silence.pace(pace)
+    left_at, pings = look_for(silence, 1e3, frozen_at)
+    rest = min(pace, LONGEST_REST_SECONDS) - 1.0
+    assert left_at - pings[-1] >= 2.0
+    assert left_at - frozen_at <= 3.3 + max(0.0, rest) + 0.01
+
+
+@settings(derandomize=True, deadline=None)
+@given(st.floats(0.0, 12.0), st.lists(st.tuples(st.floats(0.0, 60.0), st.booleans()), min_size=1, max_size=40))
+def test_one_late_look_never_reaches_the_limit_however_the_server_paces(
+    pace: float, looks: list[tuple[float, bool]]
+) -> None:
+    silence, now, heard = Silence(3.0, 1.0, 0.0), 0.0, 0.0
+    for late, paces in looks:
+        if paces:
+            silence.pace(pace)
+        now += silence.pause_seconds
+        heard = now - 0.01
+        silence.look(now, heard)
+        now += silence.pause_seconds + late
+        silence.look(now, heard, True)
+        assert not silence.is_over_limit

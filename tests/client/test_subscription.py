@@ -42,6 +42,7 @@ def subscribe(to: Watched, seen: list[tuple[Instance, ...]] | None = None) -> Su
 def test_providers_come_in_the_order_of_their_ids() -> None:
     made = subscribe(watched())
     assert made.instances == (Instance("p", "", (b"x",)), Instance("q", "", (b"x",)))
+    assert made.count == 2
     assert (made.version, made.data_info_id, made.scope, made.is_ready) == (5, A, Scope.DATA_CENTER, True)
 
 

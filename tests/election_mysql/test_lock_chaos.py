@@ -13,7 +13,8 @@ from slotreeve_conformance.ensemble import Ensemble, Skew
 from slotreeve_conformance.virtual_time import VirtualClock, run
 from slotreeve_election_mysql.election import LockElection
 from slotreeve_election_mysql.timing import LockTiming
-from slotreeve_simulator.simulated_lock_table import SimulatedDatabase, SimulatedLockTable, SimulatedNotifier
+from slotreeve_simulator.simulated_database import SimulatedDatabase
+from slotreeve_simulator.simulated_lock_table import SimulatedLockTable, SimulatedNotifier
 
 TIMING = LockTiming(lease=0.6, renew=0.1, timeout=0.3)
 NAMES = [f"meta-{number}" for number in range(1, 6)]

@@ -13,7 +13,8 @@ from slotreeve_election_mysql.election import LockElection
 from slotreeve_election_mysql.timing import LockTiming
 from slotreeve_harness.sql_backends import MariaDbBackend, PostgresBackend
 from slotreeve_harness.sql_servers import SqlServer
-from slotreeve_simulator.simulated_lock_table import SimulatedDatabase, SimulatedLockTable, SimulatedNotifier
+from slotreeve_simulator.simulated_database import SimulatedDatabase
+from slotreeve_simulator.simulated_lock_table import SimulatedLockTable, SimulatedNotifier
 
 TIMING = LockTiming(lease=0.6, renew=0.1, timeout=0.3)
 

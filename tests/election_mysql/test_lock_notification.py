@@ -10,7 +10,8 @@ from typing import Any
 from slotreeve_conformance.virtual_time import VirtualClock, run
 from slotreeve_election_mysql.notification import NotificationLoop
 from slotreeve_election_mysql.timing import LockTiming
-from slotreeve_simulator.simulated_lock_table import SimulatedDatabase, SimulatedNotifier
+from slotreeve_simulator.simulated_database import SimulatedDatabase
+from slotreeve_simulator.simulated_lock_table import SimulatedNotifier
 
 TIMING = LockTiming(lease=0.6, renew=0.1, timeout=0.3)
 

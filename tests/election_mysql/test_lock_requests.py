@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from slotreeve.errors import ElectionError, NotLeader, StaleTerm
+from slotreeve.ports import Versioned
 from slotreeve_conformance.virtual_time import VirtualClock, run
 from slotreeve_election_mysql.events import (
     Answer,
@@ -30,7 +31,8 @@ from slotreeve_election_mysql.events import (
 from slotreeve_election_mysql.requests import LockWrite, Requests
 from slotreeve_election_mysql.sql_table import SqlRow
 from slotreeve_election_mysql.state import CopiedState
-from slotreeve_simulator.simulated_lock_table import SimulatedDatabase, SimulatedLockTable
+from slotreeve_simulator.simulated_database import SimulatedDatabase
+from slotreeve_simulator.simulated_lock_table import SimulatedLockTable
 
 OWNER, LEASE_MS = "meta-1#1", 600
 
@@ -74,9 +76,9 @@ class Bench:
         assert self.requests.under_way is None
         return self.owner.answers[-1]
 
-    def write(self, term: int, expected_version: int | None = None) -> asyncio.Future[int]:
+    def write(self, term: int, expected_version: int | None = None, key: str = "k") -> asyncio.Future[int]:
         done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        self.requests.write(LockWrite("k", b"v", expected_version, term, done))
+        self.requests.write(LockWrite(key, b"v", expected_version, term, done))
         return done
 
     async def lead(self) -> None:
@@ -204,5 +206,58 @@ def test_writes_that_wait_are_answered_when_the_node_ceases() -> None:
         bench.requests.abandon("stopped")
         with pytest.raises(NotLeader, match="not stored, this node does not take part now: stopped"):
             await done
+
+    play(scenario)
+
+
+def stalled(bench: Bench, seconds: float) -> None:
+    """The next COMMIT takes so long, and the later ones no time."""
+    stalls = [seconds]
+    bench.database.commit_seconds = lambda: stalls.pop() if stalls else 0.0
+
+
+def test_a_write_that_follows_a_stalled_commit_leaves_no_gap_in_what_the_node_knows() -> None:
+    async def scenario(bench: Bench) -> None:
+        await bench.lead()
+        stalled(bench, 0.5)
+        first = bench.write(1, key="first")
+        await asyncio.sleep(0.35)  # the client has given up; the database still commits
+        assert isinstance(first.exception(), NotLeader)
+        second = bench.write(1)
+        await asyncio.sleep(0.2)  # the second waits for the row; the first is committed meanwhile
+        third = bench.write(1)
+        await asyncio.sleep(2)
+        assert (second.result(), third.result()) == (1, 2)
+        assert bench.state.revision == 3
+        assert {key: bench.state.read(key) for key in ("first", "k")} == {
+            key: held for key, (_, held) in bench.database.state.items()
+        }
+
+    play(scenario)
+
+
+def test_a_stalled_commit_becomes_known_although_nothing_more_is_written() -> None:
+    async def scenario(bench: Bench) -> None:
+        await bench.lead()
+        stalled(bench, 2.5)
+        done = bench.write(1)
+        await asyncio.sleep(1.0)
+        assert isinstance(done.exception(), NotLeader)
+        assert bench.state.read("k") is None
+        await asyncio.sleep(2.5)
+        held = bench.state.read("k")
+        assert held is not None
+        assert (held.value, bench.state.revision) == (b"v", 1)
+
+    play(scenario)
+
+
+def test_a_change_that_this_node_has_not_seen_is_read_before_an_own_one_counts() -> None:
+    async def scenario(bench: Bench) -> None:
+        await bench.lead()
+        bench.database.state["other"] = (1, Versioned(b"theirs", 1, 1))
+        assert await bench.write(1) == 1
+        assert bench.state.revision == 2
+        assert bench.state.read("other") == Versioned(b"theirs", 1, 1)
 
     play(scenario)

@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mappin
 
 import pytest
 from slotreeve.clock import LoopClock
-from slotreeve.errors import ElectionError, SlotreeveError, StaleTerm, TransportError
-from slotreeve.ports import Leadership
+from slotreeve.errors import ElectionError, NotLeader, SlotreeveError, StaleTerm, TransportError
+from slotreeve.ports import Leadership, Versioned
 from slotreeve_election_mysql.connection import Session
 from slotreeve_election_mysql.election import LockElection
 from slotreeve_election_mysql.mysql import MYSQL
@@ -123,9 +123,11 @@ def test_a_killed_backend_costs_the_leader_neither_lease_nor_term(dialect: str, 
 
 
 class Proxy:
-    """A way to the server that can be blocked: connections stay, and nothing passes any more."""
+    """A way to the server that can be blocked: connections stay, and nothing passes any more. The next COMMIT can be
+    delayed alone; it arrives although its client may have given up."""
 
     def __init__(self, server: SqlServer) -> None:
+        self._commit_stall = 0.0
         self._server, self._open, self._tasks = server, asyncio.Event(), set[asyncio.Task[None]]()
         self._open.set()
 
@@ -143,6 +145,9 @@ class Proxy:
     def block(self) -> None:
         self._open.clear()
 
+    def stall_commit(self, seconds: float) -> None:
+        self._commit_stall = seconds
+
     async def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await self._open.wait()
         upstream = await asyncio.open_connection(self._server.host, self._server.port)
@@ -155,6 +160,9 @@ class Proxy:
         try:
             while data := await source.read(65536):
                 await self._open.wait()
+                if self._commit_stall and b"COMMIT" in data.upper():
+                    stall, self._commit_stall = self._commit_stall, 0.0
+                    await asyncio.sleep(stall)
                 sink.write(data)
         except ConnectionError:
             pass
@@ -176,6 +184,53 @@ def test_a_leader_whose_connection_hangs_steps_down_before_another_leads(server:
                 await until(lambda: "lease ran out" in hung.causes)
                 proxy._open.set()
                 await until(lambda: hung.election.leadership().leader == "meta-2")
+
+    play(scenario)
+
+
+def make_commits_stall(admin: Session, tables: Mapping[str, object]) -> None:
+    """Let the COMMIT take 0.8 s for values that begin with ``stalled``. (One that does not arrive is no way here:
+    PostgreSQL rolls such a transaction back.)"""
+    admin.execute(
+        "CREATE OR REPLACE FUNCTION stall() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+        "IF convert_from(NEW.state_value, 'UTF8') LIKE 'stalled%%' THEN PERFORM pg_sleep(0.8); END IF; "
+        "RETURN NULL; END $$"
+    )
+    admin.execute(
+        f"CREATE CONSTRAINT TRIGGER stall AFTER INSERT OR UPDATE ON {tables['state_table']} "
+        "DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION stall()"
+    )
+
+
+def test_a_commit_that_stalls_leaves_no_gap_in_what_the_leader_knows(
+    dialect: str, server: SqlServer, admin: Session, tables: Mapping[str, object], build: Build
+) -> None:
+    async def scenario() -> None:
+        async with (
+            Proxy(server) as proxy,
+            started(
+                build("meta-1", dsn=server.dsn(address=proxy.address), lease_ms=3_000, renew_ms=500, timeout_ms=500)
+            ) as (node,),
+        ):
+            await until(lambda: node.leads)
+            state, term = node.election.state, node.term
+
+            async def write_stalled(value: bytes, version: int) -> None:
+                if dialect == "mysql":
+                    proxy.stall_commit(0.8)
+                with pytest.raises(NotLeader, match="may or may not be stored"):
+                    await state.write("view", value, version, term)
+
+            if dialect == "postgres":
+                await asyncio.to_thread(make_commits_stall, admin, tables)
+            await state.write("before", b"1", None, term)
+            await write_stalled(b"stalled", 0)
+            await state.write("other", b"2", None, term)
+            assert (node.leads, node.term) == (True, term)
+            assert state.read("view") == Versioned(b"stalled", 1, term)
+            assert await state.write("view", b"next", 1, term) == 2
+            await write_stalled(b"stalled too", 2)
+            await until(lambda: state.read("view") == Versioned(b"stalled too", 3, term))
 
     play(scenario)
 

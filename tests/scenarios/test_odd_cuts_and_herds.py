@@ -59,6 +59,70 @@ async def test_nothing_vanishes_while_the_session_servers_are_cut_off_from_the_m
         assert min(view.fewest.values()) == 1
 
 
+DATAS = ["data-1", "data-2", "data-3"]
+
+
+async def client_of_a_server_that_is_cut_off(rng: random.Random, *, one_way: bool) -> int:
+    """The fewest instances that a subscriber at another session server sees of any service, before the provider's
+    server is cut off from everything but its client, and for a minute after. The provider publishes meanwhile."""
+    async with SimulatedCluster(rng) as cluster:
+        consumer, provider = cluster.client("session-2", name="consumer"), cluster.client("session-1", name="provider")
+        await published(provider, SERVICES)
+        view = Fewest(consumer, SERVICES)
+        await view.ready()
+        cluster.network.partition(["session-1"], [*METAS, *DATAS], one_way=one_way)
+        later = provider.publish("com.example.Later", "here")
+        async with asyncio.timeout(20):
+            await later.acknowledged()
+        await asyncio.sleep(60)
+        return min(view.fewest.values())
+
+
+@simulated
+async def test_a_session_server_that_reaches_no_other_server_sends_its_clients_away_before_anything_vanishes(
+    rng: random.Random,
+) -> None:
+    assert await client_of_a_server_that_is_cut_off(rng, one_way=False) == 1
+
+
+@simulated
+async def test_a_session_server_that_no_other_server_hears_sends_its_clients_away_before_anything_vanishes(
+    rng: random.Random,
+) -> None:
+    assert await client_of_a_server_that_is_cut_off(rng, one_way=True) == 1
+
+
+@simulated
+async def test_clients_of_a_session_server_with_an_old_table_publish_on_once_a_slot_has_moved(
+    rng: random.Random,
+) -> None:
+    async with SimulatedCluster(rng) as cluster:
+        provider = cluster.client("session-1", name="provider")
+        await published(provider, SERVICES)
+        cluster.network.partition(["session-1"], METAS)
+        cluster.kill("data-2")
+        await asyncio.sleep(5)
+        async with asyncio.timeout(20):
+            await published(provider, [f"com.example.Later{number}" for number in range(40)])
+
+
+@simulated
+async def test_clients_stay_where_they_are_while_the_meta_servers_are_down_and_every_leader_answers(
+    rng: random.Random,
+) -> None:
+    async with SimulatedCluster(rng) as cluster:
+        provider = cluster.client(name="provider")
+        await published(provider, SERVICES)
+        before = provider.statistics().reconnections
+        for name in METAS:
+            cluster.kill(name)
+        await asyncio.sleep(120)
+        later = provider.publish("com.example.Later", "here")
+        async with asyncio.timeout(5):
+            await later.acknowledged()
+        assert provider.statistics().reconnections == before
+
+
 @simulated
 async def test_slots_serve_again_although_two_session_servers_are_frozen_with_their_connections_open(
     rng: random.Random,
@@ -123,7 +187,7 @@ class SlowCluster(SimulatedCluster):
 
     def processor(self, name: str) -> SimulatedProcessor | None:
         processor = SimulatedProcessor(asyncio.get_running_loop().time, load_costs())
-        processor.slowness = 60.0 if name.startswith("session") else 1.0
+        processor.slowness = 90.0 if name.startswith("session") else 1.0
         self.network.processors[name] = processor
         return processor
 

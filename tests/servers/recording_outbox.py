@@ -145,9 +145,13 @@ class RecordingOutbox:
     def end_turn(self) -> None:
         """Run what the core wanted to run at the end of this turn, and what that asks for in turn."""
         while self._turn:
-            turn, self._turn = self._turn, []
-            for action in turn:
-                action()
+            self.end_one_turn()
+
+    def end_one_turn(self) -> None:
+        """Run what the core wanted to run at the end of this turn. What that asks for waits for the next turn."""
+        turn, self._turn = self._turn, []
+        for action in turn:
+            action()
 
     def advance(self, seconds: float) -> None:
         """Let time pass: run every timer that is due, in order."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from slotreeve.model.nodes import Role
 from slotreeve_protocol.slot_messages import Claims
-from slotreeve_servers.session.arrivals import AT_ONCE, PLACE_SECONDS, Arrivals
+from slotreeve_servers.session.arrivals import AT_ONCE, Arrivals
 from slotreeve_servers.session.clients import ConnectedClient
+from slotreeve_servers.session.places import PLACE_SECONDS
 from slotreeve_servers.session.routes import Routes
 
 from tests.servers.recording_outbox import RecordingOutbox, a_peer
@@ -104,7 +105,7 @@ def test_of_a_herd_so_many_are_inside_at_a_time_and_each_that_is_done_makes_room
     scene.end(clients[AT_ONCE + 2])  # it has gone before its turn came
     scene.end(clients[1])
     assert scene.inside[-1] == f"c{AT_ONCE + 1}"
-    assert (len(scene.inside), scene.arrivals.waiting) == (AT_ONCE + 2, 1)
+    assert (len(scene.inside), scene.arrivals.waiting) == (AT_ONCE + 2, 0)
 
 
 def test_clients_that_send_for_long_do_not_keep_the_others_out() -> None:

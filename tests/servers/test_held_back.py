@@ -45,6 +45,14 @@ class Scene:
     def session_dies(self, at: float) -> None:
         self.held.hold([LostRecord(self.slot, one, leaves_tombstone=False, gone=GONE) for one in self.records], at)
 
+    def claim(self, client: int, at: float) -> None:
+        self.claims.begin("session-2@1", [f"client{client}"])
+        self.held.claims_changed([f"client{client}"], at)
+
+    def end_claim(self, client: int, at: float) -> None:
+        self.claims.end("session-2@1", [f"client{client}"])
+        self.held.claims_changed([f"client{client}"], at)
+
     def released(self, now: float) -> set[str]:
         """The clients whose registrations may be removed now; they are removed."""
         released = self.held.look(self.slots.registrations, now)
@@ -133,6 +141,42 @@ def test_a_look_at_a_herd_that_has_time_left_does_not_look_at_each_registration(
     assert scene.slots.looked_up == 0
 
 
+class CountingClaims(ClaimedClients):
+    """Counts how often the claim of a client is looked up."""
+
+    looked_up = 0
+
+    def has(self, client: str) -> bool:
+        self.looked_up += 1
+        return super().has(client)
+
+
+def test_looks_while_a_herd_comes_back_do_not_cost_a_look_at_each_client() -> None:
+    scene = Scene(clients=1000)
+    scene.claims = claims = CountingClaims()
+    scene.held = HeldBack(RULES, scene.slots, claims)
+    scene.session_dies(10.0)
+    now = 10.0
+    for client in range(500):
+        now += 0.02
+        scene.claim(client, now)
+        scene.put(record(client, incarnation=2, session="session-2@1"), at=now)
+        scene.end_claim(client, now)
+        assert scene.released(now) == set()
+    assert scene.held.clients == 500
+    assert claims.looked_up < 5 * 1000
+
+
+def test_a_claim_that_begins_shortly_before_the_grace_is_over_puts_the_others_off() -> None:
+    scene = Scene(clients=3)
+    scene.session_dies(10.0)
+    assert scene.released(10.1) == set()
+    scene.claim(2, 12.9)
+    assert scene.released(13.0) == set()
+    assert scene.released(21.8) == set()
+    assert scene.released(22.0) == {"client0", "client1"}
+
+
 def test_a_herd_that_does_not_come_back_is_held_and_leaves_with_the_longest_time() -> None:
     scene = Scene(clients=100)
     scene.session_dies(10.0)
@@ -176,9 +220,9 @@ def test_waves_within_the_window_count_together() -> None:
 def test_a_claim_protects_for_as_long_as_it_lasts_and_then_the_grace_begins_again() -> None:
     scene = Scene(clients=1)
     scene.session_dies(10.0)
-    scene.claims.begin("session-2@1", ["client0"])
+    scene.claim(0, 12.0)
     assert scene.released(100.0) == set()
-    scene.claims.end("session-2@1", ["client0"])
+    scene.end_claim(0, 100.5)
     assert scene.released(100.5) == set()
     assert scene.released(109.5) == {"client0"}
 
@@ -186,9 +230,9 @@ def test_a_claim_protects_for_as_long_as_it_lasts_and_then_the_grace_begins_agai
 def test_after_a_short_claim_the_rest_has_three_times_the_grace() -> None:
     scene = Scene(clients=1)
     scene.session_dies(10.0)
-    scene.claims.begin("session-2@1", ["client0"])
+    scene.claim(0, 12.0)
     assert scene.released(12.0) == set()
-    scene.claims.end("session-2@1", ["client0"])
+    scene.end_claim(0, 14.0)
     assert scene.released(14.0) == set()
     assert scene.released(22.9) == set()
     assert scene.released(23.0) == {"client0"}
@@ -286,17 +330,18 @@ def test_nothing_claimed_is_released_and_everything_lost_is_released_in_the_end(
             scene.put(*[record(client, number, 2, "session-2@1") for number in range(2)], at=now)
             back.add(client)
         elif kind == "claim":
-            scene.claims.begin("session-2@1", [f"client{client}"])
+            scene.claim(client, now)
             claimed.add(client)
         elif kind == "end":
-            scene.claims.end("session-2@1", [f"client{client}"])
+            scene.end_claim(client, now)
             claimed.discard(client)
         elif kind == "pass":
             now += seconds
         released = scene.released(now)
         assert not released & {f"client{n}" for n in claimed | back}
         left |= released
-    scene.claims.end("session-2@1", [f"client{client}" for client in claimed])
+    for client in claimed:
+        scene.end_claim(client, now)
     for _ in range(3):
         now += rules.departure_hold_seconds + rules.session_grace_seconds
         left |= scene.released(now)

@@ -17,7 +17,7 @@ from slotreeve_protocol.slot_messages import DatumChange
 from slotreeve_servers.node.outbox import Peer
 from slotreeve_servers.session.clients import ConnectedClient
 from slotreeve_servers.session.orders import OrdersInForce
-from slotreeve_servers.session.push import IN_FLIGHT, PARTS_IN_FLIGHT, PushGroup, PushRules
+from slotreeve_servers.session.push import FIRING_SECONDS, IN_FLIGHT, PARTS_IN_FLIGHT, DuePushes, PushGroup, PushRules
 from slotreeve_servers.session.settings import SessionSettings
 
 from tests.servers.recording_outbox import RecordingOutbox, a_peer
@@ -31,8 +31,8 @@ class Scene:
     """One service on a session server of zone ``here``, and the slot's leader that announces its changes."""
 
     def __init__(self, scope: Scope = Scope.DATA_CENTER) -> None:
-        self.outbox, self.orders, self.copy = RecordingOutbox(), OrdersInForce("session-1"), DatumCopy()
-        self.rules = PushRules(self.outbox, SessionSettings(), "here", self.orders)
+        self.outbox, self.orders, self.copy = RecordingOutbox(), OrdersInForce("session-1"), DatumCopy("here")
+        self.rules = PushRules(self.outbox, SessionSettings(), "here", self.orders, None, DuePushes(self.outbox))
         self.group = PushGroup("s", scope, self.copy, self.rules)
         self.truth: dict[str, Publisher] = {}
         self.version = 0
@@ -352,3 +352,43 @@ def test_who_subscribed_with_the_present_content_before_it_was_known_here_gets_i
     (push,) = scene.pushes(client)
     assert (push.from_version, push.version, push.changed, push.removed) == (7, 1, [], [])
     assert (whole.from_version, len(whole.changed)) == (0, 1)
+
+
+def test_what_changed_before_a_gap_is_pushed_with_the_whole_service_that_closes_it() -> None:
+    scene = Scene()
+    scene.change(record("r1"), whole=True)
+    client = scene.subscribe("c")
+    assert len(scene.pushes(client)) == 1
+    scene.outbox.advance(1.0)
+    scene.change(record("r2"))
+    scene.copy.forget_version()
+    assert scene.pushes(client) == []
+    scene.change(record("r3"), whole=True)
+    (push,) = scene.pushes(client)
+    assert (push.from_version, push.version) == (1, 3)
+    assert [r.register_id for r in push.changed] == ["r2", "r3"]
+
+
+class SlowGroup(PushGroup):
+    """A group whose push takes its time, and then fails."""
+
+    def fire(self) -> None:
+        assert isinstance(self._outbox, RecordingOutbox)
+        self._outbox.time += FIRING_SECONDS / 2
+        self._outbox.close(a_peer(self._data_info_id, Role.CLIENT), "it was its turn")
+        if self._data_info_id == "fails":
+            raise OSError("the disk is full")
+
+
+def test_very_many_due_pushes_leave_room_for_other_work_and_one_that_fails_does_not_hold_up_the_others() -> None:
+    scene = Scene()
+    for name in ("a", "b", "c", "d", "fails", "e"):
+        scene.rules.due.add(SlowGroup(name, Scope.DATA_CENTER, scene.copy, scene.rules))
+    turns = []
+    for _ in range(4):
+        try:
+            scene.outbox.end_one_turn()
+        except OSError:
+            turns.append("failed")
+        turns.append("".join(str(effect.peer) for effect in scene.outbox.take("closed")))
+    assert turns == ["abc", "failed", "dfails", "e", ""]

@@ -11,6 +11,7 @@ from slotreeve_protocol.client_messages import (
     Datum,
     Get,
     ListServices,
+    Pong,
     Publish,
     Redirect,
     Rejected,
@@ -23,7 +24,7 @@ from slotreeve_protocol.client_messages import (
     Want,
     Withdraw,
 )
-from slotreeve_protocol.general_messages import Done
+from slotreeve_protocol.general_messages import Done, Ping
 from slotreeve_protocol.meta_messages import (
     ConfigEntry,
     Configs,
@@ -39,6 +40,7 @@ from slotreeve_protocol.slot_messages import (
     Answers,
     Compare,
     Compared,
+    DeclareInterest,
     Fetch,
     Follow,
     SlotAnswer,
@@ -49,7 +51,15 @@ from slotreeve_protocol.slot_messages import (
 from slotreeve_servers.data.core import DataCore
 from slotreeve_servers.data.settings import DataSettings
 from slotreeve_servers.node.outbox import Peer
-from slotreeve_servers.session.core import FEW_LOST, HERD_LINGER_SECONDS, SessionCore, sweep_seconds
+from slotreeve_servers.session.core import (
+    FEW_LOST,
+    HERD_LINGER_SECONDS,
+    LEAVING_AT_ONCE,
+    SessionCore,
+    sweep_seconds,
+)
+from slotreeve_servers.session.leases import PINGS_PER_SECOND
+from slotreeve_servers.session.places import PLACE_SECONDS
 from slotreeve_servers.session.settings import SessionSettings
 
 from tests.servers.recording_outbox import RecordingOutbox, a_peer, deliver
@@ -369,7 +379,7 @@ def test_a_silent_client_is_ended_with_its_lease_and_whatever_arrives_renews_it(
     scene = SessionScene(client_lease_seconds=2.0)
     silent, lively = scene.client("silent"), scene.client("lively")
     scene.outbox.silence = {silent: 2.0, lively: 0.9}
-    scene.outbox.advance(0.25)
+    scene.outbox.advance(2.0)
     assert scene.outbox.take("closed") == []
     scene.outbox.silence[silent] = 2.1
     scene.outbox.advance(0.25)
@@ -412,7 +422,43 @@ def test_redirected_clients_learn_of_the_other_session_servers() -> None:
     scene = SessionScene()
     peer = scene.client()
     scene.core.redirect_clients("this session server stops")
+    scene.outbox.end_turn()
     assert scene.outbox.messages(Redirect, peer) == [Redirect(["session-2:1"])]
+
+
+def test_a_server_that_stops_sends_the_next_clients_away_when_others_have_left() -> None:
+    scene = SessionScene()
+    peers = [scene.client(f"client-{number}") for number in range(LEAVING_AT_ONCE + 2)]
+    scene.core.redirect_clients("this session server stops")
+    scene.outbox.end_turn()
+    assert len(scene.outbox.messages(Redirect)) == LEAVING_AT_ONCE
+    scene.core.closed(peers[0], "moved")
+    scene.outbox.end_turn()
+    assert len(scene.outbox.messages(Redirect)) == LEAVING_AT_ONCE + 1
+    assert scene.outbox.messages(Redirect, peers[-1]) == []
+    scene.outbox.advance(PLACE_SECONDS)  # the others have much to move
+    assert scene.outbox.messages(Redirect, peers[-1]) == [Redirect(["session-2:1"])]
+
+
+def test_a_ban_that_is_lifted_keeps_the_clients_that_were_not_sent_away_yet() -> None:
+    scene = SessionScene()
+    for number in range(LEAVING_AT_ONCE + 2):
+        scene.client(f"client-{number}")
+    take = scene.core.membership.desk.messages[Configs]
+    take(META, orders(banned=frozenset({"session-1"})))
+    scene.outbox.end_turn()
+    take(META, Configs([ConfigEntry(ORDERS_KEY, Orders().encode(), 2)]))
+    scene.outbox.advance(2 * PLACE_SECONDS)
+    assert len(scene.outbox.messages(Redirect)) == LEAVING_AT_ONCE
+
+
+def test_each_client_is_asked_for_fewer_pings_where_there_are_many() -> None:
+    scene = SessionScene(client_lease_seconds=9.0)
+    peer = scene.client()
+    assert deliver(scene.outbox, scene.core.desk, peer, Ping()) == Pong(1 / PINGS_PER_SECOND)
+    for number in range(3 * PINGS_PER_SECOND):
+        scene.core.opened(a_peer(f"client-{number}", Role.CLIENT))
+    assert deliver(scene.outbox, scene.core.desk, peer, Ping()) == Pong(3.0)
 
 
 def orders(**changes: object) -> Configs:
@@ -423,6 +469,7 @@ def test_a_banned_session_server_redirects_its_clients_and_takes_no_new_ones() -
     scene = SessionScene()
     peer = scene.client()
     scene.core.membership.desk.messages[Configs](META, orders(banned=frozenset({"session-1"})))
+    scene.outbox.end_turn()
     assert scene.outbox.messages(Redirect, peer) == [Redirect(["session-2:1"])]
     scene.client("late")
     assert [effect.what for effect in scene.outbox.take("closed")] == ["this session server is banned"]
@@ -457,7 +504,8 @@ def test_watched_services_are_declared_again_slot_by_slot_at_each_scan() -> None
     scene.outbox.requests.clear()
     for _ in range(11):
         scene.outbox.advance(1.0)
-    assert len([r for r in scene.outbox.requests if r.peer is scene.data]) == 1
+    declared = [r.message for r in scene.outbox.requests if isinstance(r.message, DeclareInterest)]
+    assert sum(len(interest.wanted) for message in declared for interest in message.interests) == 1
 
 
 def test_reads_of_clients_go_to_the_leader_and_listings_to_all_data_servers() -> None:

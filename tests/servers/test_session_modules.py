@@ -11,6 +11,7 @@ from slotreeve.model.slots import Slot, SlotTable
 from slotreeve_protocol.client_messages import (
     Datum,
     Get,
+    ListedUpTo,
     ListServices,
     Publish,
     Published,
@@ -45,10 +46,10 @@ from slotreeve_servers.node.records import SlotStore
 from slotreeve_servers.session.arrivals import Arrivals
 from slotreeve_servers.session.clients import ConnectedClient
 from slotreeve_servers.session.configuration import ConfigMirror
-from slotreeve_servers.session.interests import Interests
+from slotreeve_servers.session.interests import FORGOTTEN_PER_TURN, Interests
 from slotreeve_servers.session.leaders import SlotLeaders
 from slotreeve_servers.session.orders import OrdersInForce
-from slotreeve_servers.session.push import PushRules
+from slotreeve_servers.session.push import DuePushes, PushRules
 from slotreeve_servers.session.reads import ASK_SECONDS, GIVE_UP_SECONDS, RETRY_SECONDS, Reads
 from slotreeve_servers.session.registrations import DROPS_PER_TURN, Registrations, add_tombstones
 from slotreeve_servers.session.routes import Routes
@@ -77,7 +78,9 @@ class Scene:
         self.outbox, self.routes, self.orders = RecordingOutbox(), Routes(), OrdersInForce("session-1")
         self.writes = Writes(self.outbox, self.routes)
         self.registrations = Registrations(self.outbox, "session-1@1", ByLength(), self.writes, most_pending)
-        self.interests = Interests(self.routes, PushRules(self.outbox, SessionSettings(), "", self.orders))
+        self.interests = Interests(
+            self.routes, PushRules(self.outbox, SessionSettings(), "", self.orders, None, DuePushes(self.outbox))
+        )
         self.leaders = SlotLeaders(
             self.outbox,
             self.routes,
@@ -315,6 +318,20 @@ def change(version: int, *records: Publisher, start: int = 0) -> DatumChange:
     return DatumChange(SERVICE, start, version, content_digest(records), list(records), [])
 
 
+def test_the_very_many_subscriptions_of_a_client_that_has_gone_end_in_several_turns() -> None:
+    scene = Scene()
+    client, other = scene.client(), scene.client("other")
+    names = [f"s{number}#@#i#@#g" for number in range(2 * FORGOTTEN_PER_TURN + 1)]
+    for name in names:
+        scene.interests.subscribe(client, Want(name, Scope.DATA_CENTER), 0)
+    scene.interests.subscribe(other, Want(names[0], Scope.DATA_CENTER), 0)
+    scene.interests.forget(client)
+    assert len(scene.interests.services) > FORGOTTEN_PER_TURN
+    scene.outbox.end_turn()
+    assert list(scene.interests.services) == names[:1]
+    assert not client.watched
+
+
 def test_the_first_subscriber_declares_interest_and_the_last_one_ends_it() -> None:
     scene = Scene()
     first, second = scene.client("a"), scene.client("b")
@@ -383,7 +400,7 @@ def test_receipts_and_changes_of_services_that_nobody_watches_are_ignored() -> N
 
 def test_a_read_is_answered_by_the_leader_and_repeated_while_it_does_not_serve() -> None:
     scene = Scene()
-    reads, request = Reads(scene.outbox, scene.routes), Request(a_peer("tool", Role.TOOL), 3)
+    reads, request = Reads(scene.outbox, scene.routes, ByLength()), Request(a_peer("tool", Role.TOOL), 3)
     reads.get(0, Get(SERVICE), request)
     scene.outbox.answer(Answers([SlotAnswer(0, Access.MIGRATING, 1)]), kind=Fetch)
     assert scene.outbox.take("replied") == []
@@ -395,7 +412,7 @@ def test_a_read_is_answered_by_the_leader_and_repeated_while_it_does_not_serve()
 
 def test_a_reply_under_an_epoch_that_is_over_is_not_passed_on() -> None:
     scene = Scene()
-    reads, request = Reads(scene.outbox, scene.routes), Request(a_peer("tool", Role.TOOL), 3)
+    reads, request = Reads(scene.outbox, scene.routes, ByLength()), Request(a_peer("tool", Role.TOOL), 3)
     reads.get(0, Get(SERVICE), request)
     scene.table(2, "data-2")
     scene.outbox.answer(Datum(SERVICE, 5, []), kind=Fetch)
@@ -405,7 +422,7 @@ def test_a_reply_under_an_epoch_that_is_over_is_not_passed_on() -> None:
 def test_a_read_without_a_leader_fails_after_its_time_with_the_reason() -> None:
     scene = Scene()
     scene.routes.closed(LEADER)
-    Reads(scene.outbox, scene.routes).get(0, Get(SERVICE), Request(a_peer("tool", Role.TOOL), 3))
+    Reads(scene.outbox, scene.routes, ByLength()).get(0, Get(SERVICE), Request(a_peer("tool", Role.TOOL), 3))
     scene.outbox.advance(GIVE_UP_SECONDS + 2 * RETRY_SECONDS)
     (replied,) = scene.outbox.take("replied")
     assert isinstance(replied.what, Failed)
@@ -414,16 +431,26 @@ def test_a_read_without_a_leader_fails_after_its_time_with_the_reason() -> None:
 
 def test_a_listing_is_the_sum_of_all_leaders_or_fails_if_one_does_not_answer() -> None:
     scene = Scene()
-    reads, request = Reads(scene.outbox, scene.routes), Request(a_peer("tool", Role.TOOL), 3)
+    reads, request = Reads(scene.outbox, scene.routes, ByLength()), Request(a_peer("tool", Role.TOOL), 3)
     for last in (Services({"b": 2}), None):
-        reads.list_services("", [LEADER, OTHER], request)
+        reads.list_services(ListServices(""), [LEADER, OTHER], request)
         scene.outbox.answer(Services({"a": 1}), kind=ListServices)
         scene.outbox.answer(last, None if last is not None else TimeoutError(f"{ASK_SECONDS} s"), kind=ListServices)
     full, failed = scene.outbox.take("replied")
     assert full.what == Services({"a": 1, "b": 2})
     assert isinstance(failed.what, Failed)
-    reads.list_services("", [], request)
+    reads.list_services(ListServices(""), [], request)
     assert scene.outbox.take("replied")[0].what == Services({})
+
+
+def test_a_page_of_a_listing_ends_where_the_page_of_any_leader_ends() -> None:
+    scene = Scene()
+    reads, request = Reads(scene.outbox, scene.routes, ByLength()), Request(a_peer("tool", Role.TOOL), 3)
+    reads.list_services(ListServices("", ListedUpTo()), [LEADER, OTHER], request)
+    scene.outbox.answer(Services({"aa": 1, "cc": 3}, ListedUpTo(0, "cc")), kind=ListServices)
+    scene.outbox.answer(Services({"bb": 2, "dd": 4, "a": 5}), kind=ListServices)
+    (page,) = scene.outbox.take("replied")
+    assert page.what == Services({"aa": 1, "cc": 3, "bb": 2}, ListedUpTo(0, "cc"))
 
 
 # --- configuration and orders ----------------------------------------------------------------------------------------

@@ -13,7 +13,15 @@ from slotreeve_protocol.slot_messages import Access, Answers, SlotAnswer, Write
 from slotreeve_servers.node.outbox import Peer, Request
 from slotreeve_servers.session.clients import ConnectedClient
 from slotreeve_servers.session.routes import Routes
-from slotreeve_servers.session.writes import IN_FLIGHT, LIGHT_RECORDS, WEIGHT_PER_MESSAGE, Delivery, WriteBatch, Writes
+from slotreeve_servers.session.writes import (
+    ACKNOWLEDGE_SECONDS,
+    IN_FLIGHT,
+    LIGHT_RECORDS,
+    WEIGHT_PER_MESSAGE,
+    Delivery,
+    WriteBatch,
+    Writes,
+)
 
 from tests.servers.recording_outbox import RecordingOutbox, a_peer
 
@@ -266,3 +274,31 @@ def test_every_record_is_acknowledged_exactly_once_and_only_after_a_leader_store
             answer(Access.ACCEPT)
     assert sorted(scene.acknowledged()) == submitted
     assert scene.writes.waiting == 0
+
+
+# --- acknowledging a replay ------------------------------------------------------------------------------------------
+
+
+def test_a_client_that_sends_everything_again_gets_its_acknowledgements_in_one_message() -> None:
+    scene = Scene()
+    scene.client.is_replaying = True
+    scene.submit(0, 1, 2)
+    scene.submit(2, 3)
+    scene.answer()
+    assert scene.acknowledged() == []
+    scene.answer()
+    assert scene.outbox.messages(Published, scene.client.peer) == [Published([1, 2, 3])]
+    scene.outbox.advance(ACKNOWLEDGE_SECONDS)
+    assert scene.acknowledged() == [1, 2, 3]
+
+
+def test_an_acknowledgement_does_not_wait_long_for_others_of_the_same_replay() -> None:
+    scene = Scene()
+    scene.client.is_replaying = True
+    scene.submit(0, 1)
+    scene.submit(2, 2)
+    scene.answer()
+    scene.outbox.advance(ACKNOWLEDGE_SECONDS)
+    assert scene.acknowledged() == [1]
+    scene.answer()
+    assert scene.acknowledged() == [1, 2]

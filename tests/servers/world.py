@@ -23,6 +23,7 @@ from slotreeve_protocol.client_messages import (
 )
 from slotreeve_protocol.codec import decode_frame
 from slotreeve_protocol.meta_messages import View
+from slotreeve_protocol.slot_messages import DeclareInterest
 from slotreeve_servers.data.core import DataCore
 from slotreeve_servers.data.settings import DataSettings
 from slotreeve_servers.node.dispatch import Desk, Guest
@@ -56,12 +57,14 @@ class End:
 
 @dataclass(eq=False)
 class Packet:
-    """A message on its way. ``answered`` is set for requests, ``answers`` for replies."""
+    """A message on its way. ``answered`` is set for requests, ``answers`` for replies. An upkeep message that is sent
+    all the time, and its reply, are not shown."""
 
     end: End
     message: Message
     answered: Answered | None = None
     answers: Answered | None = None
+    is_shown: bool = True
 
 
 class NodeOutbox(RecordingOutbox):
@@ -265,20 +268,24 @@ class World:
         end = self._ends.get(peer)
         if end is None or end.other is None:
             return False
-        self._queue.append(Packet(end.other, message, answered))
+        asks_for_life = isinstance(message, DeclareInterest) and not any(
+            interest.wanted or interest.unwanted for interest in message.interests
+        )
+        self._queue.append(Packet(end.other, message, answered, is_shown=not asks_for_life))
         return True
 
     def answer(self, number: int, message: Message) -> None:
         """Put the reply to a request on its way."""
         asked = self._waiting.pop(number, None)
         if asked is not None and asked.end.other is not None:
-            self._queue.append(Packet(asked.end.other, message, answers=asked.answered))
+            self._queue.append(Packet(asked.end.other, message, answers=asked.answered, is_shown=asked.is_shown))
 
     def _deliver(self) -> None:
         while (packet := next((p for p in self._queue if not self._is_held(p)), None)) is not None:
             self._queue.remove(packet)
             end = packet.end
-            self.lines.append(f"{end.peer.node} -> {end.owner}: {describe(packet.message)}")
+            if packet.is_shown:
+                self.lines.append(f"{end.peer.node} -> {end.owner}: {describe(packet.message)}")
             if end.owner not in self._cores:
                 continue  # a client only reads
             self._take(packet)

@@ -297,7 +297,7 @@ def _empty_push() -> Patch:
                 copy = service.copy
                 if copy.records:
                     before, copy.records = copy.records, {}
-                    copy.digest, copy.version = 0, copy.version + 1
+                    copy.sums.digest, copy.version = 0, copy.version + 1
                     for group in service.groups.values():
                         group.note({key: (old, None) for key, old in before.items()})
         original(self, slots)

@@ -30,6 +30,7 @@ from slotreeve_conformance.transport_scene import (
 from slotreeve_protocol.general_messages import Done, Opaque, Ping
 from slotreeve_protocol.packets import ChannelLimits
 from slotreeve_transport_zmq.addresses import endpoint_of, join_address, split_address
+from slotreeve_transport_zmq.listening import HELLOS_PER_TURN
 from slotreeve_transport_zmq.transport import ZmqTransport
 
 Run = Callable[[Coroutine[None, None, None]], None]
@@ -217,3 +218,26 @@ def test_the_error_for_a_wrong_address_names_it(address: str) -> None:
 def test_an_endpoint_is_what_libzmq_reads() -> None:
     assert asyncio.run(endpoint_of("[::1]:7710")) == "tcp://[::1]:7710"
     assert asyncio.run(endpoint_of("localhost:7710")) == "tcp://127.0.0.1:7710"
+
+
+# --- many connections at once ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
+def test_a_hello_that_was_read_and_not_answered_counts_as_unread(scene: TransportScene, run: Run) -> None:
+    async def main() -> None:
+        async with scene.pair(ChannelLimits()) as pair:
+            count = 5 * HELLOS_PER_TURN
+            connecting = [asyncio.ensure_future(pair.connect()) for _ in range(count)]
+            await turns(3)
+            time.sleep(0.3)  # noqa: ASYNC251 - all hellos arrive before the loop turns again
+            halfway = 0
+            while (opened := len(pair.server_handler.connections)) < count:
+                if opened:
+                    halfway += 1
+                    assert pair.listener.has_unread, f"{opened} of {count} hellos were answered, and none seems to wait"
+                await asyncio.sleep(0)
+            assert halfway, "all hellos were answered in one turn"
+            await asyncio.gather(*connecting)
+
+    run(main())

@@ -13,7 +13,7 @@ from slotreeve.model.publisher import Publisher
 
 COUNTER_BITS = 32
 NO_VERSION = 0
-_DIGEST_MASK = (1 << 64) - 1
+DIGEST_MASK = (1 << 64) - 1
 
 
 def first_version(leader_epoch: int) -> int:
@@ -31,7 +31,7 @@ def sync_digest(publishers: Iterable[Publisher]) -> int:
     for p in publishers:
         text = f"{p.register_id}\0{p.version}\0{p.incarnation}"
         total += int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little")
-    return total & _DIGEST_MASK
+    return total & DIGEST_MASK
 
 
 def content_hash(publisher: Publisher) -> int:
@@ -45,7 +45,7 @@ def content_hash(publisher: Publisher) -> int:
 
 def content_digest(publishers: Iterable[Publisher]) -> int:
     """Digest of what a subscriber sees of records: their order, versions and incarnations do not matter."""
-    return sum(map(content_hash, publishers)) & _DIGEST_MASK
+    return sum(map(content_hash, publishers)) & DIGEST_MASK
 
 
 def with_change(digest: int, old: Publisher | None, new: Publisher | None) -> int:
@@ -54,4 +54,4 @@ def with_change(digest: int, old: Publisher | None, new: Publisher | None) -> in
         digest -= content_hash(old)
     if new is not None:
         digest += content_hash(new)
-    return digest & _DIGEST_MASK
+    return digest & DIGEST_MASK

@@ -33,6 +33,9 @@ from slotreeve_election_mysql.table import LockTable
 
 log = logging.getLogger("slotreeve.election.lock")
 
+SETTLE_SECONDS = 0.1
+"""Pause before the outcome of a write without an answer is looked up again."""
+
 
 @dataclass(frozen=True)
 class LockWrite:
@@ -73,7 +76,9 @@ class Requests:
     def __init__(self, table: LockTable, state: CopiedState, name: str, lease_ms: int, clock: Clock) -> None:
         """``name``: of this process as an owner of the row."""
         self._table, self._state, self._name, self._lease_ms, self._clock = table, state, name, lease_ms, clock
-        self._must_refresh = False
+        # A write got no answer, or another one was committed before an own one: the copy may lack a change.
+        self._is_unsettled = False
+        self._settle_at = 0.0
         self._writes: deque[LockWrite] = deque()
         self._wake = asyncio.Event()
         self.under_way: Request | None = None
@@ -104,6 +109,8 @@ class Requests:
                 owner.answered(answer)
             elif self._writes:
                 await self._store(self._writes.popleft(), owner)
+            elif self._is_unsettled and self._clock.now() >= self._settle_at:
+                await self._try_to_settle()
             else:
                 self._wake.clear()
                 await self._wake.wait()
@@ -135,12 +142,24 @@ class Requests:
                 await table.release(self._name, term)
                 return Released()
             case Load():
-                await self._refresh()
+                self._state.apply(await table.changes(self._state.revision))
                 return Loaded()
 
-    async def _refresh(self) -> None:
-        self._state.apply(await self._table.changes(self._state.revision))
-        self._must_refresh = False
+    # --- writes ------------------------------------------------------------------------------------------------------
+
+    async def _settle(self) -> None:
+        """Read what the copy may lack. Afterwards no write of this node is under way in the database."""
+        self._is_unsettled = True
+        self._settle_at = self._clock.now() + SETTLE_SECONDS
+        self._state.apply(await self._table.settled_changes(self._state.revision))
+        self._is_unsettled = False
+
+    async def _try_to_settle(self) -> None:
+        try:
+            await self._settle()
+        except SlotreeveError as error:
+            log.info("election: the outcome of a write is not known yet: %s", error)
+            self._clock.call_later(SETTLE_SECONDS, self._wake.set)
 
     async def _store(self, write: LockWrite, owner: RequestOwner) -> None:
         refusal = owner.refusal(write.key, write.term)
@@ -148,17 +167,20 @@ class Requests:
             write.fail(refusal)
             return
         try:
-            if self._must_refresh:
-                await self._refresh()
+            if self._is_unsettled:
+                await self._settle()
             change = await self._table.write(self._name, write.term, write.key, write.value, write.expected_version)
+            if self._state.follows(change):
+                self._state.apply([change])
+            else:
+                await self._settle()
         except ElectionError as error:
             write.fail(error)
             if not isinstance(error, VersionConflict):
                 owner.row_changed()
         except TransportError as error:
-            self._must_refresh = True
+            self._is_unsettled = True
             write.fail(NotLeader(f"write to {write.key!r}: may or may not be stored: {error}"))
         else:
-            self._state.apply([change])
             if not write.done.done():
                 write.done.set_result(change[2].version)

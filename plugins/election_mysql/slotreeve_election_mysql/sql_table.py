@@ -171,15 +171,26 @@ class SqlLockTable:
 
     async def changes(self, after: int) -> Sequence[Change]:
         """What changed after a revision; see LockTable."""
+        return await self._run(lambda session: self._read_changes(session, after))
+
+    async def settled_changes(self, after: int) -> Sequence[Change]:
+        """What changed after a revision, once the row is free; see LockTable."""
+
+        def read(session: Session) -> Sequence[Change]:
+            with session.transaction():
+                # Only the second statement reads the meta state: MySQL's transactions read as of their first plain
+                # SELECT, PostgreSQL's as of each statement.
+                session.query(f"SELECT owner FROM {self._tables.lock_table} WHERE {KEY} FOR UPDATE", self._tables.key)
+                return self._read_changes(session, after)
+
+        return await self._run(read)
+
+    def _read_changes(self, session: Session, after: int) -> Sequence[Change]:
         statement = (
             f"SELECT revision, state_key, state_value, version, term FROM {self._tables.state_table} "
             f"WHERE {KEY} AND revision > %s ORDER BY revision"
         )
-
-        def read(session: Session) -> Sequence[Change]:
-            return [_change(record) for record in session.query(statement, (*self._tables.key, after))]
-
-        return await self._run(read)
+        return [_change(record) for record in session.query(statement, (*self._tables.key, after))]
 
     async def highest_term(self) -> int:
         """The highest term in the meta state; see LockTable."""

@@ -23,6 +23,10 @@ class CopiedState(WatchedState):
         super().__init__(writer)
         self.revision = 0
 
+    def follows(self, change: Change) -> bool:
+        """Whether this is the change right after those that are known, so that none between them is missing."""
+        return change[0] == self.revision + 1
+
     def apply(self, changes: Iterable[Change]) -> None:
         """Take in committed changes and call the watchers, by revision; what is known already changes nothing."""
         for revision, key, held in changes:

@@ -73,6 +73,10 @@ class LockTable(Protocol):
     async def changes(self, after: int) -> Sequence[Change]:
         """The newest change of every key that changed after revision ``after``, by revision."""
 
+    async def settled_changes(self, after: int) -> Sequence[Change]:
+        """As :meth:`changes`, once the row is free: a write of this node that got no answer holds the row until it is
+        committed or rolled back. What is returned contains it, or it is not stored and never will be."""
+
     async def highest_term(self) -> int:
         """The highest term under which anything in the meta state was written; 0 if nothing was."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import ipaddress
 import os
 import socket
@@ -38,14 +39,22 @@ async def endpoint_of(address: str) -> str:
         OSError: the host name cannot be resolved.
     """
     host, port = split_address(address)
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
+    if not _is_ip_address(host):
         found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
         # IPv4 first: "localhost" has both addresses, and a listener at "localhost" uses IPv4.
         found.sort(key=lambda entry: entry[0] != socket.AF_INET)
         host = str(found[0][4][0])
     return f"tcp://{join_address(host, port)}"
+
+
+@functools.lru_cache(maxsize=256)
+def _is_ip_address(host: str) -> bool:
+    """Remembered, because clients that lose a server connect to the same few others."""
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 def peer_address(fd: int) -> str | None:

@@ -95,23 +95,22 @@ class DialledLink(SocketEnd, OutgoingLink):
         """Read packets. The end of the connection is reported after all packets that arrived before it."""
         receive, channel = self.socket.recv, self.channel
         size = 0
-        try:
-            for _ in range(TURN_PACKETS):
-                packet = receive(NOBLOCK)
-                if self.socket.getsockopt(RCVMORE):
-                    self.skip_parts()
-                    channel.reject("a message of several parts")
-                else:
-                    channel.receive(packet)
-                size += len(packet)
-                if self.detached:
-                    return True
-                if size > TURN_BYTES:
-                    return False
-        except zmq.Again:
-            if self._end_reason:
-                channel.lost(self._end_reason)
-            return True
+        for _ in range(TURN_PACKETS):
+            if not self.is_readable:
+                if self._end_reason:
+                    channel.lost(self._end_reason)
+                return True
+            packet = receive(NOBLOCK)
+            if self.socket.getsockopt(RCVMORE):
+                self.skip_parts()
+                channel.reject("a message of several parts")
+            else:
+                channel.receive(packet)
+            size += len(packet)
+            if self.detached:
+                return True
+            if size > TURN_BYTES:
+                return False
         return False
 
     def _happened(self, event: int, _fd: int) -> None:

@@ -156,6 +156,11 @@ class RouterEnd(SocketEnd):
             self._forgotten.clear()
         return finished
 
+    @property
+    def has_unread(self) -> bool:
+        """True while packets were not read, or hellos that were read have no answer yet."""
+        return self._greets or super().has_unread
+
     def _read_packets(self) -> bool:
         receive, option, links = self.socket.recv, self.socket.getsockopt, self._links
         size, until = 0, self._clock.now() + TURN_SECONDS

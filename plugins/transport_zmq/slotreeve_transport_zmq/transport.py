@@ -54,7 +54,7 @@ class ZmqTransport:
             raise AddressInUse(f"cannot listen at {address}: {_CLOSED}")
 
         def new_channel(link: AcceptedLink) -> Channel:
-            return self._new_channel(link, hello, handler)
+            return self.new_channel(link, hello, handler)
 
         context, flusher = self._context(), self._flusher_of_loop()
         socket = new_socket(context, zmq.ROUTER, endpoint, self._limits.max_frame_bytes)
@@ -83,7 +83,7 @@ class ZmqTransport:
         context, flusher = self._context(), self._flusher_of_loop()
         socket = new_socket(context, zmq.DEALER, endpoint, self._limits.max_frame_bytes)
         link = DialledLink(context, socket, address, flusher, self._released)
-        link.channel = self._new_channel(link, hello, handler)
+        link.channel = self.new_channel(link, hello, handler)
         self._links[link] = None
         try:
             link.dial(endpoint)
@@ -126,7 +126,8 @@ class ZmqTransport:
             self._flusher = Flusher(asyncio.get_running_loop(), self._clock)
         return self._flusher
 
-    def _new_channel(self, link: Link, hello: Hello, handler: Handler) -> Channel:
+    def new_channel(self, link: Link, hello: Hello, handler: Handler) -> Channel:
+        """The channel of a new connection. A subclass may make one of another class."""
         return Channel(link, hello, handler, self._clock, self._counters, self._limits)
 
     def _released(self, link: DialledLink) -> None:

@@ -40,10 +40,14 @@ class ClaimedClients:
         """The session process is gone, and its claims with it."""
         self.end(process_id, list(self._processes))
 
+    def has(self, client: str) -> bool:
+        """Whether the client is connected to a session process."""
+        return client in self._processes
+
     def protects(self, record: Publisher) -> bool:
         """Whether the record must stay: its client is connected to a session process, and may not have sent it again
         yet. That process may be the one that the record names: the client has left it, and has come back."""
-        return bool(self._processes) and client_of(record.register_id) in self._processes
+        return bool(self._processes) and self.has(client_of(record.register_id))
 
     def __len__(self) -> int:
         """Number of clients that are claimed."""

@@ -13,7 +13,7 @@ from slotreeve.model.nodes import Node, Role
 from slotreeve.model.slots import SlotTable
 from slotreeve.ports import Message
 from slotreeve_events.log import EventLog
-from slotreeve_protocol.client_messages import ListServices, Services
+from slotreeve_protocol.client_messages import ListServices
 from slotreeve_protocol.meta_messages import LeaseGranted, View
 from slotreeve_protocol.slot_messages import (
     Access,
@@ -33,6 +33,7 @@ from slotreeve_servers.data.departures import Departures
 from slotreeve_servers.data.exchange import DigestExchange
 from slotreeve_servers.data.following import FollowedLeaders
 from slotreeve_servers.data.interest import SessionInterests
+from slotreeve_servers.data.listing import Listing
 from slotreeve_servers.data.losses import ClientLosses
 from slotreeve_servers.data.pages import Pages
 from slotreeve_servers.data.sessions import SessionServers
@@ -90,7 +91,7 @@ class DataCore:
                 Write: self._on_write,
                 DeclareInterest: self._on_interest,
                 Fetch: self._on_fetch,
-                ListServices: self._on_list,
+                ListServices: Listing(outbox, self.slots).answer,
                 Follow: self._streams.answer,
             },
         )
@@ -261,15 +262,6 @@ class DataCore:
         if access is not Access.ACCEPT:
             return Answers([SlotAnswer(message.slot, access, slot.slot.leader_epoch)])
         return self._pages.answer(slot, message)
-
-    def _on_list(self, peer: Peer, message: ListServices) -> Message:
-        counts = {
-            data_info_id: len(service)
-            for slot in self.slots.led()
-            for data_info_id, service in slot.store.services.items()
-            if data_info_id.startswith(message.prefix)
-        }
-        return Services(counts)
 
     # --- followed slots ----------------------------------------------------------------------------------------------
 

@@ -116,6 +116,10 @@ class Departures:
             self._look_soon.soon()
         return added
 
+    def claims_changed(self, clients: Iterable[str]) -> None:
+        """Claims of these clients began or ended."""
+        self._held.claims_changed(clients, self._outbox.attended())
+
     def process_is_back(self, process_id: str) -> None:
         """A session process that was gone is a member again."""
         self._held.process_is_back(process_id)

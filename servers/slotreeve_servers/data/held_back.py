@@ -69,6 +69,8 @@ class HeldBack:
         self._last_return: dict[str, float] = {}
         self._nothing_before = 0.0
         self._lost_at: dict[str, float] = {}
+        # No registration is due before this time, so that a look until then costs nothing.
+        self._next_due = -math.inf
         self.braked = 0
         self.overdue = 0
 
@@ -97,6 +99,7 @@ class HeldBack:
                 client.records[key] = entry
                 client.gone.add(entry.gone)
                 added += held is None
+                self._next_due = -math.inf
         return added
 
     def stored(self, slot: HeldSlot, records: Iterable[Publisher], now: float) -> None:
@@ -110,6 +113,15 @@ class HeldBack:
             if entry is not None and slot.store.find(entry.record) != entry.record:
                 del client.records[key]
                 self._has_returned(entry, now)
+                if not client.records:
+                    del self._clients[client_of(record.register_id)]
+
+    def claims_changed(self, clients: Iterable[str], now: float) -> None:
+        """Claims of these clients began or ended."""
+        for name in clients:
+            client = self._clients.get(name)
+            if client is not None:
+                self._follow_claim(name, client, now)
 
     def postpone(self, entry: LostRecord, now: float) -> bool:
         """Hold a released registration again if its client has turned out to be one of many, and had no grace yet.
@@ -121,6 +133,7 @@ class HeldBack:
         client = self._clients.setdefault(name, _LostClient(since))
         client.records[entry.slot.slot.id, entry.record.register_id] = entry
         client.gone.add(entry.gone)
+        self._next_due = -math.inf
         return True
 
     def _are_many(self, now: float) -> bool:
@@ -132,6 +145,7 @@ class HeldBack:
 
     def process_is_back(self, process_id: str) -> None:
         """A session process that was gone is a member again: its clients are not lost."""
+        self._next_due = -math.inf
         for client in self._clients.values():
             client.records = {key: entry for key, entry in client.records.items() if entry.gone != process_id}
 
@@ -142,11 +156,12 @@ class HeldBack:
     def look(self, registrations: Callable[[], int], now: float) -> list[LostRecord]:
         """Release what may be removed now. ``registrations`` counts all that this server leads; it is called where the
         share matters."""
-        if now < self._nothing_before:
+        if now < max(self._nothing_before, self._next_due):
             return []
         free: list[tuple[_LostClient, list[LostRecord]]] = []
+        for name, client in self._clients.items():
+            self._follow_claim(name, client, now)
         for name, client in list(self._clients.items()):
-            self._follow_claim(client, now)
             if not client.is_claimed and any(self._is_due(gone, client.since, now) for gone in client.gone):
                 ready = self._ready(client, now)
                 if ready:
@@ -155,14 +170,15 @@ class HeldBack:
                 del self._clients[name]
         released = self._allowed(free, registrations, now) if free else []
         self.braked = sum(len(entries) for _, entries in free) - len(released)
+        self._next_due = min((self._first_due(client) for client in self._clients.values()), default=math.inf)
         for entry in released:
             client = self._clients[client_of(entry.record.register_id)]
             del client.records[entry.slot.slot.id, entry.record.register_id]
         return released
 
-    def _follow_claim(self, client: _LostClient, now: float) -> None:
-        """Note whether the client is connected to another session process than its registrations name."""
-        is_claimed = any(self._claims.protects(entry.record) for entry in client.records.values())
+    def _follow_claim(self, name: str, client: _LostClient, now: float) -> None:
+        """Note whether the client is connected to a session process again."""
+        is_claimed = self._claims.has(name)
         if is_claimed is not client.is_claimed:
             client.is_claimed = is_claimed
             for entry in client.records.values():
@@ -196,10 +212,19 @@ class HeldBack:
         living session server has lost have the grace where they are many."""
         if not gone:
             return now >= since + self._grace or not self._are_many(now)
+        return now >= self._due_at(gone, since)
+
+    def _first_due(self, client: _LostClient) -> float:
+        """A time before which no registration of this client is due, whatever else happens: a client that comes back
+        only puts the others off."""
+        if "" in client.gone:
+            return -math.inf  # it depends on how many others were lost of late
+        return min((self._due_at(gone, client.since) for gone in client.gone), default=-math.inf)
+
+    def _due_at(self, gone: str, since: float) -> float:
+        """When the registrations of a session process that is gone are due, as far as its clients have come back."""
         returned = self._last_return.get(gone)
-        if returned is None:
-            return now >= since + self._grace
-        return now >= max(since, returned) + RETURNING * self._grace
+        return since + self._grace if returned is None else max(since, returned) + RETURNING * self._grace
 
     def _allowed(
         self, free: list[tuple[_LostClient, list[LostRecord]]], registrations: Callable[[], int], now: float

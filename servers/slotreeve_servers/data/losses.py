@@ -59,6 +59,7 @@ class ClientLosses:
         """A session server begins and ends claims of clients."""
         self._departures.claims.begin(peer.process_id, message.begun)
         self._departures.claims.end(peer.process_id, message.ended)
+        self._departures.claims_changed((*message.begun, *message.ended))
 
     # --- session processes that are gone -----------------------------------------------------------------------------
 

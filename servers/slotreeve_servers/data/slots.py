@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from slotreeve.model.datum import content_digest, first_version, with_change
+from slotreeve.model.datum import first_version, with_change
 from slotreeve.model.publisher import Publisher
 from slotreeve.model.slots import Slot, SlotTable
 from slotreeve_protocol.slot_messages import Access, Known, SlotWrite
@@ -120,7 +120,7 @@ class HeldSlot:
         """The tracked state of a service; tracking begins now where no session server had an interest before."""
         service = self.tracked.get(data_info_id)
         if service is None:
-            digest = content_digest(self.store.services.get(data_info_id, {}).values())
+            digest = self.store.content_digest(data_info_id)
             service = self.tracked[data_info_id] = TrackedService(self.version, self.version, digest)
         return service
 

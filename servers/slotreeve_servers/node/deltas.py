@@ -9,7 +9,8 @@ from slotreeve.model.publisher import Publisher
 
 Item = TypeVar("Item")
 
-PART_BYTES = 1024 * 1024
+PART_BYTES = 256 * 1024
+"""Nearly two thousand records of the usual size, so that to handle a part takes some milliseconds."""
 _FIELD_BYTES = 48
 _ITEM_BYTES = 5
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import TypeVar
 from zlib import crc32
 
-from slotreeve.model.datum import sync_digest
+from slotreeve.model.datum import sync_digest, with_change
 from slotreeve.model.publisher import Publisher
 
 from slotreeve_servers.node.deltas import size_of
@@ -19,6 +19,8 @@ from slotreeve_servers.node.deltas import size_of
 FANOUT = 16
 """A service that has become too large for its parts gets so many times as many. It is hashed again then; the factor is
 large, so that this is rare."""
+REGROUPED_AT_ONCE = 1_000
+"""A large service is hashed again piece by piece, with each of its next changes so many records."""
 _MASK = (1 << 64) - 1
 
 Key = TypeVar("Key", str, int)
@@ -43,19 +45,30 @@ class PartedService:
 
     Attributes:
         count: number of parts, a power of two.
+        content: content digest of the service. It is kept as well, so that a data server that becomes the leader of a
+            large service need not hash all of it.
     """
 
-    __slots__ = ("_members", "_sums", "count")
+    __slots__ = ("_finer", "_members", "_regrouped", "_sums", "content", "count")
 
     def __init__(self, count: int, records: Iterable[Publisher] = ()) -> None:
-        self.count = count
+        self.count, self.content = count, 0
         self._members: dict[int, dict[str, None]] = {}
         self._sums: dict[str | None, dict[int, int]] = {}
+        # Smaller parts that will replace these, and the number of parts whose records they have already.
+        self._finer: PartedService | None = None
+        self._regrouped = 0
         for record in records:
             self.move(record, sync_digest((record,)), True)
 
     def move(self, record: Publisher, value: int, is_there: bool) -> None:
         """A record is there now, or has gone; ``value`` is added to the digests."""
+        self.content = with_change(self.content, None if is_there else record, record if is_there else None)
+        number = self._place(record, value, is_there)
+        if self._finer is not None and number < self._regrouped:
+            self._finer._place(record, value, is_there)
+
+    def _place(self, record: Publisher, value: int, is_there: bool) -> int:
         number = part_of(record.register_id, self.count)
         for session in (None, record.session):
             sums = self._sums.setdefault(session, {})
@@ -65,18 +78,51 @@ class PartedService:
         members = self._members.setdefault(number, {})
         if is_there:
             members[record.register_id] = None
-            return
+            return number
         del members[record.register_id]
         if not members:
             del self._members[number]
+        return number
+
+    def divide(self, count: int) -> None:
+        """Have ``count`` parts in the end; :meth:`regroup` does it piece by piece."""
+        if count > (self._finer.count if self._finer is not None else self.count):
+            self._finer, self._regrouped = PartedService(count), 0
+
+    def regroup(self, records: Mapping[str, Publisher], most: int) -> None:
+        """Put about ``most`` more records into their smaller parts, where the service gets some. ``records``: all that
+        there are."""
+        finer = self._finer
+        if finer is None:
+            return
+        while self._regrouped < self.count and most > 0:
+            members = self._members.get(self._regrouped, {})
+            for register_id in members:
+                finer._place(records[register_id], sync_digest((records[register_id],)), True)
+            self._regrouped += 1
+            most -= len(members)
+        if self._regrouped == self.count:
+            self.count, self._members, self._sums = finer.count, finer._members, finer._sums
+            self._finer = None
 
     def digests(self, session: str | None) -> dict[int, int]:
         """Digest by part of all records, or of those of one session process; without empty parts."""
         return self._sums.get(session, {})
 
     def members(self, count: int, number: int) -> list[str]:
-        """The register ids in one part of ``count``, which is at most as many as there are."""
+        """The register ids in one part of ``count``, which is a power of two."""
+        if count > self.count:
+            inside = self._members.get(number & (self.count - 1), ())
+            return [key for key in inside if crc32(key.encode()) & (count - 1) == number]
         return [key for part in range(number, self.count, count) for key in self._members.get(part, ())]
+
+
+def coarser(digests: Mapping[int, int], count: int) -> dict[int, int]:
+    """The digests of ``count`` parts, from those of more parts."""
+    sums: dict[int, int] = {}
+    for number, digest in digests.items():
+        _move(sums, number & (count - 1), digest)
+    return sums
 
 
 class RunningDigests:
@@ -174,16 +220,22 @@ class RunningDigests:
         enough = count = parted.count if parted is not None else 1
         while size > enough * self._part_bytes:
             enough *= FANOUT
-        if enough > count:
+        if parted is not None:
+            parted.divide(enough)
+            parted.regroup(now, REGROUPED_AT_ONCE)
+        elif enough > count:
             self.parted[data_info_id] = PartedService(enough, now.values())
         if enough > 1:
             self.sizes[data_info_id] = size
 
     def with_parts(self, data_info_id: str, count: int, now: Mapping[str, Publisher]) -> PartedService:
-        """The parts of a service, of which there are at least ``count`` from now on. Its changes must have been moved
-        before."""
+        """The parts of a service, of which there are at least ``count`` soon; at once where it had none. Its changes
+        must have been moved before."""
         parted = self.parted.get(data_info_id)
-        if parted is None or parted.count < count:
+        if parted is None:
             parted = self.parted[data_info_id] = PartedService(count, now.values())
             self.sizes.setdefault(data_info_id, sum(map(size_of, now.values())))
+        elif parted.count < count:
+            parted.divide(count)
+            parted.regroup(now, REGROUPED_AT_ONCE)
         return parted

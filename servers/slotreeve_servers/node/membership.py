@@ -16,6 +16,8 @@ from slotreeve_servers.node.outbox import Outbox, Peer, TurnEnd
 
 log = logging.getLogger("slotreeve.membership")
 
+LEASE_HEARTBEATS = 3
+"""A server to which so many heartbeats in a row brought no answer has no lease (``meta.lease_seconds`` is no less)."""
 NO_VIEW = View(0, 0, SlotTable(), [], [])
 """What a server knows of the cluster before the first view."""
 
@@ -62,6 +64,11 @@ class Membership:
     def leader(self) -> Peer | None:
         """The meta leader, where it is known and connected."""
         return self._meta_servers.get(self._leader or "")
+
+    @property
+    def has_lease(self) -> bool:
+        """Whether the meta leader has granted one of the last heartbeats."""
+        return self._outbox.now() - self.granted_at < LEASE_HEARTBEATS * self._interval
 
     def start(self) -> None:
         """Send heartbeats from now on."""

@@ -10,17 +10,20 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import IntEnum
 
+from slotreeve.model.datum import content_digest
 from slotreeve.model.publisher import Publisher
 from slotreeve_protocol.slot_messages import ComparedUpTo, PartDigests, ServicePart, SlotDigests
 
 from slotreeve_servers.node.deltas import PART_BYTES, size_of
-from slotreeve_servers.node.digests import FANOUT, RunningDigests
+from slotreeve_servers.node.digests import FANOUT, PartedService, RunningDigests, coarser
 
-PARTS_PER_ANSWER = 16
+PARTS_PER_ANSWER = 4
 """The parts in which a large service is compared are so much smaller than a message, because a part with one difference
 is sent whole."""
-FOLD_AT = 5_000
-"""Changes of one service from which on they are not left for the next comparison, which they would hold up."""
+LARGE_RECORDS = 1_000
+"""A service with more records than this has parts: to hash all of them at once would hold up other services."""
+FOLD_AT = 500
+"""So many changes of a service with parts are not left for the next comparison, which they would hold up."""
 
 
 class Stored(IntEnum):
@@ -107,7 +110,7 @@ class SlotStore:
         if service is None:
             service = self.services[record.data_info_id] = {}
         service[register_id] = record
-        if (old is None and len(service) > FOLD_AT) or (self._parted and record.data_info_id in self._parted):
+        if (old is None and len(service) > LARGE_RECORDS) or (self._parted and record.data_info_id in self._parted):
             self._note(record.data_info_id, register_id, old)
         else:
             self._changed[record.data_info_id] = None
@@ -169,7 +172,7 @@ class SlotStore:
         service = self.services.get(data_info_id, {})
         if data_info_id not in self._parted:
             self._changed[data_info_id] = None
-            if len(service) > FOLD_AT:
+            if len(service) > LARGE_RECORDS:
                 self._digests.with_parts(data_info_id, FANOUT, service)
                 self._fold(data_info_id)
             return
@@ -217,6 +220,14 @@ class SlotStore:
             parts[data_info_id] = PartDigests(parted.count, parted.digests(session))
         return whole, parts
 
+    def content_digest(self, data_info_id: str) -> int:
+        """The content digest of a service. A large one is not hashed for it."""
+        service = self.services.get(data_info_id, _EMPTY)
+        if data_info_id not in self._parted or not service:
+            return content_digest(service.values())
+        self._fold(data_info_id)
+        return self._parted[data_info_id].content
+
     def part(self, data_info_id: str, count: int, number: int) -> list[Publisher]:
         """The live records of one part of a service that has ``count`` parts."""
         self._fold(data_info_id)
@@ -255,25 +266,30 @@ class SlotStore:
         return sorted(names)
 
     def _add_parts(self, found: StoreDifference, data_info_id: str, asked: SlotDigests, limit: int) -> None:
-        """Add the parts that differ. Where there are more parts here than the other side has, add only one: the other
-        side takes over the number of parts with it, and asks again."""
+        """Add the parts that differ, in the larger parts of the two sides. Where those of the other side are too large
+        for an answer, add only one part: the other side takes over the number of parts with it, and asks again."""
         theirs = asked.parts.get(data_info_id, PartDigests(1, {}))
-        service, count = self.services[data_info_id], theirs.count
-        parted = self._digests.with_parts(data_info_id, count, service)
-        ours, first = parted.digests(None), 0
+        service = self.services[data_info_id]
+        parted = self._digests.with_parts(data_info_id, theirs.count, service)
+        count = min(parted.count, theirs.count)
+        if count < parted.count and (count == 1 or self._digests.sizes[data_info_id] > count * limit):
+            number = min(parted.digests(None))
+            found.add(self._part(data_info_id, parted, parted.count, number))
+            found.complete, found.upto = False, ComparedUpTo(data_info_id, count, -1)
+            return
+        mine, other = coarser(parted.digests(None), count), coarser(theirs.digests, count)
+        first = 0
         if asked.after.data_info_id == data_info_id and asked.after.count == count:
             first = asked.after.number + 1
-        numbers = sorted(n for n in ours.keys() | theirs.digests.keys() if ours.get(n) != theirs.digests.get(n))
-        for number in numbers if parted.count == count else (min(ours),):
-            if number < first and parted.count == count:
-                continue
+        for number in sorted(n for n in mine.keys() | other.keys() if n >= first and mine.get(n) != other.get(n)):
             if found.size >= limit:
                 found.complete = False
                 return
-            records = [service[register_id] for register_id in parted.members(parted.count, number)]
-            found.add(ServicePart(data_info_id, parted.count, number, records))
-        if parted.count != count:
-            found.complete, found.upto = False, ComparedUpTo(data_info_id, count, -1)
+            found.add(self._part(data_info_id, parted, count, number))
+
+    def _part(self, data_info_id: str, parted: PartedService, count: int, number: int) -> ServicePart:
+        service = self.services[data_info_id]
+        return ServicePart(data_info_id, count, number, [service[key] for key in parted.members(count, number)])
 
 
 def _total(parts: PartDigests) -> int:

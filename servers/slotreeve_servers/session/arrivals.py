@@ -8,7 +8,7 @@ other clients publish.
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter
 from functools import partial
 from typing import Protocol
 
@@ -16,12 +16,11 @@ from slotreeve_protocol.slot_messages import Claims
 
 from slotreeve_servers.node.outbox import Outbox, Peer, TurnEnd
 from slotreeve_servers.session.clients import ConnectedClient
+from slotreeve_servers.session.places import Places
 from slotreeve_servers.session.routes import Routes
 
 AT_ONCE = 32
 """So many clients may send their records again at the same time."""
-PLACE_SECONDS = 1.0
-"""After this time the next client is let in, even if this one has not sent everything: it may send for long."""
 
 
 class Host(Protocol):
@@ -35,28 +34,24 @@ class Arrivals:
     """The clients that have not sent everything again, and among them those that wait to be let in."""
 
     def __init__(self, outbox: Outbox, routes: Routes, host: Host) -> None:
-        self._outbox, self._routes, self._host = outbox, routes, host
+        self._outbox, self._routes = outbox, routes
         self._arriving: dict[ConnectedClient, None] = {}
         self._claimed: Counter[str] = Counter()
-        self._waiting: deque[ConnectedClient] = deque()
-        self._inside: dict[ConnectedClient, float] = {}
+        self._places = Places(outbox, AT_ONCE, host.let_in)
         self._to_tell: dict[str, None] = {}
         self._tell = TurnEnd(outbox, self._send_claims)
-        self._let_in = TurnEnd(outbox, self._let_next_in)
-        self._is_timed = False
 
     @property
     def waiting(self) -> int:
         """Number of clients that are connected and not let in yet."""
-        return len(self._waiting)
+        return self._places.waiting
 
     def opened(self, client: ConnectedClient) -> None:
         """A client has connected: claim it, and let it in when its turn comes."""
         self._arriving[client] = None
         self._claimed[client.peer.node] += 1
         self._tell_of(client.peer.node)
-        self._waiting.append(client)
-        self._let_in.soon()
+        self._places.come(client)
 
     def ended(self, client: ConnectedClient) -> None:
         """Everything that the client had published is stored again, or its connection has ended."""
@@ -64,15 +59,12 @@ class Arrivals:
         if client in self._arriving:
             del self._arriving[client]
             self._end_claim(client.peer.node)
-        if client in self._inside:
+        if self._places.has(client):
             # What the clients inside have sent is read before others may send: a server that is late would otherwise
             # let all of them in, and then be silent to each of them for as long as it takes to read the rest.
-            self._outbox.when_read(partial(self._leave, client))
-
-    def _leave(self, client: ConnectedClient) -> None:
-        """The place of this client is free."""
-        if self._inside.pop(client, None) is not None:
-            self._let_in.soon()
+            self._outbox.when_read(partial(self._places.leave, client))
+        else:
+            self._places.leave(client)
 
     def is_replaying(self, client_id: str) -> bool:
         """Whether a client of this id is connected and may still send again what it had published."""
@@ -104,23 +96,3 @@ class Arrivals:
         claims = Claims(begun, [client_id for client_id in changed if client_id not in self._claimed])
         for peer in self._routes.linked.values():
             self._outbox.send(peer, claims)
-
-    # --- letting in --------------------------------------------------------------------------------------------------
-
-    def _let_next_in(self) -> None:
-        """Let clients in while there are places; look again when the first place is free by its time."""
-        now = self._outbox.now()
-        for client in [client for client, until in self._inside.items() if until <= now]:
-            del self._inside[client]
-        while self._waiting and len(self._inside) < AT_ONCE:
-            client = self._waiting.popleft()
-            if client in self._arriving:
-                self._inside[client] = now + PLACE_SECONDS
-                self._host.let_in(client)
-        if self._waiting and not self._is_timed:
-            self._is_timed = True
-            self._outbox.after(max(0.0, next(iter(self._inside.values())) - now), self._look_again)
-
-    def _look_again(self) -> None:
-        self._is_timed = False
-        self._let_next_in()

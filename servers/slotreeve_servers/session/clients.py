@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from slotreeve.model.publisher import Publisher
+from slotreeve_protocol.client_messages import Redirect
+from slotreeve_protocol.meta_messages import View
 
 from slotreeve_servers.node.outbox import Peer
 
@@ -12,23 +14,42 @@ class ConnectedClient:
 
     Attributes:
         peer: the connection.
+        since: when it was made, on the attended clock.
         records: the live records that it published over this connection, by register id.
         watched: the data info ids that it subscribes to.
         configs: the configuration keys that it watches.
         waiting: how many of its records are on their way to the slot leaders.
         is_off: nothing that it publishes is visible, by the operator's orders.
         is_replaying: it may still send records that it published before this connection.
+        is_sent_away: it was told to use another session server.
         stored: sequences of records that are stored but not acknowledged to it yet.
     """
 
-    __slots__ = ("configs", "is_off", "is_replaying", "peer", "records", "stored", "waiting", "watched")
+    __slots__ = (
+        "configs",
+        "is_off",
+        "is_replaying",
+        "is_sent_away",
+        "peer",
+        "records",
+        "since",
+        "stored",
+        "waiting",
+        "watched",
+    )
 
-    def __init__(self, peer: Peer) -> None:
-        self.peer = peer
+    def __init__(self, peer: Peer, since: float = 0.0) -> None:
+        self.peer, self.since = peer, since
         self.records: dict[str, Publisher] = {}
         self.watched: set[str] = set()
         self.configs: set[str] = set()
         self.waiting = 0
         self.is_off = False
         self.is_replaying = True
+        self.is_sent_away = False
         self.stored: list[int] = []
+
+
+def redirect(view: View, process_id: str) -> Redirect:
+    """The message that sends clients from this session process to the other session servers."""
+    return Redirect([node.address for node in view.sessions if node.process_id != process_id])

@@ -17,15 +17,16 @@ from slotreeve_events.log import EventLog
 from slotreeve_protocol.client_messages import (
     Get,
     ListServices,
+    Pong,
     Publish,
     PushesReceived,
-    Redirect,
     ReplayEnded,
     Sessions,
     Subscribe,
     Unsubscribe,
     Withdraw,
 )
+from slotreeve_protocol.general_messages import Ping
 from slotreeve_protocol.meta_messages import (
     ConfigEntry,
     Configs,
@@ -40,12 +41,15 @@ from slotreeve_servers.node.dispatch import Desk
 from slotreeve_servers.node.membership import Membership
 from slotreeve_servers.node.outbox import Outbox, Peer, send_to_all
 from slotreeve_servers.session.arrivals import Arrivals
-from slotreeve_servers.session.clients import ConnectedClient
+from slotreeve_servers.session.clients import ConnectedClient, redirect
 from slotreeve_servers.session.configuration import ConfigMirror
 from slotreeve_servers.session.interests import Interests
+from slotreeve_servers.session.isolation import LOOK_SECONDS, Isolation
 from slotreeve_servers.session.leaders import SlotLeaders
+from slotreeve_servers.session.leases import ClientLeases
 from slotreeve_servers.session.orders import OrdersInForce
-from slotreeve_servers.session.push import PushRules
+from slotreeve_servers.session.places import Places
+from slotreeve_servers.session.push import DuePushes, PushRules
 from slotreeve_servers.session.reads import Reads
 from slotreeve_servers.session.registrations import Registrations
 from slotreeve_servers.session.routes import Routes
@@ -61,6 +65,9 @@ HERD_LINGER_SECONDS = 3.0
 these clients: each has this time more to come back."""
 COMPACT_SECONDS = 10.0
 SCAN_PAUSE_SECONDS = 0.005
+LEAVING_AT_ONCE = 48
+"""A server that stops sends so many clients away at a time: more than another server lets in at once, so that it has no
+pause, and not all, because each has two connections until its turn comes there."""
 
 
 class SessionCore:
@@ -93,15 +100,19 @@ class SessionCore:
         self._registrations = Registrations(
             outbox, node.process_id, slot_function, self.writes, rules.max_pending_writes, events
         )
-        self.interests = Interests(self.routes, PushRules(outbox, rules, node.zone, self._orders, events))
+        pushes = PushRules(outbox, rules, node.zone, self._orders, events, DuePushes(outbox))
+        self.interests = Interests(self.routes, pushes)
         self._arrivals = Arrivals(outbox, self.routes, self)
         self.leaders = SlotLeaders(
             outbox, self.routes, self.writes, self.interests, self._registrations, self._arrivals
         )
-        self._reads = Reads(outbox, self.routes)
+        self._reads = Reads(outbox, self.routes, slot_function)
+        self._leases = ClientLeases(rules.client_lease_seconds)
         self.clients: dict[Peer, ConnectedClient] = {}
+        self._isolation = Isolation(outbox, self.routes, self.membership, self.clients, node.process_id)
         self._sessions = Sessions([])
         self._closed_to_clients = ""
+        self._leaving = Places(outbox, LEAVING_AT_ONCE, self._send_away)
         self._lost_at: deque[float] = deque()
         self._compacted_at = outbox.now()
         self._to_scan: deque[int] = deque()
@@ -116,13 +127,17 @@ class SessionCore:
                 WatchConfigs: self._on_watch,
                 UnwatchConfig: self._on_unwatch,
             },
-            {},
+            {
+                Ping: lambda peer, message: Pong(
+                    self._leases.ping_seconds(len(self.clients), self._arrivals.waiting > 0)
+                )
+            },
             {
                 Get: lambda peer, message, request: self._reads.get(
                     self._registrations.slot(message.data_info_id), message, request
                 ),
                 ListServices: lambda peer, message, request: self._reads.list_services(
-                    message.prefix, list(self.routes.linked.values()), request
+                    message, list(self.routes.linked.values()), request
                 ),
             },
         )
@@ -131,6 +146,7 @@ class SessionCore:
         """Begin the upkeep."""
         self._outbox.repeat("client leases", sweep_seconds(self._rules), self._sweep)
         self._outbox.repeat("version scan", self._rules.scan_seconds, self._scan)
+        self._outbox.repeat("reach of the leaders", LOOK_SECONDS, self._isolation.look)
 
     # --- a client comes and goes -------------------------------------------------------------------------------------
 
@@ -140,8 +156,9 @@ class SessionCore:
         if reason:
             self._outbox.close(peer, reason)
             return
-        client = self.clients[peer] = ConnectedClient(peer)
+        client = self.clients[peer] = ConnectedClient(peer, self._outbox.attended())
         client.is_off = self._orders.is_off(peer)
+        self._leases.renewed(client, self._outbox.attended())
         self._arrivals.opened(client)
 
     def let_in(self, client: ConnectedClient) -> None:
@@ -154,9 +171,9 @@ class SessionCore:
         if client is None:
             return
         self._arrivals.ended(client)
+        self._leaving.leave(client)
         self._configs.unwatch(client, client.configs)
-        for data_info_id in sorted(client.watched):
-            self.interests.unsubscribe(client, data_info_id)
+        self.interests.forget(client)
         if client.records:
             self._lost_at.append(self._outbox.now())
             self._outbox.after(self._rules.linger_seconds, partial(self._linger_is_over, client))
@@ -182,12 +199,17 @@ class SessionCore:
 
     def _sweep(self) -> float | None:
         """End what frozen clients have here; forget old tombstones."""
-        now, lease = self._outbox.now(), self._rules.client_lease_seconds
-        for client in list(self.clients.values()):
-            if self._outbox.silent_for(client.peer) > lease:
+        now, attended, lease = self._outbox.now(), self._outbox.attended(), self._rules.client_lease_seconds
+        for client in self._leases.due(attended):
+            if client.peer not in self.clients:
+                continue
+            silence = self._outbox.silent_for(client.peer)
+            if silence > lease:
                 # No linger: the client had all of its lease to send something.
                 self._registrations.lost(client)
                 self._outbox.close(client.peer, f"no message arrived for {lease} s")
+            else:
+                self._leases.renewed(client, attended - silence)
         if now - self._compacted_at > COMPACT_SECONDS:
             self._compacted_at = now
             self._registrations.compact()
@@ -242,10 +264,14 @@ class SessionCore:
         return []
 
     def redirect_clients(self, reason: str) -> None:
-        """Take no new clients, for ``reason``, and send the present ones to the other session servers."""
+        """Take no new clients, for ``reason``, and send the present ones to the other session servers, the next ones
+        when others have left."""
         self._closed_to_clients = reason
-        others = [node.address for node in self.membership.view.sessions if node.process_id != self._node.process_id]
-        send_to_all(self._outbox, list(self.clients), Redirect(others))
+        for client in self.clients.values():
+            self._leaving.come(client)
+
+    def _send_away(self, client: ConnectedClient) -> None:
+        self._outbox.send(client.peer, redirect(self.membership.view, self._node.process_id))
 
     @property
     def is_closed_to_clients(self) -> bool:
@@ -282,6 +308,7 @@ class SessionCore:
             return
         log.warning("new orders of the operator: %s", self._orders.orders)
         self._closed_to_clients = ""
+        self._leaving.clear()
         if self._orders.is_banned:
             self.redirect_clients("this session server is banned")
         for client in list(self.clients.values()):
@@ -301,6 +328,7 @@ class SessionCore:
             "clients": len(self.clients),
             "services_watched": len(self.interests.services),
             "clients_waiting": self._arrivals.waiting,
+            "clients_sent_away": self._isolation.sent_away,
             "writes_waiting": self.writes.waiting,
             "write_retries": self.writes.retries,
             "change_gaps": self.interests.gaps,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+from collections import deque
 from collections.abc import Iterable
 
 from slotreeve.ports import Message
@@ -19,6 +20,7 @@ from slotreeve_servers.session.routes import Routes
 log = logging.getLogger("slotreeve.interests")
 
 SERVICES_PER_REQUEST = 2_000
+FORGOTTEN_PER_TURN = 1_000
 RETRY_SECONDS = 0.05
 
 
@@ -27,9 +29,9 @@ class WatchedService:
 
     __slots__ = ("copy", "data_info_id", "groups", "slot")
 
-    def __init__(self, data_info_id: str, slot: int) -> None:
+    def __init__(self, data_info_id: str, slot: int, zone: str) -> None:
         self.data_info_id, self.slot = data_info_id, slot
-        self.copy = DatumCopy()
+        self.copy = DatumCopy(zone)
         self.groups: dict[Scope, PushGroup] = {}
 
 
@@ -49,6 +51,8 @@ class Interests:
         self._unwanted: dict[str, int] = {}
         self._flush = TurnEnd(rules.outbox, self._declare_waiting)
         self._retry = Retry(rules.outbox, RETRY_SECONDS, self._flush.soon)
+        self._gone: deque[tuple[ConnectedClient, str]] = deque()
+        self._forget_soon = TurnEnd(rules.outbox, self._forget_next)
         self.gaps = 0
 
     # --- subscribers -------------------------------------------------------------------------------------------------
@@ -58,7 +62,7 @@ class Interests:
         data_info_id = want.data_info_id
         service = self.services.get(data_info_id)
         if service is None:
-            service = self.services[data_info_id] = WatchedService(data_info_id, slot)
+            service = self.services[data_info_id] = WatchedService(data_info_id, slot, self._rules.zone)
             self._by_slot.setdefault(slot, {})[data_info_id] = service
             self._unwanted.pop(data_info_id, None)
             self._declare(service)
@@ -87,6 +91,19 @@ class Interests:
             self._undeclared.pop(data_info_id, None)
             self._unwanted[data_info_id] = service.slot
             self._flush.soon()
+
+    def forget(self, client: ConnectedClient) -> None:
+        """The connection of ``client`` has ended: end its subscriptions, some of them in later turns where it had very
+        many. What is pushed to it until then is dropped."""
+        self._gone.extend((client, data_info_id) for data_info_id in sorted(client.watched))
+        if len(self._gone) == len(client.watched):
+            self._forget_next()
+
+    def _forget_next(self) -> None:
+        for _ in range(min(FORGOTTEN_PER_TURN, len(self._gone))):
+            self.unsubscribe(*self._gone.popleft())
+        if self._gone:
+            self._forget_soon.soon()
 
     def acknowledged(self, client: ConnectedClient, receipt: PushReceipt) -> None:
         """A receipt of ``client`` has arrived."""
@@ -148,31 +165,19 @@ class Interests:
 
     def _declare_waiting(self) -> None:
         """Send every declaration whose slot has a leader that is linked."""
-        requests: dict[Peer, dict[int, SlotInterest]] = {}
+        requests = _Declarations(self._routes)
         for data_info_id, slot in list(self._undeclared.items()):
-            if (interest := self._interest_in(slot, requests)) is not None:
+            if (interest := requests.of(slot)) is not None:
                 copy = self.services[data_info_id].copy
                 interest.wanted.append(Known(data_info_id, copy.version, copy.digest))
                 del self._undeclared[data_info_id]
         for data_info_id, slot in list(self._unwanted.items()):
-            if (interest := self._interest_in(slot, requests)) is not None:
+            if (interest := requests.of(slot)) is not None:
                 interest.unwanted.append(data_info_id)
                 del self._unwanted[data_info_id]
-        for peer, interests in requests.items():
-            for part in _parts(interests.values()):
+        for peer, interests in requests.by_leader.items():
+            for part in _parts(interests):
                 self._ask(peer, part)
-
-    def _interest_in(self, slot: int, requests: dict[Peer, dict[int, SlotInterest]]) -> SlotInterest | None:
-        """The part for ``slot`` of the request to its leader; None while no leader is linked."""
-        leader = self._routes.leader_of(slot)
-        if leader is None:
-            return None
-        peer, epoch = leader
-        interests = requests.setdefault(peer, {})
-        interest = interests.get(slot)
-        if interest is None:
-            interest = interests[slot] = SlotInterest(slot, epoch, [], [])
-        return interest
 
     def _ask(self, peer: Peer, interests: list[SlotInterest]) -> None:
         def answered(reply: Message | None, error: Exception | None) -> None:
@@ -192,6 +197,29 @@ class Interests:
                 if known.data_info_id in self.services:
                     self._undeclared[known.data_info_id] = interest.slot
             self._retry.later()
+
+
+class _Declarations:
+    """The interests in the slots of one turn, by leader."""
+
+    def __init__(self, routes: Routes) -> None:
+        self._routes = routes
+        self._by_slot: dict[int, SlotInterest | None] = {}
+        self.by_leader: dict[Peer, list[SlotInterest]] = {}
+
+    def of(self, slot: int) -> SlotInterest | None:
+        """The interest in one slot; None while no leader is linked."""
+        if slot in self._by_slot:
+            return self._by_slot[slot]
+        leader = self._routes.leader_of(slot)
+        if leader is None:
+            interest = None
+        else:
+            peer, epoch = leader
+            interest = SlotInterest(slot, epoch, [], [])
+            self.by_leader.setdefault(peer, []).append(interest)
+        self._by_slot[slot] = interest
+        return interest
 
 
 def _parts(interests: Iterable[SlotInterest]) -> Iterable[list[SlotInterest]]:

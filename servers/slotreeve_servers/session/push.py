@@ -16,14 +16,15 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import deque
 from dataclasses import dataclass
+from itertools import islice
 
-from slotreeve.model.datum import NO_VERSION, content_digest, with_change
+from slotreeve.model.datum import NO_VERSION
 from slotreeve.model.publisher import Publisher
-from slotreeve_events.log import EventLog
+from slotreeve_events.log import MOST_CHANGES, EventLog
 from slotreeve_protocol.client_messages import PushReceipt, Scope
 from slotreeve_protocol.datum_copy import DatumCopy, Step
 
-from slotreeve_servers.node.outbox import Outbox
+from slotreeve_servers.node.outbox import Outbox, TurnEnd
 from slotreeve_servers.session.clients import ConnectedClient
 from slotreeve_servers.session.orders import OrdersInForce
 from slotreeve_servers.session.push_frames import PushFrames
@@ -33,11 +34,38 @@ HISTORY = 32
 IN_FLIGHT = 64
 PARTS_IN_FLIGHT = 2
 """Parts of one push to one subscriber whose receipts have not arrived."""
+FIRING_SECONDS = 0.01
 COST_FACTOR = 5.0
 """The window is this many times what the last push cost: a service takes at most a sixth of one processor."""
 
 Records = dict[str, Publisher | None]
 """New records by register id; None for one that went away."""
+
+
+class DuePushes:
+    """The groups that push when the turn ends: one action for all of them, because very many services may change, or be
+    subscribed to, at once. After :data:`FIRING_SECONDS` the rest waits for the next turn."""
+
+    def __init__(self, outbox: Outbox) -> None:
+        self._outbox = outbox
+        self._groups: deque[PushGroup] = deque()
+        self._turn_end = TurnEnd(outbox, self._fire_next)
+
+    def add(self, group: PushGroup) -> None:
+        """Push this one."""
+        self._groups.append(group)
+        self._turn_end.soon()
+
+    def _fire_next(self) -> None:
+        until = self._outbox.now() + FIRING_SECONDS
+        try:
+            while self._groups:
+                self._groups.popleft().fire()
+                if self._outbox.now() > until:
+                    return
+        finally:
+            if self._groups:
+                self._turn_end.soon()
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +76,15 @@ class PushRules:
         zone: the session server's zone.
         orders: the operator's orders, which may stop pushes.
         events: the event log, where one is written.
+        due: the groups that push when the turn ends.
     """
 
     outbox: Outbox
     settings: SessionSettings
     zone: str
     orders: OrdersInForce
-    events: EventLog | None = None
+    events: EventLog | None
+    due: DuePushes
 
 
 class Subscriber:
@@ -90,16 +120,33 @@ class PushGroup:
         pushes: pushes sent since the group was made.
     """
 
+    __slots__ = (
+        "_confirmation",
+        "_copy",
+        "_data_info_id",
+        "_frames",
+        "_history",
+        "_last_push",
+        "_outbox",
+        "_pending",
+        "_rules",
+        "_scheduled",
+        "_scope",
+        "_unanswered",
+        "_version",
+        "_window",
+        "pushes",
+        "subscribers",
+    )
+
     def __init__(self, data_info_id: str, scope: Scope, copy: DatumCopy, rules: PushRules) -> None:
         self._data_info_id, self._scope, self._copy = data_info_id, scope, copy
-        self._outbox, self._settings, self._zone = rules.outbox, rules.settings, rules.zone
-        self._orders, self._events = rules.orders, rules.events
+        self._rules, self._outbox = rules, rules.outbox
         self.subscribers: dict[ConnectedClient, Subscriber] = {}
         self.pushes = 0
         self._version = copy.version
-        self._digest = content_digest(self._records()) if scope is Scope.ZONE else 0
         self._pending: Records = {}
-        self._history: deque[tuple[int, Records]] = deque(maxlen=HISTORY)
+        self._history: deque[tuple[int, Records]] | None = None
         self._frames: dict[int, PushFrames] = {}
         # The last empty push that confirmed a copy, and the versions that it leads from and to: a herd shares it.
         self._confirmation: tuple[tuple[int, int], PushFrames] | None = None
@@ -112,7 +159,7 @@ class PushGroup:
         """The records of the present state that the scope covers."""
         records = self._copy.records.values()
         if self._scope is Scope.ZONE:
-            return [record for record in records if record.zone == self._zone]
+            return [record for record in records if record.zone == self._rules.zone]
         return list(records)
 
     def subscribe(self, client: ConnectedClient, known_version: int, known_digest: int) -> None:
@@ -124,17 +171,20 @@ class PushGroup:
             self._push(subscriber)
 
     def _present_digest(self) -> int:
-        return self._digest if self._scope is Scope.ZONE else self._copy.digest
+        return self._copy.sums.in_zone if self._scope is Scope.ZONE else self._copy.digest
 
     def note(self, step: Step) -> None:
-        """The copy has moved by ``step``; push that when the window is over."""
-        for register_id, (old, new) in step.items():
+        """The copy has moved by ``step``; push that when the window is over.
+
+        Before the first push no delta can start here: then only the event log looks at the records, at a few of them.
+        """
+        self._unanswered |= self._version == NO_VERSION
+        for register_id, (old, new) in step.items() if self._version else islice(step.items(), MOST_CHANGES):
             if self._scope is Scope.ZONE:
-                old = old if old is not None and old.zone == self._zone else None
-                new = new if new is not None and new.zone == self._zone else None
+                old = old if old is not None and old.zone == self._rules.zone else None
+                new = new if new is not None and new.zone == self._rules.zone else None
                 if old is None and new is None:
                     continue
-                self._digest = with_change(self._digest, old, new)
             self._pending[register_id] = new
         if (self._pending or self._unanswered) and not self._scheduled:
             self._schedule()
@@ -143,16 +193,22 @@ class PushGroup:
         self._scheduled = True
         wait = self._last_push + self._window - self._outbox.now()
         if wait <= 0:
-            self._outbox.at_turns_end(self._fire)
+            self._rules.due.add(self)
         else:
-            self._outbox.after(wait, self._fire)
+            self._outbox.after(wait, self.fire)
 
-    def _fire(self) -> None:
-        self._scheduled = self._unanswered = False
+    def fire(self) -> None:
+        """Push the present state: the turn has ended, or the window is over."""
+        self._scheduled = False
+        if self._copy.version == NO_VERSION:
+            return  # a gap: the whole service comes, and what waits goes out with it
+        self._unanswered = False
         began = self._outbox.now()
-        if self._events is not None:
-            self._events.pushed(self._data_info_id, self._pending, len(self.subscribers))
+        if self._rules.events is not None:
+            self._rules.events.pushed(self._data_info_id, self._pending, len(self.subscribers))
         if self._version != NO_VERSION:
+            if self._history is None:
+                self._history = deque(maxlen=HISTORY)
             self._history.append((self._version, self._pending))
         self._pending = {}
         self._version = self._copy.version
@@ -162,7 +218,9 @@ class PushGroup:
                 self._push(subscriber)
         self._last_push = self._outbox.now()
         cost = COST_FACTOR * (self._last_push - began)
-        self._window = min(self._settings.push_ceiling_seconds, max(self._settings.push_window_seconds, cost))
+        self._window = min(
+            self._rules.settings.push_ceiling_seconds, max(self._rules.settings.push_window_seconds, cost)
+        )
 
     def _forget_frames(self) -> None:
         """The frames do not lead to the present state any more. A whole service in parts is kept while the history goes
@@ -200,7 +258,7 @@ class PushGroup:
     def _push(self, subscriber: Subscriber) -> None:
         """Bring one subscriber forward: to the present state, or to the state of a frame that was encoded since the
         last fire. In the second case the next fire, which is scheduled, brings it the rest."""
-        if subscriber.version >= self._copy.version or not self._orders.may_push(subscriber.client.peer):
+        if subscriber.version >= self._copy.version or not self._rules.orders.may_push(subscriber.client.peer):
             return
         known_version, known_digest = subscriber.known
         if known_version != NO_VERSION:
@@ -248,14 +306,14 @@ class PushGroup:
     def _oldest_step(self, version: int) -> int:
         """The version from which the history continues for a subscriber at ``version``; NO_VERSION: it is too far
         behind."""
-        for from_version, _ in reversed(self._history):
+        for from_version, _ in reversed(self._history or ()):
             if from_version <= version:
                 return from_version
         return NO_VERSION
 
     def _merged(self, start: int) -> Records:
         merged: Records = {}
-        for from_version, step in self._history:
+        for from_version, step in self._history or ():
             if from_version >= start:
                 merged.update(step)
         merged.update(self._pending)

@@ -112,7 +112,8 @@ class Registrations:
             if len(self._known_slots) >= KNOWN_SLOTS:
                 self._known_slots.clear()
             slot = self._known_slots[data_info_id] = self._slot_of(data_info_id)
-            self._stores.setdefault(slot, SlotStore(self._outbox.part_bytes))
+            if slot not in self._stores:
+                self._stores[slot] = SlotStore(self._outbox.part_bytes)
         return slot
 
     def said_goodbye(self, client: ConnectedClient) -> None:

@@ -20,6 +20,7 @@ class Routes:
 
     def __init__(self) -> None:
         self.slots: tuple[Slot, ...] = ()
+        self._leaders: tuple[str, ...] | None = None
         self.linked: dict[str, Peer] = {}
         self._ahead: dict[int, tuple[str, int]] = {}
 
@@ -36,6 +37,7 @@ class Routes:
         """Take a newer table; return the slots whose leader or leader epoch changed."""
         before = [self._row(slot.id) for slot in self.slots]
         self.slots = table.slots
+        self._leaders = None
         self._ahead = {
             row.id: self._ahead[row.id]
             for row in table.slots
@@ -50,7 +52,16 @@ class Routes:
         if slot >= len(self.slots) or leader_epoch <= self._row(slot)[1]:
             return False
         self._ahead[slot] = node, leader_epoch
+        self._leaders = None
         return True
+
+    @property
+    def leaders(self) -> tuple[str, ...]:
+        """The names of all slot leaders, sorted."""
+        if self._leaders is None:
+            names = {self._row(slot.id)[0] for slot in self.slots}
+            self._leaders = tuple(sorted(name for name in names if name is not None))
+        return self._leaders
 
     def _row(self, slot: int) -> tuple[str | None, int]:
         if slot in self._ahead:

@@ -28,6 +28,8 @@ WEIGHT_PER_MESSAGE = 500
 LIGHT_RECORDS = 32
 """Of a client with more records on their way than this, all go behind those of the others."""
 RETRY_SECONDS = 0.05
+ACKNOWLEDGE_SECONDS = 0.05
+"""A client that sends everything again gets its acknowledgements together, the first of them so much later at most."""
 
 
 @dataclass(eq=False, slots=True)
@@ -127,6 +129,8 @@ class Writes:
         self._to_acknowledge: list[ConnectedClient] = []
         self._flush = TurnEnd(outbox, self._send_waiting)
         self._acknowledgements = TurnEnd(outbox, self._send_acknowledgements)
+        self._to_acknowledge_late: list[ConnectedClient] = []
+        self._late_acknowledgements = Retry(outbox, ACKNOWLEDGE_SECONDS, self._send_late_acknowledgements)
         self._retry = Retry(outbox, RETRY_SECONDS, self._try_refused)
         self.waiting = 0
         self.retries = 0
@@ -253,7 +257,11 @@ class Writes:
         self.waiting -= len(batch.records) + len(batch.gone) + len(batch.lost)
         for client, sequence in zip(batch.clients, batch.sequences, strict=True):
             client.waiting -= 1
-            if not client.stored:
+            if client.is_replaying and client.waiting:
+                if not client.stored:
+                    self._to_acknowledge_late.append(client)
+                    self._late_acknowledgements.later()
+            elif not client.stored or client.is_replaying:
                 self._to_acknowledge.append(client)
                 self._acknowledgements.soon()
             client.stored.append(sequence)
@@ -262,10 +270,18 @@ class Writes:
 
     def _send_acknowledgements(self) -> None:
         clients, self._to_acknowledge = self._to_acknowledge, []
+        self._acknowledge_to(clients)
+
+    def _send_late_acknowledgements(self) -> None:
+        clients, self._to_acknowledge_late = self._to_acknowledge_late, []
+        self._acknowledge_to(clients)
+
+    def _acknowledge_to(self, clients: Iterable[ConnectedClient]) -> None:
         for client in clients:
             sequences, client.stored = client.stored, []
-            # A client that does not take its acknowledgements is closed; it replays over its next connection.
-            self._outbox.send(client.peer, Published(sequences))
+            if sequences:
+                # A client that does not take its acknowledgements is closed; it replays over its next connection.
+                self._outbox.send(client.peer, Published(sequences))
 
     # --- trying again ------------------------------------------------------------------------------------------------
 

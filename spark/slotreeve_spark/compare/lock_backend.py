@@ -10,7 +10,8 @@ from slotreeve_conformance.election_backend import ElectionBackend, Wires
 from slotreeve_conformance.virtual_time import VirtualClock
 from slotreeve_election_mysql.election import LockElection
 from slotreeve_election_mysql.timing import LockTiming
-from slotreeve_simulator.simulated_lock_table import SimulatedDatabase, SimulatedLockTable, SimulatedNotifier
+from slotreeve_simulator.simulated_database import SimulatedDatabase
+from slotreeve_simulator.simulated_lock_table import SimulatedLockTable, SimulatedNotifier
 
 TIMING = LockTiming(lease=0.6, renew=0.1, timeout=0.3)
 """Short times, so that it can be compared with an election whose leases are a quarter of a second."""

@@ -1,0 +1,54 @@
+"""The leases of clients: none is overlooked, and a look costs only those that may be over."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from slotreeve.model.nodes import Role
+from slotreeve_servers.session.clients import ConnectedClient
+from slotreeve_servers.session.leases import PINGS_PER_SECOND, RENEWALS, ClientLeases
+
+from tests.servers.recording_outbox import a_peer
+
+LEASE_SECONDS = 2.0
+
+
+@settings(derandomize=True, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 4), st.sampled_from([0.0, 0.1, 0.3, 0.7])), max_size=80))
+def test_a_client_is_due_in_the_first_look_after_its_lease_whatever_arrived_before(
+    steps: list[tuple[int, float]],
+) -> None:
+    leases, now = ClientLeases(LEASE_SECONDS), 0.0
+    heard = {ConnectedClient(a_peer(str(n), Role.CLIENT)): 0.0 for n in range(5)}
+    clients = list(heard)
+    for client in clients:
+        leases.renewed(client, now)
+    for number, pause in steps:
+        now += pause
+        due = leases.due(now)
+        assert {client for client, at in heard.items() if at + LEASE_SECONDS < now} <= set(due)
+        assert len(due) == len(set(due))
+        for client in due:
+            if heard[client] + LEASE_SECONDS < now:
+                heard.pop(client)
+            else:
+                leases.renewed(client, heard[client])
+        assert not leases.due(now)
+        if clients[number] in heard:
+            heard[clients[number]] = now
+
+
+def test_a_look_at_clients_that_were_just_renewed_looks_at_none() -> None:
+    leases = ClientLeases(LEASE_SECONDS)
+    for number in range(1_000):
+        leases.renewed(ConnectedClient(a_peer(str(number), Role.CLIENT)), 10.0)
+    assert leases.due(10.0 + LEASE_SECONDS) == []
+    assert len(leases.due(10.1 + LEASE_SECONDS)) == 1_000
+
+
+def test_few_clients_ping_at_their_own_interval_and_many_only_as_often_as_their_leases_need() -> None:
+    leases = ClientLeases(10.0)
+    assert leases.ping_seconds(10, False) == 10 / PINGS_PER_SECOND
+    assert leases.ping_seconds(2 * PINGS_PER_SECOND, False) == 2.0
+    assert leases.ping_seconds(10**6, False) == 10.0 / RENEWALS
+    assert leases.ping_seconds(10, True) == 10.0 / RENEWALS

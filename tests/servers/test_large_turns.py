@@ -1,0 +1,134 @@
+"""Nothing that concerns a large service takes long at once. What it takes is counted in function calls, because time
+depends on the machine."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from types import FrameType
+
+from slotreeve.model.datum import content_digest, sync_digest
+from slotreeve.model.publisher import Publisher
+from slotreeve.model.slots import Slot
+from slotreeve_protocol.datum_copy import DatumCopy, Fit
+from slotreeve_protocol.slot_messages import DatumChange, SlotDigests, SlotWrite
+from slotreeve_servers.data.slots import HeldSlot
+from slotreeve_servers.node.deltas import delta_parts
+from slotreeve_servers.node.digests import FANOUT, PartedService
+from slotreeve_servers.node.records import SlotStore
+
+COUNT = 50_000
+AT_ONCE = 200
+"""Records in one message."""
+MOST_CALLS = 100_000
+"""Between the calls that a message of so many records needs, and those that all records need."""
+PART_BYTES = 8_000
+
+
+def calls(action: Callable[[], object]) -> int:
+    """Number of functions that ``action`` calls, those of the interpreter too."""
+    count = 0
+
+    def seen(frame: FrameType, event: str, argument: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    sys.setprofile(seen)
+    try:
+        action()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+def record(number: int, version: int = 1) -> Publisher:
+    return Publisher(f"r{number}", "s", version, 1, "session-1@1", "", (f"10.0.0.1:{number}".encode(),))
+
+
+ALL = [record(number) for number in range(COUNT)]
+
+
+def held(leads: bool) -> HeldSlot:
+    slot = HeldSlot(Slot(0, "data-1", 1, ()), leads, SlotStore(PART_BYTES))
+    for start in range(0, COUNT, AT_ONCE):
+        slot.apply(SlotWrite(0, 1, ALL[start : start + AT_ONCE], [], []), 0.0)
+    return slot
+
+
+def test_a_service_grows_large_without_a_turn_that_hashes_all_of_it() -> None:
+    store = SlotStore(PART_BYTES)
+    slot = HeldSlot(Slot(0, "data-1", 1, ()), True, store)
+    most = 0
+    for start in range(0, COUNT, AT_ONCE):
+        write = SlotWrite(0, 1, ALL[start : start + AT_ONCE], [], [])
+        most = max(most, calls(lambda write=write: slot.apply(write, 0.0)))  # type: ignore[misc]
+    assert most < MOST_CALLS
+    for number in range(200):  # changes and comparisons go on until the parts are small
+        store.put(record(number, 2), 0.0)
+        most = max(most, calls(store.digests))
+    assert most < MOST_CALLS
+    _, parts = store.digests()
+    assert parts["s"].count == FANOUT**3
+    assert sum(parts["s"].digests.values()) & ((1 << 64) - 1) == sync_digest(store.records())
+
+
+def test_a_new_leader_does_not_hash_a_large_service_that_it_followed() -> None:
+    slot = held(leads=False)
+    slot.leads = True
+    tracked = []
+    assert calls(lambda: tracked.append(slot.track("s"))) < MOST_CALLS
+    assert tracked[0].digest == content_digest(ALL)
+
+
+def test_a_server_with_larger_parts_than_the_other_does_not_hash_all_for_the_comparison() -> None:
+    mine, other = SlotStore(PART_BYTES * FANOUT), SlotStore(PART_BYTES)
+    for one in ALL:
+        mine.put(one, 0.0)
+        other.put(one, 0.0)
+    for _ in range(30):
+        other.put(record(0, 2), 0.0)
+        asked = SlotDigests(0, 1, *other.digests())
+        assert calls(lambda asked=asked: mine.difference(asked, 100_000)) < MOST_CALLS  # type: ignore[misc]
+    found = mine.difference(SlotDigests(0, 1, *other.digests()), 100_000)
+    assert [record(0)] == [one for part in found.parts for one in part.records if one.register_id == "r0"]
+
+
+def parts_of(version: int, changed: list[Publisher]) -> list[DatumChange]:
+    digest = content_digest(changed)
+    return [
+        DatumChange("s", 0, version, digest, part.changed, part.removed, part.more)
+        for part in delta_parts(changed, [], 20_000)
+    ]
+
+
+def test_the_last_part_of_a_large_service_is_applied_as_fast_as_the_others() -> None:
+    copy, most = DatumCopy(), 0
+    for part in parts_of(1, ALL):
+        fit = copy.fit(part)
+        take = copy.gather if fit is Fit.PART else copy.apply
+        most = max(most, calls(lambda part=part, take=take: take(part)))  # type: ignore[misc]
+    assert (len(copy.records), copy.version) == (COUNT, 1)
+    assert most < COUNT / 5
+
+
+def test_parts_that_are_divided_piece_by_piece_follow_every_change_meanwhile() -> None:
+    """The dumb twin is made of all records at the end."""
+    held = {one.register_id: one for one in ALL[:3_000]}
+    parted = PartedService(16, held.values())
+    parted.divide(64)
+    for number in range(0, 3_000, 300):
+        gone = held.pop(f"r{number}")
+        parted.move(gone, -sync_digest((gone,)), False)
+        parted.regroup(held, 1)
+        new = record(number + 10_000)
+        held[new.register_id] = new
+        parted.move(new, sync_digest((new,)), True)
+    assert parted.count == 16
+    while parted.count == 16:
+        parted.regroup(held, 500)
+    twin = PartedService(64, held.values())
+    assert parted.count == 64
+    assert parted.content == content_digest(held.values())
+    for session in (None, "session-1@1"):
+        assert parted.digests(session) == twin.digests(session)
+    assert all(set(parted.members(64, number)) == set(twin.members(64, number)) for number in range(64))
