@@ -11,6 +11,7 @@ from slotreeve_protocol.client_messages import (
     Datum,
     Get,
     ListServices,
+    Moved,
     Pong,
     Publish,
     Redirect,
@@ -398,6 +399,16 @@ def test_a_client_that_withdraws_departs_at_once() -> None:
     scene.publish(peer, record())
     deliver(scene.outbox, scene.core.desk, peer, Withdraw())
     assert scene.gone() == ["r1"]
+
+
+def test_a_client_that_has_moved_leaves_nothing_to_report() -> None:
+    scene = SessionScene()
+    peer = scene.client()
+    scene.publish(peer, record())
+    deliver(scene.outbox, scene.core.desk, peer, Moved())
+    scene.core.closed(peer, "moved")
+    scene.outbox.advance(5.0)
+    assert (scene.gone(), scene.lost()) == ([], [])
 
 
 def test_a_silent_client_is_ended_with_its_lease_and_whatever_arrives_renews_it() -> None:

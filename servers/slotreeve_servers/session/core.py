@@ -17,6 +17,7 @@ from slotreeve_events.log import EventLog
 from slotreeve_protocol.client_messages import (
     Get,
     ListServices,
+    Moved,
     Pong,
     Publish,
     PushesReceived,
@@ -119,7 +120,8 @@ class SessionCore:
         self.desk = Desk(
             {
                 Publish: self._on_publish,
-                Withdraw: self._on_withdraw,
+                Withdraw: self._on_leaving,
+                Moved: self._on_leaving,
                 ReplayEnded: self._on_replay_ended,
                 Subscribe: self._on_subscribe,
                 Unsubscribe: self._on_unsubscribe,
@@ -189,8 +191,13 @@ class SessionCore:
         else:
             self._registrations.lost(client)
 
-    def _on_withdraw(self, peer: Peer, message: Withdraw) -> None:
-        if (client := self.clients.get(peer)) is not None:
+    def _on_leaving(self, peer: Peer, message: Withdraw | Moved) -> None:
+        client = self.clients.get(peer)
+        if client is None:
+            return
+        if isinstance(message, Moved):
+            self._registrations.moved(client)
+        else:
             self._registrations.said_goodbye(client)
 
     def _on_replay_ended(self, peer: Peer, message: ReplayEnded) -> None:
