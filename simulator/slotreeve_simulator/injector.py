@@ -9,6 +9,7 @@ from typing import Protocol
 from slotreeve.errors import SlotreeveError, TransportError
 from slotreeve_protocol.meta_messages import Stopping
 
+from slotreeve_simulator.aims import Aims
 from slotreeve_simulator.cluster import SLOW_FACTOR, ScenarioCluster
 from slotreeve_simulator.plan import Fault
 from slotreeve_simulator.processor_faults import PROCESSOR_FAULTS, strike_processors
@@ -29,6 +30,7 @@ PARTITIONS = frozenset(
         FaultKind.CUT_LINK,
         FaultKind.CUT_LINK_ONE_WAY,
         FaultKind.CUT_ROLES,
+        FaultKind.CUT_CLIENT_LINK,
         FaultKind.CUT_META,
         FaultKind.CUT_STREAM,
     }
@@ -47,7 +49,11 @@ class ClientCalls(Protocol):
 
 
 class Injector:
-    """Begins and ends faults. A fault does nothing if another one of its kind has struck the same process."""
+    """Begins and ends faults. A fault does nothing if another one of its kind has struck the same process.
+
+    Attributes:
+        aims: the faults that wait for a state of the cluster, and the count of those that struck.
+    """
 
     def __init__(
         self,
@@ -67,19 +73,24 @@ class Injector:
         self._still: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_wiped = False
+        self.aims = Aims(cluster, self._begin)
 
     # --- one fault ---------------------------------------------------------------------------------------------------
 
     def begin(self, fault: Fault) -> None:
-        """Begin the fault. It ends by itself."""
+        """Begin the fault, where it is aimed at a state of the cluster once that has come. It ends by itself."""
+        self.aims.begin(fault)
+
+    def _begin(self, fault: Fault) -> bool:
         end = self._strike(fault)
         if end is None:
             self._trace.note(Weight.DETAIL, f"{fault}: not now")
-            return
+            return False
         self._trace.note(Weight.FAULT, str(fault))
         self._ends[fault] = end
         self._watch.calm_since = None
         self._timers.append(asyncio.get_running_loop().call_later(fault.seconds, lambda: self._end(fault)))
+        return True
 
     def _end(self, fault: Fault) -> None:
         end = self._ends.pop(fault, None)
@@ -91,6 +102,7 @@ class Injector:
 
     async def mend(self) -> None:
         """End every fault now, and wait until all processes have started again."""
+        self.aims.stop()
         for timer in self._timers:
             timer.cancel()
         self._timers.clear()
@@ -110,7 +122,7 @@ class Injector:
                 return self._slow(name, SLOW_FACTOR**fault.amount)
             case FaultKind.SLOW_CLIENT:
                 return self._slow(name, SLOW_CLIENT_FACTOR**fault.amount)
-            case FaultKind.CUT:
+            case FaultKind.CUT | FaultKind.BREAK_LINK:
                 return _nothing if self._cluster.network.cut(name, fault.others[0]) else None
             case kind if kind in PROCESSOR_FAULTS:
                 return strike_processors([p for n in fault.first if (p := self._cluster.processors.get(n))], fault)

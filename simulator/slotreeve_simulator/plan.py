@@ -12,7 +12,8 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from slotreeve_simulator.scenario import STORE_FAULTS, FaultKind, Scenario
+from slotreeve_simulator.scenario import STORE_FAULTS, FaultKind, FaultPlan, Scenario
+from slotreeve_simulator.states import ClusterState
 
 META_FAULTS = frozenset({FaultKind.CRASH_META, FaultKind.WIPE_META, FaultKind.FULL_DISK, FaultKind.STORE_CUT})
 SESSION_FAULTS = frozenset({FaultKind.CRASH_SESSION, FaultKind.FREEZE_SESSION, FaultKind.STOP_SESSION})
@@ -26,7 +27,7 @@ CLIENT_FAULTS = frozenset(
     }
 )
 ANY_PROCESS_FAULTS = frozenset({FaultKind.STARVE, FaultKind.STUTTER, FaultKind.STALL})
-INSTANT = frozenset({FaultKind.CUT, FaultKind.CUT_CLIENT, FaultKind.STORE_RESTART})
+INSTANT = frozenset({FaultKind.CUT, FaultKind.BREAK_LINK, FaultKind.CUT_CLIENT, FaultKind.STORE_RESTART})
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,7 @@ class Fault:
         first: the processes that it strikes.
         others: the second group of a partition or of a cut.
         amount: its strength, 0 to 1: how slow or how wrong.
+        aimed_at: it waits for this state of the cluster.
     """
 
     number: int
@@ -49,6 +51,7 @@ class Fault:
     first: tuple[str, ...]
     others: tuple[str, ...] = ()
     amount: float = 0.0
+    aimed_at: ClusterState | None = None
 
     def __str__(self) -> str:
         others = f" from {', '.join(self.others)}" if self.others else ""
@@ -122,7 +125,8 @@ def plan(scenario: Scenario, seed: int, minutes: float) -> list[Storm]:
     numbered = 0
     for number in range(count):
         rng = random.Random(f"{seed}/storm/{number}")
-        faults = [replace(fault, number=numbered + i) for i, fault in enumerate(_faults(scenario, rng))]
+        drawn = _aimed(scenario, rng, seed * count + number) if scenario.faults.aimed else _faults(scenario, rng)
+        faults = [replace(fault, number=numbered + i) for i, fault in enumerate(drawn)]
         numbered += len(faults)
         storms.append(Storm(tuple(faults), tuple(_calls(scenario, rng))))
     return storms
@@ -135,14 +139,28 @@ def _faults(scenario: Scenario, rng: random.Random) -> list[Fault]:
         return []
     chosen = [_weighted(rng, weights) for _ in range(rng.randint(*rules.kinds_per_storm))]
     victims = _Victims(scenario, rng)
+    faults = [_fault(rules, rng, rng.choice(chosen), victims) for _ in range(rng.randint(*rules.per_storm))]
+    return sorted(faults, key=lambda fault: fault.at)
+
+
+def _fault(rules: FaultPlan, rng: random.Random, kind: FaultKind, victims: _Victims) -> Fault:
+    first, others = victims.of(kind)
+    shortest, longest = (max(x, 1e-3) for x in rules.lasting_seconds)
+    seconds = shortest * (longest / shortest) ** rng.random()  # as many short ones as long ones
+    at = rng.uniform(0.0, 0.7 * rules.storm_seconds)
+    return Fault(0, at, kind, min(seconds, rules.storm_seconds - at), first, others, rng.random())
+
+
+def _aimed(scenario: Scenario, rng: random.Random, storm: int) -> list[Fault]:
+    """Faults that are aimed at states: one storm after the other goes through all kinds and states."""
+    rules = scenario.faults
+    cells = [(kind, state) for state in ClusterState for kind in rules.kinds]
+    random.Random(0).shuffle(cells)  # those of one storm have nothing in common
+    victims, most = _Victims(scenario, rng), rules.per_storm[1]
     faults = []
-    for _ in range(rng.randint(*rules.per_storm)):
-        kind = rng.choice(chosen)
-        first, others = victims.of(kind)
-        shortest, longest = (max(x, 1e-3) for x in rules.lasting_seconds)
-        seconds = shortest * (longest / shortest) ** rng.random()  # as many short ones as long ones
-        at = rng.uniform(0.0, 0.7 * rules.storm_seconds)
-        faults.append(Fault(0, at, kind, min(seconds, rules.storm_seconds - at), first, others, rng.random()))
+    for number in range(storm * most, (storm + 1) * most):
+        kind, state = cells[number % len(cells)]
+        faults.append(replace(_fault(rules, rng, kind, victims), aimed_at=state))
     return sorted(faults, key=lambda fault: fault.at)
 
 
@@ -182,6 +200,10 @@ class _Victims:
                 return (self._added,), ()
             case FaultKind.STALL_CLIENTS:
                 return tuple(self._clients), ()
+            case FaultKind.CUT_CLIENT_LINK:
+                return (pick(self._clients),), (pick(self._sessions),)
+            case FaultKind.BREAK_LINK:
+                return (pick(self._sessions),), (pick(self._data),)
             case FaultKind.CUT_META:
                 return (pick([*self._data, *self._sessions]),), tuple(self._meta)
             case FaultKind.CUT_STREAM:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import random
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +14,7 @@ from slotreeve_conformance.virtual_time import START_SECONDS, VirtualLoop, run
 from slotreeve_servers.data.server import DataServer
 from slotreeve_servers.meta.server import MetaServer
 
+from slotreeve_simulator.aims import Struck
 from slotreeve_simulator.clients_watch import ClientsWatch
 from slotreeve_simulator.cluster import ScenarioCluster
 from slotreeve_simulator.followers import follower_difference
@@ -47,6 +49,7 @@ class Result:
         faults: number of faults.
         longest_heal_seconds: longest virtual time from the end of a storm until the cluster had recovered.
         lines: the trace, for people.
+        struck: number of faults by their kind and the state of the cluster in which they struck.
     """
 
     seed: int
@@ -57,6 +60,7 @@ class Result:
     faults: tuple[int, ...]
     longest_heal_seconds: float
     lines: list[str] = field(repr=False)
+    struck: Struck = field(repr=False, default_factory=Counter)
 
 
 def simulate(
@@ -121,6 +125,7 @@ class _Run:
             tuple(self._faults),
             self._longest_heal,
             self._trace.lines(last_details if self._verdict.violation else 0),
+            self._injector.aims.struck,
         )
 
     def _look(self) -> None:

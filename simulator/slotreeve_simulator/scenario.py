@@ -82,6 +82,10 @@ class FaultKind(StrEnum):
     """No client gets any processor: all of them run on one host."""
     SLOW_CLIENT = "slow_client"
     """Messages to and from one client take up to four times as long: it replays slowly, but is back in time."""
+    CUT_CLIENT_LINK = "cut_client_link"
+    """Nothing passes between one client and one session server."""
+    BREAK_LINK = "break_link"
+    """Instantaneous: the connections between a session server and a data server break."""
     CUT_META = "cut_meta"
     """Nothing passes between one data or session server and all meta servers."""
     CUT_STREAM = "cut_stream"
@@ -113,6 +117,8 @@ LATER_FAULTS = frozenset(
         FaultKind.STALL,
         FaultKind.STALL_CLIENTS,
         FaultKind.SLOW_CLIENT,
+        FaultKind.CUT_CLIENT_LINK,
+        FaultKind.BREAK_LINK,
         FaultKind.CUT_META,
         FaultKind.CUT_STREAM,
     }
@@ -191,6 +197,9 @@ class FaultPlan(_ScenarioTable):
     per_storm: tuple[int, int] = (1, 7)
     kinds_per_storm: tuple[int, int] = (1, 4)
     lasting_seconds: Span = (0.02, 9.0)
+    aimed: bool = Field(
+        default=False, description="Each fault waits for a state of the cluster; all kinds and states get their turn."
+    )
     held_seconds: float = Field(
         default=0.0, ge=0, description="The brake is set to hold what is lost at least so long, whatever the reason."
     )

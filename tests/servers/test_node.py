@@ -502,6 +502,35 @@ def test_a_peer_that_has_gone_is_silent_for_ever() -> None:
     play(scenario)
 
 
+def test_an_attempt_for_a_peer_that_was_dropped_and_is_wanted_again_does_not_take_the_place_of_the_newer_link() -> None:
+    async def scenario() -> None:
+        world = LinkScene()
+        await world.scene.listen()
+        pauses = [0.5, 0.0]
+
+        class Late(MemoryTransport):
+            async def connect(self, address: str, hello: Hello, handler: Handler, timeout_seconds: float) -> Connection:
+                await asyncio.sleep(pauses.pop(0))
+                return await super().connect(address, hello, handler, timeout_seconds)
+
+        links = Links(
+            maker(world.scene, Late(world.scene.clock, "late", world.scene.network)), world.supervisor, world.handler
+        )
+        links.aim({"server": "server:1"})
+        await asyncio.sleep(0.1)
+        links.aim({})
+        links.aim({"server": "server:1"})
+        await asyncio.sleep(0.2)
+        link = links.connected["server"]
+        await asyncio.sleep(1.0)
+        assert links.connected == {"server": link}
+        assert not link.closed
+        assert len(world.scene.guest.here) == 1
+        await world.stop()
+
+    play(scenario)
+
+
 def test_links_are_made_again_when_lost_and_ended_when_no_longer_wanted() -> None:
     async def scenario() -> None:
         scene = Scene(Desk())

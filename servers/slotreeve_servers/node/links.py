@@ -79,7 +79,7 @@ class Links:
 
     async def _keep(self, name: str, wake: Wake) -> None:
         pause, patience = FIRST_RETRY_SECONDS, FIRST_ATTEMPT_SECONDS
-        while (address := self._addresses.get(name)) is not None and self._wakes.get(name) is wake:
+        while (address := self._addresses.get(name)) is not None and self.wants(name, wake):
             try:
                 connection = await self._maker.connect(address, _LinkHandler(self, name, wake), patience)
             except TransportError as error:
@@ -94,10 +94,14 @@ class Links:
                 continue
             pause, patience = FIRST_RETRY_SECONDS, FIRST_ATTEMPT_SECONDS
             pulse = _Pulse(connection, self._maker.attention)
-            while not connection.closed and self._addresses.get(name) == address and self._wakes.get(name) is wake:
+            while not connection.closed and self._addresses.get(name) == address and self.wants(name, wake):
                 pulse.look()
                 await wake.wait(PING_SECONDS)
             connection.close("no longer wanted")
+
+    def wants(self, name: str, wake: Wake) -> bool:
+        """Whether the task that sleeps on ``wake`` still keeps the link to this peer."""
+        return self._wakes.get(name) is wake
 
     def opened(self, name: str, connection: Connection) -> None:
         """A link is up."""
@@ -142,15 +146,25 @@ class _Pulse:
 
 
 class _LinkHandler:
-    """Handler of one attempt; knows which peer it is for."""
+    """Handler of one attempt; knows which peer it is for.
+
+    A peer that was dropped and is wanted again while an attempt is under way gets another attempt. Only that one may
+    make the link: the first one may end later, and its connection is closed.
+    """
 
     def __init__(self, links: Links, name: str, wake: Wake) -> None:
         self._links, self._name, self._wake = links, name, wake
+        self._is_link = False
         self.received = links.received
 
     def opened(self, connection: Connection) -> None:
-        self._links.opened(self._name, connection)
+        self._is_link = self._links.wants(self._name, self._wake)
+        if self._is_link:
+            self._links.opened(self._name, connection)
+        else:
+            connection.close("no longer wanted")
 
     def closed(self, connection: Connection, reason: str) -> None:
-        self._links.closed(self._name, connection, reason)
+        if self._is_link:
+            self._links.closed(self._name, connection, reason)
         self._wake.set()
