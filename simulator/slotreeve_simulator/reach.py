@@ -29,8 +29,8 @@ class Reach:
 
     A session server serves a client where packets pass between them in both directions, it runs and does not stop, and
     it has and reaches the leaders of the newest table. A data server that is cut off from every session server and from
-    most meta servers loses its slots; that is no reason why registrations disappear. A client whose session server
-    answers it and does not reach the leaders is stuck there: session servers do not send their clients away then.
+    most meta servers loses its slots; that is no reason why registrations disappear. A session server that answers its
+    clients and does not reach the leaders sends them away (docs/decisions/0013-a-session-server-that-is-cut-off.md).
     """
 
     def __init__(self, cluster: ScenarioCluster, now: Callable[[], float], held_seconds: float = 0.0) -> None:
@@ -55,11 +55,8 @@ class Reach:
             if processor.busy_for() > (LATE_CLIENT_SECONDS if name in clients else LATE_SECONDS)
         }
         serving = self._serving()
-        others = {self._cluster.address(name): name for name in self._cluster.names if name not in serving}
-        for name, client in self._cluster.clients.items():
-            stuck_at = others.get(client.server or "")
-            is_stuck = stuck_at is not None and self._both_ways(name, stuck_at)
-            if is_stuck or not any(self._both_ways(name, session) for session in serving):
+        for name in clients:
+            if not any(self._both_ways(name, session) for session in serving):
                 began, last = self._unable.get(name, (now, now))
                 self._unable[name] = began if now < last + RECOVERY_SECONDS else now, now
 

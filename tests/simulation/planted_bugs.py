@@ -155,12 +155,12 @@ def _links_stay_down() -> Patch:
 # --- data ------------------------------------------------------------------------------------------------------------
 
 
-@bug("a new slot leader serves before it has compared with the sessions", "data")
+@bug("a new slot leader serves before it has compared with the sessions", "takeover")
 def _serve_before_sync() -> Patch:
     return patch.object(DataCore, "_to_compare", lambda _self, _slot: set())
 
 
-@bug("requests under another leader epoch are taken, and replies under one are believed", "churn")
+@bug("requests under another leader epoch are taken, and replies under one are believed", "takeover")
 def _skip_epoch_recheck() -> Patch:
     def access(self: HeldSlot, leader_epoch: int) -> Access:
         return Access.ACCEPT
@@ -220,7 +220,7 @@ def _purge_what_is_not_yours() -> Patch:
     return patch.object(SessionComparison, "_repair", repair)
 
 
-@bug("a client is gone as soon as one session server says so, whatever the others have on their way", "retries")
+@bug("a client is gone as soon as one session server says so, whatever the others have on their way", "moves")
 def _believe_leaving_at_once() -> Patch:
     def depart(self: Departures, departure: Departure) -> None:
         self._remove(departure)
@@ -228,7 +228,7 @@ def _believe_leaving_at_once() -> Patch:
     return patch.object(Departures, "_depart", depart)
 
 
-@bug("that a client left is believed of a registration that has moved elsewhere", "sessions")
+@bug("that a client left is believed of a registration that has moved elsewhere", "moves")
 def _gone_without_a_look() -> Patch:
     def put_gone(self: SlotStore, tombstone: Publisher, now: float) -> bool:
         old = self.find(tombstone)

@@ -6,29 +6,51 @@ import pytest
 from slotreeve_simulator.runner import simulate
 from slotreeve_simulator.scenario import built_in, load_scenario
 
-import tests.simulation.planted_bugs  # noqa: F401 - adds its bugs
-from tests.simulation.planted_evidence_bugs import MISSED
-from tests.simulation.planting import BUGS, planted
+import tests.simulation.planted_bugs
+import tests.simulation.planted_evidence_bugs  # noqa: F401 - both add their bugs
+from tests.simulation.masked_bugs import MASKED
+from tests.simulation.planting import BUGS, Patch, both, planted
 
 MOST_SEEDS = 12
+SEEDS_OF_A_MASK = 2
 
 
-def test_there_are_at_least_twenty_bugs_to_find() -> None:
-    assert len(BUGS) >= 20
+def find(scenario: str, first: int, seeds: int, *patches: Patch) -> str | None:
+    """What the simulator finds in these seeds under these patches."""
+    loaded = load_scenario(scenario)
+    with both(*patches):
+        for seed in range(first, first + seeds):
+            violation = simulate(loaded, seed).violation
+            if violation is not None:
+                return f"seed {seed}: {violation}"
+    return None
+
+
+def test_there_are_at_least_fifty_bugs_to_find_and_few_are_masked() -> None:
+    assert len(BUGS) >= 50
+    assert BUGS.keys() >= MASKED.keys()
+    assert len(MASKED) <= 8
 
 
 def test_every_bug_can_be_planted() -> None:
     for name in BUGS:
         with planted(name):
             assert BUGS[name].scenario in built_in()
-    assert BUGS.keys() >= MISSED
 
 
-@pytest.mark.parametrize("name", [name for name in BUGS if name not in MISSED])
+@pytest.mark.parametrize("name", [name for name in BUGS if name not in MASKED])
 def test_a_planted_bug_is_found(name: str) -> None:
-    scenario = load_scenario(BUGS[name].scenario)
-    with planted(name):
-        for seed in range(BUGS[name].first, BUGS[name].first + MOST_SEEDS):
-            if simulate(scenario, seed).violation is not None:
-                return
-    pytest.fail(f"{name} is not found in {MOST_SEEDS} seeds of {scenario.name}")
+    bug = BUGS[name]
+    assert find(bug.scenario, bug.first, MOST_SEEDS, bug.make()) is not None
+
+
+@pytest.mark.parametrize("name", MASKED)
+def test_a_masked_bug_is_found_once_its_mask_is_taken_away(name: str) -> None:
+    mask = MASKED[name]
+    assert find(mask.scenario, mask.first, MOST_SEEDS, mask.remove(), BUGS[name].make()) is not None
+
+
+@pytest.mark.parametrize("name", [name for name in MASKED if MASKED[name].is_harmless])
+def test_a_mask_alone_breaks_nothing(name: str) -> None:
+    mask = MASKED[name]
+    assert find(mask.scenario, mask.first, SEEDS_OF_A_MASK, mask.remove()) is None
