@@ -238,10 +238,6 @@ class Channel:
         finally:
             timer.cancel()
 
-    def arrived(self) -> None:
-        """Something has arrived that the transport reads later."""
-        self.heard_at = self._clock.now()
-
     def receive(self, packet: bytes) -> None:
         """A packet arrived. Never raises: bad packets and frames are dropped and counted."""
         if self._state is _State.CLOSED:

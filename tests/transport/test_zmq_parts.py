@@ -142,26 +142,3 @@ def test_many_connections_with_much_to_read_leave_the_loop_time_for_others(new_l
 
     with asyncio.Runner(loop_factory=new_loop) as runner:
         runner.run(scenario())
-
-
-def test_a_connection_whose_packets_wait_for_those_of_others_is_not_silent() -> None:
-    async def scenario() -> None:
-        clock, far, near = LoopClock(), RecordingHandler(), SlowHandler()
-        transports = [ZmqTransport(clock) for _ in range(31)]
-        listener = await transports[0].listen("127.0.0.1:0", SERVER, far)
-        dialled = [await transport.connect(listener.address, CLIENT, near, 5.0) for transport in transports[1:]]
-        await until(lambda: len(far.events) == 30)
-        for _, connection in far.events:
-            connection.send(opaque(1))
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        hold_up(0.3)
-        woke_up = clock.now()
-        for _ in range(3):
-            await asyncio.sleep(0)
-        assert 0 < len(near.turns) < 30
-        assert all(connection.heard_at >= woke_up for connection in dialled)
-        for transport in transports[::-1]:
-            await transport.close()
-
-    asyncio.run(scenario())

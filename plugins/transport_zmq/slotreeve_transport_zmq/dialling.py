@@ -91,10 +91,6 @@ class DialledLink(SocketEnd, OutgoingLink):
         self.detach(LINGER_MS if self.channel.opened and not self._end_reason else 0)
         self._on_release(self)
 
-    def put_off(self) -> None:
-        """The peer lives: what it sent only waits for other connections of this process."""
-        self.channel.arrived()
-
     def read(self) -> bool:
         """Read packets. The end of the connection is reported after all packets that arrived before it."""
         receive, channel = self.socket.recv, self.channel

@@ -147,9 +147,6 @@ class RouterEnd(SocketEnd):
 
     # --- reading ---------------------------------------------------------------------------------------------
 
-    def put_off(self) -> None:
-        """Which connections the packets are of is not known before they are read."""
-
     def read(self) -> bool:
         """Read packets, then report the ends of connections."""
         finished = self._read_packets()

@@ -97,10 +97,6 @@ class SocketEnd(ABC):
         """Whether a packet can be read now. It costs less than a call of ``recv`` that raises ``Again``."""
         return bool(int(self.socket.getsockopt(_EVENTS)) & _POLLIN)
 
-    @abstractmethod
-    def put_off(self) -> None:
-        """Packets have arrived, and are read in a later turn."""
-
     def look(self) -> None:
         """After another call on the socket: have packets read that arrived meanwhile."""
         if not self.detached and self.is_readable:
@@ -138,8 +134,6 @@ class SocketEnd(ABC):
         if self.detached:
             return
         if self._reading.is_over(self._loop):
-            if self.is_readable:
-                self.put_off()
             self.schedule()
             return
         if not self.read():
