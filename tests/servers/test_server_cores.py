@@ -424,6 +424,20 @@ def test_a_silent_client_is_ended_with_its_lease_and_whatever_arrives_renews_it(
     assert sweep_seconds(SessionSettings(client_lease_seconds=0.8)) == pytest.approx(0.1)
 
 
+def test_a_client_that_was_asked_for_fewer_pings_has_its_whole_lease_after_the_next_one_was_due() -> None:
+    scene = SessionScene(client_lease_seconds=3.0)
+    silent = scene.client("silent")
+    for number in range(3 * PINGS_PER_SECOND):
+        scene.core.opened(a_peer(f"client-{number}", Role.CLIENT))
+    assert deliver(scene.outbox, scene.core.desk, silent, Ping()) == Pong(1.0)
+    scene.outbox.silence = {silent: 3.5}
+    scene.outbox.advance(3.5)
+    assert scene.outbox.take("closed") == []
+    scene.outbox.silence = {silent: 4.1}
+    scene.outbox.advance(0.6)
+    assert {effect.peer for effect in scene.outbox.take("closed")} == {silent}
+
+
 def test_what_comes_from_a_connection_that_was_refused_is_ignored() -> None:
     scene = SessionScene()
     scene.core.redirect_clients("this session server stops")

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import time
 
 import pytest
-import uvloop
 import zmq
 from slotreeve.clock import LoopClock
 from slotreeve.errors import Unreachable
-from slotreeve.ports import Connection, Message, TransportCounters
-from slotreeve_conformance.transport_scene import CLIENT, SERVER, RecordingHandler, opaque, until
+from slotreeve.ports import TransportCounters
+from slotreeve_conformance.transport_scene import CLIENT, RecordingHandler
 from slotreeve_protocol.channel import Channel
 from slotreeve_protocol.packets import ChannelLimits
 from slotreeve_transport_zmq.contexts import take_context
@@ -98,47 +96,3 @@ def test_a_link_to_an_impossible_endpoint_fails_and_is_released_once() -> None:
         await asyncio.to_thread(shared.give_back)
 
     asyncio.run(scenario())
-
-
-def hold_up(seconds: float) -> None:
-    """The event loop does nothing else for so long."""
-    time.sleep(seconds)
-
-
-class SlowHandler(RecordingHandler):
-    """Works for a while on each message, and notes in which turn of the event loop it came."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.turn = 0
-        self.turns: list[int] = []
-
-    def received(self, connection: Connection, message: Message, request_id: int | None) -> None:
-        super().received(connection, message, request_id)
-        self.turns.append(self.turn)
-        hold_up(0.01)
-
-
-@pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
-def test_many_connections_with_much_to_read_leave_the_loop_time_for_others(new_loop: type) -> None:
-    async def scenario() -> None:
-        clock, far, near = LoopClock(), RecordingHandler(), SlowHandler()
-        transports = [ZmqTransport(clock) for _ in range(31)]
-        listener = await transports[0].listen("127.0.0.1:0", SERVER, far)
-        for transport in transports[1:]:
-            await transport.connect(listener.address, CLIENT, near, 5.0)
-        await until(lambda: len(far.events) == 30)
-        for _, connection in far.events:
-            connection.send(opaque(1))
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        hold_up(0.3)  # everything arrives before the next turn
-        while len(near.turns) < 30:
-            near.turn += 1
-            await asyncio.sleep(0)
-        assert near.turns[-1] - near.turns[0] >= 5
-        for transport in transports[::-1]:
-            await transport.close()
-
-    with asyncio.Runner(loop_factory=new_loop) as runner:
-        runner.run(scenario())

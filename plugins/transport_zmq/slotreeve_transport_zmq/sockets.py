@@ -12,7 +12,6 @@ import itertools
 import struct
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from weakref import WeakKeyDictionary
 
 import zmq
 from slotreeve.clock import Clock, Timer
@@ -30,9 +29,6 @@ TURN_BYTES = 32 * 1024
 """Most packets and bytes that are read in one turn of the event loop; the last packet may exceed the bytes."""
 TURN_SECONDS = 0.005
 """A listener reads no further packet in a turn that has lasted so long: what others wait for goes out in between."""
-LOOP_TURN_SECONDS = 0.02
-"""All sockets of an event loop read for so long in one turn of it. A process may have thousands of clients, and each of
-them may have much to read: their timers, and so their pings, must run in between."""
 FIRST_RETRY_SECONDS = 0.001
 LAST_RETRY_SECONDS = 0.032
 
@@ -47,34 +43,6 @@ _EVENT = struct.Struct("=Hi")
 _monitor_numbers = itertools.count(1)
 
 
-class ReadingTurn:
-    """How long the sockets of one event loop have read in the present turn of it."""
-
-    def __init__(self) -> None:
-        self._has_begun = False
-        self._until = 0.0
-
-    def is_over(self, loop: asyncio.AbstractEventLoop) -> bool:
-        """Whether no further socket is to be read in this turn of ``loop``. The first call in a turn begins it."""
-        if self._has_begun:
-            return loop.time() >= self._until
-        self._has_begun = True
-        self._until = loop.time() + LOOP_TURN_SECONDS
-        loop.call_soon(self._end)
-        return False
-
-    def _end(self) -> None:
-        self._has_begun = False
-
-
-_reading_turns: WeakKeyDictionary[asyncio.AbstractEventLoop, ReadingTurn] = WeakKeyDictionary()
-
-
-def reading_turn(loop: asyncio.AbstractEventLoop) -> ReadingTurn:
-    """The one of this event loop, which all its transports share."""
-    return _reading_turns.setdefault(loop, ReadingTurn())
-
-
 class SocketEnd(ABC):
     """A socket that the event loop reads."""
 
@@ -83,7 +51,6 @@ class SocketEnd(ABC):
         self.detached = False
         self._flusher = flusher
         self._loop = flusher.loop
-        self._reading = reading_turn(flusher.loop)
         self._scheduled = False
         self._fd = socket.FD
         self._loop.add_reader(self._fd, self._ready)
@@ -132,9 +99,6 @@ class SocketEnd(ABC):
 
     def _ready(self) -> None:
         if self.detached:
-            return
-        if self._reading.is_over(self._loop):
-            self.schedule()
             return
         if not self.read():
             self.schedule()

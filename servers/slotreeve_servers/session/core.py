@@ -208,7 +208,10 @@ class SessionCore:
 
     def _sweep(self) -> float | None:
         """End what frozen clients have here; forget old tombstones."""
-        now, attended, lease = self._outbox.now(), self._outbox.attended(), self._rules.client_lease_seconds
+        now, attended = self._outbox.now(), self._outbox.attended()
+        # A client that was asked for fewer pings has all of its lease after its next ping was due.
+        rest = self._leases.ping_seconds(len(self.clients), False)
+        lease = self._rules.client_lease_seconds + rest
         due = self._leases.due(attended, LEASES_AT_ONCE)
         for client in due:
             if client.peer not in self.clients:
@@ -217,9 +220,9 @@ class SessionCore:
             if silence > lease:
                 # No linger: the client had all of its lease to send something.
                 self._registrations.lost(client)
-                self._outbox.close(client.peer, f"no message arrived for {lease} s")
+                self._outbox.close(client.peer, f"no message arrived for {lease:.1f} s")
             else:
-                self._leases.renewed(client, attended - silence)
+                self._leases.renewed(client, attended - silence + rest)
         if now - self._compacted_at > COMPACT_SECONDS:
             self._compacted_at = now
             self._registrations.compact()
