@@ -1,4 +1,4 @@
-"""``slotreeve sim run|sweep``: a whole cluster on virtual time, with faults by seed."""
+"""``slotreeve sim run|sweep|coverage``: a whole cluster on virtual time, with faults by seed."""
 
 from __future__ import annotations
 
@@ -39,6 +39,10 @@ def add_to(app: typer.Typer) -> None:
         "sweep",
         epilog="Example: slotreeve sim sweep --seeds 0..199 --jobs 2. Exit code 0 only if no invariant was broken.",
     )(sweep)
+    group.command(
+        "coverage",
+        epilog="Example: slotreeve sim coverage --seeds 0..11. Exit code 0 only if every fault struck in every state.",
+    )(coverage)
     app.add_typer(group, name="sim")
 
 
@@ -118,6 +122,35 @@ def sweep(
             f"{len(results) * 60 / took:,.0f} seeds a minute"
         )
     if failing:
+        raise typer.Exit(1)
+
+
+def coverage(
+    seeds: Annotated[str, typer.Option("--seeds", help="From..to, both included; or one seed.")] = "0..11",
+    jobs: Annotated[int, typer.Option(min=1, help="Processes.")] = 2,
+    minutes: MinutesOption = None,
+    scenario: ScenarioOption = "aimed",
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Count how often each kind of fault struck in each state of the cluster. A run that breaks an invariant ends
+    there."""
+    from collections import Counter
+
+    from slotreeve_simulator.coverage import empty_cells, table
+    from slotreeve_simulator.scenario import load_scenario
+
+    from slotreeve_cli.printing import print_json, print_rows
+
+    loaded = load_scenario(scenario)
+    results = list(_swept(loaded, _range(seeds), minutes, jobs))
+    struck = sum((result.struck for result in results), Counter())
+    rows, empty = table(struck, loaded.faults.kinds), empty_cells(struck, loaded.faults.kinds)
+    if output is Output.JSON:
+        print_json({"scenario": loaded.name, "seeds": len(results), "struck": rows, "empty": empty})
+    else:
+        print_rows(rows, output, title=f"{len(empty)} of {len(rows) * (len(rows[0]) - 1)} cells are empty")
+        typer.echo("\n".join(empty))
+    if empty:
         raise typer.Exit(1)
 
 

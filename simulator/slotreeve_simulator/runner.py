@@ -34,6 +34,8 @@ READY_SECONDS = 30.0
 POLL_SECONDS = 0.05
 LOOK_EVERY_SECONDS = 0.01
 """Interval of the checks that look at every server. A lease lasts fifty times as long."""
+LEFTOVER_SECONDS = 15.0
+"""What is held back of lost clients is looked at within four times the grace."""
 EVERYTHING = Cut()
 
 
@@ -165,7 +167,7 @@ class _Run:
         self._reach.recovered()
         self._watch.somebody_leaves = False
         await asyncio.sleep(rules.calm_seconds)
-        problem = self._problem() or follower_difference(self._cluster) or leftover(self._cluster)
+        problem = self._problem() or follower_difference(self._cluster) or await self._leftover()
         problem = problem or await self._clients.read_all()
         if problem is not None:
             self._verdict.violate("convergence", f"after {rules.calm_seconds:g} s of calm, {problem}")
@@ -174,6 +176,15 @@ class _Run:
         if await self._probes.death(random.Random(f"{self._seed}/probe/{number}")):
             await self._until_well("the cluster after a probe", rules.heal_seconds)
             self._watch.calm_since = self._now()
+
+    async def _leftover(self) -> str | None:
+        """What some server keeps although nothing is under way; losses may wait for their grace."""
+        what = "nothing is left over"
+        try:
+            await self._cluster.until(lambda: leftover(self._cluster) is None, what, LEFTOVER_SECONDS, POLL_SECONDS)
+        except RequestTimeout:
+            return leftover(self._cluster)
+        return None
 
     # --- convergence -------------------------------------------------------------------------------------------------
 

@@ -192,13 +192,18 @@ class FaultPlan(_ScenarioTable):
     a few kinds."""
 
     storm_seconds: float = Field(default=15.0, gt=0)
-    heal_seconds: float = Field(default=45.0, gt=0)
+    heal_seconds: float = Field(
+        default=20.0, gt=0, description="The longest bound that ``slotreeve explain staleness`` states, and a little."
+    )
     calm_seconds: float = Field(default=3.0, ge=0)
     per_storm: tuple[int, int] = (1, 7)
     kinds_per_storm: tuple[int, int] = (1, 4)
     lasting_seconds: Span = (0.02, 9.0)
     aimed: bool = Field(
         default=False, description="Each fault waits for a state of the cluster; all kinds and states get their turn."
+    )
+    triggers: tuple[FaultKind, ...] = Field(
+        default=(), description="Of an aimed storm: further faults, evenly spread, which bring the states about."
     )
     held_seconds: float = Field(
         default=0.0, ge=0, description="The brake is set to hold what is lost at least so long, whatever the reason."

@@ -144,7 +144,7 @@ class ServersWatch:
         ):
             return
         for name, view in self._seen.items():
-            if view.revision < self._newest:
+            if 0 < view.revision < self._newest:  # with view 0 it has just started
                 self._verdict.violate(
                     "I13",
                     f"{name} acts on view {view.revision}; {self._newest} was committed "

@@ -15,6 +15,7 @@ from slotreeve_protocol.client_messages import Push
 from slotreeve_protocol.slot_messages import SlotWrite
 from slotreeve_servers.data.departures import Departures
 from slotreeve_servers.data.losses import ClientLosses
+from slotreeve_servers.session.routes import Routes
 
 from tests.simulation.planting import BUGS, Patch
 
@@ -56,6 +57,11 @@ def _copies_are_forgotten() -> Patch:
         original(self, push)
 
     return patch.object(ClientCore, "_pushed", pushed)
+
+
+def _comparisons_teach_nothing() -> Patch:
+    """A session server does not learn from a comparison which server leads a slot."""
+    return patch.object(Routes, "compares", lambda *_: False)
 
 
 def _removals_do_not_look() -> Patch:
@@ -121,6 +127,11 @@ MASKED: dict[str, Mask] = {
         "clients",
         _copies_are_forgotten,
         is_harmless=True,
+    ),
+    "stale_routes": Mask(
+        "a new leader compares with every session server, which learns from it who leads the slot",
+        "data",
+        _comparisons_teach_nothing,
     ),
     "gone_without_a_look": Mask(
         "a departure is dropped before it becomes a tombstone where its record was sent again",

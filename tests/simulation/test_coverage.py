@@ -1,0 +1,66 @@
+"""Which faults struck in which states: aimed faults, the states, and the table."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from slotreeve_simulator.aims import AIM_SECONDS, Aims
+from slotreeve_simulator.coverage import IMPOSSIBLE, empty_cells, table
+from slotreeve_simulator.plan import Fault, plan
+from slotreeve_simulator.runner import simulate
+from slotreeve_simulator.scenario import STORE_FAULTS, FaultKind, load_scenario
+from slotreeve_simulator.states import ClusterState, states_of
+
+from tests.simulation.test_injector import Scene, play
+
+SEEDS = 12
+
+
+def test_the_aimed_scenario_has_every_fault_of_servers_and_aims_each_at_every_state() -> None:
+    aimed = load_scenario("aimed")
+    assert set(aimed.faults.kinds) == set(FaultKind) - STORE_FAULTS
+    planned = {
+        (fault.kind, fault.aimed_at)
+        for seed in range(SEEDS)
+        for storm in plan(aimed, seed, aimed.minutes)
+        for fault in storm.faults
+    }
+    cells = {(kind, state) for kind in aimed.faults.kinds for state in ClusterState}
+    assert cells - planned - IMPOSSIBLE.keys() == set()
+
+
+def test_a_fault_waits_for_its_state_and_is_counted_under_all_states_of_that_moment() -> None:
+    async def story(scene: Scene) -> None:
+        struck: list[Fault] = []
+
+        def strike(fault: Fault) -> bool:
+            struck.append(fault)
+            return True
+
+        aims = Aims(scene.cluster, strike)
+        assert states_of(scene.cluster) == [ClusterState.QUIET]
+        waiting = Fault(0, 0.0, FaultKind.CUT, 1.0, ("data-1",), aimed_at=ClusterState.SLOT_MOVING)
+        aims.begin(waiting)
+        assert struck == []
+        scene.begin(FaultKind.CRASH_DATA, "data-1", seconds=1.0)
+        await scene.cluster.until(lambda: struck, "the fault struck", AIM_SECONDS / 2)
+        assert struck == [waiting]
+        assert aims.struck[FaultKind.CUT, ClusterState.SLOT_MOVING] == 1
+        aims.begin(Fault(1, 0.0, FaultKind.CUT, 1.0, ("data-1",), aimed_at=ClusterState.PARTS))
+        aims.stop()
+        await scene.cluster.until(lambda: True, "nothing", 1.0)
+        assert len(struck) == 1
+
+    play(story)
+
+
+def test_a_run_counts_what_struck_and_the_table_shows_what_did_not() -> None:
+    struck = simulate(load_scenario("clients"), 1, minutes=0.25).struck
+    assert struck.keys() >= {(kind, ClusterState.QUIET) for kind, _ in struck}
+    kinds = sorted({kind for kind, _ in struck})
+    rows = table(struck, kinds)
+    assert [row["fault"] for row in rows] == kinds
+    assert all(row["quiet"] for row in rows)
+    assert f"{kinds[0]} in parts" in empty_cells(struck, kinds)
+    full = Counter({(kind, state): 1 for kind in kinds for state in ClusterState})
+    assert empty_cells(full, kinds) == []
