@@ -51,20 +51,21 @@ class LargePlan:
 
 
 async def measure_large(cluster: LocalCluster, plan: LargePlan, report: Callable[[str], None]) -> dict[str, object]:
-    """Publish the service, let all subscribers join, kill two data servers one after the other, then open the client
-    with many subscriptions.
+    """Open the client with many subscriptions; then publish the service, let all subscribers join, and kill two data
+    servers one after the other.
 
     Raises:
         SlotreeveError: something did not happen in a generous time, or a process ended.
     """
-    figures: dict[str, object] = {"instances": plan.instances, "subscribers": plan.subscribers + plan.light}
+    report(f"one client opens {plan.subscriptions} subscriptions")
+    figures = await _open_subscriptions(cluster, plan.subscriptions)
+    figures |= {"instances": plan.instances, "subscribers": plan.subscribers + plan.light}
     async with LargeScene(cluster, plan, report, figures) as scene:
         await scene.publish()
         await scene.join()
         await scene.change_and_kill()
         await scene.compare()
-    report(f"one client opens {plan.subscriptions} subscriptions")
-    return figures | await _open_subscriptions(cluster, plan.subscriptions)
+    return figures
 
 
 class LargeScene:

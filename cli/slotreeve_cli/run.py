@@ -17,6 +17,7 @@ from slotreeve_cli.options import ConfigOption, SetOption, read_configuration
 
 if TYPE_CHECKING:
     from slotreeve.model.nodes import Role
+    from slotreeve_servers.launch import Server
     from slotreeve_servers.settings import ServerConfiguration
 
 NameOption = Annotated[str | None, typer.Option("--name", help="Name of this server (node.name).")]
@@ -85,7 +86,8 @@ async def _run_server(configuration: ServerConfiguration, role: Role, until_eof:
 
     asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, restart_requested)
     try:
-        await server.start()
+        if not await _started(server, stopping):
+            return
         GarbageCollection(environment.clock.now).begin()
         typer.echo(f"{role} {environment.node.name} listens at {server.address} (process {os.getpid()})")
         server.given_up.add_done_callback(lambda _: stopping.set())
@@ -95,6 +97,19 @@ async def _run_server(configuration: ServerConfiguration, role: Role, until_eof:
     finally:
         await server.stop(Stopping.NO if server.given_up.done() else how)
         await environment.transport.close()
+
+
+async def _started(server: Server, stopping: asyncio.Event) -> bool:
+    """Start a server. False: it was asked to stop first; a start may wait for long, such as for a database."""
+    starting, stopped = asyncio.ensure_future(server.start()), asyncio.ensure_future(stopping.wait())
+    await asyncio.wait([starting, stopped], return_when=asyncio.FIRST_COMPLETED)
+    stopped.cancel()
+    if not starting.done():
+        starting.cancel()
+        await asyncio.gather(starting, return_exceptions=True)
+        return False
+    await starting
+    return True
 
 
 def stop_requested(until_eof: bool) -> asyncio.Event:

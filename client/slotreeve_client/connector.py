@@ -22,7 +22,7 @@ from slotreeve.errors import (
     Unreachable,
 )
 from slotreeve.ports import Connection, Hello, Message, Transport
-from slotreeve_protocol.client_messages import Redirect, Sessions, Withdraw
+from slotreeve_protocol.client_messages import Moved, Redirect, Sessions, Withdraw
 from slotreeve_protocol.general_messages import Failed
 
 from slotreeve_client.line import Line
@@ -102,19 +102,19 @@ class Connector:
             await asyncio.gather(self._task, return_exceptions=True)
         for connection in (self._move.present, self._move.former):
             if connection is not None:
-                self._say_goodbye(connection)
+                self._send_last(connection, Withdraw())
+                connection.close("the client was closed")
         await self._transport.close()
         for line in self._lines.values():
             line.end("the client was closed")
         self._changed.set()
 
     @staticmethod
-    def _say_goodbye(connection: Connection) -> None:
+    def _send_last(connection: Connection, message: Message) -> None:
         try:
-            connection.send(Withdraw())
+            connection.send(message)
         except TransportError as error:
             log.info("could not send a goodbye to %s, which will see the connection end: %s", connection.address, error)
-        connection.close("the client was closed")
 
     # --- using the connection ------------------------------------------------------------------------------------
 
@@ -239,8 +239,10 @@ class Connector:
 
     def taken_over(self) -> None:
         """The present connection has everything that the client published, and its subscriptions are current."""
-        if self._move.former is not None:
-            self._end_move(self._move.former)
+        former = self._move.former
+        if former is not None:
+            self._send_last(former, Moved())
+            self._end_move(former)
 
     def _end_move(self, former: Connection) -> None:
         if self._move.former is former:

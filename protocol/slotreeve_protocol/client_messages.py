@@ -167,6 +167,11 @@ class Withdraw(Message, frozen=True, tag=32):
     connection."""
 
 
+class Moved(Message, frozen=True, tag=36):
+    """Client to session: everything that this client published is stored over another connection. Forget it; this
+    connection ends."""
+
+
 class Pong(Message, frozen=True, tag=35):
     """Reply to the Ping of a client: this session server needs the next one after ``seconds``, no earlier. Where it has
     many clients, that is longer than the interval of theirs; otherwise they keep their own."""

@@ -8,6 +8,7 @@ from slotreeve_protocol.client_messages import (
     Datum,
     Get,
     ListServices,
+    Moved,
     Pong,
     Publish,
     Published,
@@ -89,6 +90,7 @@ AnyMessage = (
     | Withdraw
     | ReplayEnded
     | Pong
+    | Moved
     | Write
     | Answers
     | DeclareInterest

@@ -15,6 +15,7 @@ from slotreeve_protocol.client_messages import (
     Datum,
     Get,
     ListServices,
+    Moved,
     Pong,
     Publish,
     Published,
@@ -113,6 +114,7 @@ SENDERS: Mapping[type[Message], Routes] = {
     Withdraw: _CLIENT_TO_SESSION,
     ReplayEnded: _CLIENT_TO_SESSION,
     Pong: _NOT_AT_A_DESK,
+    Moved: _CLIENT_TO_SESSION,
     WatchConfigs: _CLIENT_TO_SESSION,
     UnwatchConfig: _CLIENT_TO_SESSION,
     # Session and data servers.

@@ -18,9 +18,9 @@ from slotreeve_election_mysql.postgres import POSTGRES
 TABLES = Tables("registry.locks", "registry.state", "here", "META-MASTER")
 
 
-def build(options: LockOptions) -> DatabaseLockElection:
+def build(options: LockOptions, cluster: str = "here", node: str = "meta-1") -> DatabaseLockElection:
     async def main() -> DatabaseLockElection:
-        context = Context("here", 256, LoopClock(), random.Random(0), "meta-1", {"meta-1": "meta-1:7712"})
+        context = Context(cluster, 256, LoopClock(), random.Random(0), node, {node: f"{node}:7712"})
         election = build_postgres(options, context)
         assert isinstance(election, DatabaseLockElection)
         return election
@@ -36,6 +36,15 @@ def test_the_offers_are_named_after_the_databases() -> None:
 def test_without_a_dsn_the_error_shows_what_one_looks_like() -> None:
     with pytest.raises(ConfigError, match=r"\[election.postgres\] dsn is missing; expected postgres://USER"):
         build(LockOptions())
+
+
+def test_a_name_that_the_tables_cannot_hold_is_refused_before_anything_is_connected() -> None:
+    options = LockOptions.model_validate({"dsn": "postgresql://u@h/d"})
+    build(options, cluster="c" * 128, node="n" * 240)
+    with pytest.raises(ConfigError, match=r"cluster.name has 129 characters; .*'postgres' hold 128"):
+        build(options, cluster="c" * 129)
+    with pytest.raises(ConfigError, match=r"node.name has 241 characters; .* hold 240"):
+        build(options, node="n" * 241)
 
 
 def test_an_election_prints_the_statements_for_its_tables() -> None:

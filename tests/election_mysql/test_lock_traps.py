@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mappin
 
 import pytest
 from slotreeve.clock import LoopClock
-from slotreeve.errors import ElectionError, NotLeader, SlotreeveError, StaleTerm, TransportError
+from slotreeve.errors import ElectionError, NotLeader, SlotreeveError, StaleTerm
 from slotreeve.ports import Leadership, Versioned
 from slotreeve_election_mysql.connection import Session
 from slotreeve_election_mysql.election import LockElection
@@ -394,11 +394,27 @@ def test_a_wrong_password_stops_the_start_and_is_not_printed(server: SqlServer, 
     assert "parole" not in str(error)
 
 
-def test_a_database_that_is_not_there_stops_the_start(server: SqlServer, build: Build) -> None:
-    error = fails_to_start(build, dsn=server.dsn(address="127.0.0.1:1"))
-    assert isinstance(error, TransportError)
-    assert "127.0.0.1:1" in str(error)
-    assert PASSWORD not in str(error)
+def test_a_start_waits_for_a_database_that_is_down(
+    server: SqlServer, build: Build, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        await asyncio.to_thread(server.stop)
+        node = Node(build())
+        starting = asyncio.create_task(node.election.start(node.reports.append))
+        try:
+            await until(lambda: "waiting for the database" in caplog.text)
+            assert server.address in caplog.text
+            assert PASSWORD not in caplog.text
+            assert not starting.done()
+            await asyncio.to_thread(server.start)
+            await starting
+            await until(lambda: node.leads)
+        finally:
+            starting.cancel()
+            await asyncio.gather(starting, return_exceptions=True)
+            await node.election.stop()
+
+    play(scenario)
 
 
 def test_without_the_right_to_make_tables_the_error_says_how_to_get_them(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -179,6 +180,30 @@ def test_a_cluster_does_not_start_again_with_another_number_of_slots(tmp_path: P
     done = slotreeve("meta", "run", *flags, "--set", "cluster.slots=64")
     assert done.returncode == 2
     assert "made with 256 slots, 2 replicas and slot function 'crc32c'" in error_line(done)
+
+
+def test_a_meta_server_that_waits_for_its_database_says_so_and_can_be_stopped() -> None:
+    nowhere = "postgres://slotreeve:parole@127.0.0.1:1/slotreeve"
+    flags = ["--set", "election.use=postgres", "--set", f"election.postgres.dsn={nowhere}"]
+    process = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "slotreeve_cli", "meta", "run", *flags),
+            *("--set", f"cluster.meta.meta-1={free_address()}"),
+        ],
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stderr is not None
+        line = next(line for line in process.stderr if "waiting for the database" in line)
+        assert "127.0.0.1:1" in line
+        assert "parole" not in line
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=30) == 0
+    finally:
+        process.kill()
+        process.communicate()
 
 
 @pytest.mark.parametrize(

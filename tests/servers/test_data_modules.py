@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
 from slotreeve.errors import ConnectionLost, RequestTimeout
 from slotreeve.model.nodes import Node, Role
 from slotreeve.model.publisher import Publisher
@@ -230,6 +231,42 @@ def test_changes_are_cut_into_messages_of_bounded_bytes() -> None:
     assert [len(copy.records) for copy in copies.values()] == [100, 1, 1, 1, 1]
     assert len(messages) > 3
     assert scene.changes.sent == 1 + len(messages)
+
+
+@pytest.mark.parametrize(("services", "records"), [(300, 1), (40, 30)], ids=["small services", "large services"])
+def test_very_many_whole_services_do_not_fill_the_queue_of_a_session_server(
+    monkeypatch: pytest.MonkeyPatch, services: int, records: int
+) -> None:
+    monkeypatch.setattr("slotreeve_servers.data.changes.WHOLE_BYTES", 1_000)
+    monkeypatch.setattr("slotreeve_servers.data.changes.MOST_TRANSFERS", 3)
+    scene = Scene()
+    scene.outbox.part_bytes = 1_000
+    scene.slot.compared.add(SESSION_1.process_id)
+    names = [f"s{number}" for number in range(services)]
+    scene.put(*[record(f"{name}-{n}", service=name) for name in names for n in range(records)])
+    scene.interests.declare(SESSION_1, SlotInterest(0, 1, [Known(name, 0, 0) for name in names], []))
+    copies = {name: DatumCopy() for name in names}
+    for round_ in range(1_000):
+        scene.outbox.end_turn()
+        changed = names[round_ % services]
+        scene.put(record(f"{changed}-new{round_}", service=changed))
+        scene.outbox.end_turn()
+        sent = [effect.what for effect in scene.outbox.take("sent", "asked") if isinstance(effect.what, Changed)]
+        assert sum(len(encode_message(message)) for message in sent) < 9_000
+        for change in [change for message in sent for change in message.changes]:
+            copy = copies[change.data_info_id]
+            fit = copy.fit(change)
+            assert fit is not Fit.GAP
+            if fit is Fit.PART:
+                copy.gather(change)
+            elif fit is Fit.NEXT:
+                assert copy.apply(change) is not None
+        if not scene.outbox.requests:
+            break
+        request = scene.outbox.requests.pop(0)
+        request.answered(Done(), None)
+    assert not scene.outbox.requests
+    assert all(copy.records == scene.slot.store.services[name] for name, copy in copies.items())
 
 
 class Receiver:

@@ -167,6 +167,19 @@ def test_looks_while_a_herd_comes_back_do_not_cost_a_look_at_each_client() -> No
     assert claims.looked_up < 5 * 1000
 
 
+def test_looks_at_many_clients_that_a_living_session_server_has_lost_wait_for_the_grace() -> None:
+    scene = Scene(clients=100)
+    scene.claims = claims = CountingClaims()
+    scene.held = HeldBack(RULES, scene.slots, claims)
+    scene.held.hold(lost(scene, 0, 100), 10.0)
+    for step in range(29):
+        assert scene.released(10.0 + 0.1 * step) == set()
+    assert claims.looked_up == 100
+    assert scene.released(13.0) == set()
+    assert scene.held.braked == 100
+    assert claims.looked_up == 200
+
+
 def test_a_claim_that_begins_shortly_before_the_grace_is_over_puts_the_others_off() -> None:
     scene = Scene(clients=3)
     scene.session_dies(10.0)

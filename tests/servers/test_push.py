@@ -17,7 +17,16 @@ from slotreeve_protocol.slot_messages import DatumChange
 from slotreeve_servers.node.outbox import Peer
 from slotreeve_servers.session.clients import ConnectedClient
 from slotreeve_servers.session.orders import OrdersInForce
-from slotreeve_servers.session.push import FIRING_SECONDS, IN_FLIGHT, PARTS_IN_FLIGHT, DuePushes, PushGroup, PushRules
+from slotreeve_servers.session.push import (
+    COST_FACTOR,
+    FIRING_SECONDS,
+    IN_FLIGHT,
+    MANY_SUBSCRIBERS,
+    PARTS_IN_FLIGHT,
+    DuePushes,
+    PushGroup,
+    PushRules,
+)
 from slotreeve_servers.session.settings import SessionSettings
 
 from tests.servers.recording_outbox import RecordingOutbox, a_peer
@@ -100,6 +109,23 @@ def test_changes_within_the_window_are_one_push() -> None:
     (second,) = scene.pushes(client)
     assert [len(push.changed) for push in first] == [5]
     assert sorted(r.register_id for r in second.changed) == [f"m{n}" for n in range(5)]
+
+
+def test_the_window_after_a_push_to_many_includes_the_time_in_which_its_frames_are_written() -> None:
+    scene = Scene()
+    scene.change(record("r1"), whole=True)
+    client, *_ = [scene.subscribe(f"c{n}") for n in range(MANY_SUBSCRIBERS)]
+    scene.pushes(client)
+    scene.outbox.advance(1.0)
+    scene.change(record("r2"))
+    scene.outbox.end_one_turn()
+    scene.outbox.time += 0.02
+    assert len(scene.pushes(client)) == 1
+    scene.change(record("r3"))
+    scene.outbox.advance(COST_FACTOR * 0.02 - 0.01)
+    assert scene.pushes(client) == []
+    scene.outbox.advance(0.011)
+    assert len(scene.pushes(client)) == 1
 
 
 def test_a_frame_is_encoded_once_for_all_subscribers_at_the_same_version(monkeypatch: pytest.MonkeyPatch) -> None:

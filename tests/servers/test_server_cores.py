@@ -11,6 +11,7 @@ from slotreeve_protocol.client_messages import (
     Datum,
     Get,
     ListServices,
+    Moved,
     Pong,
     Publish,
     Redirect,
@@ -51,6 +52,7 @@ from slotreeve_protocol.slot_messages import (
 from slotreeve_servers.data.core import DataCore
 from slotreeve_servers.data.settings import DataSettings
 from slotreeve_servers.node.outbox import Peer
+from slotreeve_servers.session.arrivals import AT_ONCE as ARRIVING_AT_ONCE
 from slotreeve_servers.session.core import (
     FEW_LOST,
     HERD_LINGER_SECONDS,
@@ -60,6 +62,8 @@ from slotreeve_servers.session.core import (
 )
 from slotreeve_servers.session.leases import PINGS_PER_SECOND
 from slotreeve_servers.session.places import PLACE_SECONDS
+from slotreeve_servers.session.session_list import AT_ONCE as LISTS_AT_ONCE
+from slotreeve_servers.session.session_list import SessionList
 from slotreeve_servers.session.settings import SessionSettings
 
 from tests.servers.recording_outbox import RecordingOutbox, a_peer, deliver
@@ -305,6 +309,29 @@ def test_a_client_learns_the_session_servers_now_and_at_each_change() -> None:
     ]
 
 
+def test_a_change_of_the_session_servers_does_not_let_in_the_clients_that_wait() -> None:
+    scene = SessionScene()
+    peers = [scene.client(f"client-{number}") for number in range(ARRIVING_AT_ONCE + 1)]
+    view = View(1, 2, SlotTable(1, (Slot(0, "data-1", 1, ()),)), [node("data-1")], [node("session-1")])
+    scene.core.membership.desk.messages[View](META, view)
+    assert scene.outbox.messages(Sessions, peers[-1]) == []
+    scene.core.closed(peers[0], "gone")
+    scene.outbox.end_turn()
+    assert scene.outbox.messages(Sessions, peers[-1]) == [Sessions(["session-1:1"])]
+
+
+def test_a_newer_list_of_session_servers_goes_to_many_clients_in_several_turns() -> None:
+    outbox = RecordingOutbox()
+    peers = [a_peer(f"client-{number}", Role.CLIENT) for number in range(LISTS_AT_ONCE + 1)]
+    sessions = SessionList(outbox)
+    sessions.changed([node("session-1")], peers)
+    assert len(outbox.messages(Sessions)) == LISTS_AT_ONCE
+    sessions.changed([node("session-2")], peers)
+    assert len(outbox.messages(Sessions)) == LISTS_AT_ONCE
+    outbox.advance(1.0)
+    assert [outbox.messages(Sessions, peer)[-1] for peer in peers] == [Sessions(["session-2:1"])] * len(peers)
+
+
 def test_a_session_server_that_knows_no_table_takes_no_client() -> None:
     outbox = RecordingOutbox()
     core = SessionCore(outbox, node("session-1"), SessionSettings(), 1.0, OneSlot())
@@ -375,6 +402,16 @@ def test_a_client_that_withdraws_departs_at_once() -> None:
     assert scene.gone() == ["r1"]
 
 
+def test_a_client_that_has_moved_leaves_nothing_to_report() -> None:
+    scene = SessionScene()
+    peer = scene.client()
+    scene.publish(peer, record())
+    deliver(scene.outbox, scene.core.desk, peer, Moved())
+    scene.core.closed(peer, "moved")
+    scene.outbox.advance(5.0)
+    assert (scene.gone(), scene.lost()) == ([], [])
+
+
 def test_a_silent_client_is_ended_with_its_lease_and_whatever_arrives_renews_it() -> None:
     scene = SessionScene(client_lease_seconds=2.0)
     silent, lively = scene.client("silent"), scene.client("lively")
@@ -385,6 +422,20 @@ def test_a_silent_client_is_ended_with_its_lease_and_whatever_arrives_renews_it(
     scene.outbox.advance(0.25)
     assert {effect.peer for effect in scene.outbox.take("closed")} == {silent}
     assert sweep_seconds(SessionSettings(client_lease_seconds=0.8)) == pytest.approx(0.1)
+
+
+def test_a_client_that_was_asked_for_fewer_pings_has_its_whole_lease_after_the_next_one_was_due() -> None:
+    scene = SessionScene(client_lease_seconds=3.0)
+    silent = scene.client("silent")
+    for number in range(3 * PINGS_PER_SECOND):
+        scene.core.opened(a_peer(f"client-{number}", Role.CLIENT))
+    assert deliver(scene.outbox, scene.core.desk, silent, Ping()) == Pong(1.0)
+    scene.outbox.silence = {silent: 3.5}
+    scene.outbox.advance(3.5)
+    assert scene.outbox.take("closed") == []
+    scene.outbox.silence = {silent: 4.1}
+    scene.outbox.advance(0.6)
+    assert {effect.peer for effect in scene.outbox.take("closed")} == {silent}
 
 
 def test_what_comes_from_a_connection_that_was_refused_is_ignored() -> None:

@@ -215,6 +215,21 @@ def test_the_records_of_a_client_that_left_depart_a_part_each_turn_unless_they_c
     assert [r.register_id for r in compared.records[SERVICE]] == ["r0"]
 
 
+def test_the_records_of_a_client_that_has_moved_are_forgotten_and_nobody_is_told() -> None:
+    scene = Scene()
+    client = scene.client()
+    scene.publish(client, record("r1"), record("r2"))
+    scene.accept()
+    scene.publish(scene.client("back"), record("r2", incarnation=2))
+    scene.accept()
+    scene.registrations.moved(client)
+    scene.outbox.end_turn()
+    assert scene.outbox.requests == []
+    assert client.records == {}
+    (compared,) = scene.registrations.differences([SlotDigests(len(SERVICE) % 2, 1, {})])
+    assert [r.register_id for r in compared.records[SERVICE]] == ["r2"]
+
+
 def test_a_name_that_is_no_data_info_id_has_no_slot() -> None:
     with pytest.raises(ModelError, match="lacks its instance"):
         Scene().registrations.slot("bare")

@@ -11,6 +11,10 @@ from slotreeve_election_mysql.election import LockElection
 from slotreeve_election_mysql.sql_table import SqlLockTable, SqlNotifier
 from slotreeve_election_mysql.timing import LockTiming
 
+LONGEST_CLUSTER = 128
+LONGEST_NODE = 240
+"""Characters that the tables' columns hold; an owner is a node's name and 13 more."""
+
 
 class DatabaseLockElection(LockElection):
     """See :class:`slotreeve_election_mysql.election.LockElection`."""
@@ -19,7 +23,7 @@ class DatabaseLockElection(LockElection):
         """Nothing is connected before :meth:`start`.
 
         Raises:
-            ConfigError: the times do not go together, or the dsn is none or missing.
+            ConfigError: the times do not go together, the dsn is none or missing, or a name is too long.
         """
         # Not checks of the options model: its messages would quote all options, the dsn among them.
         dsn = options.dsn.get_secret_value()
@@ -27,6 +31,14 @@ class DatabaseLockElection(LockElection):
             raise ConfigError(
                 f"[election.{dialect.name}] dsn is missing; expected {dialect.name}://USER:PASSWORD@HOST:PORT/DATABASE"
             )
+        for setting, name, longest in (
+            ("cluster.name", context.cluster, LONGEST_CLUSTER),
+            ("node.name", context.node, LONGEST_NODE),
+        ):
+            if len(name) > longest:
+                raise ConfigError(
+                    f"{setting} has {len(name)} characters; the tables of the election {dialect.name!r} hold {longest}"
+                )
         timing = LockTiming(options.lease_ms / 1000, options.renew_ms / 1000, options.timeout_ms / 1000)
         timing.check(f"[election.{dialect.name}]")
         self._dialect = dialect

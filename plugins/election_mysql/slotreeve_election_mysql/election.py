@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from slotreeve.errors import ElectionError, NotLeader, StaleTerm
+from slotreeve.errors import ElectionError, NotLeader, StaleTerm, TransportError
 from slotreeve.ports import Context, Leadership, MetaState
 from slotreeve_machines.driver import Driver
 from slotreeve_machines.leadership import LeadershipChanged, LeadershipReport, Noted, ResignAsked
@@ -65,13 +65,17 @@ class LockElection:
         return self._report.current(0.0 if self._machine is None else self._machine.valid_until)
 
     async def start(self, changed: Callable[[Leadership], None]) -> None:
-        """Take part; raises as :meth:`slotreeve.ports.Election.start`."""
+        """Take part; raises as :meth:`slotreeve.ports.Election.start`.
+
+        It waits while the database cannot be reached: that may be started later than this server.
+        """
         if self._tasks:
             raise ElectionError("this election was started already")
         if not self._node:
             raise ElectionError("the lock election needs the name of its node ([node] name)")
         try:
-            await self._table.open(self._observer)
+            while not await self._open_table():
+                await self._clock.sleep(self._timing.renew)
         except BaseException:
             self._table.abort()
             raise
@@ -80,6 +84,14 @@ class LockElection:
         self._tasks = [self._supervised("requests", self._requests.run(self))]
         if not self._observer:
             self._tasks.append(self._supervised("notification", self._notification.run()))
+
+    async def _open_table(self) -> bool:
+        try:
+            await self._table.open(self._observer)
+        except TransportError as error:
+            log.warning("election: waiting for the database: %s", error)
+            return False
+        return True
 
     async def resign(self) -> None:
         """Give up leadership; returns when the row is released, or could not be within the time-out."""

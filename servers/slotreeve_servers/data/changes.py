@@ -6,8 +6,9 @@ Departure from the original, whose data servers announce ids every 500 ms and ar
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 from slotreeve.errors import RequestTimeout
@@ -24,6 +25,11 @@ PART_SECONDS = 5.0
 AGAIN_SECONDS = 0.05
 """A part that a session server did not take, because its queue is full, is sent again after this time."""
 
+WHOLE_BYTES = 8 * 1024 * 1024
+"""So many bytes of whole services may be on their way to one session server, without the later parts of large ones."""
+MOST_TRANSFERS = 16
+"""So many large services, of each of which one part may be on its way."""
+
 _CHANGE_BYTES = 40
 
 
@@ -36,8 +42,26 @@ class Transfer:
     rest: Iterator[tuple[DatumChange, int]]
 
 
+@dataclass(eq=False, slots=True)
+class Backlog:
+    """The whole services that one session server is sent.
+
+    Attributes:
+        sent: bytes of them since it last proved that it had read all. ``is_full``: it must prove that first.
+        waiting: the services that wait for it, with what the session server has of each.
+    """
+
+    sent: int = 0
+    is_full: bool = False
+    waiting: dict[str, tuple[HeldSlot, Known]] = field(default_factory=dict)
+
+
 class Changes:
     """Collects the changes of a turn, and sends them when it ends.
+
+    A session server that needs very many services whole gets :data:`WHOLE_BYTES` of them. It gets the others once it
+    has answered a request that was sent behind these, and no changes of them before: otherwise they would fill the
+    queue, and the connection would end.
 
     A whole service of many bytes is sent as requests, each with one part, and each after the reply to the one before:
     the queue of the connection stays free for other services. Its changes meanwhile are sent at once; they go on from
@@ -52,6 +76,7 @@ class Changes:
         self._dirty: dict[str, tuple[HeldSlot, TrackedService]] = {}
         self._snapshots: dict[Peer, list[DatumChange]] = {}
         self._transfers: dict[Peer, dict[str, Transfer]] = {}
+        self._backlogs: dict[Peer, Backlog] = {}
         self._flush = TurnEnd(outbox, self._send_all)
         self.sent = 0
 
@@ -62,34 +87,77 @@ class Changes:
         self._flush.soon()
 
     def announce(self, slot: HeldSlot, data_info_id: str, peer: Peer, known: Known) -> None:
-        """Send one session server the present state; only its version where the session server has the same content,
-        and nothing where the whole service is already on its way."""
+        """Send one session server the present state, and its changes from now on; only the version where the session
+        server has the same content, nothing where the whole service is already on its way, and later where too many
+        are."""
         service = slot.tracked[data_info_id]
+        backlog = self._backlogs.setdefault(peer, Backlog())
         if known.version != 0 and known.digest == service.digest:
+            service.sessions[peer] = None
             if known.version != service.version:
                 same = DatumChange(data_info_id, known.version, service.version, service.digest, [], [])
                 self._snapshots.setdefault(peer, []).append(same)
                 self._flush.soon()
-            return
+        elif not self._has_room(peer, backlog):
+            backlog.waiting[data_info_id] = (slot, known)
+        else:
+            service.sessions[peer] = None
+            backlog.sent += self._send_whole(slot, service, data_info_id, peer)
+            if backlog.sent >= WHOLE_BYTES:
+                backlog.is_full = True
+                self._outbox.at_turns_end(partial(self._ask_for_proof, peer))
+
+    def _send_whole(self, slot: HeldSlot, service: TrackedService, data_info_id: str, peer: Peer) -> int:
+        """Send a whole service; returns a bound of the bytes that go out now."""
         transfers = self._transfers.setdefault(peer, {})
         under_way = transfers.get(data_info_id)
         if under_way is not None and under_way.slot is slot:
-            return
+            return 0
         records = list(slot.store.services.get(data_info_id, {}).values())
         whole = DatumChange(data_info_id, 0, service.version, service.digest, records, [])
         parts = _parts_of(whole, self._outbox.part_bytes)
-        first, _ = next(parts)
+        first, size = next(parts)
         if first.more:
             transfer = transfers[data_info_id] = Transfer(slot, first, parts)
             self._send_part(peer, transfer)
         else:
             self._snapshots.setdefault(peer, []).append(first)
             self._flush.soon()
+        return size
+
+    def _ask_for_proof(self, peer: Peer) -> None:
+        """Ask the session server for a reply, which proves that it has read the services sent before."""
+        backlog = self._backlogs.get(peer)
+        if backlog is None:
+            return
+
+        def answered(reply: Message | None, error: Exception | None) -> None:
+            if reply is None or self._backlogs.get(peer) is not backlog:
+                return  # the connection has ended
+            backlog.sent, backlog.is_full = 0, False
+            self._send_waiting(peer)
+
+        if not self._outbox.ask(peer, Changed([]), answered, math.inf):
+            self._outbox.after(AGAIN_SECONDS, partial(self._ask_for_proof, peer))
+
+    def _has_room(self, peer: Peer, backlog: Backlog) -> bool:
+        return not backlog.is_full and len(self._transfers.get(peer, ())) < MOST_TRANSFERS
+
+    def _send_waiting(self, peer: Peer) -> None:
+        """There may be room for services that wait."""
+        backlog = self._backlogs.get(peer)
+        while backlog is not None and backlog.waiting and self._has_room(peer, backlog):
+            data_info_id = next(iter(backlog.waiting))
+            slot, known = backlog.waiting.pop(data_info_id)
+            service = slot.tracked.get(data_info_id)
+            if service is not None and service.sessions.get(peer) is not None:
+                self.announce(slot, data_info_id, peer, known)
 
     def forget(self, peer: Peer) -> None:
         """The connection to a session server has ended."""
         self._snapshots.pop(peer, None)
         self._transfers.pop(peer, None)
+        self._backlogs.pop(peer, None)
 
     # --- sending -----------------------------------------------------------------------------------------------------
 
@@ -134,6 +202,7 @@ class Changes:
                 self._send_part(peer, transfer)
             elif self._transfers.get(peer, {}).get(data_info_id) is transfer:
                 del self._transfers[peer][data_info_id]
+                self._send_waiting(peer)
 
         if self._outbox.ask(peer, Changed([transfer.part]), answered, PART_SECONDS):
             self.sent += 1

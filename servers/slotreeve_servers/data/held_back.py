@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from itertools import islice
 from typing import NamedTuple
 
 from slotreeve.model.publisher import Publisher
@@ -143,6 +144,13 @@ class HeldBack:
             del self._lost_at[next(iter(self._lost_at))]
         return len(self._lost_at) > FEW_CLIENTS
 
+    def _many_until(self, now: float) -> float:
+        """Until when they are many, if no more are lost."""
+        if not self._are_many(now):
+            return -math.inf
+        ninth_newest = next(islice(reversed(self._lost_at.values()), FEW_CLIENTS, None))
+        return ninth_newest + 2 * self._grace
+
     def process_is_back(self, process_id: str) -> None:
         """A session process that was gone is a member again: its clients are not lost."""
         self._next_due = -math.inf
@@ -170,7 +178,8 @@ class HeldBack:
                 del self._clients[name]
         released = self._allowed(free, registrations, now) if free else []
         self.braked = sum(len(entries) for _, entries in free) - len(released)
-        self._next_due = min((self._first_due(client) for client in self._clients.values()), default=math.inf)
+        until = self._many_until(now)
+        self._next_due = min((self._first_due(client, until) for client in self._clients.values()), default=math.inf)
         for entry in released:
             client = self._clients[client_of(entry.record.register_id)]
             del client.records[entry.slot.slot.id, entry.record.register_id]
@@ -214,12 +223,11 @@ class HeldBack:
             return now >= since + self._grace or not self._are_many(now)
         return now >= self._due_at(gone, since)
 
-    def _first_due(self, client: _LostClient) -> float:
-        """A time before which no registration of this client is due, whatever else happens: a client that comes back
-        only puts the others off."""
-        if "" in client.gone:
-            return -math.inf  # it depends on how many others were lost of late
-        return min((self._due_at(gone, client.since) for gone in client.gone), default=-math.inf)
+    def _first_due(self, client: _LostClient, are_many_until: float) -> float:
+        """A time before which no registration of this client is due, whatever else happens: clients that come back, or
+        are lost too, only put it off."""
+        alone = min(client.since + self._grace, are_many_until)
+        return min((self._due_at(gone, client.since) if gone else alone for gone in client.gone), default=-math.inf)
 
     def _due_at(self, gone: str, since: float) -> float:
         """When the registrations of a session process that is gone are due, as far as its clients have come back."""

@@ -29,7 +29,7 @@ class SessionInterests:
             for known in interest.wanted:
                 service = slot.track(known.data_info_id)
                 ready = slot.serving and peer.process_id in slot.compared
-                service.sessions[peer] = None if ready else known
+                service.sessions[peer] = known
                 slot_of[known.data_info_id] = interest.slot
                 if ready:
                     self._changes.announce(slot, known.data_info_id, peer, known)
@@ -44,7 +44,6 @@ class SessionInterests:
             for peer, known in service.sessions.items():
                 if known is not None and peer.process_id in processes:
                     self._changes.announce(slot, data_info_id, peer, known)
-                    service.sessions[peer] = None
 
     def closed(self, peer: Peer) -> None:
         """The connection to a session server has ended."""

@@ -25,7 +25,8 @@ class TrackedService:
         version: version of the present content. ``announced``: the version that the session servers have.
         digest: content digest at ``version``.
         sessions: the interested session servers. The value is what the session server knew when it declared its
-            interest, and None once changes are sent to it: when the slot serves and was compared with it.
+            interest, and None once changes are sent to it: when the slot serves, was compared with it, and the
+            service was announced to it.
         pending: what changed since ``announced``, by register id: the new record, or None where it went away.
     """
 

@@ -46,6 +46,10 @@ class Arrivals:
         """Number of clients that are connected and not let in yet."""
         return self._places.waiting
 
+    def is_waiting(self, client: ConnectedClient) -> bool:
+        """Whether the client is connected and not let in yet."""
+        return self._places.is_waiting(client)
+
     def opened(self, client: ConnectedClient) -> None:
         """A client has connected: claim it, and let it in when its turn comes."""
         self._arriving[client] = None

@@ -17,11 +17,11 @@ from slotreeve_events.log import EventLog
 from slotreeve_protocol.client_messages import (
     Get,
     ListServices,
+    Moved,
     Pong,
     Publish,
     PushesReceived,
     ReplayEnded,
-    Sessions,
     Subscribe,
     Unsubscribe,
     Withdraw,
@@ -39,7 +39,7 @@ from slotreeve_protocol.meta_messages import (
 
 from slotreeve_servers.node.dispatch import Desk
 from slotreeve_servers.node.membership import Membership
-from slotreeve_servers.node.outbox import Outbox, Peer, send_to_all
+from slotreeve_servers.node.outbox import Outbox, Peer
 from slotreeve_servers.session.arrivals import Arrivals
 from slotreeve_servers.session.clients import ConnectedClient, redirect
 from slotreeve_servers.session.configuration import ConfigMirror
@@ -53,6 +53,7 @@ from slotreeve_servers.session.push import DuePushes, PushRules
 from slotreeve_servers.session.reads import Reads
 from slotreeve_servers.session.registrations import Registrations
 from slotreeve_servers.session.routes import Routes
+from slotreeve_servers.session.session_list import SessionList
 from slotreeve_servers.session.settings import SessionSettings
 from slotreeve_servers.session.writes import Writes
 
@@ -65,6 +66,8 @@ HERD_LINGER_SECONDS = 3.0
 these clients: each has this time more to come back."""
 COMPACT_SECONDS = 10.0
 SCAN_PAUSE_SECONDS = 0.005
+LEASES_AT_ONCE = 200
+"""So many leases are looked at in one turn: clients that came together are due together."""
 LEAVING_AT_ONCE = 48
 """A server that stops sends so many clients away at a time: more than another server lets in at once, so that it has no
 pause, and not all, because each has two connections until its turn comes there."""
@@ -110,7 +113,7 @@ class SessionCore:
         self._leases = ClientLeases(rules.client_lease_seconds)
         self.clients: dict[Peer, ConnectedClient] = {}
         self._isolation = Isolation(outbox, self.routes, self.membership, self.clients, node.process_id)
-        self._sessions = Sessions([])
+        self._sessions = SessionList(outbox)
         self._closed_to_clients = ""
         self._leaving = Places(outbox, LEAVING_AT_ONCE, self._send_away)
         self._lost_at: deque[float] = deque()
@@ -119,7 +122,8 @@ class SessionCore:
         self.desk = Desk(
             {
                 Publish: self._on_publish,
-                Withdraw: self._on_withdraw,
+                Withdraw: self._on_leaving,
+                Moved: self._on_leaving,
                 ReplayEnded: self._on_replay_ended,
                 Subscribe: self._on_subscribe,
                 Unsubscribe: self._on_unsubscribe,
@@ -163,7 +167,7 @@ class SessionCore:
 
     def let_in(self, client: ConnectedClient) -> None:
         """Let the client send its records and subscriptions: it waits for the list of session servers."""
-        self._outbox.send(client.peer, self._sessions)
+        self._sessions.send_to(client)
 
     def closed(self, peer: Peer, reason: str) -> None:
         """A client's connection has ended: its subscriptions end, and its records too unless it comes back soon."""
@@ -189,8 +193,13 @@ class SessionCore:
         else:
             self._registrations.lost(client)
 
-    def _on_withdraw(self, peer: Peer, message: Withdraw) -> None:
-        if (client := self.clients.get(peer)) is not None:
+    def _on_leaving(self, peer: Peer, message: Withdraw | Moved) -> None:
+        client = self.clients.get(peer)
+        if client is None:
+            return
+        if isinstance(message, Moved):
+            self._registrations.moved(client)
+        else:
             self._registrations.said_goodbye(client)
 
     def _on_replay_ended(self, peer: Peer, message: ReplayEnded) -> None:
@@ -199,21 +208,25 @@ class SessionCore:
 
     def _sweep(self) -> float | None:
         """End what frozen clients have here; forget old tombstones."""
-        now, attended, lease = self._outbox.now(), self._outbox.attended(), self._rules.client_lease_seconds
-        for client in self._leases.due(attended):
+        now, attended = self._outbox.now(), self._outbox.attended()
+        # A client that was asked for fewer pings has all of its lease after its next ping was due.
+        rest = self._leases.ping_seconds(len(self.clients), False)
+        lease = self._rules.client_lease_seconds + rest
+        due = self._leases.due(attended, LEASES_AT_ONCE)
+        for client in due:
             if client.peer not in self.clients:
                 continue
             silence = self._outbox.silent_for(client.peer)
             if silence > lease:
                 # No linger: the client had all of its lease to send something.
                 self._registrations.lost(client)
-                self._outbox.close(client.peer, f"no message arrived for {lease} s")
+                self._outbox.close(client.peer, f"no message arrived for {lease:.1f} s")
             else:
-                self._leases.renewed(client, attended - silence)
+                self._leases.renewed(client, attended - silence + rest)
         if now - self._compacted_at > COMPACT_SECONDS:
             self._compacted_at = now
             self._registrations.compact()
-        return None
+        return SCAN_PAUSE_SECONDS if len(due) == LEASES_AT_ONCE else None
 
     # --- a client publishes ------------------------------------------------------------------------------------------
 
@@ -254,10 +267,9 @@ class SessionCore:
         """Follow the newer table; tell the clients of new session servers."""
         self._outbox.keep_links({node.name: node.address for node in view.data})
         self.leaders.table_changed(view.table)
-        sessions = Sessions([node.address for node in view.sessions])
-        if sessions != self._sessions:
-            self._sessions = sessions
-            send_to_all(self._outbox, list(self.clients), sessions)
+        # The first list that a client gets lets it in: those that wait get the newest one when their turn comes.
+        inside = [peer for peer, client in self.clients.items() if not self._arrivals.is_waiting(client)]
+        self._sessions.changed(view.sessions, inside)
 
     def unsettled(self) -> list[int]:
         """A session server holds no slot."""

@@ -37,6 +37,10 @@ class Places:
         self._waiting[client] = None
         self._fill.soon()
 
+    def is_waiting(self, client: ConnectedClient) -> bool:
+        """Whether the client has had no place yet."""
+        return client in self._waiting
+
     def has(self, client: ConnectedClient) -> bool:
         """Whether the client has a place."""
         return client in self._taken

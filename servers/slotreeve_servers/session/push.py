@@ -16,6 +16,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import deque
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 
 from slotreeve.model.datum import NO_VERSION
@@ -35,6 +36,8 @@ IN_FLIGHT = 64
 PARTS_IN_FLIGHT = 2
 """Parts of one push to one subscriber whose receipts have not arrived."""
 FIRING_SECONDS = 0.01
+MANY_SUBSCRIBERS = 50
+"""For so many, what a push costs includes that its frames are written, at the end of the turn."""
 COST_FACTOR = 5.0
 """The window is this many times what the last push cost: a service takes at most a sixth of one processor."""
 
@@ -216,11 +219,15 @@ class PushGroup:
         for subscriber in list(self.subscribers.values()):
             if len(subscriber.in_flight) < IN_FLIGHT:
                 self._push(subscriber)
+        self._set_window(began)
+        if len(self.subscribers) >= MANY_SUBSCRIBERS:
+            self._outbox.at_turns_end(partial(self._set_window, began))
+
+    def _set_window(self, began: float) -> None:
+        """The last push began at this time, and is over now."""
         self._last_push = self._outbox.now()
-        cost = COST_FACTOR * (self._last_push - began)
-        self._window = min(
-            self._rules.settings.push_ceiling_seconds, max(self._rules.settings.push_window_seconds, cost)
-        )
+        cost, settings = COST_FACTOR * (self._last_push - began), self._rules.settings
+        self._window = min(settings.push_ceiling_seconds, max(settings.push_window_seconds, cost))
 
     def _forget_frames(self) -> None:
         """The frames do not lead to the present state any more. A whole service in parts is kept while the history goes

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import islice
 
 from slotreeve.errors import Backpressure, ModelError, SlotreeveError
@@ -26,6 +26,9 @@ TOMBSTONE_SECONDS = 180.0
 KNOWN_SLOTS = 200_000
 MOST_TOMBSTONES = 5_000
 """Of one slot in an answer to a comparison."""
+
+Submit = Callable[[int, Publisher], None]
+"""Brings the tombstone of a registration to the leader of its slot."""
 
 
 class Registrations:
@@ -51,7 +54,7 @@ class Registrations:
         self._max_pending_writes, self._events = max_pending_writes, events
         self._stores: dict[int, SlotStore] = {}
         self._known_slots: dict[str, int] = {}
-        self._leaving: deque[tuple[Publisher, bool]] = deque()
+        self._leaving: deque[tuple[Publisher, Submit | None]] = deque()
         self._drop = TurnEnd(outbox, self._drop_some)
 
     def publish(self, client: ConnectedClient, message: Publish) -> None:
@@ -118,32 +121,37 @@ class Registrations:
 
     def said_goodbye(self, client: ConnectedClient) -> None:
         """The client withdrew, or the operator switched it off: remove its records."""
-        self._remove(client, said=True)
+        self._remove(client, self._writes.submit_gone)
+
+    def moved(self, client: ConnectedClient) -> None:
+        """The slot leaders have everything of this client from another session server: forget it here."""
+        self._remove(client, None)
 
     def lost(self, client: ConnectedClient) -> None:
         """The client did not come back in time, or is silent: remove its records, unless the slot leaders know better
         (docs/decisions/0010-a-brake-on-mass-expiry.md)."""
-        self._remove(client, said=False)
+        self._remove(client, self._writes.submit_lost)
 
-    def _remove(self, client: ConnectedClient, said: bool) -> None:
+    def _remove(self, client: ConnectedClient, submit: Submit | None) -> None:
         """Remove a part each turn, because one client may have a hundred thousand records and others must not wait."""
-        self._leaving.extend((record, said) for record in client.records.values())
+        self._leaving.extend((record, submit) for record in client.records.values())
         client.records = {}
         if self._leaving:
             self._drop.soon()
 
     def _drop_some(self) -> None:
         for _ in range(min(DROPS_PER_TURN, len(self._leaving))):
-            record, said = self._leaving.popleft()
+            record, submit = self._leaving.popleft()
             slot = self._slot_of(record.data_info_id)
             store = self._stores[slot]
             # A record that was replayed over a newer connection is newer by its incarnation: it stays.
             held = store.find(record)
             if held is not None and not held.newer_than(record):
                 store.purge(record.data_info_id, record.register_id)
+                if submit is None:
+                    continue
                 if self._events is not None:
                     self._events.expired(record)
-                submit = self._writes.submit_gone if said else self._writes.submit_lost
                 submit(slot, record.tombstone())
         if self._leaving:
             self._drop.soon()
