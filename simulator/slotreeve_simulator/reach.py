@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from slotreeve_client import ClientState
+from slotreeve_servers.data.server import DataServer
 from slotreeve_servers.session.server import SessionServer
 
 from slotreeve_simulator.cluster import ScenarioCluster
@@ -20,6 +22,8 @@ LATE_SECONDS = 1.0
 """A server that gets no processor for so long is as good as frozen."""
 LATE_CLIENT_SECONDS = 0.1
 """A client too: one that loses its connection must be back within ``session.linger_seconds``."""
+COPY_SECONDS = 4.0
+"""So long a slot may take until another data server has all of it."""
 RECOVERY_SECONDS = 8.0
 """A client that reaches a session server again has so long to notice that, to connect, and to send everything again."""
 
@@ -36,8 +40,11 @@ class Reach:
     def __init__(self, cluster: ScenarioCluster, now: Callable[[], float], held_seconds: float = 0.0) -> None:
         self._cluster, self._now = cluster, now
         self._held_seconds = held_seconds
+        self._replicas = cluster.settings.cluster.replicas
         self._unable: dict[str, tuple[float, float]] = {}
         self._stalled: set[str] = set()
+        self._data: set[tuple[str, int]] = set()
+        self._data_ends: list[float] = []
         self._next_look = 0.0
         self._newest_epoch = 0
         self._newest_since = 0.0
@@ -54,11 +61,25 @@ class Reach:
             for name, processor in self._cluster.processors.items()
             if processor.busy_for() > (LATE_CLIENT_SECONDS if name in clients else LATE_SECONDS)
         }
+        self._note_lost_copies(now)
         serving = self._serving()
         for name in clients:
             if not any(self._both_ways(name, session) for session in serving):
                 began, last = self._unable.get(name, (now, now))
                 self._unable[name] = began if now < last + RECOVERY_SECONDS else now, now
+
+    def _note_lost_copies(self, now: float) -> None:
+        """Where as many data servers as a slot has copies end shortly after each other, only the session servers have
+        the records. Those of a client that is sending them again are nowhere."""
+        data = {(n, self._cluster.lives[n]) for n, s in self._cluster.servers.items() if isinstance(s, DataServer)}
+        self._data_ends += [now] * len(self._data - data)
+        self._data = data
+        self._data_ends = [end for end in self._data_ends if end > now - COPY_SECONDS]
+        if len(self._data_ends) < self._replicas:
+            return
+        for name, client in self._cluster.clients.items():
+            if client.state is not ClientState.CONNECTED or client.statistics().unacknowledged:
+                self._unable[name] = now - self._held_seconds, now
 
     def tolerates_loss(self, client: str) -> bool:
         """Whether registrations of ``client`` may be missing."""
