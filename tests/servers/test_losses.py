@@ -95,6 +95,16 @@ def test_a_claim_that_ended_while_the_link_was_down_ends_with_the_next_link() ->
     assert scene.live(0.5) == []
 
 
+def test_a_claim_that_an_older_connection_still_brings_does_not_count() -> None:
+    scene = Scene()
+    newer = Peer(SESSION_2.node, SESSION_2.role, SESSION_2.process_id)
+    scene.sessions.opened(newer)
+    scene.losses.linked(newer)
+    scene.losses.claimed(SESSION_2, Claims(["a"], []))
+    scene.losses.reported(scene.slot, [record("a").tombstone()])
+    assert scene.live(5.0) == []
+
+
 def test_a_report_about_a_record_of_another_session_process_is_ignored() -> None:
     scene = Scene()
     scene.losses.reported(scene.slot, [record("a", SESSION_2).tombstone(), record("b").tombstone()])

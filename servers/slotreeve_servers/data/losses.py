@@ -56,7 +56,13 @@ class ClientLosses:
         self._departures.claims.drop(peer.process_id)
 
     def claimed(self, peer: Peer, message: Claims) -> None:
-        """A session server begins and ends claims of clients."""
+        """A session server begins and ends claims of clients.
+
+        What an older connection of it still brings does not count: the newest one brings every claim when it opens, and
+        later the ends of them.
+        """
+        if self._sessions.newest(peer.process_id) is not peer:
+            return
         self._departures.claims.begin(peer.process_id, message.begun)
         self._departures.claims.end(peer.process_id, message.ended)
         self._departures.claims_changed((*message.begun, *message.ended))
