@@ -41,7 +41,7 @@ def add_to(app: typer.Typer) -> None:
     )(sweep)
     group.command(
         "coverage",
-        epilog="Example: slotreeve sim coverage --seeds 0..11. Exit code 0 only if every fault struck in every state.",
+        epilog="Example: slotreeve sim coverage --seeds 0..29. Exit code 0 only if every fault struck in every state.",
     )(coverage)
     app.add_typer(group, name="sim")
 
@@ -126,7 +126,7 @@ def sweep(
 
 
 def coverage(
-    seeds: Annotated[str, typer.Option("--seeds", help="From..to, both included; or one seed.")] = "0..11",
+    seeds: Annotated[str, typer.Option("--seeds", help="From..to, both included; or one seed.")] = "0..29",
     jobs: Annotated[int, typer.Option(min=1, help="Processes.")] = 2,
     minutes: MinutesOption = None,
     scenario: ScenarioOption = "aimed",
