@@ -80,6 +80,7 @@ ONLY_IN = {
     "psycopg": {"slotreeve_election_mysql"},
     "pymysql": {"slotreeve_election_mysql"},
     "google_crc32c": {"slotreeve_slotfunc"},
+    "xxhash": {"slotreeve_servers"},
     "typer": {"slotreeve_cli"},
     "rich": {"slotreeve_cli"},
     "structlog": {"slotreeve_cli"},

@@ -138,9 +138,9 @@ class ComparedUpTo(msgspec.Struct, array_like=True, frozen=True):
 
 
 class SlotDigests(msgspec.Struct, array_like=True, frozen=True):
-    """Sync digests (:func:`slotreeve.model.datum.sync_digest`) by data info id of the live records that the sender
-    holds; where the receiver is a session, only of the records that belong to it. A large service is in ``parts``
-    instead of ``digests``. ``after``: what comes before, or is there, was compared."""
+    """Sync digests by data info id (:func:`slotreeve_servers.node.digests.sync_hash`) of the live records that the
+    sender holds; where the receiver is a session, only of the records that belong to it. A large service is in
+    ``parts`` instead of ``digests``. ``after``: what comes before, or is there, was compared."""
 
     slot: int
     leader_epoch: int

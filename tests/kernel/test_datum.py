@@ -6,7 +6,7 @@ import random
 
 from hypothesis import given
 from hypothesis import strategies as st
-from slotreeve.model.datum import NO_VERSION, content_digest, first_version, sync_digest, with_change
+from slotreeve.model.datum import NO_VERSION, content_digest, first_version, with_change
 from slotreeve.model.publisher import Publisher
 
 IDS = st.text("abc", min_size=1, max_size=3)
@@ -39,17 +39,10 @@ def test_the_digest_after_single_changes_is_the_digest_of_the_whole(
     assert digest == content_digest(records.values())
 
 
-def test_the_sync_digest_depends_on_versions_and_the_content_digest_does_not() -> None:
-    before, after = record(version=1), record(version=2)
-    assert sync_digest([before]) != sync_digest([after])
-    assert content_digest([before]) == content_digest([after])
-
-
-def test_the_content_digest_depends_on_payload_zone_and_id_and_the_sync_digest_on_the_id_only() -> None:
+def test_the_content_digest_depends_on_payload_zone_and_id_and_not_on_the_version() -> None:
     digests = {content_digest([r]) for r in (record(), record(data=b"y"), record(zone="east"), record("q"))}
     assert len(digests) == 4
-    assert sync_digest([record()]) == sync_digest([record(data=b"y", zone="east")])
-    assert sync_digest([record()]) != sync_digest([record("q")])
+    assert content_digest([record(version=1)]) == content_digest([record(version=2)])
 
 
 def test_the_content_digest_depends_on_where_one_part_of_the_payload_ends() -> None:
@@ -62,5 +55,4 @@ def test_the_content_digest_depends_on_where_one_part_of_the_payload_ends() -> N
 def test_digests_do_not_depend_on_the_order_of_records(versions: list[int], rng: random.Random) -> None:
     records = [record(str(version), version) for version in versions]
     shuffled = rng.sample(records, len(records))
-    assert sync_digest(records) == sync_digest(shuffled)
     assert content_digest(records) == content_digest(shuffled)

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from types import FrameType
 
-from slotreeve.model.datum import content_digest, sync_digest
+from slotreeve.model.datum import content_digest
 from slotreeve.model.publisher import Publisher
 from slotreeve.model.slots import Slot
 from slotreeve_protocol.datum_copy import DatumCopy, Fit
@@ -16,6 +16,8 @@ from slotreeve_servers.data.slots import HeldSlot
 from slotreeve_servers.node.deltas import delta_parts
 from slotreeve_servers.node.digests import FANOUT, PartedService
 from slotreeve_servers.node.records import SlotStore
+
+from tests.servers.sync_digest import sync_digest
 
 COUNT = 50_000
 AT_ONCE = 200

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
-from slotreeve.model.datum import sync_digest
 from slotreeve.model.publisher import Publisher
 from slotreeve_protocol.client_messages import Push, Scope
 from slotreeve_protocol.codec import decode_frame, encode_message
 from slotreeve_servers.node.deltas import delta_parts, page_of, size_of
 from slotreeve_servers.node.digests import FANOUT, RunningDigests
 from slotreeve_servers.session.push_frames import PushFrames
+
+from tests.servers.sync_digest import sync_digest
 
 SIZES = st.lists(st.integers(0, 400), max_size=30)
 

@@ -7,11 +7,13 @@ from zlib import crc32
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
-from slotreeve.model.datum import sync_digest
 from slotreeve.model.publisher import Publisher
 from slotreeve_protocol.slot_messages import SlotDigests
 from slotreeve_servers.node.deltas import size_of
+from slotreeve_servers.node.digests import sync_hash
 from slotreeve_servers.node.records import PARTS_PER_ANSWER, START, SlotStore, Stored
+
+from tests.servers.sync_digest import sync_digest
 
 RECORDS = st.builds(
     lambda key, version, incarnation, session, data: Publisher(
@@ -23,6 +25,15 @@ RECORDS = st.builds(
     st.sampled_from(["p", "q"]),
     st.one_of(st.none(), st.tuples(st.sampled_from([b"1", b"2"]))),
 )
+
+
+def test_the_hash_of_a_record_depends_on_its_id_version_and_incarnation_and_on_nothing_else() -> None:
+    record = Publisher("r", "s", 1, 1, "p", "", (b"x",))
+    changes: list[dict[str, object]] = [{"register_id": "q"}, {"version": 2}, {"incarnation": 2}]
+    others = [structs.replace(record, **change) for change in changes]
+    assert len({sync_hash(each) for each in (record, *others)}) == 4
+    assert sync_hash(record) == sync_hash(structs.replace(record, data=(b"y",), zone="east", session="q"))
+    assert sync_hash(record) == 8093459093312886689, "servers of two versions must agree on it"
 
 
 @given(st.lists(RECORDS, max_size=30))

@@ -21,19 +21,6 @@ def first_version(leader_epoch: int) -> int:
     return leader_epoch << COUNTER_BITS
 
 
-def sync_digest(publishers: Iterable[Publisher]) -> int:
-    """Digest of the ids, versions and incarnations of records. Servers compare it to find missing records.
-
-    It is the 64-bit sum of one hash for each record, so the order of the records does not matter. Two servers with
-    different records have equal digests with a probability of 2^-64.
-    """
-    total = 0
-    for p in publishers:
-        text = f"{p.register_id}\0{p.version}\0{p.incarnation}"
-        total += int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little")
-    return total & DIGEST_MASK
-
-
 def content_hash(publisher: Publisher) -> int:
     """Hash of what a subscriber sees of one record, 64 bits. A content digest is the sum of them."""
     hasher = blake2b(f"{publisher.register_id}\0{publisher.zone}".encode(), digest_size=8)
