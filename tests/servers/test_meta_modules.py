@@ -152,6 +152,10 @@ def everything_settled(server: str, slot: int) -> bool:
     return True
 
 
+def settled_only(name: str) -> Callable[[str, int], bool]:
+    return lambda server, slot: server == name
+
+
 def arranged(live: Sequence[Server], leaving: Leaving | None = None, table: SlotTable | None = None) -> SlotTable:
     """The table when nothing is left to change."""
     judge, now = arranger(), table or SlotTable()
@@ -206,6 +210,28 @@ def test_a_leaving_leader_whose_follower_is_not_in_sync_is_waited_for() -> None:
     table = arranged(servers("a", "b", "c"))
     leaving = Leaving(for_good=frozenset({"a"}))
     assert arranger().next_plan(table, servers("a", "b", "c"), lambda server, slot: False, leaving) is None
+
+
+def test_a_follower_in_sync_is_the_heir_of_a_dead_leader_rather_than_one_that_has_just_started_again() -> None:
+    assigner = DefaultAssigner(DefaultAssignerOptions())
+    judge = Arranger(6, 3, assigner, EvenBalancer(EvenBalancerOptions()))
+    plan = judge.next_plan(SlotTable(), servers("a", "b", "c"), everything_settled)
+    assert plan is not None
+    for dead, restarted, complete in (("a", "b", "c"), ("a", "c", "b"), ("c", "a", "b")):
+        left = servers(*sorted((restarted, complete)))
+        after = judge.next_plan(plan.table, left, settled_only(complete))
+        assert after is not None
+        assert {slot.leader for slot in plan.table.slots} == {"a", "b", "c"}
+        for before, slot in zip(plan.table.slots, after.table.slots, strict=True):
+            if before.leader == dead:
+                assert (slot.leader, slot.followers) == (complete, (restarted,))
+
+
+def test_where_no_follower_is_in_sync_a_slot_gets_a_leader_all_the_same() -> None:
+    table = arranged(servers("a", "b", "c"))
+    after = arranger().next_plan(table, servers("b", "c"), lambda server, slot: False)
+    assert after is not None
+    assert all(slot.leader in ("b", "c") for slot in after.table.slots)
 
 
 def test_where_every_server_leaves_they_keep_the_slots() -> None:

@@ -9,7 +9,7 @@ table stays (I5).
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 
 from slotreeve.errors import InvalidTable
@@ -72,7 +72,8 @@ class Arranger:
         if any(self._waits(slot, settled, leaving) for slot in table.slots):
             return None
         if not is_complete(table, staying, self._limits.replicas):
-            return self._checked("assigner", self._assigner.assign, table, staying)
+            heirs = _without_unready_heirs(table, {server.name for server in staying}, settled)
+            return self._checked("assigner", self._assigner.assign, heirs, staying)
         stable = all(settled(name, slot.id) for slot in table.slots for name in (slot.leader or "", *slot.followers))
         if stable and not leaving.for_a_restart:
             return self._checked("balancer", self._balancer.balance, table, staying)
@@ -137,6 +138,20 @@ def without_replaced(table: SlotTable, before: Sequence[Node], now: Sequence[Nod
         Slot(slot.id, None if slot.leader in replaced else slot.leader, slot.leader_epoch, slot.followers)
         for slot in table.slots
     ]
+    return SlotTable(table.epoch, tuple(slots))
+
+
+def _without_unready_heirs(table: SlotTable, live: Set[str], settled: Callable[[str, int], bool]) -> SlotTable:
+    """``table`` for an assigner. Where a leader has gone, and some of its followers are in sync and others are not, the
+    latter are left out: one that has just been started again holds nothing yet, and must not lead in the place of one
+    that has everything. The assigner takes it as a follower again."""
+    slots = list(table.slots)
+    for number, slot in enumerate(slots):
+        if slot.leader in live:
+            continue
+        ready = tuple(name for name in slot.followers if name in live and settled(name, slot.id))
+        if ready:
+            slots[number] = Slot(slot.id, slot.leader, slot.leader_epoch, ready)
     return SlotTable(table.epoch, tuple(slots))
 
 
