@@ -266,7 +266,8 @@ class ClientCore:
             return  # the user has unsubscribed
         is_step = bool(push.changed or push.removed or push.more or watched.copy.parts)
         newer = watched.apply(push)
-        if newer or not push.more:
+        if newer or not push.more or watched.copy.version >= push.version:
+            # In the third case a former server brought what the parts lead to; then the rest of them does not come.
             self.wants.confirmed(key)
         if is_step or not newer or push.from_version == NO_VERSION:
             self._receipts[key] = PushReceipt(*key, push.version, watched.copy.version, watched.copy.parts)

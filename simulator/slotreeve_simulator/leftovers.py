@@ -25,7 +25,7 @@ def leftover(cluster: SimulatedCluster) -> str | None:
                 return f"{name}: {problem}"
     for name, client in cluster.clients.items():
         statistics = client.statistics()
-        if statistics.unacknowledged:
+        if statistics.unacknowledged or statistics.unconfirmed:
             return f"{name}: {statistics}"
     return None
 

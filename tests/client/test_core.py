@@ -9,6 +9,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from msgspec import structs
 from slotreeve.clock import Timer
 from slotreeve.errors import Backpressure, ClientClosed, ModelError, RegistrationError
 from slotreeve.model.datum import content_digest
@@ -375,6 +376,21 @@ def test_while_a_client_moves_pushes_of_the_former_server_count_until_the_new_on
     shell.core.received_from_former(push([], 9))
     assert ([i.register_id for i in subscription.instances], len(seen)) == (["p", "q"], 2)
     assert shell.sent() == [PushesReceived([PushReceipt(A, Scope.DATA_CENTER, 8, 8)])]
+
+
+def test_a_first_part_confirms_a_subscription_whose_state_the_former_server_has_brought() -> None:
+    shell = Shell()
+    shell.connect(1)
+    shell.subscribe("a", [])
+    shell.core.received(push([provider("p")], 7))
+    shell.connect(2)
+    assert not shell.core.is_complete
+    shell.core.received(structs.replace(push([provider("q")], 8), more=True))
+    assert not shell.core.is_complete, "the rest of the parts is on its way"
+    shell.connect(3)
+    shell.core.received_from_former(push([provider("q")], 8))
+    shell.core.received(structs.replace(push([provider("q")], 8), more=True))
+    assert shell.core.is_complete
 
 
 def test_a_callback_that_raises_any_exception_is_counted_and_loses_no_other_callback(
