@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import random
 
@@ -18,6 +19,7 @@ from slotreeve_simulator.simulated_lock_table import SimulatedLockTable, Simulat
 
 TIMING = LockTiming(lease=0.6, renew=0.1, timeout=0.3)
 NAMES = [f"meta-{number}" for number in range(1, 6)]
+START_SECONDS = 1.0
 STEPS = 60
 
 
@@ -64,9 +66,10 @@ class Trouble:
             self._ensemble.thaw(name)
         elif name not in self._ensemble.running:
             try:
-                await self._ensemble.start(name)
-            except SlotreeveError:
-                self._ensemble.kill(name)  # as a process that could not start
+                async with asyncio.timeout(START_SECONDS):
+                    await self._ensemble.start(name)
+            except (SlotreeveError, TimeoutError):
+                self._ensemble.kill(name)  # as a process that could not start, or that waits for the database
 
     async def end(self) -> None:
         database = self._database
