@@ -11,7 +11,6 @@ from slotreeve.ports import Leadership
 from slotreeve_protocol.meta_messages import View
 from slotreeve_servers.data.server import DataServer
 from slotreeve_servers.meta.server import MetaServer
-from slotreeve_servers.node.membership import Membership
 from slotreeve_servers.session.server import SessionServer
 
 from slotreeve_simulator.cluster import ScenarioCluster
@@ -45,7 +44,6 @@ class ServersWatch:
         self._views: dict[int, View] = {}
         self._seen: dict[str, View] = {}
         self._servers: dict[tuple[int, int], str] = {}
-        self._members: list[tuple[str, DataServer | SessionServer, Membership]] = []
         self._look_at_serving = 0.0
         self._newest = 0
         self._newest_since = 0.0
@@ -55,14 +53,13 @@ class ServersWatch:
     def look_at_views(self) -> None:
         """A turn of the event loop has ended: look whether a server has a new view."""
         seen = self._seen
-        for name, server, membership in self._members:
-            if membership.view is not seen.get(name):
+        for name, server in self._cluster.servers.items():
+            if not isinstance(server, MetaServer) and server.view is not seen.get(name):
                 self._view(name, server)
 
     def look(self) -> None:
         """Look at leases and at the servers of slots."""
         now = self._now()
-        self._find_members()
         self._leaders()
         if now >= self._look_at_serving:
             self._look_at_serving = now + SERVING_EVERY_SECONDS
@@ -71,15 +68,8 @@ class ServersWatch:
 
     def forget(self, name: str) -> None:
         """The process ``name`` has ended. Its next start has only its disk."""
-        self._members = [member for member in self._members if member[0] != name]
         self._seen.pop(name, None)
         self._leaderships.pop(name, None)
-
-    def _find_members(self) -> None:
-        """Find the servers whose views are looked at after every turn."""
-        servers = {n: s for n, s in self._cluster.servers.items() if not isinstance(s, MetaServer)}
-        if len(servers) != len(self._members) or any(servers.get(name) is not s for name, s, _ in self._members):
-            self._members = [(name, server, server.core.membership) for name, server in servers.items()]
 
     # --- meta --------------------------------------------------------------------------------------------------------
 
