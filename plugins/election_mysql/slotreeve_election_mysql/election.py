@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from slotreeve.errors import ElectionError, NotLeader, StaleTerm, TransportError
+from slotreeve.errors import ElectionError, NotLeader, StaleTerm, Unreachable
 from slotreeve.ports import Context, Leadership, MetaState
 from slotreeve_machines.driver import Driver
 from slotreeve_machines.leadership import LeadershipChanged, LeadershipReport, Noted, ResignAsked
@@ -88,7 +88,7 @@ class LockElection:
     async def _open_table(self) -> bool:
         try:
             await self._table.open(self._observer)
-        except TransportError as error:
+        except Unreachable as error:
             log.warning("election: waiting for the database: %s", error)
             return False
         return True
