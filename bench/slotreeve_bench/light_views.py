@@ -105,6 +105,7 @@ class LightView:
             self._later.append(push)
         elif push.version > self.version:
             self._apply(push)
+            self._shows()
         return PushReceipt(push.data_info_id, push.scope, push.version, self.version, self._parts)
 
     def _part(self, push: Push | PushHead, key: int, records: list[Publisher] | msgspec.Raw) -> PushReceipt:
@@ -124,6 +125,7 @@ class LightView:
             later, self._later = self._later, []
             for one in later:
                 self._apply(one)
+            self._shows()
         scope = push.scope if isinstance(push, Push) else 1
         return PushReceipt(push.data_info_id, scope, push.version, self.version, self._parts)  # type: ignore[arg-type]
 
@@ -154,4 +156,8 @@ class LightView:
             self.wrong += 1
             return
         self.version = push.version
-        self.lowest = self.count if self.lowest is None else min(self.lowest, self.count)
+
+    def _shows(self) -> None:
+        """A client would show its view now: all parts have arrived, and what goes on from them."""
+        if self.version != NO_VERSION:
+            self.lowest = self.count if self.lowest is None else min(self.lowest, self.count)

@@ -70,6 +70,15 @@ def test_changes_that_come_between_the_parts_of_the_whole_service_follow_it() ->
     assert (view.version, view.count, view.wrong) == (2, 5, 0)
 
 
+def test_a_light_view_shows_the_whole_service_with_the_changes_that_arrived_before_its_last_part() -> None:
+    view, content = LightView(KnownWholes()), dict.fromkeys("abcde", b"0")
+    first, *others = frames(0, 1, content, content, 100)
+    later = frames(1, 2, content | {"f": b"9"}, {"f": b"9"}, 1000)
+    for frame in (first, *later, *others):
+        view.frame(frame)
+    assert (view.count, view.lowest) == (6, 6)
+
+
 def test_a_push_that_does_not_lead_to_its_digest_is_counted_and_everything_is_asked_for() -> None:
     view, content = LightView(KnownWholes()), {"a": b"0"}
     view.frame(frames(0, 1, content, content, 1000)[0])

@@ -276,18 +276,35 @@ class PushGroup:
                 self._deliver(subscriber, self._confirmation[1])
                 return
         start = NO_VERSION if subscriber.version == NO_VERSION else self._oldest_step(subscriber.version)
-        frames = self._frames.get(start)
-        if frames is None or frames.version <= subscriber.version:
-            steps = self._merged(start) if start != NO_VERSION else None
-            frames = self._frames[start] = self._encode(start, steps)
+        frames = self._frames_from(start, subscriber.version)
         if subscriber.parted is not None and frames.is_parted:
             return  # the receipt of the last part brings it
         if start == NO_VERSION:
             subscriber.whole = frames.version
-        if self._deliver(subscriber, frames) and frames.version < self._version:
-            self._push(subscriber)  # the rest, after a whole service that was encoded earlier
+        if self._deliver(subscriber, frames):
+            if frames.version < self._version:
+                # A whole service that was encoded earlier. What goes on from it leaves before its other parts, so that
+                # the first state that the subscriber sees is the present one.
+                self._push(subscriber)
+            self._send_parts(subscriber, 0)
+
+    def _frames_from(self, start: int, version: int) -> PushFrames:
+        """The push from ``start`` to a state after ``version``."""
+        frames = self._frames.get(start)
+        if frames is None or frames.version <= version or (start == NO_VERSION and self._is_far_behind(frames)):
+            steps = self._merged(start) if start != NO_VERSION else None
+            frames = self._frames[start] = self._encode(start, steps)
+        return frames
+
+    def _is_far_behind(self, whole: PushFrames) -> bool:
+        """Whether the push that goes on from a whole service, encoded earlier, has several parts too. Then it would
+        have to wait, and the subscriber would see an old state first."""
+        if whole.version >= self._version:
+            return False
+        return self._frames_from(self._oldest_step(whole.version), whole.version).is_parted
 
     def _deliver(self, subscriber: Subscriber, frames: PushFrames) -> bool:
+        """Send a push, or its first part; returns whether the connection had room for it."""
         frame = frames.frame(0)
         assert frame is not None
         if not self._outbox.send_encoded(subscriber.client.peer, frame, "Push"):
@@ -297,7 +314,6 @@ class PushGroup:
         self.pushes += 1
         if frames.is_parted:
             subscriber.parted, subscriber.sent = frames, 1
-            self._send_parts(subscriber, 0)
         return True
 
     def _send_parts(self, subscriber: Subscriber, arrived: int) -> None:
