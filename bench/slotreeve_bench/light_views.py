@@ -13,9 +13,10 @@ from collections.abc import Iterable, Mapping
 import msgspec
 from slotreeve.model.datum import DIGEST_MASK, NO_VERSION, content_hash
 from slotreeve.model.publisher import Publisher
-from slotreeve_protocol.client_messages import Push, PushReceipt
+from slotreeve_protocol.client_messages import Push, PushReceipt, Scope
 
-PUSH_TAG = int(Push.__struct_config__.tag)  # type: ignore[arg-type]
+PUSH_TAG = Push.__struct_config__.tag
+assert isinstance(PUSH_TAG, int)
 _HEAD_BYTES = 1
 
 
@@ -23,7 +24,7 @@ class PushHead(msgspec.Struct, array_like=True, frozen=True, tag=PUSH_TAG):
     """A push whose records are not decoded."""
 
     data_info_id: str
-    scope: int
+    scope: Scope
     from_version: int
     version: int
     digest: int
@@ -126,8 +127,7 @@ class LightView:
             for one in later:
                 self._apply(one)
             self._shows()
-        scope = push.scope if isinstance(push, Push) else 1
-        return PushReceipt(push.data_info_id, scope, push.version, self.version, self._parts)  # type: ignore[arg-type]
+        return PushReceipt(push.data_info_id, push.scope, push.version, self.version, self._parts)
 
     def _apply(self, push: Push) -> None:
         if self.version == NO_VERSION or push.from_version > self.version:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from types import FrameType
 
 from slotreeve.model.datum import content_digest
@@ -63,7 +64,7 @@ def test_a_service_grows_large_without_a_turn_that_hashes_all_of_it() -> None:
     most = 0
     for start in range(0, COUNT, AT_ONCE):
         write = SlotWrite(0, 1, ALL[start : start + AT_ONCE], [], [])
-        most = max(most, calls(lambda write=write: slot.apply(write, 0.0)))  # type: ignore[misc]
+        most = max(most, calls(partial(slot.apply, write, 0.0)))
     assert most < MOST_CALLS
     for number in range(200):  # changes and comparisons go on until the parts are small
         store.put(record(number, 2), 0.0)
@@ -90,7 +91,7 @@ def test_a_server_with_larger_parts_than_the_other_does_not_hash_all_for_the_com
     for _ in range(30):
         other.put(record(0, 2), 0.0)
         asked = SlotDigests(0, 1, *other.digests())
-        assert calls(lambda asked=asked: mine.difference(asked, 100_000)) < MOST_CALLS  # type: ignore[misc]
+        assert calls(partial(mine.difference, asked, 100_000)) < MOST_CALLS
     found = mine.difference(SlotDigests(0, 1, *other.digests()), 100_000)
     assert [record(0)] == [one for part in found.parts for one in part.records if one.register_id == "r0"]
 
@@ -108,7 +109,7 @@ def test_the_last_part_of_a_large_service_is_applied_as_fast_as_the_others() -> 
     for part in parts_of(1, ALL):
         fit = copy.fit(part)
         take = copy.gather if fit is Fit.PART else copy.apply
-        most = max(most, calls(lambda part=part, take=take: take(part)))  # type: ignore[misc]
+        most = max(most, calls(partial(take, part)))
     assert (len(copy.records), copy.version) == (COUNT, 1)
     assert most < COUNT / 5
 
