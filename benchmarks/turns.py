@@ -19,6 +19,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 
 from slotreeve.clock import Timer
+from slotreeve_client import Subscription
 from slotreeve_conformance import virtual_time
 from slotreeve_simulator.packet_kinds import first_tag, message_tags
 from slotreeve_simulator.process_clock import ProcessClock
@@ -137,6 +138,24 @@ async def measure(rng: random.Random, instances: int, subscribers: int) -> None:
                 await asyncio.sleep(0.1)
             assert all(len(view.instances) == instances for view in views)
             cluster.report(f"{leader}, its leader, was killed")
+        await lose(cluster, ["provider"], views)
+        again = cluster.client("session-1", name="provider-2")
+        for number in range(instances):
+            again.publish(SERVICE, f"10.0.0.2:{number}")
+            if number % 1_000 == 0:
+                await asyncio.sleep(0.001)
+        await again.flush()
+        await cluster.until(lambda: all(len(view.instances) == instances for view in views), "all are there", 300.0)
+        cluster.report("published by another client")
+        await lose(cluster, ["session-1", "provider-2"], views)
+
+
+async def lose(cluster: TurnCluster, processes: list[str], views: list[Subscription]) -> None:
+    """These processes, of which one has published the service, are killed. Its instances must leave every view."""
+    for name in processes:
+        cluster.kill(name)
+    await cluster.until(lambda: not any(view.instances for view in views), "all have gone", 300.0)
+    cluster.report(f"{' and '.join(processes)}: killed, the instances are gone")
 
 
 def leader_of(cluster: SimulatedCluster, data_info_id: str) -> str:

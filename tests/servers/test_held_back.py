@@ -53,9 +53,13 @@ class Scene:
         self.claims.end("session-2@1", [f"client{client}"])
         self.held.claims_changed([f"client{client}"], at)
 
+    def look(self, now: float) -> list[LostRecord]:
+        """All that one look releases."""
+        return [entry for part in self.held.look(self.slots.registrations, now) for entry in part]
+
     def released(self, now: float) -> set[str]:
         """The clients whose registrations may be removed now; they are removed."""
-        released = self.held.look(self.slots.registrations, now)
+        released = self.look(now)
         for entry in released:
             self.slot.store.purge(entry.record.data_info_id, entry.record.register_id)
         return {client_of(entry.record.register_id) for entry in released}
@@ -93,12 +97,12 @@ def test_the_first_of_many_lost_clients_are_held_again_for_the_rest_of_their_gra
     scene = Scene(clients=9)
     first = lost(scene, 0, 1)
     scene.held.hold(first, 10.0)
-    assert scene.held.look(scene.slots.registrations, 10.0) == first
+    assert scene.look(10.0) == first
     assert not scene.held.postpone(first[0], 10.1)
     scene.held.hold(lost(scene, 1, 9), 10.2)
     assert scene.held.postpone(first[0], 10.3)
     assert scene.released(12.9) == set()
-    assert scene.held.look(scene.slots.registrations, 13.1) == first
+    assert scene.look(13.1) == first
     assert not scene.held.postpone(first[0], 13.1)
 
 
@@ -291,7 +295,7 @@ def test_registrations_of_a_slot_that_has_moved_are_forgotten() -> None:
     scene = Scene(clients=3)
     scene.session_dies(10.0)
     scene.slots.apply(SlotTable(2, (Slot(0, "data-2", 2, ()),)))
-    assert scene.held.look(scene.slots.registrations, 99.0) == []
+    assert scene.look(99.0) == []
     assert len(scene.held) == 0
 
 

@@ -8,16 +8,23 @@ from collections.abc import Callable
 from functools import partial
 from types import FrameType
 
+from slotreeve.clock import Timer
 from slotreeve.model.datum import content_digest
+from slotreeve.model.nodes import Role
 from slotreeve.model.publisher import Publisher
-from slotreeve.model.slots import Slot
+from slotreeve.model.slots import Slot, SlotTable
 from slotreeve_protocol.datum_copy import DatumCopy, Fit
 from slotreeve_protocol.slot_messages import DatumChange, SlotDigests, SlotWrite
-from slotreeve_servers.data.slots import HeldSlot
+from slotreeve_servers.data.departures import Departures
+from slotreeve_servers.data.losses import ClientLosses
+from slotreeve_servers.data.sessions import SessionServers
+from slotreeve_servers.data.settings import DataSettings
+from slotreeve_servers.data.slots import HeldSlot, HeldSlots
 from slotreeve_servers.node.deltas import delta_parts
 from slotreeve_servers.node.digests import FANOUT, PartedService
 from slotreeve_servers.node.records import SlotStore
 
+from tests.servers.recording_outbox import RecordingOutbox, a_peer
 from tests.servers.sync_digest import sync_digest
 
 COUNT = 50_000
@@ -135,3 +142,52 @@ def test_parts_that_are_divided_piece_by_piece_follow_every_change_meanwhile() -
     for session in (None, "session-1@1"):
         assert parted.digests(session) == twin.digests(session)
     assert all(set(parted.members(64, number)) == set(twin.members(64, number)) for number in range(64))
+
+
+# --- the loss of a large client --------------------------------------------------------------------------------------
+
+
+class CountingOutbox(RecordingOutbox):
+    """Counts the calls of each action. ``most``: of the longest one."""
+
+    most = 0
+
+    def at_turns_end(self, action: Callable[[], None]) -> None:
+        super().at_turns_end(partial(self.count, action))
+
+    def after(self, seconds: float, action: Callable[[], None]) -> Timer:
+        return super().after(seconds, partial(self.count, action))
+
+    def count(self, action: Callable[[], None]) -> None:
+        self.most = max(self.most, calls(action))
+
+
+class LargeLoss:
+    """data-1 serves slot 0 with the large service of one client at session-1, which is gone. A SlotWriter."""
+
+    def __init__(self) -> None:
+        self.outbox, self.slots, self.sessions = CountingOutbox(), HeldSlots("data-1", PART_BYTES), SessionServers()
+        self.slots.apply(SlotTable(1, (Slot(0, "data-1", 1, ()),)))
+        self.slot = self.slots.held[0]
+        self.slot.serve()
+        records = [Publisher(f"client-{number}", "s", 1, 1, "session-1@1", "", (b"x",)) for number in range(20_000)]
+        self.slot.apply(SlotWrite(0, 1, records, [], []), 0.0)
+        rules = DataSettings()
+        self.departures = Departures(self.outbox, self.slots, self, self.sessions, rules)
+        self.losses = ClientLosses(self.outbox, self.slots, self.sessions, self.departures, rules)
+        self.sessions.opened(a_peer("session-2", Role.SESSION))
+
+    def store(self, slot: HeldSlot, write: SlotWrite) -> None:
+        slot.apply(write, self.outbox.now())
+
+
+def test_the_loss_of_a_client_with_a_large_service_takes_no_long_turn() -> None:
+    scene = LargeLoss()
+    scene.losses.view_changed({"session-1@1"}, set())
+    for _ in range(40):
+        scene.outbox.advance(0.25)
+        scene.outbox.count(scene.losses.look)
+        scene.outbox.count(scene.departures.look_by_timer)
+        scene.outbox.end_turn()
+    assert scene.slot.store.services == {}
+    assert scene.outbox.most < MOST_CALLS

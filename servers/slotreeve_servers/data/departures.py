@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterable
+from collections import deque
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
@@ -37,6 +38,8 @@ AGAIN_SECONDS = 0.05
 """A session server that is not connected, or did not answer, is asked again after this time."""
 LOOK_RECORDS = 10_000
 """Where more registrations than this are held back, they are looked at only by the timer."""
+REMOVED_AT_ONCE = 1_000
+"""So many registrations are removed in a turn: one large client holds up no others."""
 BRAKED_PER_SECOND = 20_000
 """The more registrations the brake holds back, the longer the timer pauses before it looks at all of them again."""
 
@@ -56,6 +59,16 @@ class Departure:
     slot: HeldSlot
     gone: list[Publisher] = field(default_factory=list)
     lost: list[LostRecord] = field(default_factory=list)
+
+    def take(self, most: int) -> Departure:
+        """Take off at most so many registrations."""
+        part = Departure(self.slot, self.gone[:most], self.lost[: max(0, most - len(self.gone))])
+        del self.gone[: len(part.gone)], self.lost[: len(part.lost)]
+        return part
+
+    def __len__(self) -> int:
+        """Number of registrations."""
+        return len(self.gone) + len(self.lost)
 
 
 @dataclass(eq=False, slots=True)
@@ -101,6 +114,11 @@ class Departures:
         self._was_held = False
         self._next_look = 0.0
         self._look_soon = TurnEnd(outbox, self.look)
+        self._looking: Iterator[list[LostRecord]] | None = None
+        self._look_again = False
+        self._look_on = TurnEnd(outbox, self._look_at_some)
+        self._leaving: deque[Departure] = deque()
+        self._remove_more = TurnEnd(outbox, self._remove_some)
 
     def said(self, slot: HeldSlot, gone: list[Publisher]) -> None:
         """The clients of these tombstones left, and said so."""
@@ -141,15 +159,33 @@ class Departures:
         A data server that no session server is linked to is cut off itself, and nobody reads there: it removes nothing,
         and the clients have the grace once a session server is linked again.
         """
+        if self._looking is not None:
+            self._look_again = True
+            return
+        self._looking = self._held.look(self._slots.registrations, self._outbox.attended())
+        self._look_at_some()
+
+    def _look_at_some(self) -> None:
+        """Go on with the look; it pauses where it has looked at many registrations."""
+        assert self._looking is not None
         if not any(self._outbox.silent_for(peer) < LINK_SILENCE_SECONDS for peer in self._sessions.connections):
             self._held.wait(self._outbox.attended())
+            self._looking, self._look_again = None, False
+            return
+        released = next(self._looking, None)
+        if released is None:
+            self._looking = None
+            self._report()
+            if self._look_again:
+                self._look_again = False
+                self._look_soon.soon()
             return
         departures: dict[int, Departure] = {}
-        for entry in self._held.look(self._slots.registrations, self._outbox.attended()):
+        for entry in released:
             departures.setdefault(entry.slot.slot.id, Departure(entry.slot)).lost.append(entry)
         for departure in departures.values():
             self._depart(departure)
-        self._report()
+        self._look_on.soon()
 
     def counters(self) -> dict[str, int]:
         """Registrations of lost clients that are held back, those removed after the longest time, and claims."""
@@ -229,12 +265,26 @@ class Departures:
             return
         self._round = None
         for departure in current.departures:
-            departure.slot.departing -= 1
             if current.is_incomplete:
                 self._postpone(departure)
-            self._remove(departure)
+        self._leaving.extend(current.departures)
+        self._remove_some()
         if self._gathered:
             self._begin()
+
+    def _remove_some(self) -> None:
+        """Remove the next departures, the rest in the next turn."""
+        left = REMOVED_AT_ONCE
+        while self._leaving and left > 0:
+            departure = self._leaving[0]
+            part = departure.take(left)
+            left -= len(part)
+            if not len(departure):
+                departure.slot.departing -= 1
+                self._leaving.popleft()
+            self._remove(part)
+        if self._leaving:
+            self._remove_more.soon()
 
     def _postpone(self, departure: Departure) -> None:
         """A session server was frozen or is gone: a lost client may have tried to connect to it, and comes back only

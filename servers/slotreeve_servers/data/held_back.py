@@ -6,9 +6,9 @@ See docs/decisions/0010-a-brake-on-mass-expiry.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from slotreeve.model.publisher import Publisher
 
@@ -22,6 +22,8 @@ FEW_CLIENTS = 8
 proxy or a switch has failed rather than all of them."""
 RETURNING = 3
 """Once one client of a session process that is gone is back, the others have the grace so many times."""
+LOOKED_AT_ONCE = 5_000
+"""A look pauses after so many registrations, so that those of one large client hold up no others."""
 
 
 class LostRecord(NamedTuple):
@@ -39,6 +41,11 @@ class LostRecord(NamedTuple):
     leaves_tombstone: bool
     gone: str = ""
     until: float = 0.0
+
+    @property
+    def key(self) -> tuple[int, str]:
+        """Slot and register id."""
+        return self.slot.slot.id, self.record.register_id
 
 
 class _LostClient:
@@ -94,7 +101,7 @@ class HeldBack:
                 client = self._clients[name] = _LostClient(now)
                 self._lost_at.pop(name, None)
                 self._lost_at[name] = now
-            key = (entry.slot.slot.id, entry.record.register_id)
+            key = entry.key
             held = client.records.get(key)
             if held is None or held.slot is not entry.slot:
                 client.records[key] = entry
@@ -132,7 +139,7 @@ class HeldBack:
         if entry.gone or now >= since + self._grace or not self._are_many(now):
             return False
         client = self._clients.setdefault(name, _LostClient(since))
-        client.records[entry.slot.slot.id, entry.record.register_id] = entry
+        client.records[entry.key] = entry
         client.gone.add(entry.gone)
         self._next_due = -math.inf
         return True
@@ -161,29 +168,49 @@ class HeldBack:
         """Nothing can be learned of any client now: release nothing before the grace is over."""
         self._nothing_before = now + self._grace
 
-    def look(self, registrations: Callable[[], int], now: float) -> list[LostRecord]:
+    def look(self, registrations: Callable[[], int], now: float) -> Iterator[list[LostRecord]]:
         """Release what may be removed now. ``registrations`` counts all that this server leads; it is called where the
-        share matters."""
+        share matters.
+
+        The look pauses after every :data:`LOOKED_AT_ONCE` registrations: it yields what is released, or an empty list.
+        A registration whose client comes back during a pause is not released any more.
+        """
         if now < max(self._nothing_before, self._next_due):
-            return []
-        free: list[tuple[_LostClient, list[LostRecord]]] = []
+            return
         for name, client in self._clients.items():
             self._follow_claim(name, client, now)
-        for name, client in list(self._clients.items()):
-            if not client.is_claimed and any(self._is_due(gone, client.since, now) for gone in client.gone):
-                ready = self._ready(client, now)
-                if ready:
-                    free.append((client, ready))
-            if not client.records:
-                del self._clients[name]
-        released = self._allowed(free, registrations, now) if free else []
-        self.braked = sum(len(entries) for _, entries in free) - len(released)
+        free: list[_Held] = []
+        for held in _paced(self._due(now)):
+            if held is None:
+                yield []
+            elif self._is_ready(*held, now):
+                free.append(held)
+        released: list[_Held] = []
+        if free:
+            tallies = ServiceTallies()
+            for held in _paced(free):
+                if held is None:
+                    yield []
+                else:
+                    tallies.add(held[1].record)
+            few = self._brake.allows_server(tallies.total, registrations, now)
+            leaving = ServiceTallies()
+            services: dict[str, bool] = {}
+            for held in _paced(free):
+                if held is None:
+                    yield []
+                elif self._may_leave(*held, tallies, few, services, now):
+                    released.append(held)
+                    leaving.add(held[1].record)
+            self._brake.release(leaving, now)
+        self.braked = len(free) - len(released)
+        for start in range(0, len(released), LOOKED_AT_ONCE):
+            part = released[start : start + LOOKED_AT_ONCE]
+            yield [entry for client, entry in part if self._release(client, entry, now)]
+        for name in [name for name, client in self._clients.items() if not client.records]:
+            del self._clients[name]
         until = self._many_until(now)
         self._next_due = min((self._first_due(client, until) for client in self._clients.values()), default=math.inf)
-        for entry in released:
-            client = self._clients[client_of(entry.record.register_id)]
-            del client.records[entry.slot.slot.id, entry.record.register_id]
-        return released
 
     def _follow_claim(self, name: str, client: _LostClient, now: float) -> None:
         """Note whether the client is connected to a session process again."""
@@ -198,22 +225,34 @@ class HeldBack:
         if entry.gone:
             self._last_return[entry.gone] = now
 
-    def _ready(self, client: _LostClient, now: float) -> list[LostRecord]:
-        """The registrations whose time has come. Drops those that were sent again, and those of slots that this server
-        does not lead any more."""
-        ready: list[LostRecord] = []
-        due = {gone: self._is_due(gone, client.since, now) for gone in client.gone}
-        for key, entry in list(client.records.items()):
-            if now < entry.until or not due[entry.gone]:
-                continue
-            if self._slots.get(entry.slot.slot.id) is not entry.slot:
-                del client.records[key]
-            elif entry.slot.store.find(entry.record) != entry.record:
-                del client.records[key]
-                self._has_returned(entry, now)
-            else:
-                ready.append(entry)
-        return ready
+    def _due(self, now: float) -> Iterator[_Held]:
+        """The registrations whose time has come."""
+        for client in list(self._clients.values()):
+            due = {gone for gone in client.gone if self._is_due(gone, client.since, now)}
+            if due and not client.is_claimed:
+                for entry in list(client.records.values()):
+                    if now >= entry.until and entry.gone in due:
+                        yield client, entry
+
+    def _is_ready(self, client: _LostClient, entry: LostRecord, now: float) -> bool:
+        """Whether a registration is still there. One that was sent again, or is in a slot that this server does not
+        lead any more, is dropped."""
+        if self._slots.get(entry.slot.slot.id) is not entry.slot:
+            client.records.pop(entry.key, None)
+            return False
+        if entry.slot.store.find(entry.record) != entry.record:
+            client.records.pop(entry.key, None)
+            self._has_returned(entry, now)
+            return False
+        return True
+
+    def _release(self, client: _LostClient, entry: LostRecord, now: float) -> bool:
+        """Hold a registration no longer, unless its client came back since the look began."""
+        is_held = client.records.get(entry.key) is entry and not client.is_claimed
+        if not is_held or not self._is_due(entry.gone, client.since, now):
+            return False
+        del client.records[entry.key]
+        return True
 
     def _is_due(self, gone: str, since: float, now: float) -> bool:
         """Whether the time has come: the clients of a session process that is gone have the grace. Once one of them is
@@ -234,31 +273,37 @@ class HeldBack:
         returned = self._last_return.get(gone)
         return since + self._grace if returned is None else max(since, returned) + RETURNING * self._grace
 
-    def _allowed(
-        self, free: list[tuple[_LostClient, list[LostRecord]]], registrations: Callable[[], int], now: float
-    ) -> list[LostRecord]:
-        tallies = ServiceTallies()
-        for _, entries in free:
-            for entry in entries:
-                tallies.add(entry.record)
-        few = self._brake.allows_server(tallies.total, registrations, now)
-        allowed: dict[str, bool] = {}
-        released: list[LostRecord] = []
-        for client, entries in free:
-            for entry in entries:
-                is_overdue = now >= max(client.since, self._last_return.get(entry.gone, 0.0)) + self._hold
-                data_info_id = entry.record.data_info_id
-                may_leave = allowed.get(data_info_id)
-                if may_leave is None:
-                    size = len(entry.slot.store.services.get(data_info_id, ()))
-                    tally = tallies.services[data_info_id]
-                    may_leave = few and self._brake.allows_service(data_info_id, tally, size, now)
-                    allowed[data_info_id] = may_leave
-                if may_leave or is_overdue:
-                    released.append(entry)
-                    self.overdue += not may_leave
-        leaving = ServiceTallies()
-        for entry in released:
-            leaving.add(entry.record)
-        self._brake.release(leaving, now)
-        return released
+    def _may_leave(
+        self,
+        client: _LostClient,
+        entry: LostRecord,
+        tallies: ServiceTallies,
+        few: bool,
+        services: dict[str, bool],
+        now: float,
+    ) -> bool:
+        """Whether the brake lets a registration leave, or its longest time is over. ``few``: as far as the whole server
+        matters. ``services``: what is known of services already."""
+        data_info_id = entry.record.data_info_id
+        is_allowed = services.get(data_info_id)
+        if is_allowed is None:
+            size = len(entry.slot.store.services.get(data_info_id, ()))
+            tally = tallies.services[data_info_id]
+            is_allowed = few and self._brake.allows_service(data_info_id, tally, size, now)
+            services[data_info_id] = is_allowed
+        if not is_allowed and now >= max(client.since, self._last_return.get(entry.gone, 0.0)) + self._hold:
+            self.overdue += 1
+            return True
+        return is_allowed
+
+
+_Held = tuple[_LostClient, LostRecord]
+_T = TypeVar("_T")
+
+
+def _paced(entries: Iterable[_T]) -> Iterator[_T | None]:
+    """The entries, with None where it is time for a pause."""
+    for number, entry in enumerate(entries, start=1):
+        yield entry
+        if number % LOOKED_AT_ONCE == 0:
+            yield None

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections import deque
+from collections.abc import Iterator
+from itertools import islice
+from typing import NamedTuple
 
 from slotreeve.model.publisher import Publisher
 from slotreeve_protocol.slot_messages import Claims
@@ -18,11 +21,23 @@ from slotreeve_servers.node.outbox import Outbox, Peer, TurnEnd
 
 log = logging.getLogger("slotreeve.data")
 
+SEARCHED_AT_ONCE = 2_000
+"""So many records of a slot are searched in a turn: one large service holds up no others."""
+
+
+class SlotSearch(NamedTuple):
+    """The records of one slot, of which those of a session process that is gone are looked for."""
+
+    process_id: str
+    slot: HeldSlot
+    left: Iterator[Publisher]
+
 
 class ClientLosses:
     """Finds the registrations of lost clients in the led slots, and hands them to the departures.
 
-    The records of a session process that is gone are searched one slot at a time, because there may be very many.
+    The records of a session process that is gone are searched one slot at a time, and a large slot in pieces, because
+    there may be very many.
     """
 
     def __init__(
@@ -37,6 +52,7 @@ class ClientLosses:
         self._departures, self._rules = departures, rules
         self._gone = GoneSessions()
         self._to_search: deque[tuple[str, int]] = deque()
+        self._searching: SlotSearch | None = None
         self._search = TurnEnd(outbox, self._search_next)
 
     # --- what session servers report ---------------------------------------------------------------------------------
@@ -107,12 +123,24 @@ class ClientLosses:
         self._gone.forget(now - grace - self._rules.departure_hold_seconds)
 
     def _search_next(self) -> None:
-        """Search one slot for records of a session process that is gone, and the next one in the next turn."""
-        if not self._to_search:
+        """Search a part of one slot for records of a session process that is gone, and the next one in the next
+        turn."""
+        search = self._searching if self._searching is not None else self._next_search()
+        if search is None:
             return
-        process_id, number = self._to_search.popleft()
-        slot = self._slots.get(number)
-        if slot is not None and slot.leads and self._gone.since(process_id) is not None:
-            left = [record for record in slot.store.records() if record.session == process_id]
-            self._departures.lost(LostRecord(slot, record, leaves_tombstone=False, gone=process_id) for record in left)
+        process_id, slot, left = search
+        part = list(islice(left, SEARCHED_AT_ONCE))
+        is_wanted = self._slots.get(slot.slot.id) is slot and slot.leads and self._gone.since(process_id) is not None
+        if is_wanted:
+            found = [record for record in part if record.session == process_id]
+            self._departures.lost(LostRecord(slot, record, leaves_tombstone=False, gone=process_id) for record in found)
+        self._searching = search if is_wanted and len(part) == SEARCHED_AT_ONCE else None
         self._search.soon()
+
+    def _next_search(self) -> SlotSearch | None:
+        while self._to_search:
+            process_id, number = self._to_search.popleft()
+            slot = self._slots.get(number)
+            if slot is not None and slot.leads:
+                return SlotSearch(process_id, slot, iter(list(slot.store.records())))
+        return None
