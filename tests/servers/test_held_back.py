@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from slotreeve.model.publisher import Publisher
 from slotreeve.model.slots import Slot, SlotTable
+from slotreeve_servers.data import held_back
 from slotreeve_servers.data.brake import Brake, DepartureTally, ServiceTallies
 from slotreeve_servers.data.claims import ClaimedClients, client_of
 from slotreeve_servers.data.held_back import HeldBack, LostRecord
@@ -110,6 +112,29 @@ def test_one_client_with_very_many_registrations_is_one_client() -> None:
     scene = Scene(clients=1, services=5000)
     scene.session_dies(10.0)
     assert scene.released(13.0) == {"client0"}
+
+
+def test_what_comes_back_while_a_look_pauses_is_not_released(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(held_back, "LOOKED_AT_ONCE", 2)
+    scene = Scene(clients=6)
+    scene.session_dies(10.0)
+    look = scene.held.look(scene.slots.registrations, 13.0)
+    assert next(look) == []
+    scene.put(record(0, incarnation=2, session="session-2@1"), at=13.0)  # sent again
+    scene.claim(1, 13.0)
+    assert [entry for part in look for entry in part] == [], "the others have longer, because one has come back"
+    scene.end_claim(1, 13.0)
+    assert scene.released(22.0) == {"client1", "client2", "client3", "client4", "client5"}
+
+
+def test_a_look_releases_everything_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(held_back, "LOOKED_AT_ONCE", 2)
+    scene = Scene(clients=3, services=3)
+    scene.session_dies(10.0)
+    parts = list(scene.held.look(scene.slots.registrations, 13.0))
+    assert max(len(part) for part in parts) == 2
+    assert sum(len(part) for part in parts) == 9
+    assert len(scene.held) == 0
 
 
 # --- a herd ----------------------------------------------------------------------------------------------------------
