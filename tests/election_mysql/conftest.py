@@ -13,7 +13,8 @@ from slotreeve.offers import Port
 from slotreeve.ports import Context
 from slotreeve_election_mysql.election import LockElection
 from slotreeve_harness.sql_backends import TIMES, MariaDbBackend, PostgresBackend, fresh_tables, running
-from slotreeve_harness.sql_servers import ServerMissing, SqlServer
+from slotreeve_harness.sql_programs import ServerMissing
+from slotreeve_harness.sql_servers import SqlServer
 
 MEMBERS = {f"meta-{number}": f"meta-{number}:7712" for number in (1, 2, 3)}
 BACKENDS = {"postgres": PostgresBackend, "mysql": MariaDbBackend}

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.processes
 
 Build = Callable[..., LockElection]
 LEASE_SECONDS = 0.6
-PATIENCE_SECONDS = 5.0
+PATIENCE_SECONDS = 30.0
 
 
 @pytest.fixture
