@@ -32,17 +32,9 @@ def test_a_seed_that_failed_once_holds(scenario: str, seed: int) -> None:
     assert simulate(load_scenario(scenario), seed).violation is None
 
 
-OPEN_DEFECTS = {
-    ("frozen", 1_001): "without periodic comparisons one instance stays unseen by a session server that was frozen",
-}
-"""Seeds that show a defect which is not mended yet. The test fails once one of them holds."""
-
-
 @pytest.mark.parametrize("scenario", built_in())
 @pytest.mark.parametrize("seed", [1_001, 1_002])
-def test_every_scenario_holds(request: pytest.FixtureRequest, scenario: str, seed: int) -> None:
-    if (scenario, seed) in OPEN_DEFECTS:
-        request.applymarker(pytest.mark.xfail(strict=True, reason=OPEN_DEFECTS[scenario, seed]))
+def test_every_scenario_holds(scenario: str, seed: int) -> None:
     assert simulate(load_scenario(scenario), seed).violation is None
 
 
