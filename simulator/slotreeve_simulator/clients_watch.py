@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Protocol
 
 from slotreeve_client import Instance, Publication, Subscription
@@ -117,7 +118,7 @@ class ClientsWatch:
 
     def compare(self, watcher: Watcher, seen: dict[int, int], gone: set[int]) -> None:
         """Check that what ``watcher`` sees now may follow what it saw before."""
-        for serial, count in sorted(watcher.seen.items()):
+        for serial, count in sorted(watcher.seen.items() - seen.items()):
             registration = self._registrations[serial]
             if serial not in seen:
                 if registration.alive and not self._reach.tolerates_loss(registration.client):
@@ -148,6 +149,8 @@ class ClientsWatch:
 
     def difference(self, expected: dict[int, int], seen: dict[int, int]) -> str | None:
         """How ``seen`` of a service differs from what must be seen; None if it does not."""
+        if seen == expected:
+            return None
         lost = sorted(expected.keys() - seen.keys())
         ghosts = sorted(seen.keys() - expected.keys())
         stale = sorted(serial for serial in expected.keys() & seen.keys() if expected[serial] != seen[serial])
@@ -165,8 +168,10 @@ class ClientsWatch:
 
 def read(instances: tuple[Instance, ...]) -> dict[int, int]:
     """Count by serial."""
-    seen = {}
-    for instance in instances:
-        serial, _, count = instance.data[0].decode().partition(".")
-        seen[int(serial)] = int(count)
-    return seen
+    return dict([_numbers(instance.data[0]) for instance in instances])
+
+
+@lru_cache(maxsize=100_000)
+def _numbers(payload: bytes) -> tuple[int, int]:
+    serial, _, count = payload.partition(b".")
+    return int(serial), int(count)

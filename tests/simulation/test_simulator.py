@@ -45,10 +45,12 @@ def test_two_hundred_seeds_hold(first: int) -> None:
     assert not any(found.values()), found
 
 
-def test_the_same_seed_is_the_same_run_whatever_the_hash_seed() -> None:
+@pytest.mark.parametrize(("scenario", "minutes"), [("mixed", "0.5"), ("handover", "1.0")])
+def test_the_same_seed_is_the_same_run_whatever_the_hash_seed(scenario: str, minutes: str) -> None:
     hashes = set()
-    for hash_seed in ("0", "4711"):
-        command = [sys.executable, "-m", "slotreeve_cli", "sim", "run", "--seed", "5", "--minutes", "0.5", "-o", "json"]
+    for hash_seed in ("0", "1", "4711"):
+        command = [sys.executable, "-m", "slotreeve_cli", "sim", "run", "--scenario", scenario, "--seed", "5"]
+        command += ["--minutes", minutes, "-o", "json"]
         done = subprocess.run(
             command,
             capture_output=True,
