@@ -82,21 +82,30 @@ class ClientsWatch:
     def __init__(self, reach: Reachability, trace: Trace, verdict: RunVerdict) -> None:
         self._reach, self._trace, self.verdict = reach, trace, verdict
         self._registrations: list[Registration] = []
+        self._expected: dict[str, dict[int, int]] = {}
 
     def register(self, client: str, service: str, publish: Callable[[str], Publication]) -> Registration:
         """Publish a new registration and record it."""
         serial = len(self._registrations)
         registration = Registration(serial, client, service, publish(f"{serial}.1"))
         self._registrations.append(registration)
+        self._expected.setdefault(service, {})[serial] = registration.count
         return registration
 
-    def expected(self) -> dict[str, dict[int, int]]:
-        """What clients must see once the cluster has settled: count by serial by service."""
-        services: dict[str, dict[int, int]] = {}
-        for registration in self._registrations:
-            if registration.alive:
-                services.setdefault(registration.service, {})[registration.serial] = registration.count
-        return services
+    def publish_again(self, registration: Registration) -> None:
+        """Change the payload of a registration."""
+        registration.count += 1
+        self._expected[registration.service][registration.serial] = registration.count
+        registration.publication.republish(registration.payload)
+
+    def ended(self, registration: Registration) -> None:
+        """A registration is being unpublished, or its client has ended."""
+        registration.alive = False
+        del self._expected[registration.service][registration.serial]
+
+    def expected(self, service: str) -> dict[int, int]:
+        """What clients must see of a service once the cluster has settled: count by serial."""
+        return self._expected.get(service, {})
 
     def stored(self, service: str) -> tuple[set[int], set[int]]:
         """The serials of a service that were acknowledged: (alive, ended)."""
