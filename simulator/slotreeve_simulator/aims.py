@@ -9,7 +9,7 @@ from collections.abc import Callable
 from slotreeve_simulator.plan import Fault
 from slotreeve_simulator.scenario import FaultKind
 from slotreeve_simulator.simulated_cluster import SimulatedCluster
-from slotreeve_simulator.states import ClusterState, states_of
+from slotreeve_simulator.states import ClusterState, among, states_of
 
 LOOK_EVERY_SECONDS = 0.003
 AIM_SECONDS = 6.0
@@ -20,7 +20,8 @@ Struck = Counter[tuple[FaultKind, ClusterState]]
 
 
 class Aims:
-    """The faults of one run that wait. ``strike`` begins a fault, and returns whether it was possible.
+    """The faults of one run that wait. ``strike`` begins a fault, and returns whether it was possible. One that was
+    not goes on waiting: the other fault of its kind, or whatever is in its way, may end before the state does.
 
     Attributes:
         struck: what struck so far.
@@ -51,14 +52,26 @@ class Aims:
 
     def _look(self) -> None:
         loop = asyncio.get_running_loop()
-        states = states_of(self._cluster)
-        for fault, until in list(self._waiting.items()):
-            if fault.aimed_at in states or loop.time() >= until:
-                del self._waiting[fault]
-                self._begin(fault, states)
-                states = states_of(self._cluster)
+        now = loop.time()
+        awaited = {fault.aimed_at for fault in self._waiting if fault.aimed_at is not None}
+        if (
+            ClusterState.QUIET in awaited
+            or any(now >= until for until in self._waiting.values())
+            or among(self._cluster, sorted(awaited))
+        ):
+            self._strike_what_fits(now)
         self._timer = loop.call_later(LOOK_EVERY_SECONDS, self._look) if self._waiting else None
 
-    def _begin(self, fault: Fault, states: list[ClusterState]) -> None:
-        if self._strike(fault):
+    def _strike_what_fits(self, now: float) -> None:
+        states = states_of(self._cluster)
+        for fault, until in list(self._waiting.items()):
+            is_over = now >= until
+            if (fault.aimed_at in states or is_over) and (self._begin(fault, states) or is_over):
+                del self._waiting[fault]
+                states = states_of(self._cluster)
+
+    def _begin(self, fault: Fault, states: list[ClusterState]) -> bool:
+        has_struck = self._strike(fault)
+        if has_struck:
             self.struck.update((fault.kind, state) for state in states)
+        return has_struck

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Protocol
 
 from slotreeve_client import Instance, Publication, Subscription
@@ -81,21 +82,30 @@ class ClientsWatch:
     def __init__(self, reach: Reachability, trace: Trace, verdict: RunVerdict) -> None:
         self._reach, self._trace, self.verdict = reach, trace, verdict
         self._registrations: list[Registration] = []
+        self._expected: dict[str, dict[int, int]] = {}
 
     def register(self, client: str, service: str, publish: Callable[[str], Publication]) -> Registration:
         """Publish a new registration and record it."""
         serial = len(self._registrations)
         registration = Registration(serial, client, service, publish(f"{serial}.1"))
         self._registrations.append(registration)
+        self._expected.setdefault(service, {})[serial] = registration.count
         return registration
 
-    def expected(self) -> dict[str, dict[int, int]]:
-        """What clients must see once the cluster has settled: count by serial by service."""
-        services: dict[str, dict[int, int]] = {}
-        for registration in self._registrations:
-            if registration.alive:
-                services.setdefault(registration.service, {})[registration.serial] = registration.count
-        return services
+    def publish_again(self, registration: Registration) -> None:
+        """Change the payload of a registration."""
+        registration.count += 1
+        self._expected[registration.service][registration.serial] = registration.count
+        registration.publication.republish(registration.payload)
+
+    def ended(self, registration: Registration) -> None:
+        """A registration is being unpublished, or its client has ended."""
+        registration.alive = False
+        del self._expected[registration.service][registration.serial]
+
+    def expected(self, service: str) -> dict[int, int]:
+        """What clients must see of a service once the cluster has settled: count by serial."""
+        return self._expected.get(service, {})
 
     def stored(self, service: str) -> tuple[set[int], set[int]]:
         """The serials of a service that were acknowledged: (alive, ended)."""
@@ -117,7 +127,7 @@ class ClientsWatch:
 
     def compare(self, watcher: Watcher, seen: dict[int, int], gone: set[int]) -> None:
         """Check that what ``watcher`` sees now may follow what it saw before."""
-        for serial, count in sorted(watcher.seen.items()):
+        for serial, count in sorted(watcher.seen.items() - seen.items()):
             registration = self._registrations[serial]
             if serial not in seen:
                 if registration.alive and not self._reach.tolerates_loss(registration.client):
@@ -148,6 +158,8 @@ class ClientsWatch:
 
     def difference(self, expected: dict[int, int], seen: dict[int, int]) -> str | None:
         """How ``seen`` of a service differs from what must be seen; None if it does not."""
+        if seen == expected:
+            return None
         lost = sorted(expected.keys() - seen.keys())
         ghosts = sorted(seen.keys() - expected.keys())
         stale = sorted(serial for serial in expected.keys() & seen.keys() if expected[serial] != seen[serial])
@@ -165,8 +177,10 @@ class ClientsWatch:
 
 def read(instances: tuple[Instance, ...]) -> dict[int, int]:
     """Count by serial."""
-    seen = {}
-    for instance in instances:
-        serial, _, count = instance.data[0].decode().partition(".")
-        seen[int(serial)] = int(count)
-    return seen
+    return dict([_numbers(instance.data[0]) for instance in instances])
+
+
+@lru_cache(maxsize=100_000)
+def _numbers(payload: bytes) -> tuple[int, int]:
+    serial, _, count = payload.partition(b".")
+    return int(serial), int(count)

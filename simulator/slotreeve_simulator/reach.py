@@ -43,6 +43,7 @@ class Reach:
         self._replicas = cluster.settings.cluster.replicas
         self._unable: dict[str, tuple[float, float]] = {}
         self._stalled: set[str] = set()
+        self._is_open = False
         self._data: set[tuple[str, int]] = set()
         self._data_ends: list[float] = []
         self._next_look = 0.0
@@ -62,7 +63,10 @@ class Reach:
             if processor.busy_for() > (LATE_CLIENT_SECONDS if name in clients else LATE_SECONDS)
         }
         self._note_lost_copies(now)
+        self._is_open = self._cluster.network.is_open and not self._stalled
         serving = self._serving()
+        if self._is_open and serving:
+            return  # everybody reaches everybody
         for name in clients:
             if not any(self._both_ways(name, session) for session in serving):
                 began, last = self._unable.get(name, (now, now))
@@ -106,9 +110,9 @@ class Reach:
         if newest.table.epoch > self._newest_epoch:
             self._newest_epoch, self._newest_since = newest.table.epoch, self._now()
         sessions = [name for name, server in servers.items() if isinstance(server, SessionServer)]
-        leaders = [name for name in {row.leader for row in newest.table.slots} if name in servers]
-        leaders = [name for name in leaders if name is not None and self._may_lead(name, sessions)]
-        return [name for name in sessions if self._serves(name, leaders)]
+        leaders = {row.leader for row in newest.table.slots if row.leader is not None and row.leader in servers}
+        may_lead = [name for name in leaders if self._may_lead(name, sessions)]
+        return [name for name in sessions if self._serves(name, may_lead)]
 
     def _may_lead(self, data: str, sessions: list[str]) -> bool:
         """Whether a leader is not cut off from all session servers and most meta servers: then it loses its slots."""
@@ -128,5 +132,7 @@ class Reach:
         return not is_stale and all(self._both_ways(name, leader) for leader in leaders)
 
     def _both_ways(self, one: str, other: str) -> bool:
-        network = self._cluster.network
-        return network.passes(one, other) and network.passes(other, one) and not self._stalled & {one, other}
+        if self._is_open:
+            return True
+        network, stalled = self._cluster.network, self._stalled
+        return one not in stalled and other not in stalled and network.passes(one, other) and network.passes(other, one)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from operator import is_not
 
 from slotreeve.errors import InvalidTable
 from slotreeve.invariants import check_table
@@ -10,7 +11,9 @@ from slotreeve.model.slots import Slot, SlotTable
 from slotreeve.ports import Leadership
 from slotreeve_protocol.meta_messages import View
 from slotreeve_servers.data.server import DataServer
+from slotreeve_servers.launch import Server
 from slotreeve_servers.meta.server import MetaServer
+from slotreeve_servers.node.membership import Membership
 from slotreeve_servers.session.server import SessionServer
 
 from slotreeve_simulator.cluster import ScenarioCluster
@@ -43,6 +46,9 @@ class ServersWatch:
         self._terms: dict[str, int] = {}
         self._views: dict[int, View] = {}
         self._seen: dict[str, View] = {}
+        self._looked_at: Mapping[str, Server] = {}
+        self._memberships: list[Membership] = []
+        self._last_views: list[View] = []
         self._servers: dict[tuple[int, int], str] = {}
         self._look_at_serving = 0.0
         self._newest = 0
@@ -51,11 +57,21 @@ class ServersWatch:
         self.calm_since: float | None = 0.0
 
     def look_at_views(self) -> None:
-        """A turn of the event loop has ended: look whether a server has a new view."""
-        seen = self._seen
-        for name, server in self._cluster.servers.items():
-            if not isinstance(server, MetaServer) and server.view is not seen.get(name):
-                self._view(name, server)
+        """A turn of the event loop has ended: look whether a server has a new view, or is a new process."""
+        if self._cluster.servers is not self._looked_at:
+            self._looked_at = self._cluster.servers
+            self._memberships = [server.core.membership for server in self._members().values()]
+            self._last_views = []
+        views = [membership.view for membership in self._memberships]
+        if len(views) != len(self._last_views) or any(map(is_not, views, self._last_views)):
+            self._last_views = views
+            for name, server in self._members().items():
+                if server.view is not self._seen.get(name):
+                    self._view(name, server)
+
+    def _members(self) -> dict[str, DataServer | SessionServer]:
+        """The running data and session servers."""
+        return {name: server for name, server in self._looked_at.items() if not isinstance(server, MetaServer)}
 
     def look(self) -> None:
         """Look at leases and at the servers of slots."""
@@ -69,6 +85,7 @@ class ServersWatch:
     def forget(self, name: str) -> None:
         """The process ``name`` has ended. Its next start has only its disk."""
         self._seen.pop(name, None)
+        self._last_views = []
         self._leaderships.pop(name, None)
 
     # --- meta --------------------------------------------------------------------------------------------------------

@@ -34,7 +34,8 @@ class SimulatedProcesses:
     ``node.part_bytes`` they make a small service go in parts.
 
     Attributes:
-        servers: the running servers by name.
+        servers: the running servers by name. Each start and each end makes a new mapping, so that whoever keeps
+            something by server notices it.
         clients: the running clients by name.
         drifts: drift of a process's clock (:class:`~slotreeve_simulator.process_clock.ProcessClock`) by name, from its
             next start on.
@@ -51,7 +52,7 @@ class SimulatedProcesses:
     ) -> None:
         self.rng, self._limits = rng, limits
         self.network = MemoryNetwork()
-        self.servers: dict[str, Server] = {}
+        self.servers: Mapping[str, Server] = {}
         self._clocks: dict[str, ProcessClock] = {}
         self._disks: dict[str, MemoryStorage] = {}
         self.clients: dict[str, Client] = {}
@@ -99,7 +100,8 @@ class SimulatedProcesses:
         clock = self.process_clock(name, wall_skew_ms)
         launcher = Launcher(load_settings(None, {}, flags), self.catalogue, clock, self.chance(name))
         environment = launcher.environment(role, MemoryTransport(clock, name, self.network, self._limits))
-        server = self.servers[name] = launcher.server(environment, self._open_disk)
+        server = launcher.server(environment, self._open_disk)
+        self.servers = {**self.servers, name: server}
         await server.start()
         return server
 
@@ -111,9 +113,13 @@ class SimulatedProcesses:
         self._clocks[name].kill()
         self.network.kill(name)
         # Killed processes are kept to the end, because their tasks sleep for ever and must not be garbage-collected.
-        self._dead += [self.servers.pop(name, None), self.clients.pop(name, None)]
+        self._dead += [self.servers.get(name), self.clients.pop(name, None)]
+        self._ended(name)
         if name in self._disks:
             self._disks[name].crash()
+
+    def _ended(self, name: str) -> None:
+        self.servers = {other: server for other, server in self.servers.items() if other != name}
 
     def wipe(self, name: str) -> None:
         """Remove a killed server's disk. Its next start has an empty one."""
@@ -136,7 +142,7 @@ class SimulatedProcesses:
     async def stop(self, name: str, how: Stopping = Stopping.FOR_GOOD) -> None:
         """SIGTERM: stop the server in an orderly way (``how`` FOR_A_RESTART: SIGHUP)."""
         await self.servers[name].stop(how)
-        del self.servers[name]
+        self._ended(name)
         self.network.kill(name)
         if name in self._disks:
             self._disks[name].crash()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from enum import StrEnum
 
 from slotreeve_servers.data.server import DataServer
@@ -40,10 +40,15 @@ class ClusterState(StrEnum):
 
 def states_of(cluster: SimulatedCluster) -> list[ClusterState]:
     """The states that the cluster is in."""
+    found = among(cluster, _LOOKS)
+    return found or [ClusterState.QUIET]
+
+
+def among(cluster: SimulatedCluster, states: Iterable[ClusterState]) -> list[ClusterState]:
+    """Those of ``states`` that the cluster is in. Quiet is none of them: it takes a look at all."""
     data = [server for server in cluster.servers.values() if isinstance(server, DataServer)]
     sessions = [server for server in cluster.servers.values() if isinstance(server, SessionServer)]
-    found = [state for state, is_in in _LOOKS.items() if is_in(cluster, data, sessions)]
-    return found or [ClusterState.QUIET]
+    return [state for state in states if state in _LOOKS and _LOOKS[state](cluster, data, sessions)]
 
 
 Look = Callable[[SimulatedCluster, list[DataServer], list[SessionServer]], bool]
@@ -64,7 +69,7 @@ def _round_is_open(_cluster: SimulatedCluster, data: list[DataServer], _sessions
 
 
 def _counts_data(counter: str) -> Look:
-    return lambda _cluster, data, _sessions: any(server.core.counters()[counter] for server in data)
+    return lambda _cluster, data, _sessions: any(server.core.departures.counters()[counter] for server in data)
 
 
 def _counts_sessions(counter: str) -> Look:

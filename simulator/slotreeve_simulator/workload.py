@@ -57,7 +57,7 @@ class Clients:
     def ended(self, name: str) -> None:
         """The process was killed or closed."""
         for registration in self._lives.pop(name).registrations:
-            registration.alive = False
+            self._watch.ended(registration)
 
     @property
     def running(self) -> list[str]:
@@ -108,17 +108,15 @@ class Clients:
         life.watchers.append(watcher)
         watcher.subscription = life.client.subscribe(watcher.service, watcher.changed)
 
-    @staticmethod
-    def _change(life: _Life, call: Call) -> None:
+    def _change(self, life: _Life, call: Call) -> None:
         index = call.pick % len(life.registrations)
         registration = life.registrations[index]
         if call.kind is CallKind.UNPUBLISH:
-            registration.alive = False
+            self._watch.ended(registration)
             registration.publication.unpublish()
             del life.registrations[index]
         else:
-            registration.count += 1
-            registration.publication.republish(registration.payload)
+            self._watch.publish_again(registration)
 
     async def _get(self, name: str, life: _Life, service: str) -> None:
         before = self._watch.stored(service)
@@ -141,28 +139,27 @@ class Clients:
         for name, life in self._lives.items():
             if life.client.state is not ClientState.CONNECTED:
                 return f"{name} has no connection"
+        for name, life in self._lives.items():
+            for watcher in life.watchers:
+                problem = self._watch.difference(self._watch.expected(watcher.service), watcher.seen)
+                if problem is not None:
+                    return f"{name}, subscribed to {watcher.service}, {problem}"
+        for name, life in self._lives.items():
             for registration in life.registrations:
                 if not registration.publication.is_acknowledged:
                     return f"{registration.payload} of {name} is not acknowledged"
-        expected = self._watch.expected()
-        for name, life in self._lives.items():
-            for watcher in life.watchers:
-                problem = self._watch.difference(expected.get(watcher.service, {}), watcher.seen)
-                if problem is not None:
-                    return f"{name}, subscribed to {watcher.service}, {problem}"
         return None
 
     async def read_all(self) -> str | None:
         """Read every service once, each with some client. Returns what is wrong with an answer; None if nothing is."""
         names = sorted(self._lives)
-        expected = self._watch.expected()
         for number in range(self._scenario.workload.services):
             name = names[number % len(names)]
             try:
                 seen = read(await self._lives[name].client.get(_service(number)))
             except (RequestTimeout, ClientError) as error:
                 return f"{name} cannot read {_service(number)}: {error}"
-            problem = self._watch.difference(expected.get(_service(number), {}), seen)
+            problem = self._watch.difference(self._watch.expected(_service(number)), seen)
             if problem is not None:
                 return f"{name}, which reads {_service(number)}, {problem}"
         return None

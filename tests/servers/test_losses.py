@@ -5,7 +5,8 @@ from __future__ import annotations
 from slotreeve.model.nodes import Node, Role
 from slotreeve.model.publisher import Publisher
 from slotreeve.model.slots import Slot, SlotTable
-from slotreeve_protocol.slot_messages import Claims, SlotWrite
+from slotreeve_protocol.general_messages import Done
+from slotreeve_protocol.slot_messages import Claims, Deliver, SlotWrite
 from slotreeve_servers.data.departures import Departures
 from slotreeve_servers.data.losses import ClientLosses
 from slotreeve_servers.data.sessions import LINK_SILENCE_SECONDS, SessionServers
@@ -75,6 +76,33 @@ def test_a_frozen_session_process_that_left_the_view_is_gone_although_its_connec
     scene.view(SESSION_2)
     assert scene.live(2.5) == ["a-1"]
     assert scene.live(1.0) == []
+
+
+def test_the_connections_of_a_session_process_that_is_gone_are_closed() -> None:
+    scene = Scene()
+    newer = Peer(SESSION_1.node, SESSION_1.role, SESSION_1.process_id)
+    scene.sessions.opened(newer)
+    scene.outbox.silence.update({SESSION_1: LINK_SILENCE_SECONDS, newer: LINK_SILENCE_SECONDS})
+    scene.losses.look()
+    assert scene.outbox.take("closed") == []
+    scene.view(SESSION_2)
+    assert [effect.peer for effect in scene.outbox.take("closed")] == [SESSION_1, newer]
+
+
+def test_a_session_process_that_links_again_while_its_clients_are_being_removed_keeps_them() -> None:
+    scene = Scene()
+    scene.sessions.closed(SESSION_1)
+    scene.view(SESSION_2)
+    scene.outbox.advance(DataSettings().session_grace_seconds + 0.25)
+    scene.departures.look()
+    scene.outbox.advance(0.02)
+    scene.sessions.opened(SESSION_1)
+    scene.losses.linked(SESSION_1)
+    (request,) = scene.outbox.requests
+    assert isinstance(request.message, Deliver)
+    scene.outbox.answer(Done())
+    scene.outbox.end_turn()
+    assert scene.live(0.5) == ["a-1"]
 
 
 def test_a_claim_keeps_the_records_of_a_client_that_its_session_server_reports_as_lost() -> None:

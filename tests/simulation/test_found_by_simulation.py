@@ -56,3 +56,25 @@ def test_a_restarted_data_server_does_not_lead_under_a_leader_epoch_of_its_forme
             assert not before & again
 
     run(scenario, seed=1)
+
+
+def test_the_instances_of_a_client_that_was_frozen_together_with_its_session_server_come_back() -> None:
+    async def scenario(rng: random.Random) -> None:
+        # Neither periodic comparisons nor the client itself bring back what the data servers have removed.
+        settings = {"data.repair_seconds": 600.0, "session.scan_seconds": 600.0}
+        async with SimulatedCluster(rng, settings=settings) as cluster:
+            provider = cluster.client("session-1", name="provider")
+            for number in range(20):
+                provider.publish(f"s{number}", "1")
+            await provider.flush()
+            reader = cluster.client("session-2", name="reader")
+            watched = [reader.subscribe(f"s{number}") for number in range(20)]
+            await cluster.until(lambda: all(len(one.instances) == 1 for one in watched), "all are seen")
+            cluster.freeze("provider")
+            cluster.freeze("session-1")
+            await cluster.until(lambda: not any(one.instances for one in watched), "all are removed")
+            cluster.thaw("session-1")
+            cluster.thaw("provider")
+            await cluster.until(lambda: all(len(one.instances) == 1 for one in watched), "all are back", 5.0)
+
+    run(scenario, seed=1)

@@ -46,7 +46,7 @@ class Scene:
 
     def end(self, registration: Registration) -> None:
         registration.publication.unpublish()
-        registration.alive = False
+        self.watch.ended(registration)
         registration.publication.settle(registration.publication.version)
 
     def broken(self) -> str | None:
@@ -112,7 +112,7 @@ def test_a_read_must_hold_what_was_stored_before_and_nothing_that_had_ended() ->
 def test_the_difference_names_what_is_missing_what_is_left_and_what_is_old() -> None:
     def story(scene: Scene) -> None:
         third = scene.register()
-        assert scene.watch.expected() == {"service-1": {0: 1, 1: 1, 2: 1}}
+        assert scene.watch.expected("service-1") == {0: 1, 1: 1, 2: 1}
         assert scene.watch.difference({0: 1}, {0: 1}) is None
         assert scene.watch.difference({0: 1, 2: 2}, {1: 1, 2: 1}) == (
             "does not see 0.1 of client-1 in service-1; still sees 1.1 of client-1 in service-1; "

@@ -107,6 +107,11 @@ class MemoryNetwork:
         return (source, target) not in self._blocked and source not in self._frozen and target not in self._frozen
 
     @property
+    def is_open(self) -> bool:
+        """True while packets travel between all endpoints."""
+        return not self._blocked and not self._frozen
+
+    @property
     def endpoints(self) -> list[str]:
         """Names of the live endpoints, in the order in which they joined."""
         return list(self._endpoints)

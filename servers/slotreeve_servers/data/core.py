@@ -59,7 +59,7 @@ class DataCore:
         events: the event log, where one is written.
 
     Attributes:
-        losses: what this server knows of lost clients.
+        departures: the registrations of clients that have left. ``losses``: what this server knows of lost clients.
     """
 
     def __init__(
@@ -79,8 +79,8 @@ class DataCore:
         self._streams = Streams(outbox, self.slots)
         self._interests = SessionInterests(self.slots, self.changes)
         self._sessions = SessionServers()
-        self._departures = Departures(outbox, self.slots, self, self._sessions, rules, events)
-        self.losses = ClientLosses(outbox, self.slots, self._sessions, self._departures, rules)
+        self.departures = Departures(outbox, self.slots, self, self._sessions, rules, events)
+        self.losses = ClientLosses(outbox, self.slots, self._sessions, self.departures, rules)
         self._pages = Pages(outbox)
         self._comparisons: dict[Peer, DigestExchange] = {}
         self.leaders = FollowedLeaders(outbox, self.slots, self, self._counters)
@@ -151,7 +151,7 @@ class DataCore:
         if peer.role is Role.SESSION:
             self._sessions.opened(peer)
             self.losses.linked(peer)
-            side = SessionComparison(peer.process_id, self.slots, self._departures, self, self._counters)
+            side = SessionComparison(peer.process_id, self.slots, self.departures, self, self._counters)
             comparison = DigestExchange(self._outbox, peer, side)
             self._comparisons[peer] = comparison
             comparison.add(slot.slot.id for slot in self.slots.led())
@@ -230,7 +230,7 @@ class DataCore:
             access = slot.access(batch.leader_epoch)
             if access is Access.ACCEPT or access is Access.MIGRATING:
                 if batch.gone:
-                    self._departures.said(slot, batch.gone)
+                    self.departures.said(slot, batch.gone)
                 if batch.lost:
                     self.losses.reported(slot, batch.lost)
                 if batch.records:
@@ -243,7 +243,7 @@ class DataCore:
         one way by which records of led slots change."""
         touched = slot.apply(write, self._outbox.now())
         if write.records:
-            self._departures.stored(slot, write.records)
+            self.departures.stored(slot, write.records)
         if slot.streams:
             self._streams.send(slot, write)
         if touched:
@@ -291,7 +291,7 @@ class DataCore:
         for slot in list(self.slots.led()):
             self._serve_if_complete(slot)
         self.losses.look()
-        self._departures.look_by_timer()
+        self.departures.look_by_timer()
         return None
 
     # --- for people --------------------------------------------------------------------------------------------------
@@ -308,5 +308,5 @@ class DataCore:
             **{name: self._counters[name] for name in (*counted, "services_copied")},
             "changes_sent": self.changes.sent,
             "records_replicated": self._streams.records,
-            **self._departures.counters(),
+            **self.departures.counters(),
         }

@@ -139,8 +139,10 @@ class Departures:
         self._held.claims_changed(clients, self._outbox.attended())
 
     def process_is_back(self, process_id: str) -> None:
-        """A session process that was gone is a member again."""
+        """A session process that was gone is a member or linked again: its clients are not lost."""
         self._held.process_is_back(process_id)
+        for departure in (*self._gathered, *(self._round.departures if self._round is not None else ())):
+            departure.lost = [entry for entry in departure.lost if entry.gone != process_id]
 
     def stored(self, slot: HeldSlot, records: list[Publisher]) -> None:
         """These records were stored in a led slot."""

@@ -68,8 +68,10 @@ class ClientLosses:
 
     def linked(self, peer: Peer) -> None:
         """A session server has connected. It sends all its claims again; those that ended meanwhile are not among
-        them."""
+        them. From now on nothing is removed because its process was gone: the comparison that follows would miss it."""
         self._departures.claims.drop(peer.process_id)
+        if self._gone.since(peer.process_id) is not None:
+            self.look()
 
     def claimed(self, peer: Peer, message: Claims) -> None:
         """A session server begins and ends claims of clients.
@@ -110,7 +112,11 @@ class ClientLosses:
                 self._search.soon()
 
     def look(self) -> None:
-        """Look which session processes are gone, and which of those are back."""
+        """Look which session processes are gone, and which of those are back.
+
+        The connections of a process that is gone are closed. If it was only frozen, it connects again and is compared
+        with: its clients may never have noticed anything, and then nobody else sends what is removed here meanwhile.
+        """
         now, grace = self._outbox.attended(), self._rules.session_grace_seconds
         gone, back = self._gone.look(self.is_linked, now)
         for process_id in back:
@@ -118,6 +124,8 @@ class ClientLosses:
         for process_id in gone:
             log.warning("session process %s is gone; its clients have %g s to return", process_id, grace)
             self._departures.claims.drop(process_id)
+            for peer in self._sessions.connections_of(process_id):
+                self._outbox.close(peer, "this session process is gone as far as the data servers know")
             self._to_search.extend((process_id, slot.slot.id) for slot in self._slots.led())
             self._search.soon()
         self._gone.forget(now - grace - self._rules.departure_hold_seconds)

@@ -43,6 +43,10 @@ class SessionServers:
         """The newest connection of a session process; None where it has none."""
         return next((peer for peer in reversed(self._peers) if peer.process_id == process_id), None)
 
+    def connections_of(self, process_id: str) -> list[Peer]:
+        """Every connection of a session process, the oldest one first."""
+        return [peer for peer in self._peers if peer.process_id == process_id]
+
     @property
     def connections(self) -> list[Peer]:
         """Every connection of a session server."""

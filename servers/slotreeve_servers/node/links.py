@@ -68,7 +68,7 @@ class Links:
     def aim(self, peers: Mapping[str, str]) -> None:
         """Keep connections to exactly these peers (name to address) from now on."""
         before, self._addresses = self._addresses, dict(peers)
-        for name in before.keys() - peers.keys():
+        for name in [name for name in before if name not in peers]:
             self._wakes.pop(name).set()
         for name in peers:
             if name not in before:

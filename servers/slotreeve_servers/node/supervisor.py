@@ -27,7 +27,8 @@ class Supervisor:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._tasks: set[asyncio.Task[None]] = set()
+        # In the order of their starts, so that a simulated server always ends its loops in the same order.
+        self._tasks: dict[asyncio.Task[None], None] = {}
         self.failures: dict[str, int] = {}
         self.given_up: asyncio.Future[SlotreeveError] = asyncio.get_running_loop().create_future()
 
@@ -39,8 +40,11 @@ class Supervisor:
     def start(self, name: str, loop: Callable[[], Awaitable[None]]) -> None:
         """Run ``loop()`` until it returns or :meth:`stop`."""
         task = asyncio.get_running_loop().create_task(self._keep(name, loop), name=name)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._remember(task)
+
+    def _remember(self, task: asyncio.Task[None]) -> None:
+        self._tasks[task] = None
+        task.add_done_callback(self._tasks.pop)
 
     async def _keep(self, name: str, loop: Callable[[], Awaitable[None]]) -> None:
         pause = FIRST_RESTART_SECONDS
@@ -65,8 +69,7 @@ class Supervisor:
     def once(self, name: str, action: Callable[[], Awaitable[None]]) -> None:
         """Run ``action()`` as a task that is not repeated; where it raises, log that and count it as a failure."""
         task = asyncio.get_running_loop().create_task(self._attempt(name, action), name=name)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._remember(task)
 
     async def _attempt(self, name: str, action: Callable[[], Awaitable[None]]) -> None:
         try:
