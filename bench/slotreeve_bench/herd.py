@@ -8,6 +8,7 @@ saw of each. A bystander there publishes all the time.
 from __future__ import annotations
 
 import asyncio
+import gc
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -196,6 +197,9 @@ class Part:
     async def move(self, left: str) -> None:
         """Returns when all are connected elsewhere than at ``left``, everything is acknowledged, and every subscription
         is confirmed."""
+        # A process of its own for each client would have few objects. Here the garbage collector would go through those
+        # of two thousand clients again and again.
+        gc.freeze()
         moving = list(self._clients.values())
         while moving:
             while moving and self._has_moved(moving[-1], left):
