@@ -8,6 +8,7 @@ saw of each. A bystander there publishes all the time.
 from __future__ import annotations
 
 import asyncio
+import gc
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -25,6 +26,8 @@ from slotreeve_bench.workers import Commands, Worker
 CLIENTS_PER_PROCESS = 2_000
 """A connection needs four descriptors, a client that moves has two, and many systems allow 20,000 for each process."""
 INSTANCES_PER_SERVICE = 20
+YOUNG_OBJECTS = 20_000
+"""So many new objects of a worker process begin a garbage collection."""
 GENEROUS_SECONDS = 300.0
 POLL_SECONDS = 0.05
 
@@ -196,6 +199,10 @@ class Part:
     async def move(self, left: str) -> None:
         """Returns when all are connected elsewhere than at ``left``, everything is acknowledged, and every subscription
         is confirmed."""
+        # Real clients have processes of their own, with few objects. Here the garbage collector would go through the
+        # objects of two thousand clients again and again.
+        gc.freeze()
+        gc.set_threshold(YOUNG_OBJECTS)
         moving = list(self._clients.values())
         while moving:
             while moving and self._has_moved(moving[-1], left):

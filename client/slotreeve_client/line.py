@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from typing import Protocol
 
 from slotreeve.clock import Clock, Timer
@@ -17,8 +18,6 @@ from slotreeve_client.silence import Silence
 
 log = logging.getLogger("slotreeve.client")
 
-PING_TIMEOUT_SECONDS = 3_600.0
-"""A ping has no time-out of its own: as long as anything arrives, its reply is on the way."""
 LONGEST_ADMISSION_SECONDS = 120.0
 """A server that has not admitted the client after so long, although it answers, is left: another one may do better."""
 LASTING_SECONDS = 1.0
@@ -106,7 +105,8 @@ class Line:
                 self._listener.ping_answered(self.connection)
 
         try:
-            self.connection.request(Ping(), answered, PING_TIMEOUT_SECONDS)
+            # No time-out of its own: as long as anything arrives, its reply is on the way.
+            self.connection.request(Ping(), answered, math.inf)
         except Backpressure as error:
             log.info("no ping now, because other messages wait: %s", error)
         except TransportError as error:

@@ -347,11 +347,13 @@ class Channel:
         self._state = _State.OPEN
         if self._established is None:
             self._outbox.add(encode_frame(Kind.WELCOME, self._hello), urgent=True)
-            self._link.wake()
         try:
             self._handler.opened(self)
         except Exception:  # noqa: BLE001 - as above
             self._handler_failed()
+        if self._established is None and not self._released:
+            # After the handler: what it sends at the end of this turn travels in the same packet.
+            self._link.wake()
         if self._established is not None and not self._established.done():
             self._established.set_result(None)
 

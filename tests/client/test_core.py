@@ -375,7 +375,7 @@ def test_while_a_client_moves_pushes_of_the_former_server_count_until_the_new_on
     shell.core.received(push([], 8, 7, digest=both))
     shell.core.received_from_former(push([], 9))
     assert ([i.register_id for i in subscription.instances], len(seen)) == (["p", "q"], 2)
-    assert shell.sent() == [PushesReceived([PushReceipt(A, Scope.DATA_CENTER, 8, 8)])]
+    assert shell.sent() == []
 
 
 def test_a_first_part_confirms_a_subscription_whose_state_the_former_server_has_brought() -> None:
@@ -524,6 +524,19 @@ def test_a_push_that_says_that_the_copy_is_current_needs_no_receipt_and_no_callb
     assert not shell.core.owes_receipts
     shell.core.received(push([], 10, start=9, digest=1))
     assert shell.sent() == [PushesReceived([PushReceipt(A, Scope.DATA_CENTER, 10, 0)])]
+
+
+def test_a_push_that_confirms_a_copy_which_the_former_server_brought_needs_no_receipt() -> None:
+    shell = Shell()
+    shell.core.connected("s@1")
+    shell.subscribe()
+    shell.core.received(push([provider("p")], 7))
+    shell.core.connected("s@2")
+    shell.sent()
+    shell.core.received(push([], 7, start=7, digest=content_digest([provider("p")])))
+    assert (shell.core.is_complete, shell.core.owes_receipts) == (True, False)
+    shell.core.received(push([], 6, start=0))
+    assert shell.sent() == [PushesReceived([PushReceipt(A, Scope.DATA_CENTER, 6, 7)])]
 
 
 def test_a_push_that_does_not_fit_is_answered_at_once_with_version_zero() -> None:

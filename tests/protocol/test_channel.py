@@ -110,6 +110,50 @@ def play(
 # --- greeting --------------------------------------------------------------------------------------------------------
 
 
+def test_what_the_handler_sends_at_the_end_of_the_turn_travels_with_the_welcome() -> None:
+    packets: list[list[Message]] = []
+
+    async def main(_rng: object) -> None:
+        clock = VirtualClock()
+
+        class FlushingLink(ScriptedLink):
+            def write(self, packet: bytes) -> bool:
+                packets.append([decode_frame(frame)[2] for frame in frames_of(packet)])
+                return True
+
+            def wake(self) -> None:
+                clock.call_soon(flush)
+
+        class AdmittingHandler(RecordingHandler):
+            def opened(self, connection: Connection) -> None:
+                clock.call_soon(lambda: connection.send(Redirect(["a:1"])))
+
+        def flush() -> None:
+            assert channel.flush()
+
+        channel = Channel(FlushingLink(), OURS, AdmittingHandler(), clock, TransportCounters(), ChannelLimits())
+        channel.receive(encode_frame(Kind.HELLO, THEIRS))
+        await clock.sleep(1)
+
+    run(main)
+    assert packets == [[OURS, Redirect(["a:1"])]]
+
+
+def test_a_handler_may_close_the_connection_that_has_just_opened() -> None:
+    class ClosingHandler(RecordingHandler):
+        def opened(self, connection: Connection) -> None:
+            connection.close("not here")
+
+    async def main(_rng: object) -> None:
+        link = ScriptedLink()
+        channel = Channel(link, OURS, ClosingHandler(), VirtualClock(), TransportCounters(), ChannelLimits())
+        channel.receive(encode_frame(Kind.HELLO, THEIRS))
+        assert [message for _, _, message in link.frames] == [OURS, Goodbye("not here")]
+        assert (link.released, link.woken) == (1, 0)
+
+    run(main)
+
+
 def test_the_accepting_end_answers_a_hello_with_its_own() -> None:
     async def scenario(scene: Scene) -> None:
         assert not scene.channel.opened

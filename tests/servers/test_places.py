@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from slotreeve.clock import Timer
 from slotreeve.model.nodes import Role
 from slotreeve_servers.session.clients import ConnectedClient
 from slotreeve_servers.session.places import PLACE_SECONDS, Places
@@ -59,6 +61,41 @@ def test_places_are_given_as_a_look_at_everybody_gives_them(steps: list[int | fl
         assert places.waiting == len(twin.waiting)
 
 
+def test_the_oldest_place_is_the_first_that_is_over() -> None:
+    outbox = RecordingOutbox()
+    begun: list[ConnectedClient] = []
+    places = Places(outbox, 2, begun.append)
+    first, second, third, fourth = (ConnectedClient(a_peer(name, Role.CLIENT)) for name in "abcd")
+    places.come(first)
+    outbox.end_turn()
+    outbox.advance(PLACE_SECONDS / 2)
+    for client in (second, third, fourth):
+        places.come(client)
+    outbox.end_turn()
+    outbox.advance(PLACE_SECONDS / 2)
+    assert begun == [first, second, third]
+    assert [places.has(client) for client in (first, second, third)] == [False, True, True]
+    assert places.is_waiting(fourth)
+
+
+def test_many_that_wait_share_one_timer() -> None:
+    class CountingOutbox(RecordingOutbox):
+        timers = 0
+
+        def after(self, seconds: float, action: Callable[[], None]) -> Timer:
+            self.timers += 1
+            return super().after(seconds, action)
+
+    outbox = CountingOutbox()
+    places = Places(outbox, 1, lambda client: None)
+    for number in range(100):
+        places.come(ConnectedClient(a_peer(str(number), Role.CLIENT)))
+        outbox.end_turn()
+    assert (outbox.timers, places.waiting) == (1, 99)
+    outbox.advance(PLACE_SECONDS)
+    assert (outbox.timers, places.waiting) == (2, 98)
+
+
 def test_nobody_gets_a_place_after_a_clear() -> None:
     outbox = RecordingOutbox()
     begun: list[ConnectedClient] = []
@@ -71,3 +108,16 @@ def test_nobody_gets_a_place_after_a_clear() -> None:
     places.clear()
     outbox.advance(2 * PLACE_SECONDS)
     assert (begun, places.waiting) == ([first], 0)
+
+
+def test_after_a_clear_all_places_are_free() -> None:
+    outbox = RecordingOutbox()
+    begun: list[ConnectedClient] = []
+    places = Places(outbox, 1, begun.append)
+    first, later = (ConnectedClient(a_peer(name, Role.CLIENT)) for name in "ab")
+    places.come(first)
+    outbox.end_turn()
+    places.clear()
+    places.come(later)
+    outbox.end_turn()
+    assert begun == [first, later]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from slotreeve.errors import ModelError
 from slotreeve.model.nodes import Node, Role
@@ -60,10 +62,8 @@ from slotreeve_servers.session.core import (
     SessionCore,
     sweep_seconds,
 )
-from slotreeve_servers.session.leases import PINGS_PER_SECOND
+from slotreeve_servers.session.leases import PINGS_PER_SECOND, RENEWALS
 from slotreeve_servers.session.places import PLACE_SECONDS
-from slotreeve_servers.session.session_list import AT_ONCE as LISTS_AT_ONCE
-from slotreeve_servers.session.session_list import SessionList
 from slotreeve_servers.session.settings import SessionSettings
 
 from tests.servers.recording_outbox import RecordingOutbox, a_peer, deliver
@@ -320,18 +320,6 @@ def test_a_change_of_the_session_servers_does_not_let_in_the_clients_that_wait()
     assert scene.outbox.messages(Sessions, peers[-1]) == [Sessions(["session-1:1"])]
 
 
-def test_a_newer_list_of_session_servers_goes_to_many_clients_in_several_turns() -> None:
-    outbox = RecordingOutbox()
-    peers = [a_peer(f"client-{number}", Role.CLIENT) for number in range(LISTS_AT_ONCE + 1)]
-    sessions = SessionList(outbox)
-    sessions.changed([node("session-1")], peers)
-    assert len(outbox.messages(Sessions)) == LISTS_AT_ONCE
-    sessions.changed([node("session-2")], peers)
-    assert len(outbox.messages(Sessions)) == LISTS_AT_ONCE
-    outbox.advance(1.0)
-    assert [outbox.messages(Sessions, peer)[-1] for peer in peers] == [Sessions(["session-2:1"])] * len(peers)
-
-
 def test_a_session_server_that_knows_no_table_takes_no_client() -> None:
     outbox = RecordingOutbox()
     core = SessionCore(outbox, node("session-1"), SessionSettings(), 1.0, OneSlot())
@@ -436,6 +424,34 @@ def test_a_client_that_was_asked_for_fewer_pings_has_its_whole_lease_after_the_n
     scene.outbox.silence = {silent: 4.1}
     scene.outbox.advance(0.6)
     assert {effect.peer for effect in scene.outbox.take("closed")} == {silent}
+
+
+def test_a_silent_client_loses_its_registrations_with_its_lease_and_gets_no_linger() -> None:
+    scene = SessionScene(client_lease_seconds=2.0, linger_seconds=60.0)
+    silent = scene.client()
+    scene.publish(silent, record())
+    scene.outbox.silence = {silent: 2.1}
+    scene.outbox.advance(2.5)
+    assert scene.lost() == ["r1"]
+
+
+def test_the_lease_of_a_client_ends_with_its_connection() -> None:
+    scene = SessionScene(client_lease_seconds=2.0, linger_seconds=60.0)
+    peer = scene.client()
+    scene.publish(peer, record())
+    scene.core.closed(peer, "cut")
+    scene.outbox.silence = {peer: math.inf}  # so says the shell of a peer that has gone
+    scene.outbox.advance(10.0)
+    assert (scene.outbox.take("closed"), scene.lost()) == ([], [])
+
+
+def test_while_clients_wait_to_be_let_in_each_pings_as_seldom_as_its_lease_allows() -> None:
+    scene = SessionScene(client_lease_seconds=6.0)
+    peers = [scene.client(f"client-{number}") for number in range(ARRIVING_AT_ONCE)]
+    few = len(peers) / PINGS_PER_SECOND
+    assert deliver(scene.outbox, scene.core.desk, peers[0], Ping()) == Pong(few)
+    scene.client("one more")
+    assert deliver(scene.outbox, scene.core.desk, peers[0], Ping()) == Pong(6.0 / RENEWALS)
 
 
 def test_what_comes_from_a_connection_that_was_refused_is_ignored() -> None:

@@ -12,7 +12,7 @@ from slotreeve.ports import TransportCounters
 from slotreeve_conformance.transport_scene import CLIENT, RecordingHandler
 from slotreeve_protocol.channel import Channel
 from slotreeve_protocol.packets import ChannelLimits
-from slotreeve_transport_zmq.contexts import take_context
+from slotreeve_transport_zmq.contexts import MOST_USERS, take_context
 from slotreeve_transport_zmq.dialling import DialledLink
 from slotreeve_transport_zmq.sockets import Flusher, Monitor, new_socket
 from slotreeve_transport_zmq.transport import ZmqTransport
@@ -30,6 +30,21 @@ def test_transports_with_as_many_threads_share_a_context_until_the_last_gives_it
     assert not second.context.closed
     second.give_back()
     assert second.context.closed
+
+
+def test_very_many_transports_have_several_contexts_because_libzmq_goes_through_all_monitors_of_one() -> None:
+    users = [take_context(1) for _ in range(2 * MOST_USERS + 1)]
+    assert [len({user.context for user in users[:most]}) for most in (MOST_USERS, 2 * MOST_USERS, len(users))] == [
+        1,
+        2,
+        3,
+    ]
+    users.pop(0).give_back()
+    users.append(take_context(1))
+    assert len({user.context for user in users}) == 3
+    for user in users:
+        user.give_back()
+    assert all(user.context.closed for user in users)
 
 
 def test_a_socket_has_the_limits_of_its_connections() -> None:

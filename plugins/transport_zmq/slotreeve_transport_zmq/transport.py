@@ -24,7 +24,7 @@ _CLOSED = "this transport was closed"
 class ZmqTransport:
     """The connections and listeners of one owner. Use it from one event loop only.
 
-    It takes a libzmq context on first use, and shares it with all transports of the process that have as many
+    It takes a libzmq context on first use, and shares it with other transports of the process that have as many
     ``io_threads``.
     """
 
