@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 from slotreeve.model.nodes import Node, Role
 from slotreeve.model.publisher import Publisher
 from slotreeve.model.slots import Slot, SlotTable
 from slotreeve_protocol.general_messages import Done
 from slotreeve_protocol.slot_messages import Claims, Deliver, SlotWrite
+from slotreeve_servers.data import departures
 from slotreeve_servers.data.departures import Departures
 from slotreeve_servers.data.losses import ClientLosses
 from slotreeve_servers.data.sessions import LINK_SILENCE_SECONDS, SessionServers
@@ -103,6 +105,24 @@ def test_a_session_process_that_links_again_while_its_clients_are_being_removed_
     scene.outbox.answer(Done())
     scene.outbox.end_turn()
     assert scene.live(0.5) == ["a-1"]
+
+
+def test_what_is_not_removed_yet_stays_when_the_session_process_links_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(departures, "REMOVED_AT_ONCE", 1)
+    scene = Scene()
+    scene.slot.store.put(record("b"), 0.0)
+    scene.sessions.closed(SESSION_1)
+    scene.view(SESSION_2)
+    scene.outbox.advance(DataSettings().session_grace_seconds + 0.25)
+    scene.departures.look()
+    scene.outbox.advance(0.02)
+    (request,) = scene.outbox.requests
+    request.answered(Done(), None)
+    scene.outbox.end_one_turn()
+    assert len(scene.slot.store.services["s"]) == 1
+    scene.sessions.opened(SESSION_1)
+    scene.losses.linked(SESSION_1)
+    assert len(scene.live(0.5)) == 1
 
 
 def test_a_claim_keeps_the_records_of_a_client_that_its_session_server_reports_as_lost() -> None:

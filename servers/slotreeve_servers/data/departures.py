@@ -141,7 +141,8 @@ class Departures:
     def process_is_back(self, process_id: str) -> None:
         """A session process that was gone is a member or linked again: its clients are not lost."""
         self._held.process_is_back(process_id)
-        for departure in (*self._gathered, *(self._round.departures if self._round is not None else ())):
+        asked = self._round.departures if self._round is not None else ()
+        for departure in (*self._gathered, *asked, *self._leaving):
             departure.lost = [entry for entry in departure.lost if entry.gone != process_id]
 
     def stored(self, slot: HeldSlot, records: list[Publisher]) -> None:
