@@ -12,7 +12,7 @@ from slotreeve_simulator.simulated_cluster import SimulatedCluster
 from slotreeve_simulator.states import ClusterState, among, states_of
 
 LOOK_EVERY_SECONDS = 0.003
-AIM_SECONDS = 6.0
+AIM_SECONDS = 10.0
 """A fault waits at most so long for its state, and then strikes in whatever state the cluster is."""
 
 Struck = Counter[tuple[FaultKind, ClusterState]]

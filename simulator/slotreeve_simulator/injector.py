@@ -132,6 +132,8 @@ class Injector:
                 return self._add(name)
             case kind if kind in STORE_FAULTS:
                 return strike_store(self._cluster.store, fault)
+        if fault.kind is FaultKind.WIPE_META:
+            return self._wipe(name)
         if name in self._absent:
             return None
         match fault.kind:
@@ -143,8 +145,6 @@ class Injector:
                 return self._end_client(name, fault.kind is FaultKind.CLOSE_CLIENT)
             case FaultKind.STOP_SERVER | FaultKind.STOP_SESSION:
                 return self._stop(name, Stopping.FOR_GOOD if fault.amount < 0.5 else Stopping.FOR_A_RESTART)
-            case FaultKind.WIPE_META:
-                return self._wipe(name)
             case FaultKind.CLOCK_JUMP:
                 self._cluster.set_wall_clock(name, fault.amount)
         return self._crash(name)
@@ -157,11 +157,13 @@ class Injector:
         return lambda: self._start(name)
 
     def _wipe(self, name: str) -> Callable[[], None] | None:
-        """Wipe one meta server in each storm, and none while another is down: only a minority may lose its disks."""
-        if self._is_wiped or any(other.startswith("meta-") for other in self._absent):
+        """Wipe one meta server in each storm, and none while another is down: only a minority may lose its disks. One
+        that has just crashed may lose its disk before it starts again, while the others elect a leader."""
+        absent = {other for other in self._absent if other.startswith("meta-")}
+        if self._is_wiped or absent - {name} or (absent and name in self._cluster.servers):
             return None
         self._is_wiped = True
-        end = self._crash(name)
+        end = _nothing if absent else self._crash(name)
         self._cluster.wipe(name)
         self._watch.wiped(name)
         return end

@@ -160,7 +160,8 @@ def _aimed(scenario: Scenario, rng: random.Random, storm: int) -> list[Fault]:
     faults = []
     for number in range(storm * most, (storm + 1) * most):
         kind, state = cells[number % len(cells)]
-        faults.append(replace(_fault(rules, rng, kind, victims), aimed_at=state))
+        fault = _fault(rules, rng, kind, victims)
+        faults.append(replace(fault, at=fault.at / 2, aimed_at=state))  # there is time to wait for the state
     step = rules.storm_seconds * 0.8 / max(1, len(rules.triggers))
     for number, kind in enumerate(rules.triggers):
         faults.append(replace(_fault(rules, rng, kind, victims), at=number * step, seconds=step / 2))

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from slotreeve_client import ClientState
 from slotreeve_servers.data.server import DataServer
+from slotreeve_servers.data.sessions import LINK_SILENCE_SECONDS
 from slotreeve_servers.session.server import SessionServer
 
 from slotreeve_simulator.cluster import ScenarioCluster
@@ -18,10 +19,15 @@ from slotreeve_simulator.cluster import ScenarioCluster
 LOOK_EVERY_SECONDS = 0.02
 STALE_SECONDS = 2.0
 """A session server that acts on an older slot table for so long does not reach the leaders of the newest one."""
-LATE_SECONDS = 1.0
-"""A server that gets no processor for so long is as good as frozen."""
-LATE_CLIENT_SECONDS = 0.1
-"""A client too: one that loses its connection must be back within ``session.linger_seconds``."""
+LATE_SECONDS = LINK_SILENCE_SECONDS
+"""A server that gets no processor for so long is as good as frozen: the data servers count it as not linked."""
+LATE_WITHOUT_CONNECTION = 1 / 3
+"""A client without a connection has ``session.linger_seconds`` to come back. It takes three turns of its processor: it
+reads that its connection has ended, connects, and answers the greeting. If its processor is late by more than this part
+of the linger, it cannot be back in time."""
+LATE_WITH_CONNECTION = 1 / 2
+"""A client that a session server holds a connection of must only send something within its lease. If its processor is
+late by more than this part of the lease, it is as good as frozen."""
 COPY_SECONDS = 4.0
 """So long a slot may take until another data server has all of it."""
 RECOVERY_SECONDS = 8.0
@@ -40,7 +46,9 @@ class Reach:
     def __init__(self, cluster: ScenarioCluster, now: Callable[[], float], held_seconds: float = 0.0) -> None:
         self._cluster, self._now = cluster, now
         self._held_seconds = held_seconds
-        self._replicas = cluster.settings.cluster.replicas
+        settings = cluster.settings
+        self._slots, self._replicas = settings.cluster.slots, settings.cluster.replicas
+        self._rules = settings.session
         self._unable: dict[str, tuple[float, float]] = {}
         self._stalled: set[str] = set()
         self._is_open = False
@@ -57,11 +65,8 @@ class Reach:
             return
         self._next_look = now + LOOK_EVERY_SECONDS
         clients = self._cluster.clients
-        self._stalled = {
-            name
-            for name, processor in self._cluster.processors.items()
-            if processor.busy_for() > (LATE_CLIENT_SECONDS if name in clients else LATE_SECONDS)
-        }
+        late = {name: wait for name, processor in self._cluster.processors.items() if (wait := processor.busy_for())}
+        self._stalled = {name for name, wait in late.items() if wait > self._longest_wait(name)}
         self._note_lost_copies(now)
         self._is_open = self._cluster.network.is_open and not self._stalled
         serving = self._serving()
@@ -72,18 +77,38 @@ class Reach:
                 began, last = self._unable.get(name, (now, now))
                 self._unable[name] = began if now < last + RECOVERY_SECONDS else now, now
 
+    def _longest_wait(self, name: str) -> float:
+        """A process whose processor is late by more than this counts as frozen."""
+        client = self._cluster.clients.get(name)
+        if client is None:
+            return LATE_SECONDS
+        servers = [server for server in self._cluster.servers.values() if isinstance(server, SessionServer)]
+        if any(peer.node == client.client_id for server in servers for peer in server.core.clients):
+            return self._rules.client_lease_seconds * LATE_WITH_CONNECTION
+        return self._rules.linger_seconds * LATE_WITHOUT_CONNECTION
+
     def _note_lost_copies(self, now: float) -> None:
-        """Where as many data servers as a slot has copies end shortly after each other, only the session servers have
-        the records. Those of a client that is sending them again are nowhere."""
+        """Where as many data servers as a slot has copies have ended shortly after each other, and no other one has all
+        of some slot, only the session servers have its records. Those of a client that has no connection, or is sending
+        them again, are nowhere then: its former session server has dropped them, and the new one does not have them
+        yet."""
         data = {(n, self._cluster.lives[n]) for n, s in self._cluster.servers.items() if isinstance(s, DataServer)}
         self._data_ends += [now] * len(self._data - data)
         self._data = data
         self._data_ends = [end for end in self._data_ends if end > now - COPY_SECONDS]
-        if len(self._data_ends) < self._replicas:
+        if len(self._data_ends) < self._replicas or not self._lacks_a_copy():
             return
         for name, client in self._cluster.clients.items():
             if client.state is not ClientState.CONNECTED or client.statistics().unacknowledged:
                 self._unable[name] = now - self._held_seconds, now
+
+    def _lacks_a_copy(self) -> bool:
+        """Whether no running data server has all of some slot."""
+        complete: set[int] = set()
+        for name, server in self._cluster.servers.items():
+            if isinstance(server, DataServer) and self._cluster.network.passes(name, name):
+                complete.update(number for number, held in server.core.slots.held.items() if held.settled)
+        return len(complete) < self._slots
 
     def tolerates_loss(self, client: str) -> bool:
         """Whether registrations of ``client`` may be missing."""

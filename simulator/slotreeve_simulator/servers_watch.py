@@ -25,7 +25,8 @@ SERVING_EVERY_SECONDS = 0.02
 LONGEST_LAG_SECONDS = 1.0
 """A heartbeat interval: a reachable server may use an older view for so long (I13)."""
 BACK_SECONDS = 4.0
-"""So long after the last fault, each server has found the leader again, or has lost its membership and joins again."""
+"""So long after the last fault, each server has found the leader again, or has lost its membership and joins again. So
+long after its start, it has joined."""
 
 
 class ServersWatch:
@@ -46,6 +47,7 @@ class ServersWatch:
         self._terms: dict[str, int] = {}
         self._views: dict[int, View] = {}
         self._seen: dict[str, View] = {}
+        self._started: dict[str, float] = {}
         self._looked_at: Mapping[str, Server] = {}
         self._memberships: list[Membership] = []
         self._last_views: list[View] = []
@@ -128,6 +130,7 @@ class ServersWatch:
         old, view = self._seen.get(name), server.view
         self._seen[name] = view
         if view.revision == 0:
+            self._started[name] = self._now()
             return
         self._trace.note(Weight.STEP, f"{name} has view {view.revision} of term {view.term}, table {view.table.epoch}")
         if old is not None and view.revision <= old.revision:
@@ -161,7 +164,8 @@ class ServersWatch:
         ):
             return
         for name, view in self._seen.items():
-            if 0 < view.revision < self._newest:  # with view 0 it has just started
+            has_just_started = view.revision == 0 and now < self._started[name] + BACK_SECONDS
+            if view.revision < self._newest and not has_just_started:
                 self._verdict.violate(
                     "I13",
                     f"{name} acts on view {view.revision}; {self._newest} was committed "

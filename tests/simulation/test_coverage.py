@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 
 from slotreeve_simulator.aims import AIM_SECONDS, Aims
@@ -50,6 +51,24 @@ def test_a_fault_waits_for_its_state_and_is_counted_under_all_states_of_that_mom
         aims.stop()
         await scene.cluster.until(lambda: True, "nothing", 1.0)
         assert len(struck) == 1
+
+    play(story)
+
+
+def test_a_fault_that_is_not_possible_in_its_state_is_tried_again() -> None:
+    async def story(scene: Scene) -> None:
+        tried: list[Fault] = []
+
+        def strike(fault: Fault) -> bool:
+            tried.append(fault)
+            return len(tried) == 3
+
+        aims = Aims(scene.cluster, strike)
+        aims.begin(Fault(0, 0.0, FaultKind.CUT, 1.0, ("data-1",), aimed_at=ClusterState.QUIET))
+        await scene.cluster.until(lambda: len(tried) == 3, "the third attempt", 1.0)
+        await asyncio.sleep(1.0)
+        assert len(tried) == 3
+        assert aims.struck == {(FaultKind.CUT, ClusterState.QUIET): 1}
 
     play(story)
 

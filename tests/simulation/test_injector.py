@@ -52,9 +52,9 @@ class Scene:
         self.injector.begin(Fault(0, 0.0, kind, seconds, first, others, amount=1.0))
 
 
-def play(story: Callable[[Scene], Awaitable[None]]) -> Scene:
+def play(story: Callable[[Scene], Awaitable[None]], meta: int = 1) -> Scene:
     async def scenario(_rng: random.Random) -> Scene:
-        scene = Scene(SMALL)
+        scene = Scene(SMALL.model_copy(update={"nodes": SMALL.nodes.model_copy(update={"meta": meta})}))
         async with scene.cluster:
             scene.clients.come_all()
             await asyncio.sleep(2)
@@ -91,6 +91,23 @@ def test_a_killed_process_is_away_for_the_duration_of_the_fault(kind: FaultKind,
 
     lines = play(story).trace.lines(last_details=100_000)
     assert sum("not now" in line for line in lines) == 1
+
+
+def test_a_meta_server_that_has_just_crashed_may_lose_its_disk_and_no_other_one_may() -> None:
+    async def story(scene: Scene) -> None:
+        scene.begin(FaultKind.CRASH_META, "meta-1", seconds=3.0)
+        assert scene.cluster.disk("meta-1") is not None
+        scene.begin(FaultKind.WIPE_META, "meta-2")
+        assert "meta-2" in scene.cluster.servers
+        scene.begin(FaultKind.WIPE_META, "meta-1")
+        assert scene.cluster.disk("meta-1") is None
+        assert scene.cluster.lives["meta-1"] == 1
+        scene.begin(FaultKind.WIPE_META, "meta-3")
+        await asyncio.sleep(4)
+        assert "meta-1" in scene.cluster.servers
+
+    lines = play(story, meta=3).trace.lines(last_details=100_000)
+    assert sum("not now" in line for line in lines) == 2
 
 
 def test_a_slow_server_is_slow_until_the_fault_ends() -> None:

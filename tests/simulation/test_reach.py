@@ -68,3 +68,55 @@ def test_a_session_server_that_one_leader_alone_does_not_reach_serves_nobody() -
         await asyncio.sleep(2)
 
     play(story)
+
+
+def test_a_late_client_is_excused_sooner_without_a_connection_than_with_one() -> None:
+    async def story(scene: Scene) -> None:
+        processor = scene.cluster.processors["client-1"]
+        processor.stall(1.0)
+        await a_while(scene)
+        assert not scene.reach.tolerates_loss("client-1")
+        for other in ("session-1", "session-2"):
+            scene.cluster.network.cut("client-1", other)
+        await a_while(scene)
+        assert scene.reach.tolerates_loss("client-1")
+        scene.cluster.processors["client-2"].stall(6.0)
+        await a_while(scene)
+        assert scene.reach.tolerates_loss("client-2")
+
+    play(story)
+
+
+def test_a_late_server_is_as_good_as_frozen_only_after_the_silence_of_a_link() -> None:
+    async def story(scene: Scene) -> None:
+        for name in ("session-1", "session-2"):
+            scene.cluster.processors[name].stall(2.0)
+        await a_while(scene)
+        assert not scene.reach.tolerates_loss("client-1")
+        for name in ("session-1", "session-2"):
+            scene.cluster.processors[name].stall(2.0)
+        await a_while(scene)
+        assert scene.reach.tolerates_loss("client-1")
+        await asyncio.sleep(10)
+
+    play(story)
+
+
+def test_the_end_of_all_copies_excuses_only_clients_that_have_not_sent_everything() -> None:
+    async def story(scene: Scene) -> None:
+        await a_while(scene)
+        scene.cluster.kill("data-1")
+        await a_while(scene)
+        await asyncio.sleep(0.05)
+        assert not scene.reach.tolerates_loss("client-1")
+        scene.cluster.kill("data-2")
+        for other in ("session-1", "session-2"):
+            scene.cluster.network.cut("client-1", other)
+        await asyncio.sleep(0.0002)
+        scene.reach.look()
+        assert scene.reach.tolerates_loss("client-1")
+        assert not scene.reach.tolerates_loss("client-2")
+        for name in ("data-1", "data-2"):
+            await scene.cluster.start(name)
+
+    play(story)

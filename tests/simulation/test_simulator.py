@@ -73,8 +73,8 @@ def test_a_thousand_publishers_live_many_times_as_fast_as_real_time() -> None:
     began = time.process_time()
     result = simulate(scenario, 3, minutes=2)
     assert result.violation is None
-    # A quiet machine does about 40; other test processes take their part of the caches.
-    assert result.virtual_seconds / (time.process_time() - began) > 10
+    # A quiet machine does more than 50. Beside other processes, which take their part of the caches, it did 40.
+    assert result.virtual_seconds / (time.process_time() - began) > 20
 
 
 def test_a_failing_run_shrinks_to_what_it_takes() -> None:
