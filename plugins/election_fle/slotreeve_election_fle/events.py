@@ -62,8 +62,22 @@ class WriteAsked:
     term: int
 
 
+@dataclass(frozen=True, slots=True)
+class StillWriting:
+    """A write to this server's disk takes longer than a ping interval. Repeated at each interval."""
+
+
 Event = (
-    Started | PeerConnected | PeerDisconnected | PeerUnreachable | PeerDead | Received | WriteAsked | ResignAsked | Tick
+    Started
+    | PeerConnected
+    | PeerDisconnected
+    | PeerUnreachable
+    | PeerDead
+    | Received
+    | WriteAsked
+    | ResignAsked
+    | StillWriting
+    | Tick
 )
 """What the shell steps a server with."""
 
@@ -95,6 +109,7 @@ RoleEvent = (
     | FollowerReported
     | WriteAsked
     | ResignAsked
+    | StillWriting
     | Tick
 )
 """What a server steps its role with. A role ignores what does not concern it."""

@@ -19,6 +19,7 @@ from slotreeve_election_fle.events import (
     PeerDisconnected,
     Received,
     RoleEvent,
+    StillWriting,
     VoteReceived,
     WriteAsked,
 )
@@ -28,6 +29,7 @@ from slotreeve_election_fle.lease import Promise
 from slotreeve_election_fle.ledger import Ledger
 from slotreeve_election_fle.messages import (
     Admitted,
+    AtWork,
     Commit,
     EpochAck,
     FleMessage,
@@ -101,7 +103,8 @@ class Leading:
     def deadline(self) -> float:
         """When to step with Tick."""
         if not self.is_established:
-            return self._promise.free_at(self._sid) if self._is_held_back else self._phase_ends
+            due = self._promise.free_at(self._sid) if self._is_held_back else self._phase_ends
+            return min(due, self._next_ping) if self._learners.at_stage() else due
         assert self._proposals is not None
         if self._proposals.is_ready:
             return 0.0
@@ -115,8 +118,17 @@ class Leading:
         """
         match event:
             case Started():
-                self._phase_ends = now + self._timing.handshake
+                self._next_ping = now + self._timing.ping
+                self._enter(Phase.GATHERING, now)
                 yield from self._settle_epoch(now)
+            case StillWriting():
+                self._wait_longer(now)
+                for each in self._learners.at_stage():
+                    each.extend_debt(now)  # what it was given may wait behind this server's disk
+            case Received(sid, AtWork()):
+                self._wait_longer(now)
+                if (follower := self._learners.get(sid)) is not None:
+                    follower.extend_debt(now)
             case FollowerReported():
                 yield from self._add(event, now)
             case Received(sid, message):
@@ -161,6 +173,7 @@ class Leading:
                 yield from self._advance_commit()
             case PeerPong(epoch=self.epoch, number=number) if learner.stage is LearnerStage.ACTIVE:
                 learner.answered_at = max(learner.answered_at, self._pings.get(number, 0.0))
+                yield from self._settle_leadership(now)
             case _:
                 pass  # of an earlier attempt or epoch: it never counts
 
@@ -170,6 +183,9 @@ class Leading:
                 yield from self._settle_epoch(now)
             elif now >= self._phase_ends:
                 yield RoleOver(f"no quorum came while {self.phase.name.lower()}")
+                return
+            if now >= self._next_ping:
+                yield from self._ping(now)
         elif now >= self.valid_until:
             yield RoleOver("lease expired: no quorum answered in time")
         else:
@@ -210,6 +226,10 @@ class Leading:
     def _enter(self, phase: Phase, now: float) -> None:
         self.phase = phase
         self._phase_ends = now + self._timing.handshake
+
+    def _wait_longer(self, now: float) -> None:
+        """A disk is at work on the handshake, this server's or a follower's."""
+        self._phase_ends = max(self._phase_ends, now + self._timing.handshake)
 
     def _settle_epoch(self, now: float) -> Iterator[RoleEffect]:
         """Fix the epoch once a quorum has reported, accept it like any voter, and propose it to all."""
@@ -285,6 +305,10 @@ class Leading:
         """Once a quorum holds the history all of it is committed, and the leader serves."""
         if self.phase is not Phase.SYNCING or not self._learners.is_quorum():
             return
+        renewed = self._learners.renewed_at()
+        if renewed is None or now - renewed > self._timing.lease / 2:
+            self._next_ping = now  # the disks took so long that the lease has to be renewed before it is used
+            return
         self.phase = Phase.ESTABLISHED
         self._next_ping = now
         self._proposals = Proposals(self._ledger, self.epoch)
@@ -331,8 +355,9 @@ class Leading:
         self._next_ping = now + self._timing.ping
         oldest = now - self._timing.lease
         self._pings = {number: sent for number, sent in self._pings.items() if sent >= oldest}
-        for learner in self._learners.at_stage(LearnerStage.ACTIVE):
-            yield Send(learner.sid, PeerPing(self.epoch, self._ping_number))
+        for learner in self._learners.at_stage():
+            is_active = learner.stage is LearnerStage.ACTIVE
+            yield Send(learner.sid, PeerPing(self.epoch, self._ping_number) if is_active else AtWork(learner.attempt))
 
     def _hang_up_on_debtors(self, now: float) -> Iterator[RoleEffect]:
         """A follower that answers pings but acknowledges nothing is of no use (docs/fle.md, S90)."""

@@ -51,6 +51,11 @@ class Learner:
         self.acked_zxid = max(self.acked_zxid, min(zxid, last_zxid))
         self.owes_since = None if self.acked_zxid >= last_zxid else now
 
+    def extend_debt(self, now: float) -> None:
+        """A disk is at work: what the follower owes is counted from now."""
+        if self.owes_since is not None:
+            self.owes_since = now
+
 
 class Learners:
     """All followers of the leader ``sid``."""

@@ -35,6 +35,7 @@ from slotreeve_election_fle.events import (
     PeerUnreachable,
     Received,
     RoleEvent,
+    StillWriting,
     VoteReceived,
     WriteAsked,
 )
@@ -139,7 +140,7 @@ class Member:
                 yield from self._play(event, now)
             case WriteAsked():
                 yield from self._write(event, now)
-            case ResignAsked():
+            case ResignAsked() | StillWriting():
                 yield from self._play(event, now)
             case Tick():
                 yield from self._pass_time(now)

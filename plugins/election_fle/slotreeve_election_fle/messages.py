@@ -185,6 +185,14 @@ class Admitted(msgspec.Struct, array_like=True, frozen=True, tag=18):
     epoch: int
 
 
+class AtWork(msgspec.Struct, array_like=True, frozen=True, tag=19):
+    """Between a leader that is not established and its followers: the sender still works on ``attempt``, and its disk
+    may be what takes so long. Extends the receiver's time-outs. The follower of an established leader sends it while
+    its disk works."""
+
+    attempt: int
+
+
 RoleMessage = (
     FollowerInfo
     | LeaderInfo
@@ -201,6 +209,7 @@ RoleMessage = (
     | StoodDown
     | NotLeading
     | Admitted
+    | AtWork
 )
 """What passes between a leader and its followers."""
 FleMessage = Greeting | Distrust | Notification | RoleMessage
