@@ -142,7 +142,7 @@ def test_s81_without_acknowledgements_the_leader_gives_up() -> None:
 def test_s82_an_epoch_is_acknowledged_at_most_once() -> None:
     voter = ledger(7)
     first = Elected(voter)
-    assert sent(first.reported) == [FollowerInfo(1, 7, True)]
+    assert sent(first.reported) == [FollowerInfo(1, 7, True, True)]
     assert sent(first.receive(LeaderInfo(1, 7))) == [EpochAck(1, 7, False, 0, 0)]
     (over,) = Elected(voter, attempt=2).receive(LeaderInfo(2, 6))
     assert isinstance(over, RoleOver)

@@ -35,6 +35,7 @@ from slotreeve_election_fle.messages import (
     SendWhole,
     StoodDown,
     SyncPart,
+    SyncProgress,
 )
 from slotreeve_election_fle.synchronise import NotMyHistory, take_over
 from slotreeve_election_fle.timing import FleTiming
@@ -107,6 +108,8 @@ class Following:
             case SyncPart(attempt=self._attempt, epoch=self.epoch) if self.stage is FollowerStage.PROMISED:
                 self._parts.append(message)
                 self._gives_up_at = now + self._timing.handshake
+                if message.number:
+                    yield Send(self.leader, SyncProgress(self._attempt, self.epoch, message.number))
             case NewLeader(attempt=self._attempt, epoch=self.epoch) if self.stage is FollowerStage.PROMISED:
                 yield from self._history_complete(message, now)
             case Propose(epoch=self.epoch) if self.stage is FollowerStage.ACTIVE:
@@ -134,12 +137,13 @@ class Following:
     def _report(self, now: float) -> Iterator[RoleEffect]:
         self.stage = FollowerStage.REPORTED
         self._gives_up_at = now + self._timing.handshake
-        yield Send(self.leader, FollowerInfo(self._attempt, self._ledger.accepted_epoch, self._voting))
+        yield Send(self.leader, FollowerInfo(self._attempt, self._ledger.accepted_epoch, self._voting, True))
 
     def _epoch_proposed(self, info: LeaderInfo, now: float) -> Iterator[RoleEffect]:
         self.epoch = info.epoch
         verdict = judge(self._ledger.accepted_epoch, info.epoch)
-        if verdict is EpochVerdict.REFUSE:
+        is_bound = self._voting or info.epoch < self._ledger.current_epoch
+        if verdict is EpochVerdict.REFUSE and is_bound:
             yield RoleOver(f"epoch {info.epoch} is below {self._ledger.accepted_epoch}, which was accepted before")
             return
         if verdict is EpochVerdict.ACCEPT:

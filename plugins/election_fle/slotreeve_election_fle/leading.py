@@ -7,7 +7,7 @@ sections 6.1, 6.3 and 8.1.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from enum import IntEnum
 
 from slotreeve_machines.driver import Started, Tick
@@ -34,7 +34,6 @@ from slotreeve_election_fle.messages import (
     EpochAck,
     FleMessage,
     LeaderInfo,
-    NewLeader,
     NewLeaderAck,
     PeerPing,
     PeerPong,
@@ -42,11 +41,11 @@ from slotreeve_election_fle.messages import (
     ProposeAck,
     SendWhole,
     StoodDown,
-    SyncPart,
+    SyncProgress,
 )
 from slotreeve_election_fle.proposals import Proposals
 from slotreeve_election_fle.quorum import Quorum
-from slotreeve_election_fle.synchronise import difference, whole
+from slotreeve_election_fle.synchronise import Transfer, difference, whole
 from slotreeve_election_fle.timing import FleTiming
 from slotreeve_election_fle.vote import State
 
@@ -69,13 +68,16 @@ class Leading:
         is_resigning: it leads only until the writes under way are done.
     """
 
-    def __init__(self, sid: int, quorum: Quorum, ledger: Ledger, promise: Promise, timing: FleTiming) -> None:
+    def __init__(
+        self, sid: int, quorum: Quorum, ledger: Ledger, promise: Promise, timing: FleTiming, seen_epoch: int = 0
+    ) -> None:
+        """``seen_epoch``: the highest epoch that a voter has accepted, as far as this server knows."""
         self._sid = sid
         self._quorum = quorum
         self._ledger = ledger
         self._promise = promise
         self._timing = timing
-        self._proposal = EpochProposal(sid, quorum, ledger.accepted_epoch)
+        self._proposal = EpochProposal(sid, quorum, max(ledger.accepted_epoch, seen_epoch))
         self._learners = Learners(sid, quorum)
         self._phase_ends = 0.0
         self._is_held_back = False
@@ -126,7 +128,8 @@ class Leading:
                 for each in self._learners.at_stage():
                     each.extend_debt(now)  # what it was given may wait behind this server's disk
             case Received(sid, AtWork()):
-                self._wait_longer(now)
+                if sid in self._quorum.candidates:
+                    self._wait_longer(now)
                 if (follower := self._learners.get(sid)) is not None:
                     follower.extend_debt(now)
             case FollowerReported():
@@ -165,7 +168,9 @@ class Leading:
             case EpochAck(attempt=learner.attempt, epoch=self.epoch) if learner.stage is LearnerStage.REPORTED:
                 yield from self._epoch_acked(learner, message, now)
             case SendWhole(attempt=learner.attempt, epoch=self.epoch) if learner.stage is LearnerStage.SENT:
-                yield from self._send_history(learner, whole(self._ledger, learner.attempt, self.epoch), now)
+                yield from self._send(whole(self._ledger, learner.attempt, self.epoch, learner.paced), learner, now)
+            case SyncProgress(attempt=learner.attempt, epoch=self.epoch, number=number) if learner.transfer is not None:
+                yield from self._progressed(learner, learner.transfer, number, now)
             case NewLeaderAck(attempt=learner.attempt, epoch=self.epoch) if learner.stage is LearnerStage.SENT:
                 yield from self._history_acked(learner, message, now)
             case ProposeAck(epoch=self.epoch, zxid=zxid) if learner.stage is LearnerStage.ACTIVE:
@@ -201,12 +206,12 @@ class Leading:
         is_voter = sid in self._quorum.voters
         counts = is_voter and info.voting and report.trusted
         yield from self._remove(sid)
-        self._learners.add(Learner(sid, info.attempt, counts, is_voter and not counts))
+        self._learners.add(Learner(sid, info.attempt, counts, is_voter and not counts, paced=info.paced))
         if self.phase is Phase.GATHERING:
             if counts:
                 self._proposal.report(sid, info.accepted_epoch)
             yield from self._settle_epoch(now)
-        elif info.accepted_epoch > self.epoch:
+        elif info.accepted_epoch > self.epoch and counts:
             # It can never follow this epoch; only a higher one includes it again.
             yield RoleOver(f"higher epoch seen: server {sid} has accepted {info.accepted_epoch}")
         else:
@@ -228,7 +233,7 @@ class Leading:
         self._phase_ends = now + self._timing.handshake
 
     def _wait_longer(self, now: float) -> None:
-        """A disk is at work on the handshake, this server's or a follower's."""
+        """The handshake makes progress: a part of the history has arrived, or a disk is at work on it."""
         self._phase_ends = max(self._phase_ends, now + self._timing.handshake)
 
     def _settle_epoch(self, now: float) -> Iterator[RoleEffect]:
@@ -255,7 +260,7 @@ class Leading:
             yield from self._synchronise(learner, now)
             return
         is_ahead = (ack.current_epoch, ack.last_zxid) > (self._ledger.current_epoch, self._ledger.last_zxid)
-        if is_ahead and learner.counts:
+        if is_ahead and learner.counts and learner.sid in self._quorum.candidates:
             yield RoleOver(f"server {learner.sid} has a longer history ({ack.current_epoch}, {ack.last_zxid:#x})")
             return
         if ack.counted and learner.counts:
@@ -273,19 +278,35 @@ class Leading:
         yield from self._settle_leadership(now)
 
     def _synchronise(self, learner: Learner, now: float) -> Iterator[RoleEffect]:
-        parts = difference(self._ledger, learner.attempt, self.epoch, learner.last_zxid)
-        yield from self._send_history(learner, parts, now)
+        transfer = difference(self._ledger, learner.attempt, self.epoch, learner.last_zxid, learner.paced)
+        yield from self._send(transfer, learner, now)
 
-    def _send_history(
-        self, learner: Learner, parts: Sequence[SyncPart | NewLeader], now: float
-    ) -> Iterator[RoleEffect]:
-        learner.stage = LearnerStage.SENT
-        learner.sent_at = learner.owes_since = now
-        for part in parts:
+    def _send(self, transfer: Transfer, learner: Learner, now: float) -> Iterator[RoleEffect]:
+        learner.stage = LearnerStage.SENDING
+        learner.transfer = transfer
+        yield from self._send_parts(learner, transfer, now)
+
+    def _progressed(self, learner: Learner, transfer: Transfer, number: int, now: float) -> Iterator[RoleEffect]:
+        transfer.arrived(number)
+        if learner.counts:
+            self._wait_longer(now)
+        learner.extend_debt(now)
+        if learner.stage is LearnerStage.SENDING:
+            yield from self._send_parts(learner, transfer, now)
+
+    def _send_parts(self, learner: Learner, transfer: Transfer, now: float) -> Iterator[RoleEffect]:
+        """Send as much as may be under way, and NewLeader after the last part."""
+        learner.owes_since = now
+        while (part := transfer.next_part()) is not None:
             yield Send(learner.sid, part)
+        if transfer.is_complete:
+            learner.stage = LearnerStage.SENT
+            learner.sent_at = now
+            yield Send(learner.sid, transfer.end())
 
     def _history_acked(self, learner: Learner, ack: NewLeaderAck, now: float) -> Iterator[RoleEffect]:
         learner.stage = LearnerStage.ACTIVE
+        learner.transfer = None
         learner.answered_at = learner.sent_at
         learner.acknowledge(ack.last_zxid, self._ledger.last_zxid, now)
         if not self.is_established:
@@ -325,9 +346,12 @@ class Leading:
         if not self._proposals.is_ready:
             return
         previous_zxid, entries = self._ledger.last_zxid, self._proposals.take_batch()
-        for learner in self._learners.at_stage(LearnerStage.SENT):
+        for learner in self._learners.at_stage(LearnerStage.SENDING):
             learner.owes_since = now if learner.owes_since is None else learner.owes_since
-            yield Send(learner.sid, Propose(self.epoch, previous_zxid, entries))
+            if learner.stage is LearnerStage.SENDING and learner.transfer is not None:
+                learner.transfer.extend(entries)
+            else:
+                yield Send(learner.sid, Propose(self.epoch, previous_zxid, entries))
         yield from self._ledger.append(entries)
         yield from self._advance_commit()
 

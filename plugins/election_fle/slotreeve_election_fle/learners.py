@@ -8,6 +8,7 @@ from enum import IntEnum
 
 from slotreeve_election_fle.lease import renewed_at
 from slotreeve_election_fle.quorum import Quorum
+from slotreeve_election_fle.synchronise import Transfer
 
 
 class LearnerStage(IntEnum):
@@ -15,8 +16,9 @@ class LearnerStage(IntEnum):
 
     REPORTED = 0
     PROMISED = 1
-    SENT = 2
-    ACTIVE = 3
+    SENDING = 2
+    SENT = 3
+    ACTIVE = 4
 
 
 @dataclass
@@ -26,8 +28,10 @@ class Learner:
     Attributes:
         counts: it is a voter, and its messages count.
         wants_admission: it is a voter that lost its disk.
-        stage: REPORTED to the leader -> PROMISED: it has accepted the epoch -> SENT: the history is on its way to it
-            -> ACTIVE: it has acknowledged the history.
+        paced: it reports its progress while it is sent the history.
+        stage: REPORTED to the leader -> PROMISED: it has accepted the epoch -> SENDING: the history is on its way to it
+            -> SENT: so is NewLeader -> ACTIVE: it has acknowledged the history.
+        transfer: the history, from SENDING on.
         last_zxid: the end of its log when it acknowledged the epoch.
         sent_at: when NewLeader was sent; its acknowledgement renews the lease as a ping does.
         answered_at: when the newest ping that it answered was sent.
@@ -45,6 +49,8 @@ class Learner:
     answered_at: float = 0.0
     acked_zxid: int = 0
     owes_since: float | None = None
+    paced: bool = False
+    transfer: Transfer | None = None
 
     def acknowledge(self, zxid: int, last_zxid: int, now: float) -> None:
         """Everything up to ``zxid`` is on its disk; ``last_zxid``: the leader's last entry."""

@@ -87,6 +87,7 @@ class Member:
         self._unreachable: set[int] = set()
         self._early: dict[int, FollowerInfo] = {}  # reports that came before this server knew that it leads
         self._unanswered: dict[int, tuple[float, Vote]] = {}  # votes that came while this server did not look, and when
+        self._seen_epoch = 0  # the highest that a voter has accepted
         self._round = 0
         self._attempt = 0
         self._abstains_until = 0.0
@@ -215,6 +216,8 @@ class Member:
             yield Send(sid, Notification(self._present_vote))
 
     def _reported(self, sid: int, info: FollowerInfo, now: float) -> Iterator[Effect]:
+        if self._counts[sid]:
+            self._seen_epoch = max(self._seen_epoch, info.accepted_epoch)
         if isinstance(self._role, Leading):
             yield from self._play(FollowerReported(sid, info, self._counts[sid]), now)
         elif isinstance(self._role, Following):
@@ -307,7 +310,7 @@ class Member:
         yield Noted(f"elected: server {vote.leader} in round {vote.round}", warning=False)
         early, self._early = self._early, {}
         if leads:
-            self._role = Leading(self._sid, self._quorum, self._ledger, self._promise, self._timing)
+            self._role = Leading(self._sid, self._quorum, self._ledger, self._promise, self._timing, self._seen_epoch)
             yield from self._play(Started(), now)
         else:
             self._attempt += 1
