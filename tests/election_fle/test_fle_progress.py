@@ -9,11 +9,13 @@ from collections.abc import Callable, Sequence
 
 import pytest
 import slotreeve_election_fle
+from slotreeve.errors import NotLeader
 from slotreeve.ports import Context, Election
 from slotreeve_conformance.ensemble import Ensemble
 from slotreeve_election_fle import FleOptions
 from slotreeve_election_fle.disk import Disk
 from slotreeve_election_fle.effects import AppendToLog, SaveEpochs
+from slotreeve_election_fle.election import WRITES_A_TURN
 from slotreeve_election_fle.entries import Entry
 from slotreeve_election_fle.events import WriteAsked
 from slotreeve_election_fle.ledger import Ledger, LedgerContent
@@ -132,6 +134,30 @@ def test_ten_thousand_concurrent_writes_pass_without_a_change_of_leader(play: Pl
         await asyncio.gather(*(ensemble.write(leader, f"k{number % 3000}", b"v") for number in range(10_000)))
         await asyncio.sleep(1.0)
         assert changes_of_leader(ensemble) == 1
+
+    play(scenario)
+
+
+def test_one_turn_of_the_event_loop_takes_a_bounded_number_of_writes_in_their_order(play: Play) -> None:
+    async def scenario(ensemble: Ensemble) -> None:
+        await ensemble.start("meta-1")
+        state = ensemble.election("meta-1").state
+        refused: list[int] = []
+
+        async def ask(number: int) -> None:
+            with pytest.raises(NotLeader):
+                await state.write("k", b"v", None, 0)
+            refused.append(number)
+
+        loop = asyncio.get_running_loop()
+        tasks = [loop.create_task(ask(number)) for number in range(1_000)]
+        most = 0
+        while len(refused) < len(tasks):
+            before = len(refused)
+            await asyncio.sleep(0)
+            most = max(most, len(refused) - before)
+        assert most == WRITES_A_TURN
+        assert refused == list(range(1_000))
 
     play(scenario)
 

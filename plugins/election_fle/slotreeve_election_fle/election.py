@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+from collections import deque
 from collections.abc import Callable, Sequence
 
 from slotreeve.errors import ElectionError, NotLeader, SlotreeveError, StorageError
@@ -42,6 +43,7 @@ from slotreeve_election_fle.vote import NOBODY
 
 log = logging.getLogger("slotreeve.election.fle")
 
+WRITES_A_TURN = 250
 PAUSE_SECONDS = 1.0
 """A node whose disk refused a write, or whose state machine failed, stands aside for this long."""
 
@@ -93,6 +95,8 @@ class FleElection:
         self._member: Member | None = None
         self._writes: dict[int, asyncio.Future[int]] = {}
         self._next_token = 0
+        self._asked: deque[WriteAsked] = deque()
+        self._taken_this_turn, self._is_turn_counted = 0, False
         self._resigned: list[asyncio.Future[None]] = []
         self.failures = 0
 
@@ -154,8 +158,23 @@ class FleElection:
         self._next_token += 1
         future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._writes[self._next_token] = future
-        self._driver.take(WriteAsked(self._next_token, key, value, expected_version, term))
+        self._asked.append(WriteAsked(self._next_token, key, value, expected_version, term))
+        self._take_writes()
         return await future
+
+    def _take_writes(self) -> None:
+        """Give the machine a bounded number of writes in one turn of the event loop: heartbeats wait for the turn."""
+        while self._asked and self._taken_this_turn < WRITES_A_TURN:
+            self._taken_this_turn += 1
+            self._driver.take(self._asked.popleft())
+        if not self._is_turn_counted:
+            self._is_turn_counted = True
+            self._clock.call_soon(self._next_turn)
+
+    def _next_turn(self) -> None:
+        self._taken_this_turn, self._is_turn_counted = 0, False
+        if self._asked:
+            self._take_writes()
 
     # --- starting ----------------------------------------------------------------------------------------------------
 
@@ -287,6 +306,7 @@ class FleElection:
         self._driver.stop()
         self._member = self._disk = None
         writes, self._writes = self._writes, {}
+        self._asked.clear()
         for future in writes.values():
             if not future.done():
                 future.set_exception(NotLeader(f"{why}: the write may or may not be stored"))

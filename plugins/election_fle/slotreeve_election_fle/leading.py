@@ -84,6 +84,7 @@ class Leading:
         self._next_ping = 0.0
         self._ping_number = 0
         self._pings: dict[int, float] = {}
+        self._renewed = self._learners.renewed_at()
         self._proposals: Proposals | None = None
         self.phase = Phase.GATHERING
         self.epoch = 0
@@ -98,8 +99,7 @@ class Leading:
     def valid_until(self) -> float:
         """The end of the lease, until which the leader may act on its own; 0 before it is established, infinity where
         it is a quorum by itself."""
-        renewed = self._learners.renewed_at()
-        return renewed + self._timing.lease if self.is_established and renewed is not None else 0.0
+        return self._renewed + self._timing.lease if self.is_established and self._renewed is not None else 0.0
 
     @property
     def deadline(self) -> float:
@@ -178,6 +178,7 @@ class Leading:
                 yield from self._advance_commit()
             case PeerPong(epoch=self.epoch, number=number) if learner.stage is LearnerStage.ACTIVE:
                 learner.answered_at = max(learner.answered_at, self._pings.get(number, 0.0))
+                self._renewed = self._learners.renewed_at()
                 yield from self._settle_leadership(now)
             case _:
                 pass  # of an earlier attempt or epoch: it never counts
@@ -221,6 +222,7 @@ class Leading:
         """A server follows no more; none of its messages counts any longer."""
         if not self._learners.remove(sid):
             return
+        self._renewed = self._learners.renewed_at()
         if not self.is_established:
             self._proposal.forget(sid)
         elif not self._learners.is_quorum():
@@ -308,6 +310,7 @@ class Leading:
         learner.stage = LearnerStage.ACTIVE
         learner.transfer = None
         learner.answered_at = learner.sent_at
+        self._renewed = self._learners.renewed_at()
         learner.acknowledge(ack.last_zxid, self._ledger.last_zxid, now)
         if not self.is_established:
             yield from self._settle_leadership(now)
@@ -326,8 +329,7 @@ class Leading:
         """Once a quorum holds the history all of it is committed, and the leader serves."""
         if self.phase is not Phase.SYNCING or not self._learners.is_quorum():
             return
-        renewed = self._learners.renewed_at()
-        if renewed is None or now - renewed > self._timing.lease / 2:
+        if self._renewed is None or now - self._renewed > self._timing.lease / 2:
             self._next_ping = now  # the disks took so long that the lease has to be renewed before it is used
             return
         self.phase = Phase.ESTABLISHED

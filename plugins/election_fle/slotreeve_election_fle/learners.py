@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 
 from slotreeve_election_fle.lease import renewed_at
@@ -50,7 +50,7 @@ class Learner:
     acked_zxid: int = 0
     owes_since: float | None = None
     paced: bool = False
-    transfer: Transfer | None = None
+    transfer: Transfer | None = field(default=None, repr=False)
 
     def acknowledge(self, zxid: int, last_zxid: int, now: float) -> None:
         """Everything up to ``zxid`` is on its disk; ``last_zxid``: the leader's last entry."""
