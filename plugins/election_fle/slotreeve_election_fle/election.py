@@ -60,9 +60,15 @@ class FleElection:
     """
 
     def __init__(
-        self, context: Context, data_dir: str, timing: FleTiming, snapshot_every: int, weighing: Weighing
+        self,
+        context: Context,
+        data_dir: str,
+        timing: FleTiming,
+        snapshot_every: int,
+        weighing: Weighing,
+        recovers: bool = False,
     ) -> None:
-        """Nothing is opened before :meth:`start`.
+        """Nothing is opened before :meth:`start`. ``recovers``: see :class:`.member.Place`.
 
         Raises:
             ConfigError: the weighing does not fit the members.
@@ -75,6 +81,7 @@ class FleElection:
             context.observe_only or addresses.sid is None,
             weighing.quorum(addresses.by_name),
             timing,
+            recovers,
         )
         self._weighing = str(weighing)
         self._names = sorted(context.members)
@@ -128,7 +135,7 @@ class FleElection:
         worker = self._worker = worker_of(storage, self._clock)
         reading = self._reading(storage)
         try:
-            await finished(worker.run(reading.read))
+            reading.read()  # this node holds no lease yet, so its event loop may wait
             await self._time_a_write(worker, reading.disk)
             await self._connections.open()
         except SlotreeveError:

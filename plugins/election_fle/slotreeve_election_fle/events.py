@@ -92,11 +92,13 @@ class VoteReceived:
 
 @dataclass(frozen=True, slots=True)
 class FollowerReported:
-    """To a role that leads: a server asks to follow. ``trusted``: its votes count, as far as is known."""
+    """To a role that leads: a server asks to follow. ``trusted``: its votes count, as far as is known. ``is_admitted``:
+    its directory has lost no promises; otherwise a leader admits it once it holds the state."""
 
     sid: int
     info: FollowerInfo
     trusted: bool
+    is_admitted: bool = True
 
 
 RoleEvent = (

@@ -127,8 +127,7 @@ class Following:
             case NotLeading(attempt=self._attempt):
                 yield RoleOver("the elected server follows another")
             case Admitted(attempt=self._attempt, epoch=self.epoch) if self.stage is FollowerStage.ACTIVE:
-                if not self._voting:
-                    yield VoteRegained(self.epoch)
+                yield VoteRegained(self.epoch)
             case _:
                 pass  # of an earlier attempt or epoch: it never counts
 

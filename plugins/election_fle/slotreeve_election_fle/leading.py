@@ -69,15 +69,21 @@ class Leading:
     """
 
     def __init__(
-        self, sid: int, quorum: Quorum, ledger: Ledger, promise: Promise, timing: FleTiming, seen_epoch: int = 0
+        self,
+        sid: int,
+        quorum: Quorum,
+        ledger: Ledger,
+        promise: Promise,
+        timing: FleTiming,
+        proposal: EpochProposal | None = None,
     ) -> None:
-        """``seen_epoch``: the highest epoch that a voter has accepted, as far as this server knows."""
+        """``proposal``: of the epoch; by default for ``quorum``, above what this server has accepted."""
         self._sid = sid
         self._quorum = quorum
         self._ledger = ledger
         self._promise = promise
         self._timing = timing
-        self._proposal = EpochProposal(sid, quorum, max(ledger.accepted_epoch, seen_epoch))
+        self._proposal = EpochProposal(sid, quorum, ledger.accepted_epoch) if proposal is None else proposal
         self._learners = Learners(sid, quorum)
         self._phase_ends = 0.0
         self._is_held_back = False
@@ -207,7 +213,9 @@ class Leading:
         is_voter = sid in self._quorum.voters
         counts = is_voter and info.voting and report.trusted
         yield from self._remove(sid)
-        self._learners.add(Learner(sid, info.attempt, counts, is_voter and not counts, paced=info.paced))
+        self._learners.add(
+            Learner(sid, info.attempt, counts, is_voter and not (counts and report.is_admitted), paced=info.paced)
+        )
         if self.phase is Phase.GATHERING:
             if counts:
                 self._proposal.report(sid, info.accepted_epoch)

@@ -40,13 +40,14 @@ from slotreeve_election_fle.events import (
     WriteAsked,
 )
 from slotreeve_election_fle.following import Following
+from slotreeve_election_fle.handshake import EpochProposal
 from slotreeve_election_fle.identity import Identity
 from slotreeve_election_fle.leading import Leading
 from slotreeve_election_fle.lease import Promise
 from slotreeve_election_fle.ledger import Ledger
 from slotreeve_election_fle.looking import Looking
 from slotreeve_election_fle.messages import Distrust, FollowerInfo, Greeting, Notification, NotLeading
-from slotreeve_election_fle.quorum import Quorum
+from slotreeve_election_fle.quorum import Everyone, Quorum
 from slotreeve_election_fle.timing import FleTiming
 from slotreeve_election_fle.vote import NOBODY, State, Vote
 
@@ -60,12 +61,14 @@ class Place:
         observer: it takes no part in elections.
         quorum: the quorums of the ensemble.
         timing: the intervals of the protocol.
+        recovers: votes of servers that have lost their directory count while all voters are connected.
     """
 
     sid: int
     observer: bool
     quorum: Quorum
     timing: FleTiming
+    recovers: bool = False
 
 
 class Member:
@@ -77,7 +80,7 @@ class Member:
 
     def __init__(self, place: Place, ledger: Ledger, identity: Identity, rng: random.Random) -> None:
         self._sid, self._observer, self._quorum = place.sid, place.observer, place.quorum
-        self._timing = place.timing
+        self._timing, self._recovers = place.timing, place.recovers
         self._ledger = ledger
         self._identity = identity
         self._rng = rng
@@ -129,10 +132,10 @@ class Member:
                 yield from self._play(event, now)
             case Received(sid, Greeting() as greeting):
                 yield from self._greeted(sid, greeting, now)
-            case Received(sid, Distrust(reason)):
-                yield from self._distrusted(sid, reason, now)
             case Received(sid) if sid not in self._counts:
                 pass  # nothing counts before the greeting
+            case Received(sid, Distrust(reason)):
+                yield from self._distrusted(sid, reason, now)
             case Received(sid, Notification(vote)):
                 yield from self._notified(sid, vote, now)
             case Received(sid, FollowerInfo() as info):
@@ -147,7 +150,7 @@ class Member:
                 yield from self._pass_time(now)
 
     def _start(self, now: float) -> Iterator[Effect]:
-        if self._ledger.accepted_epoch > 0:
+        if self._ledger.accepted_epoch > 0 or self._recovers:
             # The promises given before the restart are forgotten, but a leader may still count on them.
             self._promise.bind(self._quorum.voters - {self._sid}, now + self._timing.promise)
         yield from self._look(now)
@@ -167,7 +170,7 @@ class Member:
         if misfit is not None:
             yield HangUp(sid, misfit)
             return
-        is_new = sid not in self._counts
+        is_new, was_complete = sid not in self._counts, self._is_complete
         is_voter = sid in self._quorum.voters and not peer.observer
         self._counts[sid] = is_voter and self._identity.trusts(sid, peer)
         if self._counts[sid]:
@@ -178,9 +181,23 @@ class Member:
         if is_new:
             self._unreachable.discard(sid)
             yield from self._play(PeerConnected(sid), now)
+        yield from self._completeness_may_have_changed(was_complete, now)
+
+    @property
+    def _is_complete(self) -> bool:
+        """All voters are connected, and this is to be enough where some of them have lost their directories."""
+        return self._recovers and self._counts.keys() >= self._quorum.voters - {self._sid}
+
+    def _completeness_may_have_changed(self, was_complete: bool, now: float) -> Iterator[Effect]:
+        if was_complete is not self._is_complete and isinstance(self._role, Looking):
+            yield from self._look(now)
+
+    def _does_count(self, sid: int) -> bool:
+        return self._counts[sid] or (self._is_complete and sid in self._quorum.voters)
 
     def _distrusted(self, sid: int, reason: str, now: float) -> Iterator[Effect]:
-        if not self._votes:
+        """A voter remembers this server with another directory. That ends no leadership that a quorum supports."""
+        if not self._identity.may_vote or not self._counts[sid] or self._leader is not None:
             return
         yield from self._identity.lose_vote()
         yield Noted(
@@ -190,6 +207,7 @@ class Member:
         yield from self._leave_role(RoleOver("this server must not vote"), now)
 
     def _disconnected(self, sid: int, now: float) -> Iterator[Effect]:
+        was_complete = self._is_complete
         self._counts.pop(sid, None)
         self._early.pop(sid, None)
         self._unanswered.pop(sid, None)
@@ -200,6 +218,7 @@ class Member:
         yield from self._play(PeerDisconnected(sid), now)
         if isinstance(role, Looking) and self._role is not role:
             yield from self._play(PeerDisconnected(sid), now)  # the election may have ended with this peer as leader
+        yield from self._completeness_may_have_changed(was_complete, now)
 
     def _notified(self, sid: int, vote: Vote, now: float) -> Iterator[Effect]:
         """A vote arrived (docs/fle.md, section 4)."""
@@ -208,7 +227,7 @@ class Member:
             self._early.pop(sid, None)
         if isinstance(self._role, Leading):
             yield from self._play(VoteReceived(sid, vote), now)  # which may end the role
-        if isinstance(self._role, Looking) and self._counts[sid]:
+        if isinstance(self._role, Looking) and self._does_count(sid):
             yield from self._play(VoteReceived(sid, vote), now)
         elif vote.state is State.LOOKING:
             if not isinstance(self._role, Looking):
@@ -219,7 +238,8 @@ class Member:
         if self._counts[sid]:
             self._seen_epoch = max(self._seen_epoch, info.accepted_epoch)
         if isinstance(self._role, Leading):
-            yield from self._play(FollowerReported(sid, info, self._counts[sid]), now)
+            reported = FollowerReported(sid, info, self._does_count(sid), self._counts[sid])
+            yield from self._play(reported, now)
         elif isinstance(self._role, Following):
             yield Send(sid, NotLeading(info.attempt))
         else:
@@ -251,7 +271,7 @@ class Member:
 
     @property
     def _votes(self) -> bool:
-        return not self._observer and self._identity.may_vote
+        return not self._observer and (self._identity.may_vote or self._is_complete)
 
     @property
     def _present_vote(self) -> Vote:
@@ -278,12 +298,15 @@ class Member:
                     yield from self._leave_role(effect, now)
                     return
                 case VoteRegained(epoch):
-                    if not self._observer:
+                    if not self._observer and not self._identity.may_vote:
                         yield from self._regain_vote(epoch, now)
                         return
-                case LeadershipChanged(leader, term):
+                case LeadershipChanged(leader, term, is_leading):
                     self._establish(leader, term)
                     yield effect
+                    if is_leading and not self._identity.may_vote:
+                        yield from self._identity.regain_vote(term)
+                        yield from self._greet_again()
                 case _:
                     yield effect
 
@@ -298,7 +321,7 @@ class Member:
         # A peer that lost the leader a moment earlier has announced its vote already and will not do so again soon.
         unanswered, self._unanswered = self._unanswered, {}
         for sid, (received_at, vote) in unanswered.items():
-            if now - received_at < self._timing.promise and self._role is looking and self._counts[sid]:
+            if now - received_at < self._timing.promise and self._role is looking and self._does_count(sid):
                 yield from self._play(VoteReceived(sid, vote), now)
 
     def _take_role(self, vote: Vote, now: float) -> Iterator[Effect]:
@@ -310,7 +333,8 @@ class Member:
         yield Noted(f"elected: server {vote.leader} in round {vote.round}", warning=False)
         early, self._early = self._early, {}
         if leads:
-            self._role = Leading(self._sid, self._quorum, self._ledger, self._promise, self._timing, self._seen_epoch)
+            proposal = self._epoch_proposal()
+            self._role = Leading(self._sid, self._quorum, self._ledger, self._promise, self._timing, proposal)
             yield from self._play(Started(), now)
         else:
             self._attempt += 1
@@ -320,6 +344,14 @@ class Member:
                 yield from self._play(PeerConnected(vote.leader), now)
         for sid, info in early.items():
             yield from self._reported(sid, info, now)
+
+    def _epoch_proposal(self) -> EpochProposal:
+        """Where lost directories count, no quorum but all voters together has forgotten nothing that a living server
+        remembers."""
+        voters, highest = self._quorum.voters, max(self._ledger.accepted_epoch, self._seen_epoch)
+        has_lost_votes = not self._identity.may_vote or not all(self._counts.get(x, True) for x in voters)
+        quorum = Everyone(voters) if self._is_complete and has_lost_votes else self._quorum
+        return EpochProposal(self._sid, quorum, highest)
 
     def _establish(self, leader: int | None, term: int) -> None:
         """All members of an ensemble send equal votes to a newcomer: the epoch of the vote is now the leader's
@@ -331,9 +363,12 @@ class Member:
 
     def _regain_vote(self, epoch: int, now: float) -> Iterator[Effect]:
         yield from self._identity.regain_vote(epoch)
+        yield from self._greet_again()
+        yield from self._leave_role(RoleOver("admitted again as a voter"), now)
+
+    def _greet_again(self) -> Iterator[Effect]:
         for sid in self._counts:
             yield Send(sid, self._identity.greeting(self._ledger.accepted_epoch, False))
-        yield from self._leave_role(RoleOver("admitted again as a voter"), now)
 
     def _leave_role(self, over: RoleOver, now: float) -> Iterator[Effect]:
         if isinstance(self._role, Leading):
