@@ -46,7 +46,15 @@ from slotreeve_election_fle.leading import Leading
 from slotreeve_election_fle.lease import Promise
 from slotreeve_election_fle.ledger import Ledger
 from slotreeve_election_fle.looking import Looking
-from slotreeve_election_fle.messages import Distrust, FollowerInfo, Greeting, Notification, NotLeading
+from slotreeve_election_fle.messages import (
+    Distrust,
+    EpochAck,
+    FollowerInfo,
+    Greeting,
+    LeaderInfo,
+    Notification,
+    NotLeading,
+)
 from slotreeve_election_fle.quorum import Everyone, Quorum
 from slotreeve_election_fle.timing import FleTiming
 from slotreeve_election_fle.vote import NOBODY, State, Vote
@@ -139,7 +147,11 @@ class Member:
             case Received(sid, Notification(vote)):
                 yield from self._notified(sid, vote, now)
             case Received(sid, FollowerInfo() as info):
+                self._note_accepted(sid, info.accepted_epoch)
                 yield from self._reported(sid, info, now)
+            case Received(sid, EpochAck(epoch=epoch) | LeaderInfo(epoch=epoch)):
+                self._note_accepted(sid, epoch)
+                yield from self._play(event, now)
             case Received():
                 yield from self._play(event, now)
             case WriteAsked():
@@ -206,12 +218,19 @@ class Member:
         )
         yield from self._leave_role(RoleOver("this server must not vote"), now)
 
+    def _note_accepted(self, sid: int, epoch: int) -> None:
+        """A voter has accepted ``epoch``, durably."""
+        if self._counts[sid]:
+            self._seen_epoch = max(self._seen_epoch, epoch)
+            self._identity.accepted(sid, epoch)
+
     def _disconnected(self, sid: int, now: float) -> Iterator[Effect]:
         was_complete = self._is_complete
         self._counts.pop(sid, None)
         self._early.pop(sid, None)
         self._unanswered.pop(sid, None)
-        self._unreachable.add(sid)
+        if sid in self._quorum.voters:
+            self._unreachable.add(sid)
         if self._promise.holds(sid):
             yield Probe(sid)
         role = self._role
@@ -235,8 +254,6 @@ class Member:
             yield Send(sid, Notification(self._present_vote))
 
     def _reported(self, sid: int, info: FollowerInfo, now: float) -> Iterator[Effect]:
-        if self._counts[sid]:
-            self._seen_epoch = max(self._seen_epoch, info.accepted_epoch)
         if isinstance(self._role, Leading):
             reported = FollowerReported(sid, info, self._does_count(sid), self._counts[sid])
             yield from self._play(reported, now)
