@@ -45,7 +45,7 @@ from slotreeve_election_fle.messages import (
 )
 from slotreeve_election_fle.proposals import Proposals
 from slotreeve_election_fle.quorum import Quorum
-from slotreeve_election_fle.synchronise import Transfer, difference, whole
+from slotreeve_election_fle.synchronise import Transfer
 from slotreeve_election_fle.timing import FleTiming
 from slotreeve_election_fle.vote import State
 
@@ -174,7 +174,7 @@ class Leading:
             case EpochAck(attempt=learner.attempt, epoch=self.epoch) if learner.stage is LearnerStage.REPORTED:
                 yield from self._epoch_acked(learner, message, now)
             case SendWhole(attempt=learner.attempt, epoch=self.epoch) if learner.stage is LearnerStage.SENT:
-                yield from self._send(whole(self._ledger, learner.attempt, self.epoch, learner.paced), learner, now)
+                yield from self._send_history(learner, None, now)
             case SyncProgress(attempt=learner.attempt, epoch=self.epoch, number=number) if learner.transfer is not None:
                 yield from self._progressed(learner, learner.transfer, number, now)
             case NewLeaderAck(attempt=learner.attempt, epoch=self.epoch) if learner.stage is LearnerStage.SENT:
@@ -267,7 +267,7 @@ class Leading:
         learner.stage = LearnerStage.PROMISED
         learner.last_zxid = ack.last_zxid
         if self.phase is not Phase.PROMISING:
-            yield from self._synchronise(learner, now)
+            yield from self._send_history(learner, learner.last_zxid, now)
             return
         is_ahead = (ack.current_epoch, ack.last_zxid) > (self._ledger.current_epoch, self._ledger.last_zxid)
         if is_ahead and learner.counts and learner.sid in self._quorum.candidates:
@@ -284,35 +284,23 @@ class Leading:
         yield from self._ledger.enter(self.epoch)
         self._enter(Phase.SYNCING, now)
         for learner in self._learners.at_stage(LearnerStage.PROMISED):
-            yield from self._synchronise(learner, now)
+            yield from self._send_history(learner, learner.last_zxid, now)
         yield from self._settle_leadership(now)
 
-    def _synchronise(self, learner: Learner, now: float) -> Iterator[RoleEffect]:
-        transfer = difference(self._ledger, learner.attempt, self.epoch, learner.last_zxid, learner.paced)
-        yield from self._send(transfer, learner, now)
-
-    def _send(self, transfer: Transfer, learner: Learner, now: float) -> Iterator[RoleEffect]:
+    def _send_history(self, learner: Learner, follower_zxid: int | None, now: float) -> Iterator[RoleEffect]:
+        """Begin to send what a follower lacks whose log ends with ``follower_zxid``; None: the entire state."""
+        learner.transfer = Transfer(self._ledger, learner.attempt, self.epoch, follower_zxid, learner.paced)
         learner.stage = LearnerStage.SENDING
-        learner.transfer = transfer
-        yield from self._send_parts(learner, transfer, now)
+        for message in learner.due_messages(now):
+            yield Send(learner.sid, message)
 
     def _progressed(self, learner: Learner, transfer: Transfer, number: int, now: float) -> Iterator[RoleEffect]:
         transfer.arrived(number)
         if learner.counts:
             self._wait_longer(now)
         learner.extend_debt(now)
-        if learner.stage is LearnerStage.SENDING:
-            yield from self._send_parts(learner, transfer, now)
-
-    def _send_parts(self, learner: Learner, transfer: Transfer, now: float) -> Iterator[RoleEffect]:
-        """Send as much as may be under way, and NewLeader after the last part."""
-        learner.owes_since = now
-        while (part := transfer.next_part()) is not None:
-            yield Send(learner.sid, part)
-        if transfer.is_complete:
-            learner.stage = LearnerStage.SENT
-            learner.sent_at = now
-            yield Send(learner.sid, transfer.end())
+        for message in learner.due_messages(now):
+            yield Send(learner.sid, message)
 
     def _history_acked(self, learner: Learner, ack: NewLeaderAck, now: float) -> Iterator[RoleEffect]:
         learner.stage = LearnerStage.ACTIVE

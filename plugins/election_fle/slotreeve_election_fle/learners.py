@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 
 from slotreeve_election_fle.lease import renewed_at
+from slotreeve_election_fle.messages import NewLeader, SyncPart
 from slotreeve_election_fle.quorum import Quorum
 from slotreeve_election_fle.synchronise import Transfer
 
@@ -61,6 +62,19 @@ class Learner:
         """A disk is at work: what the follower owes is counted from now."""
         if self.owes_since is not None:
             self.owes_since = now
+
+    def due_messages(self, now: float) -> list[SyncPart | NewLeader]:
+        """While it is SENDING: as many parts of the history as may be under way now, and NewLeader after the last."""
+        if self.stage is not LearnerStage.SENDING or self.transfer is None:
+            return []
+        self.owes_since = now
+        due: list[SyncPart | NewLeader] = []
+        while (part := self.transfer.next_part()) is not None:
+            due.append(part)
+        if self.transfer.is_complete:
+            self.stage, self.sent_at = LearnerStage.SENT, now
+            due.append(self.transfer.end())
+        return due
 
 
 class Learners:

@@ -55,7 +55,8 @@ from slotreeve_election_fle.messages import (
     Notification,
     NotLeading,
 )
-from slotreeve_election_fle.quorum import Everyone, Quorum
+from slotreeve_election_fle.peers import GreetedPeers
+from slotreeve_election_fle.quorum import Quorum
 from slotreeve_election_fle.timing import FleTiming
 from slotreeve_election_fle.vote import NOBODY, State, Vote
 
@@ -89,16 +90,15 @@ class Member:
     def __init__(self, place: Place, ledger: Ledger, identity: Identity, rng: random.Random) -> None:
         self._sid, self._observer, self._quorum = place.sid, place.observer, place.quorum
         self._timing, self._recovers = place.timing, place.recovers
+        self._peers = GreetedPeers(self._sid, self._quorum, identity, place.recovers)
         self._ledger = ledger
         self._identity = identity
         self._rng = rng
         self._promise = Promise()
         self._role: Looking | Leading | Following | None = None
-        self._counts: dict[int, bool] = {}  # the peers whose greeting was accepted, and whether their votes count
         self._unreachable: set[int] = set()
         self._early: dict[int, FollowerInfo] = {}  # reports that came before this server knew that it leads
         self._unanswered: dict[int, tuple[float, Vote]] = {}  # votes that came while this server did not look, and when
-        self._seen_epoch = 0  # the highest that a voter has accepted
         self._round = 0
         self._attempt = 0
         self._abstains_until = 0.0
@@ -133,24 +133,24 @@ class Member:
             case PeerDisconnected(sid):
                 yield from self._disconnected(sid, now)
             case PeerDead(sid):
-                if sid not in self._counts:  # otherwise it lives again, and its own messages count
+                if sid not in self._peers:  # otherwise it lives again, and its own messages count
                     self._promise.release(sid)
             case PeerUnreachable(sid):
                 self._unreachable.add(sid)
                 yield from self._play(event, now)
             case Received(sid, Greeting() as greeting):
                 yield from self._greeted(sid, greeting, now)
-            case Received(sid) if sid not in self._counts:
+            case Received(sid) if sid not in self._peers:
                 pass  # nothing counts before the greeting
             case Received(sid, Distrust(reason)):
                 yield from self._distrusted(sid, reason, now)
             case Received(sid, Notification(vote)):
                 yield from self._notified(sid, vote, now)
             case Received(sid, FollowerInfo() as info):
-                self._note_accepted(sid, info.accepted_epoch)
+                self._peers.has_accepted(sid, info.accepted_epoch)
                 yield from self._reported(sid, info, now)
             case Received(sid, EpochAck(epoch=epoch) | LeaderInfo(epoch=epoch)):
-                self._note_accepted(sid, epoch)
+                self._peers.has_accepted(sid, epoch)
                 yield from self._play(event, now)
             case Received():
                 yield from self._play(event, now)
@@ -182,10 +182,10 @@ class Member:
         if misfit is not None:
             yield HangUp(sid, misfit)
             return
-        is_new, was_complete = sid not in self._counts, self._is_complete
+        is_new, was_complete = sid not in self._peers, self._peers.is_complete
         is_voter = sid in self._quorum.voters and not peer.observer
-        self._counts[sid] = is_voter and self._identity.trusts(sid, peer)
-        if self._counts[sid]:
+        self._peers.greeted(sid, is_voter and self._identity.trusts(sid, peer))
+        if self._peers.trusts(sid):
             yield from self._identity.remember(sid, peer)
         elif is_voter:
             yield Noted(f"server {sid} has lost its promises (another data directory); its votes do not count")
@@ -195,21 +195,13 @@ class Member:
             yield from self._play(PeerConnected(sid), now)
         yield from self._completeness_may_have_changed(was_complete, now)
 
-    @property
-    def _is_complete(self) -> bool:
-        """All voters are connected, and this is to be enough where some of them have lost their directories."""
-        return self._recovers and self._counts.keys() >= self._quorum.voters - {self._sid}
-
     def _completeness_may_have_changed(self, was_complete: bool, now: float) -> Iterator[Effect]:
-        if was_complete is not self._is_complete and isinstance(self._role, Looking):
+        if was_complete is not self._peers.is_complete and isinstance(self._role, Looking):
             yield from self._look(now)
-
-    def _does_count(self, sid: int) -> bool:
-        return self._counts[sid] or (self._is_complete and sid in self._quorum.voters)
 
     def _distrusted(self, sid: int, reason: str, now: float) -> Iterator[Effect]:
         """A voter remembers this server with another directory. That ends no leadership that a quorum supports."""
-        if not self._identity.may_vote or not self._counts[sid] or self._leader is not None:
+        if not self._identity.may_vote or not self._peers.trusts(sid) or self._leader is not None:
             return
         yield from self._identity.lose_vote()
         yield Noted(
@@ -218,15 +210,9 @@ class Member:
         )
         yield from self._leave_role(RoleOver("this server must not vote"), now)
 
-    def _note_accepted(self, sid: int, epoch: int) -> None:
-        """A voter has accepted ``epoch``, durably."""
-        if self._counts[sid]:
-            self._seen_epoch = max(self._seen_epoch, epoch)
-            self._identity.accepted(sid, epoch)
-
     def _disconnected(self, sid: int, now: float) -> Iterator[Effect]:
-        was_complete = self._is_complete
-        self._counts.pop(sid, None)
+        was_complete = self._peers.is_complete
+        self._peers.left(sid)
         self._early.pop(sid, None)
         self._unanswered.pop(sid, None)
         if sid in self._quorum.voters:
@@ -246,7 +232,7 @@ class Member:
             self._early.pop(sid, None)
         if isinstance(self._role, Leading):
             yield from self._play(VoteReceived(sid, vote), now)  # which may end the role
-        if isinstance(self._role, Looking) and self._does_count(sid):
+        if isinstance(self._role, Looking) and self._peers.counts(sid):
             yield from self._play(VoteReceived(sid, vote), now)
         elif vote.state is State.LOOKING:
             if not isinstance(self._role, Looking):
@@ -255,7 +241,7 @@ class Member:
 
     def _reported(self, sid: int, info: FollowerInfo, now: float) -> Iterator[Effect]:
         if isinstance(self._role, Leading):
-            reported = FollowerReported(sid, info, self._does_count(sid), self._counts[sid])
+            reported = FollowerReported(sid, info, self._peers.counts(sid), self._peers.trusts(sid))
             yield from self._play(reported, now)
         elif isinstance(self._role, Following):
             yield Send(sid, NotLeading(info.attempt))
@@ -288,7 +274,7 @@ class Member:
 
     @property
     def _votes(self) -> bool:
-        return not self._observer and (self._identity.may_vote or self._is_complete)
+        return not self._observer and (self._identity.may_vote or self._peers.is_complete)
 
     @property
     def _present_vote(self) -> Vote:
@@ -306,7 +292,7 @@ class Member:
         for effect in self._role.step(event, now):
             match effect:
                 case Announce(vote):
-                    for sid in self._counts:
+                    for sid in self._peers:
                         yield Send(sid, Notification(vote))
                 case Decided(vote):
                     yield from self._take_role(vote, now)
@@ -338,7 +324,7 @@ class Member:
         # A peer that lost the leader a moment earlier has announced its vote already and will not do so again soon.
         unanswered, self._unanswered = self._unanswered, {}
         for sid, (received_at, vote) in unanswered.items():
-            if now - received_at < self._timing.promise and self._role is looking and self._does_count(sid):
+            if now - received_at < self._timing.promise and self._role is looking and self._peers.counts(sid):
                 yield from self._play(VoteReceived(sid, vote), now)
 
     def _take_role(self, vote: Vote, now: float) -> Iterator[Effect]:
@@ -350,25 +336,18 @@ class Member:
         yield Noted(f"elected: server {vote.leader} in round {vote.round}", warning=False)
         early, self._early = self._early, {}
         if leads:
-            proposal = self._epoch_proposal()
+            highest = max(self._ledger.accepted_epoch, self._peers.seen_epoch)
+            proposal = EpochProposal(self._sid, self._peers.epoch_quorum(), highest)
             self._role = Leading(self._sid, self._quorum, self._ledger, self._promise, self._timing, proposal)
             yield from self._play(Started(), now)
         else:
             self._attempt += 1
             self._role = Following(vote.leader, self._attempt, self._votes, self._ledger, self._promise, self._timing)
             yield from self._play(Started(), now)
-            if vote.leader in self._counts:
+            if vote.leader in self._peers:
                 yield from self._play(PeerConnected(vote.leader), now)
         for sid, info in early.items():
             yield from self._reported(sid, info, now)
-
-    def _epoch_proposal(self) -> EpochProposal:
-        """Where lost directories count, no quorum but all voters together has forgotten nothing that a living server
-        remembers."""
-        voters, highest = self._quorum.voters, max(self._ledger.accepted_epoch, self._seen_epoch)
-        has_lost_votes = not self._identity.may_vote or not all(self._counts.get(x, True) for x in voters)
-        quorum = Everyone(voters) if self._is_complete and has_lost_votes else self._quorum
-        return EpochProposal(self._sid, quorum, highest)
 
     def _establish(self, leader: int | None, term: int) -> None:
         """All members of an ensemble send equal votes to a newcomer: the epoch of the vote is now the leader's
@@ -384,7 +363,7 @@ class Member:
         yield from self._leave_role(RoleOver("admitted again as a voter"), now)
 
     def _greet_again(self) -> Iterator[Effect]:
-        for sid in self._counts:
+        for sid in self._peers:
             yield Send(sid, self._identity.greeting(self._ledger.accepted_epoch, False))
 
     def _leave_role(self, over: RoleOver, now: float) -> Iterator[Effect]:

@@ -36,7 +36,11 @@ class Transfer:
     """
 
     def __init__(self, ledger: Ledger, attempt: int, epoch: int, follower_zxid: int | None, paced: bool) -> None:
-        """``follower_zxid``: where the follower's log ends; None: it is to be sent the entire state."""
+        """``follower_zxid``: where the follower's log ends; None: it is to be sent the entire state.
+
+        What the follower has beyond the common part was proposed by an old leader and never acknowledged; it is rolled
+        back. Where the leader's log does not reach back far enough, everything is sent.
+        """
         self._ledger, self._attempt, self._epoch, self._paced = ledger, attempt, epoch, paced
         common = None if follower_zxid is None else ledger.point_before(follower_zxid)
         self._is_whole = common is None
@@ -98,20 +102,6 @@ class Transfer:
             things.popleft()
             self._offset = 0
         return msgspec.structs.replace(first, value=first.value[begin : begin + PART_BYTES])
-
-
-def difference(ledger: Ledger, attempt: int, epoch: int, follower_zxid: int, paced: bool = False) -> Transfer:
-    """What brings a follower whose log ends with ``follower_zxid`` up to the leader's last entry.
-
-    What the follower has beyond the common part was proposed by an old leader and never acknowledged; it is rolled
-    back. Where the leader's log does not reach back far enough, everything is sent.
-    """
-    return Transfer(ledger, attempt, epoch, follower_zxid, paced)
-
-
-def whole(ledger: Ledger, attempt: int, epoch: int, paced: bool = False) -> Transfer:
-    """The leader's committed table and every entry after it."""
-    return Transfer(ledger, attempt, epoch, None, paced)
 
 
 def take_over(ledger: Ledger, parts: Iterable[SyncPart], end: NewLeader) -> tuple[Sequence[DiskWrite], Changes]:
