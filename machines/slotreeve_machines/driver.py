@@ -4,9 +4,10 @@ A state machine is pure: ``step(event, now)`` returns effects, and ``deadline`` 
 :class:`Tick`. The driver is the only caller of a machine, and it is the same for all of them. What the effects mean is
 the business of one :class:`Performer`.
 
-Order is kept throughout. Effects are carried out one after the other; an event that arrives meanwhile waits until the
-effects before it are done. An effect that takes its time, such as a write to a disk in another thread, is answered
-with a :class:`Pending`: what comes after it, effects and events, waits until it is finished.
+Effects are carried out one after the other, and an event that arrives meanwhile waits until the effects before it are
+done. An effect that takes its time, such as a write to a disk in another thread, is answered with a :class:`Pending`.
+The effects after it wait until it is finished, but the machine is stepped with the events that arrive meanwhile: a slow
+disk stops no machine. Which effect comes next is the business of an :class:`EffectQueue`.
 """
 
 from __future__ import annotations
@@ -86,6 +87,28 @@ class Performer(Protocol[EffectT_contra]):
         """The machine was dropped because a step or an effect of it raised ``error``; nothing more is done for it."""
 
 
+class EffectQueue(Generic[EffectT]):
+    """The effects that wait, in the order in which the machine gave them out. A subclass may let some overtake."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[EffectT] = deque()
+
+    def add(self, effects: Sequence[EffectT]) -> None:
+        """Append the effects of one step."""
+        self._waiting.extend(effects)
+
+    def take(self, is_pending: bool) -> EffectT | None:
+        """Remove and return the next effect; None if there is none that may be carried out now.
+
+        ``is_pending``: an effect is not finished yet, so only one that does not depend on it may be returned.
+        """
+        return None if is_pending or not self._waiting else self._waiting.popleft()
+
+    def clear(self) -> None:
+        """Drop every effect."""
+        self._waiting.clear()
+
+
 class Driver(Generic[EventT, EffectT]):
     """Drives one machine at a time. Used on one event loop only.
 
@@ -93,11 +116,14 @@ class Driver(Generic[EventT, EffectT]):
         machine: the one that is driven now; None before :meth:`run`, after :meth:`stop` and after a failure.
     """
 
-    def __init__(self, clock: Clock, performer: Performer[EffectT]) -> None:
+    def __init__(
+        self, clock: Clock, performer: Performer[EffectT], effects: EffectQueue[EffectT] | None = None
+    ) -> None:
+        """``effects``: decides about their order; by default strictly the machine's."""
         self._clock = clock
         self._performer = performer
         self._events: deque[EventT | Started | Tick] = deque()
-        self._effects: deque[EffectT] = deque()
+        self._effects: EffectQueue[EffectT] = EffectQueue() if effects is None else effects
         self._pending: Pending | None = None
         self._is_working = False
         self._is_stopped = False
@@ -112,8 +138,13 @@ class Driver(Generic[EventT, EffectT]):
         self._events.appendleft(Started())
         self._work()
 
+    @property
+    def is_pending(self) -> bool:
+        """An effect is not finished yet."""
+        return self._pending is not None
+
     def take(self, event: EventT | Started | Tick) -> None:
-        """Step the machine with ``event`` once everything before it is done.
+        """Step the machine with ``event`` once the effects before it are done, or wait for one that takes its time.
 
         Before the first :meth:`run` the event waits for it. Without a machine after that, the event is dropped.
         """
@@ -134,23 +165,27 @@ class Driver(Generic[EventT, EffectT]):
             return  # called from an effect: the loop below goes on with the event when its turn comes
         self._is_working = True
         try:
-            while self._pending is None and self.machine is not None and (self._effects or self._events):
-                self._go_on(self.machine)
+            while self.machine is not None and self._go_on(self.machine):
+                pass
         finally:
             self._is_working = False
         self._set_timer()
 
-    def _go_on(self, machine: StateMachine[EventT, EffectT]) -> None:
-        """Carry out the next effect, or take the next event where no effect is left."""
+    def _go_on(self, machine: StateMachine[EventT, EffectT]) -> bool:
+        """Carry out the next effect, or take the next event where no effect can be; False if there is nothing to do."""
         try:
-            if self._effects:
-                pending = self._performer.perform(self._effects.popleft())
+            effect = self._effects.take(self._pending is not None)
+            if effect is not None:
+                pending = self._performer.perform(effect)
                 if pending is not None and self.machine is machine:
                     self._wait_for(pending)
+            elif self._events:
+                self._effects.add(machine.step(self._events.popleft(), self._clock.now()))
             else:
-                self._effects.extend(machine.step(self._events.popleft(), self._clock.now()))
+                return False
         except Exception as error:  # noqa: BLE001 - the performer is given it, and decides what to do
             self._fail(error)
+        return True
 
     def _wait_for(self, pending: Pending) -> None:
         def finished(error: Exception | None) -> None:
@@ -169,8 +204,8 @@ class Driver(Generic[EventT, EffectT]):
         self._performer.failed(error)
 
     def _set_timer(self) -> None:
-        """Have a timer for the machine's deadline; none while it is not known to be the next thing that happens."""
-        due = NEVER if self.machine is None or self._pending is not None else self.machine.deadline
+        """Have a timer for the machine's deadline."""
+        due = NEVER if self.machine is None else self.machine.deadline
         if self._timer is not None:
             if self._timer_due == due:
                 return

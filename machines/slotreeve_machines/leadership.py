@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar, runtime_checkable
 
 import msgspec
 from slotreeve.ports import Leadership
@@ -45,6 +45,14 @@ class Noted:
 
     text: str
     warning: bool = True
+
+
+@runtime_checkable
+class CountingElection(Protocol):
+    """An election that counts; what it counts is among the counters of its meta server."""
+
+    def counters(self) -> dict[str, int]:
+        """What it counts now, by name; the names begin with ``election_``."""
 
 
 class LeadershipReport:

@@ -159,11 +159,16 @@ class MemoryStorage:
     Attributes:
         files: the content by name.
         failure: while not None, every write is refused with this text (``"No space left on device"``).
+        sync_seconds: how long a sync takes. A caller that waits for it uses
+            :class:`slotreeve_machines.disk_worker.MemoryWorker`; the calls themselves return at once.
+        syncs: how many syncs a directory on a disk would have made.
     """
 
     def __init__(self, name: str = "memory") -> None:
         self.files: dict[str, bytes] = {}
         self.failure: str | None = None
+        self.sync_seconds = 0.0
+        self.syncs = 0
         self._name = name
         self._owned = False
 
@@ -190,16 +195,19 @@ class MemoryStorage:
     def replace(self, name: str, content: bytes) -> None:
         """Put ``content`` in the place of the file."""
         self._check_writable(name)
+        self.syncs += 2
         self.files[name] = bytes(content)
 
     def append(self, name: str, content: bytes) -> None:
         """Add to the end of a file, created if missing."""
         self._check_writable(name)
+        self.syncs += 1
         self.files[name] = self.files.get(name, b"") + content
 
     def remove(self, name: str) -> None:
         """Remove a file; nothing happens if there is none."""
         self._check_writable(name)
+        self.syncs += 1
         self.files.pop(name, None)
 
     def names(self) -> Sequence[str]:

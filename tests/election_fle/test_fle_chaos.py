@@ -13,11 +13,6 @@ from slotreeve.errors import ElectionError
 from slotreeve.ports import Context, Election
 from slotreeve_conformance.ensemble import Ensemble, Skew
 from slotreeve_election_fle import FleOptions
-from slotreeve_election_fle.effects import DiskWrite
-from slotreeve_election_fle.election import FleElection
-from slotreeve_election_fle.quorum import Weighing
-from slotreeve_election_fle.timing import FleTiming
-from slotreeve_machines.driver import Pending
 
 STEPS = 25
 QUIET_SECONDS = 5.0
@@ -51,14 +46,14 @@ class Chaos:
             await asyncio.sleep(self._rng.choice([0.0, 0.001, 0.01, 0.1, 0.3, 0.6, 1.5]))
         writer.cancel()
 
-    async def settle(self) -> None:
+    async def settle(self, quiet_seconds: float) -> None:
         await self._heal()
         for name in sorted(self._frozen):
             self._ensemble.thaw(name)
         self._frozen.clear()
         if stopped := self._stopped():
             await self._ensemble.start(*stopped)
-        await self._ensemble.agreed(within_seconds=QUIET_SECONDS)
+        await self._ensemble.agreed(within_seconds=quiet_seconds)
 
     def _stopped(self) -> list[str]:
         return [name for name in self._ensemble.names if name not in self._ensemble.running]
@@ -120,12 +115,12 @@ class Chaos:
                     await asyncio.wait_for(self._ensemble.election(name).resign(), 2.0)
 
 
-async def survive(ensemble: Ensemble, seed: int) -> None:
+async def survive(ensemble: Ensemble, seed: int, quiet_seconds: float = QUIET_SECONDS) -> None:
     await ensemble.start()
     chaos = Chaos(ensemble, random.Random(seed))
     for _ in range(3):
         await chaos.strike()
-        await chaos.settle()
+        await chaos.settle(quiet_seconds)
         ensemble.check()
     assert ensemble.acknowledged
 
@@ -157,25 +152,14 @@ def test_nor_with_weights_and_groups_on_clocks_that_drift(play: Callable[..., No
     play(scenario, nodes=6, seed=seed, build=build(options))
 
 
-class SlowDiskElection(FleElection):
-    """A node whose disk writes take their time while the event loop goes on, as they would in another thread."""
-
-    def _write_to_disk(self, effect: DiskWrite) -> Pending:
-        disk, pending = self._disk, Pending()
-        assert disk is not None
-
-        def write() -> None:
-            if self._disk is disk:
-                disk.write(effect)
-                pending.finish()
-
-        self._clock.call_later(0.004, write)
-        return pending
-
-
 @pytest.mark.parametrize("seed", range(6))
-def test_nor_with_disks_that_work_beside_the_event_loop(play: Callable[..., None], seed: int) -> None:
-    def build_slow(context: Context) -> Election:
-        return SlowDiskElection(context, "data", FleTiming(), 20, Weighing())
+@pytest.mark.parametrize("sync_seconds", [0.004, 0.15])
+def test_nor_with_disks_that_work_beside_the_event_loop(
+    play: Callable[..., None], seed: int, sync_seconds: float
+) -> None:
+    async def scenario(ensemble: Ensemble) -> None:
+        for storage in ensemble.storages.values():
+            storage.sync_seconds = sync_seconds
+        await survive(ensemble, seed, quiet_seconds=QUIET_SECONDS + 100 * sync_seconds)
 
-    play(lambda ensemble: survive(ensemble, seed), seed=seed, build=build_slow)
+    play(scenario, seed=seed, build=build(FleOptions(data_dir="data", snapshot_every_writes=20)))

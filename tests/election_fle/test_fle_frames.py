@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from slotreeve.errors import StorageError
-from slotreeve_election_fle.frames import frame, read_frames, unseal
+from slotreeve_election_fle.frames import SECTOR, frame, read_frames, unseal
 
 payloads = st.lists(st.binary(max_size=20), max_size=5)
 
@@ -35,3 +35,35 @@ def test_damage_in_the_middle_of_a_log_is_named_with_its_place() -> None:
     damaged = first[:-1] + b"\0" + second
     with pytest.raises(StorageError, match=rf"log: is damaged at byte 0 of {len(damaged)}; do something"):
         read_frames(damaged, "log", "do something")
+
+
+@given(st.lists(st.binary(max_size=900), max_size=3), st.integers(1, 5_000), st.data())
+def test_an_append_of_which_some_sectors_were_never_written_is_dropped(
+    whole: list[bytes], size: int, data: st.DataObject
+) -> None:
+    """A file system may lengthen the file at once and write its pages in any order."""
+    before = b"".join(map(frame, whole))
+    content = bytearray(before + frame(b"\1" * size))
+    sectors = range(len(before) // SECTOR, (len(content) - 1) // SECTOR + 1)
+    lost = data.draw(st.lists(st.sampled_from(sectors), min_size=1, unique=True), "sectors that were lost")
+    for sector in lost:
+        begin, end = max(len(before), sector * SECTOR), min(len(content), (sector + 1) * SECTOR)
+        if end - begin < 16:
+            return  # so few bytes are not taken for a hole
+        content[begin:end] = bytes(end - begin)
+    assert read_frames(bytes(content), "log", "do something") == (whole, len(content) - len(before))
+
+
+def test_a_hole_before_another_frame_is_damage() -> None:
+    first, second = frame(b"\1" * 3 * SECTOR), frame(b"second")
+    for begin in (0, SECTOR):
+        damaged = first[:begin] + bytes(SECTOR) + first[begin + SECTOR :] + second
+        with pytest.raises(StorageError, match="log: is damaged at byte 0"):
+            read_frames(damaged, "log", "do something")
+
+
+def test_a_changed_bit_in_the_last_frame_is_damage_and_no_hole() -> None:
+    content = bytearray(frame(b"\1" * 3 * SECTOR))
+    content[SECTOR + 7] ^= 1
+    with pytest.raises(StorageError, match="log: is damaged at byte 0"):
+        read_frames(bytes(content), "log", "do something")

@@ -103,6 +103,17 @@ def test_s31_an_undisturbed_finalize_wait_ends_the_election() -> None:
     assert tick(machine, 0.2) == [Decided(vote(2))]
 
 
+def test_a_vote_that_is_not_better_does_not_begin_the_finalize_wait_again() -> None:
+    """Unlike ZooKeeper; docs/fle.md, 5.4, has the reason."""
+    machine = looking(vote(4), [1, 2, 3, 4, 5])
+    assert count(machine, 1, vote(4)) == []
+    assert count(machine, 2, vote(4)) == []
+    assert machine.deadline == pytest.approx(0.2)
+    assert count(machine, 3, vote(3), 0.15) == []
+    assert machine.deadline == pytest.approx(0.2)
+    assert tick(machine, 0.2) == [Decided(vote(4))]
+
+
 def test_a_voter_that_cannot_be_reached_is_not_waited_for() -> None:
     machine = looking(vote(2), [1, 2, 3])
     list(machine.step(PeerUnreachable(3), 0.0))

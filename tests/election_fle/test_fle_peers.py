@@ -14,8 +14,10 @@ from slotreeve.model.nodes import Role
 from slotreeve.ports import Connection, Hello, Message
 from slotreeve_conformance.ensemble import Ensemble
 from slotreeve_conformance.virtual_time import VirtualClock
+from slotreeve_election_fle.connections import MOST_STRANGERS
 from slotreeve_election_fle.disk import IDENTITY, Disk
 from slotreeve_election_fle.effects import SaveIdentity
+from slotreeve_election_fle.election import FleElection
 from slotreeve_election_fle.identity import Identity
 from slotreeve_election_fle.messages import (
     FORMAT,
@@ -141,6 +143,71 @@ def test_a_cut_connection_is_dialled_again_and_the_member_rejoins(play: Play) ->
         await asyncio.sleep(0.3)
         assert await ensemble.agreed() == leader
         assert [report.cause for report in ensemble.reports(other)][-2] == "connection lost"
+
+    play(scenario)
+
+
+def test_what_a_server_keeps_does_not_grow_with_the_strangers_that_come_and_go(play: Play) -> None:
+    def kept(ensemble: Ensemble, name: str) -> int:
+        election = ensemble.election(name)
+        assert isinstance(election, FleElection)
+        member, connections = election._member, election._connections
+        assert member is not None
+        parts = [*vars(member).values(), *vars(connections).values(), *vars(member._role).values()]
+        return sum(len(part) for part in parts if isinstance(part, dict | set | list))
+
+    async def scenario(ensemble: Ensemble) -> None:
+        leader = await led(ensemble)
+        other = next(name for name in ensemble.names if name != leader)
+        ensemble.kill(leader)
+        ensemble.kill(next(name for name in ensemble.names if name not in (leader, other)))
+        await asyncio.sleep(1.0)  # the last one looks for a leader
+        before = kept(ensemble, other)
+        for number in range(40):
+            _, connection = await connect(ensemble, other, f"stranger {number}")
+            connection.send(to_opaque(Greeting(FORMAT, MEMBERS, f"d{number}", number, 0, True)))
+            connection.send(to_opaque(Notification(Vote(NOBODY, NOBODY, NOBODY, number))))
+            await asyncio.sleep(0.02)
+            connection.close("done")
+        await asyncio.sleep(0.1)
+        assert kept(ensemble, other) <= before + 2
+
+    play(scenario)
+
+
+def test_only_so_many_strangers_are_connected_at_a_time(play: Play) -> None:
+    async def scenario(ensemble: Ensemble) -> None:
+        leader = await led(ensemble)
+        strangers = [await connect(ensemble, leader, f"stranger {number}") for number in range(MOST_STRANGERS + 3)]
+        await asyncio.sleep(0.1)
+        assert [bool(stranger.ended) for stranger, _ in strangers] == [False] * MOST_STRANGERS + [True] * 3
+        assert "no members are connected already" in strangers[-1][0].ended
+        strangers[0][1].close("done")
+        await asyncio.sleep(0.1)
+        again, _ = await connect(ensemble, leader, "one more")
+        await asyncio.sleep(0.1)
+        assert not again.ended
+        assert await ensemble.agreed() == leader
+
+    play(scenario)
+
+
+def test_an_older_copy_of_a_directory_is_not_trusted_by_a_leader_that_knows_only_its_acknowledgement(
+    play: Play, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario(ensemble: Ensemble) -> None:
+        await ensemble.start("meta-1", "meta-3")
+        assert await ensemble.agreed() == "meta-3"
+        older = dict(ensemble.storages["meta-1"].files)
+        await ensemble.election("meta-3").resign()  # the same connections carry the next term
+        leader = await ensemble.agreed()
+        survivor = "meta-3" if leader == "meta-1" else leader
+        ensemble.kill("meta-1")
+        ensemble.storages["meta-1"].files = older
+        await ensemble.start("meta-1")
+        await asyncio.sleep(0.2)
+        assert f"server {0} has lost its promises" in caplog.text
+        assert survivor in ensemble.running
 
     play(scenario)
 

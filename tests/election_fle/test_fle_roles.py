@@ -12,6 +12,7 @@ from slotreeve_election_fle.events import (
     PeerConnected,
     PeerDisconnected,
     Received,
+    StillWriting,
     WriteAsked,
 )
 from slotreeve_election_fle.following import Following
@@ -19,6 +20,7 @@ from slotreeve_election_fle.handshake import EpochProposal
 from slotreeve_election_fle.leading import Leading
 from slotreeve_election_fle.lease import Promise, renewed_at
 from slotreeve_election_fle.messages import (
+    AtWork,
     Commit,
     EpochAck,
     FollowerInfo,
@@ -130,7 +132,8 @@ def test_s79_s80_neither_reports_nor_acknowledgements_suffice_without_the_candid
 def test_s81_without_acknowledgements_the_leader_gives_up() -> None:
     leader = Nominated()
     leader.report(1)
-    assert leader.role.deadline == pytest.approx(TIMING.handshake)
+    assert leader.role.deadline == pytest.approx(TIMING.ping)
+    assert sent(leader.tick(TIMING.ping)) == [AtWork(1)]
     (over,) = leader.tick(TIMING.handshake)
     assert over == RoleOver("no quorum came while promising")
     assert (leader.ledger.accepted_epoch, leader.ledger.current_epoch) == (1, 0)
@@ -139,7 +142,7 @@ def test_s81_without_acknowledgements_the_leader_gives_up() -> None:
 def test_s82_an_epoch_is_acknowledged_at_most_once() -> None:
     voter = ledger(7)
     first = Elected(voter)
-    assert sent(first.reported) == [FollowerInfo(1, 7, True)]
+    assert sent(first.reported) == [FollowerInfo(1, 7, True, True)]
     assert sent(first.receive(LeaderInfo(1, 7))) == [EpochAck(1, 7, False, 0, 0)]
     (over,) = Elected(voter, attempt=2).receive(LeaderInfo(2, 6))
     assert isinstance(over, RoleOver)
@@ -233,6 +236,8 @@ def test_a_bound_candidate_does_not_propose_and_gives_up_when_its_voters_left_me
     leader = Nominated()
     leader.promise.bind([2], 0.5)
     assert leader.report(1) == []
+    assert leader.role.deadline == TIMING.ping
+    assert sent(leader.tick(0.45)) == [AtWork(1)]
     assert leader.role.deadline == 0.5
     list(leader.role.step(PeerDisconnected(1), 0.0))
     assert leader.tick(0.5) == []
@@ -263,3 +268,41 @@ def test_a_lease_rests_on_the_oldest_answer_of_the_newest_quorum(
     newest = sorted(voters.values(), reverse=True)
     expected = float("inf") if needed <= 0 else newest[needed - 1] if needed <= len(newest) else None
     assert renewed_at(quorum, leader, voters) == expected
+
+
+def test_a_candidate_waits_longer_while_its_own_disk_or_a_followers_is_at_work() -> None:
+    leader = Nominated()
+    leader.report(1)
+    list(leader.role.step(StillWriting(), 0.9))
+    assert sent(leader.tick(1.5)) == [AtWork(1)]
+    list(leader.role.step(Received(1, AtWork(1)), 1.8))
+    assert sent(leader.tick(2.7)) == [AtWork(1)]
+    (over,) = leader.tick(2.9)
+    assert over == RoleOver("no quorum came while promising")
+
+
+def test_a_follower_waits_longer_while_a_disk_is_at_work_but_not_for_an_established_leader() -> None:
+    follower = Elected(ledger())
+    assert sent(list(follower.role.step(StillWriting(), 0.9))) == [AtWork(1)]
+    assert follower.role.deadline == pytest.approx(0.9 + TIMING.handshake)
+    follower.receive(AtWork(1), 1.5)
+    follower.receive(AtWork(7), 1.9)  # of another attempt
+    assert follower.role.deadline == pytest.approx(1.5 + TIMING.handshake)
+    follower.receive(LeaderInfo(1, 1), 2.0)
+    follower.receive(NewLeader(1, 1, False, 0, 0, 0, 0), 2.0)
+    follower.receive(Commit(1, 0), 2.0)
+    assert follower.role.deadline == pytest.approx(2.0 + TIMING.promise)
+    assert sent(list(follower.role.step(StillWriting(), 2.1))) == [AtWork(1)]
+    assert follower.role.deadline == pytest.approx(2.0 + TIMING.promise)
+
+
+def test_a_leader_whose_lease_ran_out_while_the_disks_worked_renews_it_before_it_leads() -> None:
+    leader = Nominated()
+    leader.report(1)
+    leader.receive(1, EpochAck(1, 1, True, 0, 0))
+    assert not any(isinstance(e, LeadershipChanged) for e in leader.receive(1, NewLeaderAck(1, 1, 0), 0.8))
+    (ping,) = sent(leader.tick(0.8))
+    assert isinstance(ping, PeerPing)
+    established = leader.receive(1, PeerPong(1, ping.number), 0.85)
+    assert any(isinstance(effect, LeadershipChanged) for effect in established)
+    assert leader.role.valid_until == pytest.approx(0.8 + TIMING.lease)

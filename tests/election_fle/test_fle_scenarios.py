@@ -253,7 +253,7 @@ def machine(election: Election) -> Member:
 def force(election: Election, effects: Iterable[Effect]) -> None:
     """Make the machine do what it never would by itself, and carry out what comes of it."""
     assert isinstance(election, FleElection)
-    election._driver._effects.extend(effects)
+    election._driver._effects.add(list(effects))
     election._driver._work()
 
 

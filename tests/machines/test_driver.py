@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from slotreeve_conformance.virtual_time import VirtualClock, run
-from slotreeve_machines.driver import NEVER, Driver, Pending, Started, Tick
+from slotreeve_machines.driver import NEVER, Driver, EffectQueue, Pending, Started, Tick
 
 Event = str | Started | Tick
 
@@ -98,7 +98,7 @@ def test_events_before_the_first_run_wait_for_it() -> None:
     assert recorder.done == ["Started", "early"]
 
 
-def test_nothing_goes_on_before_a_slow_effect_is_finished() -> None:
+def test_no_effect_is_carried_out_before_a_slow_one_is_finished() -> None:
     assert play("slow b", "c").done == ["Started", "slow"]
     assert play("slow b", "c", "finish").done == ["Started", "slow", "b", "c"]
     assert play("slow1 slow2 b", "finish", "c").done == ["Started", "slow1", "slow2"]
@@ -137,7 +137,56 @@ def test_a_machine_that_runs_after_another_was_stopped_starts_from_nothing() -> 
     assert recorder.done == ["Started", "slow", "Started"]
 
 
-def test_the_timer_follows_the_deadline_and_stands_still_during_a_slow_effect() -> None:
+def test_the_machine_is_stepped_while_a_slow_effect_is_not_finished() -> None:
+    class Counting(Echo):
+        def __init__(self) -> None:
+            super().__init__()
+            self.stepped: list[Event] = []
+
+        def step(self, event: Event, now: float) -> Sequence[str]:
+            self.stepped.append(event)
+            return super().step(event, now)
+
+    recorder, machine = Recorder(), Counting()
+
+    async def main(_rng: random.Random) -> None:
+        driver = driven(recorder, VirtualClock(), machine)
+        driver.take("slow b")
+        driver.take("c")
+        assert machine.stepped[1:] == ["slow b", "c"]
+        assert recorder.done == ["Started", "slow"]
+        assert driver.is_pending
+        recorder.pending.pop().finish()
+        assert not driver.is_pending
+
+    run(main, 0)
+    assert recorder.done == ["Started", "slow", "b", "c"]
+
+
+def test_a_queue_of_effects_may_let_one_overtake_a_slow_effect() -> None:
+    class Overtaking(EffectQueue[str]):
+        def take(self, is_pending: bool) -> str | None:
+            urgent = next((effect for effect in self._waiting if effect.startswith("urgent")), None)
+            if urgent is None:
+                return super().take(is_pending)
+            self._waiting.remove(urgent)
+            return urgent
+
+    recorder = Recorder()
+
+    async def main(_rng: random.Random) -> None:
+        recorder.driver = Driver(VirtualClock(), recorder, Overtaking())
+        recorder.driver.run(Echo())
+        recorder.driver.take("slow b")
+        recorder.driver.take("c urgent")
+        assert recorder.done == ["Started", "slow", "urgent"]
+        recorder.pending.pop().finish()
+
+    run(main, 0)
+    assert recorder.done == ["Started", "slow", "urgent", "b", "c"]
+
+
+def test_the_timer_follows_the_deadline_also_during_a_slow_effect() -> None:
     recorder = Recorder()
 
     async def main(_rng: random.Random) -> None:
@@ -147,16 +196,14 @@ def test_the_timer_follows_the_deadline_and_stands_still_during_a_slow_effect() 
         driver.take("a")
         await asyncio.sleep(0.9)
         assert recorder.done == ["Started", "a"]
-        machine.deadline = clock.now() + 1.0
-        driver.take("slow")
-        await asyncio.sleep(5.0)
-        assert recorder.done == ["Started", "a", "slow"]
         machine.deadline = NEVER
-        recorder.pending.pop().finish()
-        machine.deadline = clock.now()
+        driver.take("slow")
+        machine.deadline = clock.now() + 1.0
         driver.take("b")
         machine.deadline = NEVER
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(5.0)
+        assert recorder.done == ["Started", "a", "slow"]
+        recorder.pending.pop().finish()
         assert recorder.done == ["Started", "a", "slow", "b", "Tick"]
         await asyncio.sleep(60.0)
         assert recorder.done[5:] == []

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from pydantic import Field, NonNegativeInt, model_validator
 from slotreeve import Context, Offer, Options, hookimpl
+from slotreeve.errors import ConfigError
 from slotreeve.ports import Election
 
 
@@ -14,8 +15,19 @@ class FleOptions(Options):
 
     data_dir: str = Field(
         default="",
-        description="Directory of this node's durable state (locked; its parent must exist). Empty: kept in memory, "
-        "for development only: a node that is restarted starts from nothing.",
+        description="Directory of this node's durable state (locked; its parent must exist). Empty: kept in memory, so "
+        "that a node that is restarted starts from nothing; several meta servers then need ephemeral = true.",
+    )
+    ephemeral: bool = Field(
+        default=False,
+        description="Several meta servers without data_dir are meant to be: the state is lost when a majority of them "
+        "stops. Implies recover_lost_votes. The same on all nodes.",
+    )
+    recover_lost_votes: bool = Field(
+        default=False,
+        description="While all meta servers are connected, count the votes of those that have lost their data "
+        "directory. For one restart of all, when too few are left that have kept theirs; what only the lost "
+        "directories held is lost.",
     )
     ping_interval_ms: int = Field(
         default=100, ge=5, le=60_000, description="Milliseconds between two pings of the leader to its followers."
@@ -56,16 +68,23 @@ def build(options: FleOptions, context: Context) -> Election:
     """The election of one node.
 
     Raises:
-        ConfigError: weights or groups do not fit the meta servers.
+        ConfigError: weights or groups do not fit the meta servers; or there are several and no data_dir.
         ElectionError: the context names no transport, no members, or no place among them for this node.
     """
     from slotreeve_election_fle.election import FleElection
     from slotreeve_election_fle.quorum import Weighing
     from slotreeve_election_fle.timing import FleTiming
 
+    if len(context.members) > 1 and not options.data_dir and not options.ephemeral:
+        raise ConfigError(
+            "election.fle.data_dir: is not set, so each of the meta servers would forget its promises and the state "
+            "when it is restarted; set a directory of its own for each, or accept the loss with "
+            "election.fle.ephemeral = true on all"
+        )
     timing = FleTiming(options.ping_interval_ms / 1000, options.lease_ms / 1000)
     weighing = Weighing(options.weights, options.groups)
-    return FleElection(context, options.data_dir, timing, options.snapshot_every_writes, weighing)
+    recovers = options.recover_lost_votes or (options.ephemeral and not options.data_dir)
+    return FleElection(context, options.data_dir, timing, options.snapshot_every_writes, weighing, recovers)
 
 
 @hookimpl

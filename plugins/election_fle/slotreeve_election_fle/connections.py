@@ -32,6 +32,8 @@ log = logging.getLogger("slotreeve.election.fle")
 CONNECT_SECONDS = 1.0
 FIRST_REDIAL_SECONDS = 0.02
 LONGEST_REDIAL_SECONDS = 0.5
+MOST_STRANGERS = 64
+"""Connections of nodes that are no members (observers from outside) that may be open at a time."""
 
 
 @dataclass(frozen=True)
@@ -195,6 +197,9 @@ class Connections:
             return
         sid = self._addresses.by_name.get(connection.peer.node)
         if sid is None:
+            if sum(open_sid < 0 for open_sid in self._by_sid) >= MOST_STRANGERS:
+                connection.close(f"{MOST_STRANGERS} nodes that are no members are connected already")
+                return
             sid, self._next_stranger = self._next_stranger, self._next_stranger - 1
         elif sid == self._addresses.sid:
             log.warning(

@@ -135,7 +135,7 @@ class Decided:
 
 @dataclass(frozen=True, slots=True)
 class VoteRegained:
-    """The leader of ``epoch`` has admitted this server as a voter again."""
+    """The leader of ``epoch`` has admitted this server as a voter. Nothing happens where it has a vote."""
 
     epoch: int
 

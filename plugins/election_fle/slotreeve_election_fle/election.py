@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+import random
+from collections import deque
+from collections.abc import Callable, Sequence
 
 from slotreeve.errors import ElectionError, NotLeader, SlotreeveError, StorageError
 from slotreeve.model.nodes import Role
 from slotreeve.ports import Context, Hello, Leadership, MetaState, Storage, Transport
+from slotreeve_machines.disk_worker import DiskWorker, finished, worker_of
 from slotreeve_machines.driver import Driver, Pending
 from slotreeve_machines.leadership import LeadershipChanged, LeadershipReport, Noted, ResignAsked
 from slotreeve_machines.storage import MemoryStorage
 
 from slotreeve_election_fle.connections import Addresses, Connections
 from slotreeve_election_fle.disk import Disk
+from slotreeve_election_fle.disk_order import DiskOrder
+from slotreeve_election_fle.disk_watch import DiskWatch
 from slotreeve_election_fle.effects import (
     Applied,
     DiskWrite,
@@ -25,18 +30,20 @@ from slotreeve_election_fle.effects import (
     Send,
     Written,
 )
-from slotreeve_election_fle.events import Event, WriteAsked
+from slotreeve_election_fle.events import Event, StillWriting, WriteAsked
 from slotreeve_election_fle.identity import Identity
 from slotreeve_election_fle.ledger import Ledger
 from slotreeve_election_fle.member import Member, Place
 from slotreeve_election_fle.messages import StoodDown
 from slotreeve_election_fle.quorum import Weighing
+from slotreeve_election_fle.records import IdentityRecord
 from slotreeve_election_fle.state import ReplicatedState
 from slotreeve_election_fle.timing import FleTiming
 from slotreeve_election_fle.vote import NOBODY
 
 log = logging.getLogger("slotreeve.election.fle")
 
+WRITES_A_TURN = 250
 PAUSE_SECONDS = 1.0
 """A node whose disk refused a write, or whose state machine failed, stands aside for this long."""
 
@@ -49,12 +56,19 @@ class FleElection:
 
     Attributes:
         failures: how often that has happened.
+        disk_watch: how long the writes to the disk take.
     """
 
     def __init__(
-        self, context: Context, data_dir: str, timing: FleTiming, snapshot_every: int, weighing: Weighing
+        self,
+        context: Context,
+        data_dir: str,
+        timing: FleTiming,
+        snapshot_every: int,
+        weighing: Weighing,
+        recovers: bool = False,
     ) -> None:
-        """Nothing is opened before :meth:`start`.
+        """Nothing is opened before :meth:`start`. ``recovers``: see :class:`.member.Place`.
 
         Raises:
             ConfigError: the weighing does not fit the members.
@@ -67,6 +81,7 @@ class FleElection:
             context.observe_only or addresses.sid is None,
             weighing.quorum(addresses.by_name),
             timing,
+            recovers,
         )
         self._weighing = str(weighing)
         self._names = sorted(context.members)
@@ -76,16 +91,19 @@ class FleElection:
         self._open_storage = context.open_storage
         process = f"{context.node}@{context.rng.getrandbits(48):012x}"
         hello = Hello(context.cluster, context.node, Role.META, process)
-        self._driver: Driver[Event, Effect] = Driver(self._clock, self)
+        self._driver: Driver[Event, Effect] = Driver(self._clock, self, DiskOrder())
+        self.disk_watch = DiskWatch(self._clock, timing.ping, lambda: self._driver.take(StillWriting()))
         self._connections = Connections(addresses, self._transport, hello, self._clock, self._driver.take)
         self._report = LeadershipReport()
         self._state = ReplicatedState(self._write)
         self._storage: Storage | None = None
+        self._worker: DiskWorker | None = None
         self._disk: Disk | None = None
         self._member: Member | None = None
-        self._has_unsent = False
         self._writes: dict[int, asyncio.Future[int]] = {}
         self._next_token = 0
+        self._asked: deque[WriteAsked] = deque()
+        self._taken_this_turn, self._is_turn_counted = 0, False
         self._resigned: list[asyncio.Future[None]] = []
         self.failures = 0
 
@@ -100,21 +118,31 @@ class FleElection:
         """The present leader, as this node knows it; see :class:`slotreeve.ports.Election`."""
         return self._report.current(0.0 if self._member is None else self._member.valid_until)
 
+    def counters(self) -> dict[str, int]:
+        """See :class:`slotreeve_machines.leadership.CountingElection`."""
+        return {
+            "election_failures": self.failures,
+            "election_slow_writes": self.disk_watch.slow_writes,
+            "election_slowest_write_ms": round(1000 * self.disk_watch.slowest_seconds),
+        }
+
     async def start(self, changed: Callable[[Leadership], None]) -> None:
         """Take part; raises as :meth:`slotreeve.ports.Election.start`."""
         if self._storage is not None:
             raise ElectionError("this election was started already")
         self._report.begin(changed)
-        self._storage = self._opened_storage()
+        storage = self._storage = self._opened_storage()
+        worker = self._worker = worker_of(storage, self._clock)
+        reading = self._reading(storage)
         try:
-            member = self._read_disk(self._storage)
+            reading.read()  # this node holds no lease yet, so its event loop may wait
+            await self._time_a_write(worker, reading.disk)
             await self._connections.open()
         except SlotreeveError:
             self._driver.stop()
-            self._storage.close()
-            self._storage = None
+            await self._close_storage()
             raise
-        self._begin(member)
+        self._begin(reading)
 
     async def resign(self) -> None:
         """Give up leadership, once the writes under way are done; see :class:`slotreeve.ports.Election`."""
@@ -129,9 +157,7 @@ class FleElection:
         await self.resign()
         await self._connections.close()
         self._cease("stopped")
-        if self._storage is not None:
-            self._storage.close()
-            self._storage = None
+        await self._close_storage()
 
     async def _write(self, key: str, value: bytes, expected_version: int | None, term: int) -> int:
         if self._member is None:
@@ -139,8 +165,23 @@ class FleElection:
         self._next_token += 1
         future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._writes[self._next_token] = future
-        self._driver.take(WriteAsked(self._next_token, key, value, expected_version, term))
+        self._asked.append(WriteAsked(self._next_token, key, value, expected_version, term))
+        self._take_writes()
         return await future
+
+    def _take_writes(self) -> None:
+        """Give the machine a bounded number of writes in one turn of the event loop: heartbeats wait for the turn."""
+        while self._asked and self._taken_this_turn < WRITES_A_TURN:
+            self._taken_this_turn += 1
+            self._driver.take(self._asked.popleft())
+        if not self._is_turn_counted:
+            self._is_turn_counted = True
+            self._clock.call_soon(self._next_turn)
+
+    def _next_turn(self) -> None:
+        self._taken_this_turn, self._is_turn_counted = 0, False
+        if self._asked:
+            self._take_writes()
 
     # --- starting ----------------------------------------------------------------------------------------------------
 
@@ -151,17 +192,28 @@ class FleElection:
             raise ElectionError("election.fle.data_dir is set, but this process cannot open directories")
         return self._open_storage(self._data_dir)
 
-    def _read_disk(self, storage: Storage) -> Member:
-        """A machine that goes on from what the directory holds."""
-        disk = self._disk = Disk(storage, self._data_dir)
-        ledger = Ledger(disk.read_ledger(), self._snapshot_every)
-        identity = disk.read_identity(self._names, self._weighing, self._rng)
-        self._state.load(ledger.table)
-        return Member(self._place, ledger, Identity(identity), self._rng)
+    def _reading(self, storage: Storage) -> _Reading:
+        return _Reading(Disk(storage, self._data_dir), self._names, self._weighing, self._snapshot_every, self._rng)
 
-    def _begin(self, member: Member) -> None:
-        self._member = member
-        self._driver.run(member)
+    async def _time_a_write(self, worker: DiskWorker, disk: Disk) -> None:
+        """Write once before this node takes part: a slow disk is reported at the start."""
+        self.disk_watch.begin()
+        await finished(worker.run(disk.write_again))
+        self.disk_watch.end(self._data_dir)
+
+    def _begin(self, reading: _Reading) -> None:
+        """Run a machine that goes on from what the directory holds."""
+        self._disk = reading.disk
+        self._state.load(reading.ledger.table)
+        self._member = Member(self._place, reading.ledger, Identity(reading.identity), self._rng)
+        self._driver.run(self._member)
+
+    async def _close_storage(self) -> None:
+        worker, storage = self._worker, self._storage
+        self._worker = self._storage = None
+        if worker is not None and storage is not None:
+            await worker.close()
+            storage.close()
 
     # --- Performer ---------------------------------------------------------------------------------------------------
 
@@ -170,7 +222,6 @@ class FleElection:
         match effect:
             case Send(to, message):
                 self._connections.send(to, message)
-                self._note_unsent()
             case HangUp(sid, reason):
                 self._connections.hang_up(sid, reason)
             case Probe(sid):
@@ -202,35 +253,19 @@ class FleElection:
             log.error("election: the state machine failed", exc_info=error)
             self._stand_aside(f"{type(error).__name__}: {error}")
 
-    def _note_unsent(self) -> None:
-        """A transport sends at the end of the event loop's turn."""
-        if not self._has_unsent:
-            self._has_unsent = True
-            self._clock.call_soon(self._all_sent)
-
-    def _all_sent(self) -> None:
-        self._has_unsent = False
-
-    def _write_to_disk(self, effect: DiskWrite) -> Pending | None:
-        """Write at once, or after the messages that were sent before: the other disks then work at the same time."""
-        disk = self._disk
+    def _write_to_disk(self, effect: DiskWrite) -> Pending:
+        """Write beside the event loop; the effects that follow wait."""
+        disk, worker = self._disk, self._worker
         assert disk is not None  # a machine runs, so its disk was read
-        if not self._has_unsent:
-            disk.write(effect)
-            return None
-        pending = Pending()
+        assert worker is not None
+        self.disk_watch.begin()
+        written, pending = worker.run(lambda: disk.write(effect)), Pending()
 
-        def write() -> None:
-            if self._disk is not disk:
-                return  # the machine was stopped meanwhile
-            try:
-                disk.write(effect)
-            except Exception as error:  # noqa: BLE001 - the driver is given it
-                pending.finish(error)
-            else:
-                pending.finish()
+        def end(error: Exception | None) -> None:
+            self.disk_watch.end(self._data_dir)
+            pending.finish(error)
 
-        self._clock.call_soon(write)
+        written.when_finished(end)
         return pending
 
     def _change(self, leader: str | None, term: int, leading: bool, cause: str) -> None:
@@ -253,28 +288,61 @@ class FleElection:
         self._clock.call_later(PAUSE_SECONDS, self._come_back)
 
     def _come_back(self) -> None:
-        if self._storage is None or self._member is not None:
+        """Take part again, from what the disk holds."""
+        if self._storage is None or self._worker is None or self._member is not None:
             return
-        try:
-            member = self._read_disk(self._storage)
-        except StorageError as error:
-            log.error("election: still standing aside: %s", error)
+        if self.disk_watch.is_writing:  # for the machine that was dropped
             self._clock.call_later(PAUSE_SECONDS, self._come_back)
             return
-        self._begin(member)
-        self._connections.resume()
+        reading = self._reading(self._storage)
+
+        def read(error: Exception | None) -> None:
+            if self._storage is None:
+                return  # this node has left the election meanwhile
+            if error is None:
+                self._begin(reading)
+                self._connections.resume()
+            else:
+                log.error("election: still standing aside: %s", error)
+                self._clock.call_later(PAUSE_SECONDS, self._come_back)
+
+        self._worker.run(reading.read).when_finished(read)
 
     def _cease(self, why: str) -> None:
         """The machine is gone: this node knows no leader, and the writers are answered."""
         self._driver.stop()
         self._member = self._disk = None
         writes, self._writes = self._writes, {}
+        self._asked.clear()
         for future in writes.values():
             if not future.done():
                 future.set_exception(NotLeader(f"{why}: the write may or may not be stored"))
         known = self._report.known
         if known.leader is not None:
             self._change(None, known.term, False, why)
+
+
+class _Reading:
+    """A job for the disk: read what the directory holds.
+
+    Attributes:
+        disk: the directory.
+        ledger, identity: what it held; set by :meth:`read`.
+    """
+
+    ledger: Ledger
+    identity: IdentityRecord
+
+    def __init__(
+        self, disk: Disk, names: Sequence[str], weighing: str, snapshot_every: int, rng: random.Random
+    ) -> None:
+        self.disk = disk
+        self._names, self._weighing, self._snapshot_every, self._rng = names, weighing, snapshot_every, rng
+
+    def read(self) -> None:
+        """Blocks. Raises StorageError."""
+        self.ledger = Ledger(self.disk.read_ledger(), self._snapshot_every)
+        self.identity = self.disk.read_identity(self._names, self._weighing, self._rng)
 
 
 def _checked_transport(context: Context) -> Transport:

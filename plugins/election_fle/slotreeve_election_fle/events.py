@@ -62,8 +62,22 @@ class WriteAsked:
     term: int
 
 
+@dataclass(frozen=True, slots=True)
+class StillWriting:
+    """A write to this server's disk takes longer than a ping interval. Repeated at each interval."""
+
+
 Event = (
-    Started | PeerConnected | PeerDisconnected | PeerUnreachable | PeerDead | Received | WriteAsked | ResignAsked | Tick
+    Started
+    | PeerConnected
+    | PeerDisconnected
+    | PeerUnreachable
+    | PeerDead
+    | Received
+    | WriteAsked
+    | ResignAsked
+    | StillWriting
+    | Tick
 )
 """What the shell steps a server with."""
 
@@ -78,11 +92,13 @@ class VoteReceived:
 
 @dataclass(frozen=True, slots=True)
 class FollowerReported:
-    """To a role that leads: a server asks to follow. ``trusted``: its votes count, as far as is known."""
+    """To a role that leads: a server asks to follow. ``trusted``: its votes count, as far as is known. ``is_admitted``:
+    its directory has lost no promises; otherwise a leader admits it once it holds the state."""
 
     sid: int
     info: FollowerInfo
     trusted: bool
+    is_admitted: bool = True
 
 
 RoleEvent = (
@@ -95,6 +111,7 @@ RoleEvent = (
     | FollowerReported
     | WriteAsked
     | ResignAsked
+    | StillWriting
     | Tick
 )
 """What a server steps its role with. A role ignores what does not concern it."""

@@ -13,12 +13,13 @@ from slotreeve_machines.driver import Started, Tick
 from slotreeve_machines.leadership import LeadershipChanged
 
 from slotreeve_election_fle.effects import Applied, RoleEffect, RoleOver, Send, VoteRegained
-from slotreeve_election_fle.events import PeerConnected, PeerDisconnected, Received, RoleEvent
+from slotreeve_election_fle.events import PeerConnected, PeerDisconnected, Received, RoleEvent, StillWriting
 from slotreeve_election_fle.handshake import EpochVerdict, judge
 from slotreeve_election_fle.lease import Promise
 from slotreeve_election_fle.ledger import Ledger
 from slotreeve_election_fle.messages import (
     Admitted,
+    AtWork,
     Commit,
     EpochAck,
     FleMessage,
@@ -34,6 +35,7 @@ from slotreeve_election_fle.messages import (
     SendWhole,
     StoodDown,
     SyncPart,
+    SyncProgress,
 )
 from slotreeve_election_fle.synchronise import NotMyHistory, take_over
 from slotreeve_election_fle.timing import FleTiming
@@ -91,6 +93,9 @@ class Following:
                 yield RoleOver("connection lost")
             case Received(self.leader, message):
                 yield from self._receive(message, now)
+            case StillWriting() if self.stage is not FollowerStage.CONNECTING:
+                self._wait_longer(now)
+                yield Send(self.leader, AtWork(self._attempt))
             case Tick() if now >= self.deadline:
                 yield from self._give_up(now)
             case _:
@@ -103,23 +108,26 @@ class Following:
             case SyncPart(attempt=self._attempt, epoch=self.epoch) if self.stage is FollowerStage.PROMISED:
                 self._parts.append(message)
                 self._gives_up_at = now + self._timing.handshake
+                if message.number:
+                    yield Send(self.leader, SyncProgress(self._attempt, self.epoch, message.number))
             case NewLeader(attempt=self._attempt, epoch=self.epoch) if self.stage is FollowerStage.PROMISED:
                 yield from self._history_complete(message, now)
             case Propose(epoch=self.epoch) if self.stage is FollowerStage.ACTIVE:
                 yield from self._proposed(message)
             case Commit(epoch=self.epoch) if self.stage is FollowerStage.ACTIVE:
-                yield from self._committed(message)
+                yield from self._committed(message, now)
             case PeerPing(epoch=self.epoch, number=number) if self.stage is FollowerStage.ACTIVE:
                 self._promise_again(now)
                 yield Send(self.leader, PeerPong(self.epoch, number))
+            case AtWork(attempt=self._attempt):
+                self._wait_longer(now)
             case StoodDown(epoch=self.epoch, cause=cause):
                 self._promise.release(self.leader)
                 yield RoleOver(f"leader stood down: {cause}")
             case NotLeading(attempt=self._attempt):
                 yield RoleOver("the elected server follows another")
             case Admitted(attempt=self._attempt, epoch=self.epoch) if self.stage is FollowerStage.ACTIVE:
-                if not self._voting:
-                    yield VoteRegained(self.epoch)
+                yield VoteRegained(self.epoch)
             case _:
                 pass  # of an earlier attempt or epoch: it never counts
 
@@ -128,12 +136,13 @@ class Following:
     def _report(self, now: float) -> Iterator[RoleEffect]:
         self.stage = FollowerStage.REPORTED
         self._gives_up_at = now + self._timing.handshake
-        yield Send(self.leader, FollowerInfo(self._attempt, self._ledger.accepted_epoch, self._voting))
+        yield Send(self.leader, FollowerInfo(self._attempt, self._ledger.accepted_epoch, self._voting, True))
 
     def _epoch_proposed(self, info: LeaderInfo, now: float) -> Iterator[RoleEffect]:
         self.epoch = info.epoch
         verdict = judge(self._ledger.accepted_epoch, info.epoch)
-        if verdict is EpochVerdict.REFUSE:
+        is_bound = self._voting or info.epoch < self._ledger.current_epoch
+        if verdict is EpochVerdict.REFUSE and is_bound:
             yield RoleOver(f"epoch {info.epoch} is below {self._ledger.accepted_epoch}, which was accepted before")
             return
         if verdict is EpochVerdict.ACCEPT:
@@ -169,6 +178,11 @@ class Following:
         if self._voting:
             self._promise.bind([self.leader], self._gives_up_at)
 
+    def _wait_longer(self, now: float) -> None:
+        """The leader, or this server's own disk, is at work on the attempt."""
+        if not self._is_announced:
+            self._gives_up_at = max(self._gives_up_at, now + self._timing.handshake)
+
     # --- established -------------------------------------------------------------------------------------------------
 
     def _proposed(self, propose: Propose) -> Iterator[RoleEffect]:
@@ -181,13 +195,14 @@ class Following:
         yield from self._ledger.append(propose.entries)
         yield Send(self.leader, ProposeAck(self.epoch, self._ledger.last_zxid))
 
-    def _committed(self, commit: Commit) -> Iterator[RoleEffect]:
+    def _committed(self, commit: Commit, now: float) -> Iterator[RoleEffect]:
         changes = self._ledger.commit(commit.zxid)
         if changes:
             yield Applied(changes)
             yield from self._ledger.snapshot_if_due()
         if not self._is_announced:
             self._is_announced = True
+            self._gives_up_at = now + self._timing.promise  # an established leader has to ping
             yield LeadershipChanged(self.leader, self.epoch, False, "elected")
 
     # --- the end -----------------------------------------------------------------------------------------------------

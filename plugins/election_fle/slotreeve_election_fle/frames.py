@@ -1,13 +1,14 @@
 """Bytes on disk: sealed small files and the frames of the log, both with checksums. Pure.
 
 A *sealed* file is written as a whole (``Storage.replace``). A *frame* is what one append adds to the log; the append
-may have been cut short by a crash, and only the last one can have been.
+may have been cut short by a crash, or have holes where a page was not written, and only the last one can have been.
 """
 
 from __future__ import annotations
 
 import struct
 import zlib
+from collections.abc import Iterator
 
 from slotreeve.errors import StorageError
 
@@ -15,6 +16,10 @@ _MAGIC = b"SRF1"
 _HEAD = struct.Struct("<4sII")  # magic, payload length, payload checksum
 _HEAD_SUM = struct.Struct("<I")  # checksum of the head, so that a damaged length is not taken for a short file
 _PREFIX = _HEAD.size + _HEAD_SUM.size
+SECTOR = 512
+"""Bytes that a disk writes as a whole."""
+_SHORTEST_HOLE = 4
+"""Fewer zeros at the edge of a sector prove nothing."""
 
 
 def frame(payload: bytes) -> bytes:
@@ -46,7 +51,7 @@ def read_frames(content: bytes, name: str, remedy: str) -> tuple[list[bytes], in
     while start < len(content):
         payload = _whole_frame(content, start)
         if payload is None:
-            if not _is_cut_short(content, start):
+            if not _is_cut_short(content, start) and not _has_hole(content, start):
                 raise StorageError(f"{name}: is damaged at byte {start} of {len(content)}; {remedy}")
             break
         payloads.append(payload)
@@ -83,3 +88,26 @@ def _is_cut_short(content: bytes, start: int) -> bool:
         return _payload_length(content, start) is None or len(written) < len(content) - start
     length = _payload_length(content, start)
     return length is not None and len(written) < _PREFIX + length
+
+
+def _has_hole(content: bytes, start: int) -> bool:
+    """Whether what stands from ``start`` on is one frame of which a sector was never written.
+
+    The pages of an append may reach the disk in any order. No frame follows the last append, so one that is damaged
+    with another one behind it was damaged later.
+    """
+    length = _payload_length(content, start)
+    if length is not None and start + _PREFIX + length < len(content):
+        return False
+    if length is None and any(_whole_frame(content, place) is not None for place in _heads(content, start + 1)):
+        return False
+    ends = [*range(start - start % SECTOR + SECTOR, len(content), SECTOR), len(content)]
+    sectors = [content[begin:end] for begin, end in zip([start, *ends], ends, strict=False)]
+    return any(len(sector) >= _SHORTEST_HOLE and not any(sector) for sector in sectors)
+
+
+def _heads(content: bytes, start: int) -> Iterator[int]:
+    """Where a frame may begin from ``start`` on."""
+    while (start := content.find(_MAGIC, start)) >= 0:
+        yield start
+        start += 1

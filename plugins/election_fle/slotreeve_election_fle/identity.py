@@ -73,6 +73,13 @@ class Identity:
         peers = {**self._held.peers, sid: PeerRecord(peer.directory, peer.admitted_term)}
         return self._change(msgspec.structs.replace(self._held, peers=peers))
 
+    def accepted(self, sid: int, epoch: int) -> None:
+        """A peer that is trusted has accepted ``epoch``: a directory in which it has not is an older copy.
+
+        Kept as long as this process runs.
+        """
+        self._highest_accepted[sid] = max(self._highest_accepted.get(sid, 0), epoch)
+
     def lose_vote(self) -> list[SaveIdentity]:
         """Stop voting."""
         return self._change(msgspec.structs.replace(self._held, may_vote=False))

@@ -7,7 +7,7 @@ sections 6.1, 6.3 and 8.1.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from enum import IntEnum
 
 from slotreeve_machines.driver import Started, Tick
@@ -19,6 +19,7 @@ from slotreeve_election_fle.events import (
     PeerDisconnected,
     Received,
     RoleEvent,
+    StillWriting,
     VoteReceived,
     WriteAsked,
 )
@@ -28,11 +29,11 @@ from slotreeve_election_fle.lease import Promise
 from slotreeve_election_fle.ledger import Ledger
 from slotreeve_election_fle.messages import (
     Admitted,
+    AtWork,
     Commit,
     EpochAck,
     FleMessage,
     LeaderInfo,
-    NewLeader,
     NewLeaderAck,
     PeerPing,
     PeerPong,
@@ -40,11 +41,11 @@ from slotreeve_election_fle.messages import (
     ProposeAck,
     SendWhole,
     StoodDown,
-    SyncPart,
+    SyncProgress,
 )
 from slotreeve_election_fle.proposals import Proposals
 from slotreeve_election_fle.quorum import Quorum
-from slotreeve_election_fle.synchronise import difference, whole
+from slotreeve_election_fle.synchronise import Transfer
 from slotreeve_election_fle.timing import FleTiming
 from slotreeve_election_fle.vote import State
 
@@ -67,19 +68,29 @@ class Leading:
         is_resigning: it leads only until the writes under way are done.
     """
 
-    def __init__(self, sid: int, quorum: Quorum, ledger: Ledger, promise: Promise, timing: FleTiming) -> None:
+    def __init__(
+        self,
+        sid: int,
+        quorum: Quorum,
+        ledger: Ledger,
+        promise: Promise,
+        timing: FleTiming,
+        proposal: EpochProposal | None = None,
+    ) -> None:
+        """``proposal``: of the epoch; by default for ``quorum``, above what this server has accepted."""
         self._sid = sid
         self._quorum = quorum
         self._ledger = ledger
         self._promise = promise
         self._timing = timing
-        self._proposal = EpochProposal(sid, quorum, ledger.accepted_epoch)
+        self._proposal = EpochProposal(sid, quorum, ledger.accepted_epoch) if proposal is None else proposal
         self._learners = Learners(sid, quorum)
         self._phase_ends = 0.0
         self._is_held_back = False
         self._next_ping = 0.0
         self._ping_number = 0
         self._pings: dict[int, float] = {}
+        self._renewed = self._learners.renewed_at()
         self._proposals: Proposals | None = None
         self.phase = Phase.GATHERING
         self.epoch = 0
@@ -94,14 +105,14 @@ class Leading:
     def valid_until(self) -> float:
         """The end of the lease, until which the leader may act on its own; 0 before it is established, infinity where
         it is a quorum by itself."""
-        renewed = self._learners.renewed_at()
-        return renewed + self._timing.lease if self.is_established and renewed is not None else 0.0
+        return self._renewed + self._timing.lease if self.is_established and self._renewed is not None else 0.0
 
     @property
     def deadline(self) -> float:
         """When to step with Tick."""
         if not self.is_established:
-            return self._promise.free_at(self._sid) if self._is_held_back else self._phase_ends
+            due = self._promise.free_at(self._sid) if self._is_held_back else self._phase_ends
+            return min(due, self._next_ping) if self._learners.at_stage() else due
         assert self._proposals is not None
         if self._proposals.is_ready:
             return 0.0
@@ -115,8 +126,18 @@ class Leading:
         """
         match event:
             case Started():
-                self._phase_ends = now + self._timing.handshake
+                self._next_ping = now + self._timing.ping
+                self._enter(Phase.GATHERING, now)
                 yield from self._settle_epoch(now)
+            case StillWriting():
+                self._wait_longer(now)
+                for each in self._learners.at_stage():
+                    each.extend_debt(now)  # what it was given may wait behind this server's disk
+            case Received(sid, AtWork()):
+                if sid in self._quorum.candidates:
+                    self._wait_longer(now)
+                if (follower := self._learners.get(sid)) is not None:
+                    follower.extend_debt(now)
             case FollowerReported():
                 yield from self._add(event, now)
             case Received(sid, message):
@@ -153,7 +174,9 @@ class Leading:
             case EpochAck(attempt=learner.attempt, epoch=self.epoch) if learner.stage is LearnerStage.REPORTED:
                 yield from self._epoch_acked(learner, message, now)
             case SendWhole(attempt=learner.attempt, epoch=self.epoch) if learner.stage is LearnerStage.SENT:
-                yield from self._send_history(learner, whole(self._ledger, learner.attempt, self.epoch), now)
+                yield from self._send_history(learner, None, now)
+            case SyncProgress(attempt=learner.attempt, epoch=self.epoch, number=number) if learner.transfer is not None:
+                yield from self._progressed(learner, learner.transfer, number, now)
             case NewLeaderAck(attempt=learner.attempt, epoch=self.epoch) if learner.stage is LearnerStage.SENT:
                 yield from self._history_acked(learner, message, now)
             case ProposeAck(epoch=self.epoch, zxid=zxid) if learner.stage is LearnerStage.ACTIVE:
@@ -161,6 +184,8 @@ class Leading:
                 yield from self._advance_commit()
             case PeerPong(epoch=self.epoch, number=number) if learner.stage is LearnerStage.ACTIVE:
                 learner.answered_at = max(learner.answered_at, self._pings.get(number, 0.0))
+                self._renewed = self._learners.renewed_at()
+                yield from self._settle_leadership(now)
             case _:
                 pass  # of an earlier attempt or epoch: it never counts
 
@@ -170,6 +195,9 @@ class Leading:
                 yield from self._settle_epoch(now)
             elif now >= self._phase_ends:
                 yield RoleOver(f"no quorum came while {self.phase.name.lower()}")
+                return
+            if now >= self._next_ping:
+                yield from self._ping(now)
         elif now >= self.valid_until:
             yield RoleOver("lease expired: no quorum answered in time")
         else:
@@ -185,12 +213,14 @@ class Leading:
         is_voter = sid in self._quorum.voters
         counts = is_voter and info.voting and report.trusted
         yield from self._remove(sid)
-        self._learners.add(Learner(sid, info.attempt, counts, is_voter and not counts))
+        self._learners.add(
+            Learner(sid, info.attempt, counts, is_voter and not (counts and report.is_admitted), paced=info.paced)
+        )
         if self.phase is Phase.GATHERING:
             if counts:
                 self._proposal.report(sid, info.accepted_epoch)
             yield from self._settle_epoch(now)
-        elif info.accepted_epoch > self.epoch:
+        elif info.accepted_epoch > self.epoch and counts:
             # It can never follow this epoch; only a higher one includes it again.
             yield RoleOver(f"higher epoch seen: server {sid} has accepted {info.accepted_epoch}")
         else:
@@ -200,6 +230,7 @@ class Leading:
         """A server follows no more; none of its messages counts any longer."""
         if not self._learners.remove(sid):
             return
+        self._renewed = self._learners.renewed_at()
         if not self.is_established:
             self._proposal.forget(sid)
         elif not self._learners.is_quorum():
@@ -210,6 +241,10 @@ class Leading:
     def _enter(self, phase: Phase, now: float) -> None:
         self.phase = phase
         self._phase_ends = now + self._timing.handshake
+
+    def _wait_longer(self, now: float) -> None:
+        """The handshake makes progress: a part of the history has arrived, or a disk is at work on it."""
+        self._phase_ends = max(self._phase_ends, now + self._timing.handshake)
 
     def _settle_epoch(self, now: float) -> Iterator[RoleEffect]:
         """Fix the epoch once a quorum has reported, accept it like any voter, and propose it to all."""
@@ -232,10 +267,10 @@ class Leading:
         learner.stage = LearnerStage.PROMISED
         learner.last_zxid = ack.last_zxid
         if self.phase is not Phase.PROMISING:
-            yield from self._synchronise(learner, now)
+            yield from self._send_history(learner, learner.last_zxid, now)
             return
         is_ahead = (ack.current_epoch, ack.last_zxid) > (self._ledger.current_epoch, self._ledger.last_zxid)
-        if is_ahead and learner.counts:
+        if is_ahead and learner.counts and learner.sid in self._quorum.candidates:
             yield RoleOver(f"server {learner.sid} has a longer history ({ack.current_epoch}, {ack.last_zxid:#x})")
             return
         if ack.counted and learner.counts:
@@ -249,24 +284,29 @@ class Leading:
         yield from self._ledger.enter(self.epoch)
         self._enter(Phase.SYNCING, now)
         for learner in self._learners.at_stage(LearnerStage.PROMISED):
-            yield from self._synchronise(learner, now)
+            yield from self._send_history(learner, learner.last_zxid, now)
         yield from self._settle_leadership(now)
 
-    def _synchronise(self, learner: Learner, now: float) -> Iterator[RoleEffect]:
-        parts = difference(self._ledger, learner.attempt, self.epoch, learner.last_zxid)
-        yield from self._send_history(learner, parts, now)
+    def _send_history(self, learner: Learner, follower_zxid: int | None, now: float) -> Iterator[RoleEffect]:
+        """Begin to send what a follower lacks whose log ends with ``follower_zxid``; None: the entire state."""
+        learner.transfer = Transfer(self._ledger, learner.attempt, self.epoch, follower_zxid, learner.paced)
+        learner.stage = LearnerStage.SENDING
+        for message in learner.due_messages(now):
+            yield Send(learner.sid, message)
 
-    def _send_history(
-        self, learner: Learner, parts: Sequence[SyncPart | NewLeader], now: float
-    ) -> Iterator[RoleEffect]:
-        learner.stage = LearnerStage.SENT
-        learner.sent_at = learner.owes_since = now
-        for part in parts:
-            yield Send(learner.sid, part)
+    def _progressed(self, learner: Learner, transfer: Transfer, number: int, now: float) -> Iterator[RoleEffect]:
+        transfer.arrived(number)
+        if learner.counts:
+            self._wait_longer(now)
+        learner.extend_debt(now)
+        for message in learner.due_messages(now):
+            yield Send(learner.sid, message)
 
     def _history_acked(self, learner: Learner, ack: NewLeaderAck, now: float) -> Iterator[RoleEffect]:
         learner.stage = LearnerStage.ACTIVE
+        learner.transfer = None
         learner.answered_at = learner.sent_at
+        self._renewed = self._learners.renewed_at()
         learner.acknowledge(ack.last_zxid, self._ledger.last_zxid, now)
         if not self.is_established:
             yield from self._settle_leadership(now)
@@ -285,6 +325,9 @@ class Leading:
         """Once a quorum holds the history all of it is committed, and the leader serves."""
         if self.phase is not Phase.SYNCING or not self._learners.is_quorum():
             return
+        if self._renewed is None or now - self._renewed > self._timing.lease / 2:
+            self._next_ping = now  # the disks took so long that the lease has to be renewed before it is used
+            return
         self.phase = Phase.ESTABLISHED
         self._next_ping = now
         self._proposals = Proposals(self._ledger, self.epoch)
@@ -301,9 +344,12 @@ class Leading:
         if not self._proposals.is_ready:
             return
         previous_zxid, entries = self._ledger.last_zxid, self._proposals.take_batch()
-        for learner in self._learners.at_stage(LearnerStage.SENT):
+        for learner in self._learners.at_stage(LearnerStage.SENDING):
             learner.owes_since = now if learner.owes_since is None else learner.owes_since
-            yield Send(learner.sid, Propose(self.epoch, previous_zxid, entries))
+            if learner.stage is LearnerStage.SENDING and learner.transfer is not None:
+                learner.transfer.extend(entries)
+            else:
+                yield Send(learner.sid, Propose(self.epoch, previous_zxid, entries))
         yield from self._ledger.append(entries)
         yield from self._advance_commit()
 
@@ -331,8 +377,9 @@ class Leading:
         self._next_ping = now + self._timing.ping
         oldest = now - self._timing.lease
         self._pings = {number: sent for number, sent in self._pings.items() if sent >= oldest}
-        for learner in self._learners.at_stage(LearnerStage.ACTIVE):
-            yield Send(learner.sid, PeerPing(self.epoch, self._ping_number))
+        for learner in self._learners.at_stage():
+            is_active = learner.stage is LearnerStage.ACTIVE
+            yield Send(learner.sid, PeerPing(self.epoch, self._ping_number) if is_active else AtWork(learner.attempt))
 
     def _hang_up_on_debtors(self, now: float) -> Iterator[RoleEffect]:
         """A follower that answers pings but acknowledges nothing is of no use (docs/fle.md, S90)."""

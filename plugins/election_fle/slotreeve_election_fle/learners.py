@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 
 from slotreeve_election_fle.lease import renewed_at
+from slotreeve_election_fle.messages import NewLeader, SyncPart
 from slotreeve_election_fle.quorum import Quorum
+from slotreeve_election_fle.synchronise import Transfer
 
 
 class LearnerStage(IntEnum):
@@ -15,8 +17,9 @@ class LearnerStage(IntEnum):
 
     REPORTED = 0
     PROMISED = 1
-    SENT = 2
-    ACTIVE = 3
+    SENDING = 2
+    SENT = 3
+    ACTIVE = 4
 
 
 @dataclass
@@ -26,8 +29,10 @@ class Learner:
     Attributes:
         counts: it is a voter, and its messages count.
         wants_admission: it is a voter that lost its disk.
-        stage: REPORTED to the leader -> PROMISED: it has accepted the epoch -> SENT: the history is on its way to it
-            -> ACTIVE: it has acknowledged the history.
+        paced: it reports its progress while it is sent the history.
+        stage: REPORTED to the leader -> PROMISED: it has accepted the epoch -> SENDING: the history is on its way to it
+            -> SENT: so is NewLeader -> ACTIVE: it has acknowledged the history.
+        transfer: the history, from SENDING on.
         last_zxid: the end of its log when it acknowledged the epoch.
         sent_at: when NewLeader was sent; its acknowledgement renews the lease as a ping does.
         answered_at: when the newest ping that it answered was sent.
@@ -45,11 +50,31 @@ class Learner:
     answered_at: float = 0.0
     acked_zxid: int = 0
     owes_since: float | None = None
+    paced: bool = False
+    transfer: Transfer | None = field(default=None, repr=False)
 
     def acknowledge(self, zxid: int, last_zxid: int, now: float) -> None:
         """Everything up to ``zxid`` is on its disk; ``last_zxid``: the leader's last entry."""
         self.acked_zxid = max(self.acked_zxid, min(zxid, last_zxid))
         self.owes_since = None if self.acked_zxid >= last_zxid else now
+
+    def extend_debt(self, now: float) -> None:
+        """A disk is at work: what the follower owes is counted from now."""
+        if self.owes_since is not None:
+            self.owes_since = now
+
+    def due_messages(self, now: float) -> list[SyncPart | NewLeader]:
+        """While it is SENDING: as many parts of the history as may be under way now, and NewLeader after the last."""
+        if self.stage is not LearnerStage.SENDING or self.transfer is None:
+            return []
+        self.owes_since = now
+        due: list[SyncPart | NewLeader] = []
+        while (part := self.transfer.next_part()) is not None:
+            due.append(part)
+        if self.transfer.is_complete:
+            self.stage, self.sent_at = LearnerStage.SENT, now
+            due.append(self.transfer.end())
+        return due
 
 
 class Learners:

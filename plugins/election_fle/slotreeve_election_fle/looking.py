@@ -85,7 +85,7 @@ class Looking:
                 self._unreachable.discard(sid)
                 yield from self._conclude(now)
                 yield Send(sid, Notification(self.proposal))
-            case PeerDisconnected(sid) | PeerUnreachable(sid):
+            case PeerDisconnected(sid) | PeerUnreachable(sid) if sid in self._quorum.voters:
                 self._unreachable.add(sid)
                 yield from self._conclude(now)
             case Tick() if now >= self.deadline:

@@ -35,16 +35,27 @@ from slotreeve_election_fle.events import (
     PeerUnreachable,
     Received,
     RoleEvent,
+    StillWriting,
     VoteReceived,
     WriteAsked,
 )
 from slotreeve_election_fle.following import Following
+from slotreeve_election_fle.handshake import EpochProposal
 from slotreeve_election_fle.identity import Identity
 from slotreeve_election_fle.leading import Leading
 from slotreeve_election_fle.lease import Promise
 from slotreeve_election_fle.ledger import Ledger
 from slotreeve_election_fle.looking import Looking
-from slotreeve_election_fle.messages import Distrust, FollowerInfo, Greeting, Notification, NotLeading
+from slotreeve_election_fle.messages import (
+    Distrust,
+    EpochAck,
+    FollowerInfo,
+    Greeting,
+    LeaderInfo,
+    Notification,
+    NotLeading,
+)
+from slotreeve_election_fle.peers import GreetedPeers
 from slotreeve_election_fle.quorum import Quorum
 from slotreeve_election_fle.timing import FleTiming
 from slotreeve_election_fle.vote import NOBODY, State, Vote
@@ -59,12 +70,14 @@ class Place:
         observer: it takes no part in elections.
         quorum: the quorums of the ensemble.
         timing: the intervals of the protocol.
+        recovers: votes of servers that have lost their directory count while all voters are connected.
     """
 
     sid: int
     observer: bool
     quorum: Quorum
     timing: FleTiming
+    recovers: bool = False
 
 
 class Member:
@@ -76,13 +89,13 @@ class Member:
 
     def __init__(self, place: Place, ledger: Ledger, identity: Identity, rng: random.Random) -> None:
         self._sid, self._observer, self._quorum = place.sid, place.observer, place.quorum
-        self._timing = place.timing
+        self._timing, self._recovers = place.timing, place.recovers
+        self._peers = GreetedPeers(self._sid, self._quorum, identity, place.recovers)
         self._ledger = ledger
         self._identity = identity
         self._rng = rng
         self._promise = Promise()
         self._role: Looking | Leading | Following | None = None
-        self._counts: dict[int, bool] = {}  # the peers whose greeting was accepted, and whether their votes count
         self._unreachable: set[int] = set()
         self._early: dict[int, FollowerInfo] = {}  # reports that came before this server knew that it leads
         self._unanswered: dict[int, tuple[float, Vote]] = {}  # votes that came while this server did not look, and when
@@ -120,32 +133,36 @@ class Member:
             case PeerDisconnected(sid):
                 yield from self._disconnected(sid, now)
             case PeerDead(sid):
-                if sid not in self._counts:  # otherwise it lives again, and its own messages count
+                if sid not in self._peers:  # otherwise it lives again, and its own messages count
                     self._promise.release(sid)
             case PeerUnreachable(sid):
                 self._unreachable.add(sid)
                 yield from self._play(event, now)
             case Received(sid, Greeting() as greeting):
                 yield from self._greeted(sid, greeting, now)
+            case Received(sid) if sid not in self._peers:
+                pass  # nothing counts before the greeting
             case Received(sid, Distrust(reason)):
                 yield from self._distrusted(sid, reason, now)
-            case Received(sid) if sid not in self._counts:
-                pass  # nothing counts before the greeting
             case Received(sid, Notification(vote)):
                 yield from self._notified(sid, vote, now)
             case Received(sid, FollowerInfo() as info):
+                self._peers.has_accepted(sid, info.accepted_epoch)
                 yield from self._reported(sid, info, now)
+            case Received(sid, EpochAck(epoch=epoch) | LeaderInfo(epoch=epoch)):
+                self._peers.has_accepted(sid, epoch)
+                yield from self._play(event, now)
             case Received():
                 yield from self._play(event, now)
             case WriteAsked():
                 yield from self._write(event, now)
-            case ResignAsked():
+            case ResignAsked() | StillWriting():
                 yield from self._play(event, now)
             case Tick():
                 yield from self._pass_time(now)
 
     def _start(self, now: float) -> Iterator[Effect]:
-        if self._ledger.accepted_epoch > 0:
+        if self._ledger.accepted_epoch > 0 or self._recovers:
             # The promises given before the restart are forgotten, but a leader may still count on them.
             self._promise.bind(self._quorum.voters - {self._sid}, now + self._timing.promise)
         yield from self._look(now)
@@ -165,10 +182,10 @@ class Member:
         if misfit is not None:
             yield HangUp(sid, misfit)
             return
-        is_new = sid not in self._counts
+        is_new, was_complete = sid not in self._peers, self._peers.is_complete
         is_voter = sid in self._quorum.voters and not peer.observer
-        self._counts[sid] = is_voter and self._identity.trusts(sid, peer)
-        if self._counts[sid]:
+        self._peers.greeted(sid, is_voter and self._identity.trusts(sid, peer))
+        if self._peers.trusts(sid):
             yield from self._identity.remember(sid, peer)
         elif is_voter:
             yield Noted(f"server {sid} has lost its promises (another data directory); its votes do not count")
@@ -176,9 +193,15 @@ class Member:
         if is_new:
             self._unreachable.discard(sid)
             yield from self._play(PeerConnected(sid), now)
+        yield from self._completeness_may_have_changed(was_complete, now)
+
+    def _completeness_may_have_changed(self, was_complete: bool, now: float) -> Iterator[Effect]:
+        if was_complete is not self._peers.is_complete and isinstance(self._role, Looking):
+            yield from self._look(now)
 
     def _distrusted(self, sid: int, reason: str, now: float) -> Iterator[Effect]:
-        if not self._votes:
+        """A voter remembers this server with another directory. That ends no leadership that a quorum supports."""
+        if not self._identity.may_vote or not self._peers.trusts(sid) or self._leader is not None:
             return
         yield from self._identity.lose_vote()
         yield Noted(
@@ -188,16 +211,19 @@ class Member:
         yield from self._leave_role(RoleOver("this server must not vote"), now)
 
     def _disconnected(self, sid: int, now: float) -> Iterator[Effect]:
-        self._counts.pop(sid, None)
+        was_complete = self._peers.is_complete
+        self._peers.left(sid)
         self._early.pop(sid, None)
         self._unanswered.pop(sid, None)
-        self._unreachable.add(sid)
+        if sid in self._quorum.voters:
+            self._unreachable.add(sid)
         if self._promise.holds(sid):
             yield Probe(sid)
         role = self._role
         yield from self._play(PeerDisconnected(sid), now)
         if isinstance(role, Looking) and self._role is not role:
             yield from self._play(PeerDisconnected(sid), now)  # the election may have ended with this peer as leader
+        yield from self._completeness_may_have_changed(was_complete, now)
 
     def _notified(self, sid: int, vote: Vote, now: float) -> Iterator[Effect]:
         """A vote arrived (docs/fle.md, section 4)."""
@@ -206,7 +232,7 @@ class Member:
             self._early.pop(sid, None)
         if isinstance(self._role, Leading):
             yield from self._play(VoteReceived(sid, vote), now)  # which may end the role
-        if isinstance(self._role, Looking) and self._counts[sid]:
+        if isinstance(self._role, Looking) and self._peers.counts(sid):
             yield from self._play(VoteReceived(sid, vote), now)
         elif vote.state is State.LOOKING:
             if not isinstance(self._role, Looking):
@@ -215,7 +241,8 @@ class Member:
 
     def _reported(self, sid: int, info: FollowerInfo, now: float) -> Iterator[Effect]:
         if isinstance(self._role, Leading):
-            yield from self._play(FollowerReported(sid, info, self._counts[sid]), now)
+            reported = FollowerReported(sid, info, self._peers.counts(sid), self._peers.trusts(sid))
+            yield from self._play(reported, now)
         elif isinstance(self._role, Following):
             yield Send(sid, NotLeading(info.attempt))
         else:
@@ -247,7 +274,7 @@ class Member:
 
     @property
     def _votes(self) -> bool:
-        return not self._observer and self._identity.may_vote
+        return not self._observer and (self._identity.may_vote or self._peers.is_complete)
 
     @property
     def _present_vote(self) -> Vote:
@@ -265,7 +292,7 @@ class Member:
         for effect in self._role.step(event, now):
             match effect:
                 case Announce(vote):
-                    for sid in self._counts:
+                    for sid in self._peers:
                         yield Send(sid, Notification(vote))
                 case Decided(vote):
                     yield from self._take_role(vote, now)
@@ -274,12 +301,15 @@ class Member:
                     yield from self._leave_role(effect, now)
                     return
                 case VoteRegained(epoch):
-                    if not self._observer:
+                    if not self._observer and not self._identity.may_vote:
                         yield from self._regain_vote(epoch, now)
                         return
-                case LeadershipChanged(leader, term):
+                case LeadershipChanged(leader, term, is_leading):
                     self._establish(leader, term)
                     yield effect
+                    if is_leading and not self._identity.may_vote:
+                        yield from self._identity.regain_vote(term)
+                        yield from self._greet_again()
                 case _:
                     yield effect
 
@@ -294,7 +324,7 @@ class Member:
         # A peer that lost the leader a moment earlier has announced its vote already and will not do so again soon.
         unanswered, self._unanswered = self._unanswered, {}
         for sid, (received_at, vote) in unanswered.items():
-            if now - received_at < self._timing.promise and self._role is looking and self._counts[sid]:
+            if now - received_at < self._timing.promise and self._role is looking and self._peers.counts(sid):
                 yield from self._play(VoteReceived(sid, vote), now)
 
     def _take_role(self, vote: Vote, now: float) -> Iterator[Effect]:
@@ -306,13 +336,15 @@ class Member:
         yield Noted(f"elected: server {vote.leader} in round {vote.round}", warning=False)
         early, self._early = self._early, {}
         if leads:
-            self._role = Leading(self._sid, self._quorum, self._ledger, self._promise, self._timing)
+            highest = max(self._ledger.accepted_epoch, self._peers.seen_epoch)
+            proposal = EpochProposal(self._sid, self._peers.epoch_quorum(), highest)
+            self._role = Leading(self._sid, self._quorum, self._ledger, self._promise, self._timing, proposal)
             yield from self._play(Started(), now)
         else:
             self._attempt += 1
             self._role = Following(vote.leader, self._attempt, self._votes, self._ledger, self._promise, self._timing)
             yield from self._play(Started(), now)
-            if vote.leader in self._counts:
+            if vote.leader in self._peers:
                 yield from self._play(PeerConnected(vote.leader), now)
         for sid, info in early.items():
             yield from self._reported(sid, info, now)
@@ -327,9 +359,12 @@ class Member:
 
     def _regain_vote(self, epoch: int, now: float) -> Iterator[Effect]:
         yield from self._identity.regain_vote(epoch)
-        for sid in self._counts:
-            yield Send(sid, self._identity.greeting(self._ledger.accepted_epoch, False))
+        yield from self._greet_again()
         yield from self._leave_role(RoleOver("admitted again as a voter"), now)
+
+    def _greet_again(self) -> Iterator[Effect]:
+        for sid in self._peers:
+            yield Send(sid, self._identity.greeting(self._ledger.accepted_epoch, False))
 
     def _leave_role(self, over: RoleOver, now: float) -> Iterator[Effect]:
         if isinstance(self._role, Leading):

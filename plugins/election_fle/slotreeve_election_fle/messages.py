@@ -57,11 +57,17 @@ class Notification(msgspec.Struct, array_like=True, frozen=True, tag=3):
 
 class FollowerInfo(msgspec.Struct, array_like=True, frozen=True, tag=4):
     """Follower to the leader it elected: a request to follow, with the highest epoch that the follower has accepted
-    (6.1, step 1)."""
+    (6.1, step 1).
+
+    Attributes:
+        voting: the sender's votes and acknowledgements count.
+        paced: it answers numbered parts of the history with SyncProgress.
+    """
 
     attempt: int
     accepted_epoch: int
     voting: bool
+    paced: bool = False
 
 
 class LeaderInfo(msgspec.Struct, array_like=True, frozen=True, tag=5):
@@ -87,12 +93,19 @@ class EpochAck(msgspec.Struct, array_like=True, frozen=True, tag=6):
 
 
 class SyncPart(msgspec.Struct, array_like=True, frozen=True, tag=7):
-    """Leader to follower: a part of what the follower lacks (6.1, step 5); takes effect with NewLeader."""
+    """Leader to follower: a part of what the follower lacks (6.1, step 5); takes effect with NewLeader.
+
+    Attributes:
+        number: to be answered with SyncProgress; 0 where no answer is expected.
+        continues: its only item or entry holds more of the value of the last one in the part before.
+    """
 
     attempt: int
     epoch: int
     items: list[Item]
     entries: list[Entry]
+    number: int = 0
+    continues: bool = False
 
 
 class NewLeader(msgspec.Struct, array_like=True, frozen=True, tag=8):
@@ -185,6 +198,22 @@ class Admitted(msgspec.Struct, array_like=True, frozen=True, tag=18):
     epoch: int
 
 
+class AtWork(msgspec.Struct, array_like=True, frozen=True, tag=19):
+    """Between a leader that is not established and its followers: the sender still works on ``attempt``, and its disk
+    may be what takes so long. Extends the receiver's time-outs. The follower of an established leader sends it while
+    its disk works."""
+
+    attempt: int
+
+
+class SyncProgress(msgspec.Struct, array_like=True, frozen=True, tag=20):
+    """Follower to leader: the part of this number has arrived, so another one may be sent."""
+
+    attempt: int
+    epoch: int
+    number: int
+
+
 RoleMessage = (
     FollowerInfo
     | LeaderInfo
@@ -201,6 +230,8 @@ RoleMessage = (
     | StoodDown
     | NotLeading
     | Admitted
+    | AtWork
+    | SyncProgress
 )
 """What passes between a leader and its followers."""
 FleMessage = Greeting | Distrust | Notification | RoleMessage

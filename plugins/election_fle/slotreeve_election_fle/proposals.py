@@ -5,6 +5,7 @@ At most one batch is under way; what is asked meanwhile waits and then shares on
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -18,6 +19,8 @@ from slotreeve_election_fle.vote import COUNTER_MASK, epoch_of, make_zxid
 
 BATCH_BYTES = 1024 * 1024
 """A batch is not lengthened beyond this."""
+BATCH_ENTRIES = 2_000
+"""Nor beyond this: a batch of many small entries takes a server tens of milliseconds, and heartbeats wait for it."""
 LARGEST_VALUE = 8 * 1024 * 1024
 """Bytes of one value; must fit into one frame of any transport."""
 
@@ -34,7 +37,8 @@ class Proposals:
     def __init__(self, ledger: Ledger, epoch: int) -> None:
         self._ledger = ledger
         self._epoch = epoch
-        self._queue: list[_Waiting] = []
+        self._queue: deque[_Waiting] = deque()
+        self._versions: dict[str, int] = {}  # of the keys that a write under way changes
         self._batch: list[_Waiting] = []
         last = ledger.last_zxid
         self._counter = last & COUNTER_MASK if epoch_of(last) == epoch else 0
@@ -63,35 +67,38 @@ class Proposals:
         self._counter += 1
         entry = Entry(make_zxid(self._epoch, self._counter), write.key, write.value, version + 1)
         self._queue.append(_Waiting(write.token, entry))
+        self._versions[write.key] = version + 1
         return None
 
     def take_batch(self) -> list[Entry]:
         """Start the next batch; its entries, to be sent to the followers and logged."""
-        size = count = 0
-        for waiting in self._queue:
-            if count and size + waiting.entry.size > BATCH_BYTES:
+        self._batch, size = [], 0
+        while self._queue and len(self._batch) < BATCH_ENTRIES:
+            size += self._queue[0].entry.size
+            if self._batch and size > BATCH_BYTES:
                 break
-            size += waiting.entry.size
-            count += 1
-        self._batch, self._queue = self._queue[:count], self._queue[count:]
+            self._batch.append(self._queue.popleft())
         return [waiting.entry for waiting in self._batch]
 
     def committed(self) -> Sequence[Written]:
         """Everything up to the ledger's committed entry is sure; the answers that are due by it."""
         done = [w for w in self._batch if w.entry.zxid <= self._ledger.committed_zxid]
         self._batch = self._batch[len(done) :]
+        for waiting in done:
+            if self._versions.get(waiting.entry.key) == waiting.entry.version:
+                del self._versions[waiting.entry.key]  # the ledger's table has it now
         return [Written(waiting.token, waiting.entry.version) for waiting in done]
 
     def abandon(self, cause: str) -> Sequence[NotWritten]:
         """The term is over; the answers to all writes that are not committed. Their outcome is not known."""
-        waiting, self._batch, self._queue = [*self._batch, *self._queue], [], []
+        waiting, self._batch, self._queue, self._versions = [*self._batch, *self._queue], [], deque(), {}
         text = f"stopped leading term {self._epoch} ({cause}) before the write was sure; it may or may not be stored"
         return [NotWritten(w.token, NotLeader(text)) for w in waiting]
 
     def _version(self, key: str) -> int:
         """The version of ``key`` once every write under way has been stored."""
-        for waiting in reversed([*self._batch, *self._queue]):
-            if waiting.entry.key == key:
-                return waiting.entry.version
+        under_way = self._versions.get(key)
+        if under_way is not None:
+            return under_way
         held = self._ledger.table.get(key)
         return 0 if held is None else held.version

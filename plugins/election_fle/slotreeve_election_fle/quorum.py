@@ -42,6 +42,14 @@ class Quorum:
         return sum(self._weights[sid] for sid in sids)
 
 
+class Everyone(Quorum):
+    """No quorum but all voters together."""
+
+    def contains(self, sids: Iterable[int]) -> bool:
+        """Whether every voter is among ``sids``."""
+        return self.voters <= set(sids)
+
+
 @dataclass(frozen=True)
 class Weighing:
     """Weights and groups of the meta servers by name, as they are configured; the same on all of them.

@@ -49,6 +49,7 @@ class MemoryLink:
         self._on_release = released
         self._inbox: deque[tuple[float, bytes | _End]] = deque()
         self._scheduled = False
+        self._written_at = 0.0
         self._released = False
         self._waits_for_room = False
         network.attach(self)
@@ -113,7 +114,10 @@ class MemoryLink:
     def _put(self, item: bytes | _End) -> None:
         if self._released:
             return
-        due = self._clock.now() + self._network.delay_seconds(self.target, self.source)
+        self._written_at = max(self._written_at, self._clock.now())
+        if isinstance(item, bytes):
+            self._written_at += len(item) / self._network.bytes_per_second
+        due = self._written_at + self._network.delay_seconds(self.target, self.source)
         if self._inbox:
             due = max(due, self._inbox[-1][0])
         self._inbox.append((due, item))

@@ -38,11 +38,13 @@ class MemoryNetwork:
     Attributes:
         delay_seconds: travel time of a packet by (from, to) endpoint. Packets of a connection stay in order whatever it
             returns. By default 0: delivery on the next turn of the event loop.
+        bytes_per_second: how fast each direction of a connection takes bytes; by default infinity.
         processors: processors by endpoint. By default there are none: handling a packet takes no time.
     """
 
     def __init__(self) -> None:
         self.delay_seconds: Callable[[str, str], float] = lambda _source, _target: 0.0
+        self.bytes_per_second = float("inf")
         self.processors: dict[str, Processor] = {}
         self._listeners: dict[str, MemoryListener] = {}
         self._endpoints: dict[str, MemoryTransport] = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from slotreeve.errors import ConfigError
 from slotreeve.ports import Assigner, Balancer, Election, Leadership, Message, Versioned
+from slotreeve_machines.leadership import CountingElection
 from slotreeve_protocol.meta_messages import GetShadow, Stopping
 
 from slotreeve_servers.meta.arranger import Arranger
@@ -36,8 +37,9 @@ class MetaServer(NodeServer):
         self.core.desk.requests[GetShadow] = self._on_get_shadow
 
     def counters(self) -> dict[str, int]:
-        """What the core counts, and what every server counts."""
-        return {**self.core.counters(), **self._common_counters()}
+        """What the core counts, what its election counts, and what every server counts."""
+        election = self._election.counters() if isinstance(self._election, CountingElection) else {}
+        return {**self.core.counters(), **election, **self._common_counters()}
 
     def leadership(self) -> Leadership:
         """The leader as this node knows it."""
