@@ -81,7 +81,7 @@ class MemoryWorker:
         error: Exception | None = None
         try:
             job()
-        except Exception as raised:  # noqa: BLE001 - whoever waits for the job is given it
+        except Exception as raised:  # noqa: BLE001 - the waiter of the job is given it
             error = raised
         rest = self._storage.sync_seconds * (self._storage.syncs - syncs - 1)
         if rest > 0:

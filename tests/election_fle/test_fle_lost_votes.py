@@ -1,4 +1,4 @@
-"""Who may take a server's vote, and how a cluster recovers in which too few have kept their directories."""
+"""Which messages take a vote from a server, and how a cluster recovers that has lost too many directories."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from slotreeve.errors import ElectionError
 from slotreeve_election_fle import synchronise
 from slotreeve_election_fle.entries import Entry
 from slotreeve_election_fle.messages import NewLeader, SyncPart
-from slotreeve_election_fle.synchronise import NotMyHistory, Transfer, take_over
+from slotreeve_election_fle.synchronise import HistoryTransfer, NotMyHistory, take_over
 from slotreeve_election_fle.vote import make_zxid
 from slotreeve_machines.storage import MemoryStorage
 
@@ -32,7 +32,7 @@ def ledger_of(*histories: list[Entry], commit_to: int = 0, snapshot_every: int =
     return ledger
 
 
-def split(transfer: Transfer) -> tuple[list[SyncPart], NewLeader]:
+def split(transfer: HistoryTransfer) -> tuple[list[SyncPart], NewLeader]:
     parts = []
     while (part := transfer.next_part()) is not None:
         parts.append(part)
@@ -48,11 +48,11 @@ def test_a_follower_ends_with_the_leaders_history_and_keeps_it_over_a_restart(
     commit_to = shared[-1].zxid if committed and shared else 0
     leader = ledger_of(shared, entries(3, newer), commit_to=commit_to, snapshot_every=snapshot_every)
     follower = ledger_of(shared, entries(2, surplus))
-    transfer = Transfer(leader, 1, 9, follower.last_zxid, paced)
+    transfer = HistoryTransfer(leader, 1, 9, follower.last_zxid, paced)
     try:
         writes, _ = take_over(follower, *split(transfer))
     except NotMyHistory:
-        writes, _ = take_over(follower, *split(Transfer(leader, 1, 9, None, paced)))
+        writes, _ = take_over(follower, *split(HistoryTransfer(leader, 1, 9, None, paced)))
     follower.save(writes)
     for ledger in (follower, DurableLedger(follower.disk._storage)):
         assert (ledger.last_zxid, ledger.last_chain) == (leader.last_zxid, leader.last_chain)
@@ -64,13 +64,13 @@ def test_a_follower_ends_with_the_leaders_history_and_keeps_it_over_a_restart(
 def test_a_part_is_not_larger_than_it_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(synchronise, "PART_BYTES", 80)
     leader = ledger_of(entries(1, list("abcabc")))
-    parts, _ = split(Transfer(leader, 1, 9, 0, False))
+    parts, _ = split(HistoryTransfer(leader, 1, 9, 0, False))
     assert [len(part.entries) for part in parts] == [2, 2, 2]
 
 
 def test_a_history_that_is_not_the_leaders_is_an_error() -> None:
     leader, follower = ledger_of(entries(1, ["a", "b"])), ledger_of()
-    parts, end = split(Transfer(leader, 1, 9, 0, False))
+    parts, end = split(HistoryTransfer(leader, 1, 9, 0, False))
     with pytest.raises(ElectionError, match="the history received ends with"):
         take_over(follower, [SyncPart(1, 9, [], parts[0].entries[:1])], end)
 
@@ -78,7 +78,7 @@ def test_a_history_that_is_not_the_leaders_is_an_error() -> None:
 def test_no_more_parts_are_under_way_than_the_window_allows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(synchronise, "PART_BYTES", 40)
     leader = ledger_of(entries(1, list("abcabcabc")))
-    transfer = Transfer(leader, 1, 9, 0, True)
+    transfer = HistoryTransfer(leader, 1, 9, 0, True)
     first = [transfer.next_part() for _ in range(synchronise.WINDOW)]
     assert [part.number for part in first if part is not None] == [1, 2, 3, 4]
     assert transfer.next_part() is None
@@ -99,7 +99,7 @@ def test_values_larger_than_a_part_arrive_whole(sizes: list[int], committed: int
     leader, follower = ledger_of(history, commit_to=make_zxid(1, committed)), ledger_of()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(synchronise, "PART_BYTES", part_bytes)
-        transfer = Transfer(leader, 1, 9, None, True)
+        transfer = HistoryTransfer(leader, 1, 9, None, True)
         if late:  # a write that the leader logs while the history is on its way
             newer = [Entry(make_zxid(9, 1), "late", b"x" * 500, 1)]
             leader.save(leader.append(newer))
@@ -116,6 +116,6 @@ def test_values_larger_than_a_part_arrive_whole(sizes: list[int], committed: int
 
 def test_a_history_that_begins_within_a_value_is_an_error() -> None:
     leader, follower = ledger_of(entries(1, ["a"])), ledger_of()
-    parts, end = split(Transfer(leader, 1, 9, 0, False))
+    parts, end = split(HistoryTransfer(leader, 1, 9, 0, False))
     with pytest.raises(ElectionError, match="begins with the second piece"):
         take_over(follower, [SyncPart(1, 9, [], parts[0].entries, 1, True)], end)

@@ -40,7 +40,8 @@ async def reports(cluster: SimulatedCluster) -> dict[str, ShadowIs]:
 @pytest.mark.parametrize("seed", range(3))
 def test_a_shadow_elects_for_itself_and_changes_nothing(seed: int) -> None:
     async def scenario(rng: random.Random) -> None:
-        cluster = with_another_election(SimulatedCluster(rng, settings={"meta.shadow_election": "other"}))
+        settings = {"meta.shadow_election": "other", "election.other.ephemeral": True}
+        cluster = with_another_election(SimulatedCluster(rng, settings=settings))
         async with cluster:
             first = await reports(cluster)
             assert all(report.agrees and report.name == "other" for report in first.values())

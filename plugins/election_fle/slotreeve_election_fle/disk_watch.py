@@ -14,7 +14,7 @@ SLOW_SECONDS = 0.1
 WARNING_PAUSE_SECONDS = 60.0
 """Between two warnings about slow writes."""
 LONGEST_WRITE_SECONDS = 30.0
-"""A write that takes longer counts as stuck: nobody is asked to wait for it any more."""
+"""A write that takes longer counts as stuck: other servers are not asked to wait for it any more."""
 
 
 class DiskWatch:

@@ -45,7 +45,7 @@ from slotreeve_election_fle.messages import (
 )
 from slotreeve_election_fle.proposals import Proposals
 from slotreeve_election_fle.quorum import Quorum
-from slotreeve_election_fle.synchronise import Transfer
+from slotreeve_election_fle.synchronise import HistoryTransfer
 from slotreeve_election_fle.timing import FleTiming
 from slotreeve_election_fle.vote import State
 
@@ -289,12 +289,12 @@ class Leading:
 
     def _send_history(self, learner: Learner, follower_zxid: int | None, now: float) -> Iterator[RoleEffect]:
         """Begin to send what a follower lacks whose log ends with ``follower_zxid``; None: the entire state."""
-        learner.transfer = Transfer(self._ledger, learner.attempt, self.epoch, follower_zxid, learner.paced)
+        learner.transfer = HistoryTransfer(self._ledger, learner.attempt, self.epoch, follower_zxid, learner.paced)
         learner.stage = LearnerStage.SENDING
         for message in learner.due_messages(now):
             yield Send(learner.sid, message)
 
-    def _progressed(self, learner: Learner, transfer: Transfer, number: int, now: float) -> Iterator[RoleEffect]:
+    def _progressed(self, learner: Learner, transfer: HistoryTransfer, number: int, now: float) -> Iterator[RoleEffect]:
         transfer.arrived(number)
         if learner.counts:
             self._wait_longer(now)

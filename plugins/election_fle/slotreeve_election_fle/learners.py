@@ -9,7 +9,7 @@ from enum import IntEnum
 from slotreeve_election_fle.lease import renewed_at
 from slotreeve_election_fle.messages import NewLeader, SyncPart
 from slotreeve_election_fle.quorum import Quorum
-from slotreeve_election_fle.synchronise import Transfer
+from slotreeve_election_fle.synchronise import HistoryTransfer
 
 
 class LearnerStage(IntEnum):
@@ -51,7 +51,7 @@ class Learner:
     acked_zxid: int = 0
     owes_since: float | None = None
     paced: bool = False
-    transfer: Transfer | None = field(default=None, repr=False)
+    transfer: HistoryTransfer | None = field(default=None, repr=False)
 
     def acknowledge(self, zxid: int, last_zxid: int, now: float) -> None:
         """Everything up to ``zxid`` is on its disk; ``last_zxid``: the leader's last entry."""

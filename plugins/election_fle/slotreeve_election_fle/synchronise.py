@@ -28,7 +28,7 @@ class NotMyHistory(Exception):
     """The entries that were sent do not continue this history; the entire state is needed."""
 
 
-class Transfer:
+class HistoryTransfer:
     """The leader's history on its way to one follower: parts, and then NewLeader.
 
     At most :data:`WINDOW` parts are under way, so that heartbeats on the same connection do not wait behind a large
