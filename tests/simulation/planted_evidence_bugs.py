@@ -164,7 +164,7 @@ def _removals_not_streamed() -> Patch:
     return patch.object(Streams, "send", send)
 
 
-@bug("a follower does not remove what its leader purged", "takeover", 3)
+@bug("a follower does not remove what its leader purged", "moves")
 def _followers_keep_what_was_purged() -> Patch:
     original = HeldSlot.apply
 
