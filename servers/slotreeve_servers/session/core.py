@@ -43,13 +43,14 @@ from slotreeve_servers.node.outbox import Outbox, Peer
 from slotreeve_servers.session.arrivals import Arrivals
 from slotreeve_servers.session.clients import ConnectedClient, redirect
 from slotreeve_servers.session.configuration import ConfigMirror
+from slotreeve_servers.session.due_pushes import DuePushes
 from slotreeve_servers.session.interests import Interests
 from slotreeve_servers.session.isolation import LOOK_SECONDS, Isolation
 from slotreeve_servers.session.leaders import SlotLeaders
 from slotreeve_servers.session.leases import ClientLeases
 from slotreeve_servers.session.orders import OrdersInForce
 from slotreeve_servers.session.places import Places
-from slotreeve_servers.session.push import DuePushes, PushRules
+from slotreeve_servers.session.push import PushRules
 from slotreeve_servers.session.reads import Reads
 from slotreeve_servers.session.registrations import Registrations
 from slotreeve_servers.session.routes import Routes
@@ -208,25 +209,34 @@ class SessionCore:
 
     def _sweep(self) -> float | None:
         """End what frozen clients have here; forget old tombstones."""
-        now, attended = self._outbox.now(), self._outbox.attended()
-        # A client that was asked for fewer pings has all of its lease after its next ping was due.
-        rest = self._leases.ping_seconds(len(self.clients), False)
-        lease = self._rules.client_lease_seconds + rest
-        due = self._leases.due(attended, LEASES_AT_ONCE)
+        due = self._leases.due(self._outbox.attended(), LEASES_AT_ONCE)
         for client in due:
-            if client.peer not in self.clients:
-                continue
-            silence = self._outbox.silent_for(client.peer)
-            if silence > lease:
-                # No linger: the client had all of its lease to send something.
-                self._registrations.lost(client)
-                self._outbox.close(client.peer, f"no message arrived for {lease:.1f} s")
-            else:
-                self._leases.renewed(client, attended - silence + rest)
+            if self._is_over(client):
+                # What it sent may stand behind what very many others have sent.
+                self._outbox.when_read(partial(self._end_if_silent, client))
+        now = self._outbox.now()
         if now - self._compacted_at > COMPACT_SECONDS:
             self._compacted_at = now
             self._registrations.compact()
         return SCAN_PAUSE_SECONDS if len(due) == LEASES_AT_ONCE else None
+
+    def _is_over(self, client: ConnectedClient) -> bool:
+        """Whether the lease of a client is over; where it is not, it is renewed."""
+        if client.peer not in self.clients:
+            return False
+        # A client that was asked for fewer pings has all of its lease after its next ping was due.
+        rest = self._leases.ping_seconds(len(self.clients), False)
+        silence = self._outbox.silent_for(client.peer)
+        if silence > self._rules.client_lease_seconds + rest:
+            return True
+        self._leases.renewed(client, self._outbox.attended() - silence + rest)
+        return False
+
+    def _end_if_silent(self, client: ConnectedClient) -> None:
+        if self._is_over(client):
+            # No linger: the client had all of its lease to send something.
+            self._registrations.lost(client)
+            self._outbox.close(client.peer, f"no message arrived for {self._outbox.silent_for(client.peer):.1f} s")
 
     # --- a client publishes ------------------------------------------------------------------------------------------
 
