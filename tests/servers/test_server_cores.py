@@ -412,21 +412,6 @@ def test_a_silent_client_is_ended_with_its_lease_and_whatever_arrives_renews_it(
     assert sweep_seconds(SessionSettings(client_lease_seconds=0.8)) == pytest.approx(0.1)
 
 
-def test_a_silent_client_is_not_ended_before_what_had_arrived_from_it_is_read() -> None:
-    scene = SessionScene(client_lease_seconds=2.0)
-    peer = scene.client()
-    scene.outbox.silence = {peer: 2.1}
-    scene.outbox.advance(1.9)
-    scene.outbox.time += 0.2
-    scene.outbox.repeated["client leases"]()
-    scene.outbox.silence = {peer: 0.0}  # its ping stood behind what others had sent
-    scene.outbox.end_turn()
-    assert not scene.outbox.take("closed")
-    scene.outbox.silence = {peer: 2.1}
-    scene.outbox.advance(2.3)
-    assert [effect.peer for effect in scene.outbox.take("closed")] == [peer]
-
-
 def test_a_client_that_was_asked_for_fewer_pings_has_its_whole_lease_after_the_next_one_was_due() -> None:
     scene = SessionScene(client_lease_seconds=3.0)
     silent = scene.client("silent")

@@ -41,7 +41,7 @@ _HASHED_BYTES = 50
 
 
 @dataclass(eq=False, slots=True)
-class Transfer:
+class ServiceTransfer:
     """A large service on its way to one session server: the part that is sent now, and the rest."""
 
     slot: HeldSlot
@@ -82,7 +82,7 @@ class Changes:
         self._outbox = outbox
         self._dirty: dict[str, tuple[HeldSlot, TrackedService]] = {}
         self._snapshots: dict[Peer, list[DatumChange]] = {}
-        self._transfers: dict[Peer, dict[str, Transfer]] = {}
+        self._transfers: dict[Peer, dict[str, ServiceTransfer]] = {}
         self._backlogs: dict[Peer, Backlog] = {}
         self._flush = TurnEnd(outbox, self._send_all)
         self._turn_bytes = 0
@@ -143,7 +143,7 @@ class Changes:
         parts = _parts_of(whole, self._outbox.part_bytes)
         first, size = next(parts)
         if first.more:
-            transfer = transfers[data_info_id] = Transfer(slot, first, parts)
+            transfer = transfers[data_info_id] = ServiceTransfer(slot, first, parts)
             self._send_part(peer, transfer)
         else:
             self._snapshots.setdefault(peer, []).append(first)
@@ -214,7 +214,7 @@ class Changes:
             for peer in audience:
                 self.sent += self._outbox.send_encoded(peer, frame, "Changed")
 
-    def _send_part(self, peer: Peer, transfer: Transfer) -> None:
+    def _send_part(self, peer: Peer, transfer: ServiceTransfer) -> None:
         """Send the next part of a service that is still on its way; the one after it follows the reply."""
         data_info_id = transfer.part.data_info_id
         if self._transfers.get(peer, {}).get(data_info_id) is not transfer:

@@ -44,6 +44,7 @@ from slotreeve_servers.session.arrivals import Arrivals
 from slotreeve_servers.session.clients import ConnectedClient, redirect
 from slotreeve_servers.session.configuration import ConfigMirror
 from slotreeve_servers.session.due_pushes import DuePushes
+from slotreeve_servers.session.frozen_clients import FrozenClients
 from slotreeve_servers.session.interests import Interests
 from slotreeve_servers.session.isolation import LOOK_SECONDS, Isolation
 from slotreeve_servers.session.leaders import SlotLeaders
@@ -67,8 +68,6 @@ HERD_LINGER_SECONDS = 3.0
 these clients: each has this time more to come back."""
 COMPACT_SECONDS = 10.0
 SCAN_PAUSE_SECONDS = 0.005
-LEASES_AT_ONCE = 200
-"""So many leases are looked at in one turn: clients that came together are due together."""
 LEAVING_AT_ONCE = 48
 """A server that stops sends so many clients away at a time: more than another server lets in at once, so that it has no
 pause, and not all, because each has two connections until its turn comes there."""
@@ -111,8 +110,9 @@ class SessionCore:
             outbox, self.routes, self.writes, self.interests, self._registrations, self._arrivals
         )
         self._reads = Reads(outbox, self.routes, slot_function)
-        self._leases = ClientLeases(rules.client_lease_seconds)
         self.clients: dict[Peer, ConnectedClient] = {}
+        self._leases = ClientLeases(rules.client_lease_seconds)
+        self._frozen = FrozenClients(outbox, self._leases, self.clients, self._registrations)
         self._isolation = Isolation(outbox, self.routes, self.membership, self.clients, node.process_id)
         self._sessions = SessionList(outbox)
         self._closed_to_clients = ""
@@ -209,34 +209,12 @@ class SessionCore:
 
     def _sweep(self) -> float | None:
         """End what frozen clients have here; forget old tombstones."""
-        due = self._leases.due(self._outbox.attended(), LEASES_AT_ONCE)
-        for client in due:
-            if self._is_over(client):
-                # What it sent may stand behind what very many others have sent.
-                self._outbox.when_read(partial(self._end_if_silent, client))
+        are_more = self._frozen.look()
         now = self._outbox.now()
         if now - self._compacted_at > COMPACT_SECONDS:
             self._compacted_at = now
             self._registrations.compact()
-        return SCAN_PAUSE_SECONDS if len(due) == LEASES_AT_ONCE else None
-
-    def _is_over(self, client: ConnectedClient) -> bool:
-        """Whether the lease of a client is over; where it is not, it is renewed."""
-        if client.peer not in self.clients:
-            return False
-        # A client that was asked for fewer pings has all of its lease after its next ping was due.
-        rest = self._leases.ping_seconds(len(self.clients), False)
-        silence = self._outbox.silent_for(client.peer)
-        if silence > self._rules.client_lease_seconds + rest:
-            return True
-        self._leases.renewed(client, self._outbox.attended() - silence + rest)
-        return False
-
-    def _end_if_silent(self, client: ConnectedClient) -> None:
-        if self._is_over(client):
-            # No linger: the client had all of its lease to send something.
-            self._registrations.lost(client)
-            self._outbox.close(client.peer, f"no message arrived for {self._outbox.silent_for(client.peer):.1f} s")
+        return SCAN_PAUSE_SECONDS if are_more else None
 
     # --- a client publishes ------------------------------------------------------------------------------------------
 
