@@ -24,9 +24,9 @@ ServiceKey = tuple[str, Scope]
 class Wants:
     """The subscriptions of one connection that are not confirmed.
 
-    The answer to a ping proves that the server has read everything sent before the ping, and has sent what it had. What
-    is still unconfirmed then waits for a slot leader, perhaps for long. It does not count to the limit any more, so
-    that it does not hold up the others.
+    The answer to a ping proves that the server has read everything sent before the ping. What is still unconfirmed then
+    waits for its turn there, or for a slot leader, perhaps for long. It does not count to the limit any more, so that
+    it does not hold up the others.
 
     Args:
         keys: the subscriptions to send.

@@ -169,7 +169,7 @@ def test_a_session_server_that_knows_the_content_gets_only_its_version() -> None
     scene.put(record("r1"))
     scene.slot.compared.add(SESSION_1.process_id)
     scene.slot.track("s")
-    digest = scene.slot.tracked["s"].digest
+    digest = scene.slot.hashed("s").digest
     scene.interests.declare(SESSION_1, SlotInterest(0, 1, [Known("s", 5, digest)], []))
     assert scene.changed() == [("session-1", 5, [], [])]
     version = scene.slot.tracked["s"].version

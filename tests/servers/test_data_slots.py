@@ -123,7 +123,7 @@ def test_pending_changes_lead_from_the_announced_content_to_the_present_one(writ
         assert slot.version >= version
         version = slot.version
         for name in copies:
-            service = slot.tracked[name]
+            service = slot.hashed(name)
             for register_id, record in service.pending.items():
                 if record is None:
                     copies[name].pop(register_id, None)

@@ -1,5 +1,5 @@
-"""Nothing that concerns a large service takes long at once. What it takes is counted in function calls, because time
-depends on the machine."""
+"""Nothing that concerns a large service, or very many of them, takes long at once. What it takes is counted in function
+calls, because time depends on the machine."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from slotreeve.model.nodes import Role
 from slotreeve.model.publisher import Publisher
 from slotreeve.model.slots import Slot, SlotTable
 from slotreeve_protocol.datum_copy import DatumCopy, Fit
-from slotreeve_protocol.slot_messages import DatumChange, SlotDigests, SlotWrite
+from slotreeve_protocol.slot_messages import Changed, DatumChange, Known, SlotDigests, SlotInterest, SlotWrite
+from slotreeve_servers.data.changes import Changes
 from slotreeve_servers.data.departures import Departures
+from slotreeve_servers.data.interest import SessionInterests
 from slotreeve_servers.data.losses import ClientLosses
 from slotreeve_servers.data.sessions import SessionServers
 from slotreeve_servers.data.settings import DataSettings
@@ -86,7 +88,8 @@ def test_a_new_leader_does_not_hash_a_large_service_that_it_followed() -> None:
     slot = held(leads=False)
     slot.leads = True
     tracked = []
-    assert calls(lambda: tracked.append(slot.track("s"))) < MOST_CALLS
+    slot.track("s")
+    assert calls(lambda: tracked.append(slot.hashed("s"))) < MOST_CALLS
     assert tracked[0].digest == content_digest(ALL)
 
 
@@ -158,7 +161,7 @@ class CountingOutbox(RecordingOutbox):
     def after(self, seconds: float, action: Callable[[], None]) -> Timer:
         return super().after(seconds, partial(self.count, action))
 
-    def count(self, action: Callable[[], None]) -> None:
+    def count(self, action: Callable[[], object]) -> None:
         self.most = max(self.most, calls(action))
 
 
@@ -191,3 +194,45 @@ def test_the_loss_of_a_client_with_a_large_service_takes_no_long_turn() -> None:
         scene.outbox.end_turn()
     assert scene.slot.store.services == {}
     assert scene.outbox.most < MOST_CALLS
+
+
+# --- a session server with very many services ------------------------------------------------------------------------
+
+
+class ManyServices:
+    """data-1 serves slot 0, with 2,000 services of twenty records; session-1 declares interest in all of them at
+    once."""
+
+    def __init__(self) -> None:
+        self.outbox, self.slots = CountingOutbox(), HeldSlots("data-1")
+        self.slots.apply(SlotTable(1, (Slot(0, "data-1", 1, ()),)))
+        slot = self.slots.held[0]
+        slot.serve()
+        session = a_peer("session-1", Role.SESSION)
+        slot.compared.add(session.process_id)
+        self.names = [f"s{number}" for number in range(2_000)]
+        records = [
+            Publisher(f"{name}-{n}", name, 1, 1, "session-1@1", "", (b"x",)) for name in self.names for n in range(20)
+        ]
+        slot.apply(SlotWrite(0, 1, records, [], []), 0.0)
+        interests = SessionInterests(self.slots, Changes(self.outbox))
+        wanted = SlotInterest(0, 1, [Known(name, 0, 0) for name in self.names], [])
+        self.outbox.count(lambda: interests.declare(session, wanted))
+
+    def announced(self) -> list[str]:
+        """The services that were announced until nothing more is."""
+        self.outbox.end_turn()
+        messages = [effect.what for effect in self.outbox.take("sent") if isinstance(effect.what, Changed)]
+        return [change.data_info_id for message in messages for change in message.changes]
+
+
+def test_an_interest_in_very_many_services_takes_no_long_turn() -> None:
+    scene = ManyServices()
+    assert scene.announced() == scene.names
+    assert scene.outbox.most < MOST_CALLS
+
+
+def test_what_waits_to_be_announced_from_a_slot_is_dropped_when_the_slot_moves() -> None:
+    scene = ManyServices()
+    scene.slots.apply(SlotTable(2, (Slot(0, "data-2", 2, ()),)))
+    assert 0 < len(scene.announced()) < len(scene.names) / 2

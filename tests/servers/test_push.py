@@ -16,14 +16,13 @@ from slotreeve_protocol.orders import ORDERS_KEY, Orders
 from slotreeve_protocol.slot_messages import DatumChange
 from slotreeve_servers.node.outbox import Peer
 from slotreeve_servers.session.clients import ConnectedClient
+from slotreeve_servers.session.due_pushes import DuePushes
 from slotreeve_servers.session.orders import OrdersInForce
 from slotreeve_servers.session.push import (
     COST_FACTOR,
-    FIRING_SECONDS,
     IN_FLIGHT,
     MANY_SUBSCRIBERS,
     PARTS_IN_FLIGHT,
-    DuePushes,
     PushGroup,
     PushRules,
 )
@@ -132,7 +131,7 @@ def test_a_frame_is_encoded_once_for_all_subscribers_at_the_same_version(monkeyp
     scene = Scene()
     scene.change(record("r1"), whole=True)
     clients = [scene.subscribe(f"c{n}") for n in range(3)]
-    scene.outbox.take()
+    scene.outbox.advance(1.0)
     frames: list[bytes] = []
 
     def send_encoded(peer: Peer, frame: bytes, what: str) -> bool:
@@ -413,28 +412,3 @@ def test_what_changed_before_a_gap_is_pushed_with_the_whole_service_that_closes_
     (push,) = scene.pushes(client)
     assert (push.from_version, push.version) == (1, 3)
     assert [r.register_id for r in push.changed] == ["r2", "r3"]
-
-
-class SlowGroup(PushGroup):
-    """A group whose push takes its time, and then fails."""
-
-    def fire(self) -> None:
-        assert isinstance(self._outbox, RecordingOutbox)
-        self._outbox.time += FIRING_SECONDS / 2
-        self._outbox.close(a_peer(self._data_info_id, Role.CLIENT), "it was its turn")
-        if self._data_info_id == "fails":
-            raise OSError("the disk is full")
-
-
-def test_very_many_due_pushes_leave_room_for_other_work_and_one_that_fails_does_not_hold_up_the_others() -> None:
-    scene = Scene()
-    for name in ("a", "b", "c", "d", "fails", "e"):
-        scene.rules.due.add(SlowGroup(name, Scope.DATA_CENTER, scene.copy, scene.rules))
-    turns = []
-    for _ in range(4):
-        try:
-            scene.outbox.end_one_turn()
-        except OSError:
-            turns.append("failed")
-        turns.append("".join(str(effect.peer) for effect in scene.outbox.take("closed")))
-    assert turns == ["abc", "failed", "dfails", "e", ""]

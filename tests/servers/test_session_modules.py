@@ -46,10 +46,11 @@ from slotreeve_servers.node.records import SlotStore
 from slotreeve_servers.session.arrivals import Arrivals
 from slotreeve_servers.session.clients import ConnectedClient
 from slotreeve_servers.session.configuration import ConfigMirror
+from slotreeve_servers.session.due_pushes import DuePushes
 from slotreeve_servers.session.interests import FORGOTTEN_PER_TURN, Interests
 from slotreeve_servers.session.leaders import SlotLeaders
 from slotreeve_servers.session.orders import OrdersInForce
-from slotreeve_servers.session.push import DuePushes, PushRules
+from slotreeve_servers.session.push import PushRules
 from slotreeve_servers.session.reads import ASK_SECONDS, GIVE_UP_SECONDS, RETRY_SECONDS, Reads
 from slotreeve_servers.session.registrations import DROPS_PER_TURN, Registrations, add_tombstones
 from slotreeve_servers.session.routes import Routes

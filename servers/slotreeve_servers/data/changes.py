@@ -7,6 +7,7 @@ Departure from the original, whose data servers announce ids every 500 ms and ar
 from __future__ import annotations
 
 import math
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -27,14 +28,20 @@ AGAIN_SECONDS = 0.05
 
 WHOLE_BYTES = 8 * 1024 * 1024
 """So many bytes of whole services may be on their way to one session server, without the later parts of large ones."""
+TURN_BYTES = 256 * 1024
+"""So many bytes of whole services are prepared in one turn, which takes some milliseconds. The next ones follow at its
+end: what arrived meanwhile, pings above all, is read in between."""
 MOST_TRANSFERS = 16
 """So many large services, of each of which one part may be on its way."""
 
 _CHANGE_BYTES = 40
+_ANNOUNCED_BYTES = 250
+_HASHED_BYTES = 50
+"""To announce a service, and to hash one of its records, take as long as to prepare so many bytes."""
 
 
 @dataclass(eq=False, slots=True)
-class Transfer:
+class ServiceTransfer:
     """A large service on its way to one session server: the part that is sent now, and the rest."""
 
     slot: HeldSlot
@@ -48,12 +55,12 @@ class Backlog:
 
     Attributes:
         sent: bytes of them since it last proved that it had read all. ``is_full``: it must prove that first.
-        waiting: the services that wait for it, with what the session server has of each.
+        waiting: the services that wait for it, or for the next turn, with what the session server has of each.
     """
 
     sent: int = 0
     is_full: bool = False
-    waiting: dict[str, tuple[HeldSlot, Known]] = field(default_factory=dict)
+    waiting: OrderedDict[str, tuple[HeldSlot, Known]] = field(default_factory=OrderedDict)
 
 
 class Changes:
@@ -75,9 +82,11 @@ class Changes:
         self._outbox = outbox
         self._dirty: dict[str, tuple[HeldSlot, TrackedService]] = {}
         self._snapshots: dict[Peer, list[DatumChange]] = {}
-        self._transfers: dict[Peer, dict[str, Transfer]] = {}
+        self._transfers: dict[Peer, dict[str, ServiceTransfer]] = {}
         self._backlogs: dict[Peer, Backlog] = {}
         self._flush = TurnEnd(outbox, self._send_all)
+        self._turn_bytes = 0
+        self._next_turn = TurnEnd(outbox, self._begin_turn)
         self.sent = 0
 
     def changed(self, slot: HeldSlot, services: Mapping[str, TrackedService]) -> None:
@@ -90,8 +99,14 @@ class Changes:
         """Send one session server the present state, and its changes from now on; only the version where the session
         server has the same content, nothing where the whole service is already on its way, and later where too many
         are."""
-        service = slot.tracked[data_info_id]
         backlog = self._backlogs.setdefault(peer, Backlog())
+        if self._turn_bytes >= TURN_BYTES:
+            backlog.waiting[data_info_id] = (slot, known)
+            return
+        size = _ANNOUNCED_BYTES
+        if not slot.tracked[data_info_id].is_hashed:
+            size += _HASHED_BYTES * len(slot.store.services.get(data_info_id, ()))
+        service = slot.hashed(data_info_id)
         if known.version != 0 and known.digest == service.digest:
             service.sessions[peer] = None
             if known.version != service.version:
@@ -102,10 +117,20 @@ class Changes:
             backlog.waiting[data_info_id] = (slot, known)
         else:
             service.sessions[peer] = None
-            backlog.sent += self._send_whole(slot, service, data_info_id, peer)
+            whole = self._send_whole(slot, service, data_info_id, peer)
+            size += whole
+            backlog.sent += whole
             if backlog.sent >= WHOLE_BYTES:
                 backlog.is_full = True
                 self._outbox.at_turns_end(partial(self._ask_for_proof, peer))
+        self._turn_bytes += size
+        self._next_turn.soon()
+
+    def _begin_turn(self) -> None:
+        """The last turn has ended: go on with what waits."""
+        self._turn_bytes = 0
+        for peer in list(self._backlogs):
+            self._send_waiting(peer)
 
     def _send_whole(self, slot: HeldSlot, service: TrackedService, data_info_id: str, peer: Peer) -> int:
         """Send a whole service; returns a bound of the bytes that go out now."""
@@ -118,7 +143,7 @@ class Changes:
         parts = _parts_of(whole, self._outbox.part_bytes)
         first, size = next(parts)
         if first.more:
-            transfer = transfers[data_info_id] = Transfer(slot, first, parts)
+            transfer = transfers[data_info_id] = ServiceTransfer(slot, first, parts)
             self._send_part(peer, transfer)
         else:
             self._snapshots.setdefault(peer, []).append(first)
@@ -147,8 +172,9 @@ class Changes:
         """There may be room for services that wait."""
         backlog = self._backlogs.get(peer)
         while backlog is not None and backlog.waiting and self._has_room(peer, backlog):
-            data_info_id = next(iter(backlog.waiting))
-            slot, known = backlog.waiting.pop(data_info_id)
+            if self._turn_bytes >= TURN_BYTES:
+                return
+            data_info_id, (slot, known) = backlog.waiting.popitem(last=False)
             service = slot.tracked.get(data_info_id)
             if service is not None and service.sessions.get(peer) is not None:
                 self.announce(slot, data_info_id, peer, known)
@@ -188,7 +214,7 @@ class Changes:
             for peer in audience:
                 self.sent += self._outbox.send_encoded(peer, frame, "Changed")
 
-    def _send_part(self, peer: Peer, transfer: Transfer) -> None:
+    def _send_part(self, peer: Peer, transfer: ServiceTransfer) -> None:
         """Send the next part of a service that is still on its way; the one after it follows the reply."""
         data_info_id = transfer.part.data_info_id
         if self._transfers.get(peer, {}).get(data_info_id) is not transfer:

@@ -23,7 +23,7 @@ class TrackedService:
 
     Attributes:
         version: version of the present content. ``announced``: the version that the session servers have.
-        digest: content digest at ``version``.
+        digest: content digest at ``version``, once :meth:`HeldSlot.hashed` was called.
         sessions: the interested session servers. The value is what the session server knew when it declared its
             interest, and None once changes are sent to it: when the slot serves, was compared with it, and the
             service was announced to it.
@@ -32,7 +32,8 @@ class TrackedService:
 
     version: int
     announced: int
-    digest: int
+    digest: int = 0
+    is_hashed: bool = False
     sessions: dict[Peer, Known | None] = field(default_factory=dict)
     pending: dict[str, Publisher | None] = field(default_factory=dict)
 
@@ -121,8 +122,15 @@ class HeldSlot:
         """The tracked state of a service; tracking begins now where no session server had an interest before."""
         service = self.tracked.get(data_info_id)
         if service is None:
-            digest = self.store.content_digest(data_info_id)
-            service = self.tracked[data_info_id] = TrackedService(self.version, self.version, digest)
+            service = self.tracked[data_info_id] = TrackedService(self.version, self.version)
+        return service
+
+    def hashed(self, data_info_id: str) -> TrackedService:
+        """The tracked service with its digest. Its records are hashed for the first call only, not when tracking
+        begins: a session server may declare interest in thousands of services at once."""
+        service = self.tracked[data_info_id]
+        if not service.is_hashed:
+            service.digest, service.is_hashed = self.store.content_digest(data_info_id), True
         return service
 
     def serve(self) -> None:
@@ -181,7 +189,7 @@ class HeldSlots:
         followed: list[HeldSlot] = []
         mine = {row.id: row for row in self._rows(table)}
         for number in self.held.keys() - mine.keys():
-            del self.held[number]
+            self.held.pop(number).tracked.clear()
         for number, row in mine.items():
             old = self.held.get(number)
             leads = row.leader == self._node
@@ -190,6 +198,8 @@ class HeldSlots:
                 for peer in [peer for peer in old.streams if peer.node not in row.followers]:
                     del old.streams[peer]  # it follows this slot no more
                 continue
+            if old is not None:
+                old.tracked.clear()  # what waits to be announced from it is dropped
             store = old.store if old is not None else SlotStore(self._part_bytes)
             new = self.held[number] = HeldSlot(row, leads, store, version=first_version(row.leader_epoch))
             (led if leads else followed).append(new)

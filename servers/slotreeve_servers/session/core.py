@@ -43,13 +43,15 @@ from slotreeve_servers.node.outbox import Outbox, Peer
 from slotreeve_servers.session.arrivals import Arrivals
 from slotreeve_servers.session.clients import ConnectedClient, redirect
 from slotreeve_servers.session.configuration import ConfigMirror
+from slotreeve_servers.session.due_pushes import DuePushes
+from slotreeve_servers.session.frozen_clients import FrozenClients
 from slotreeve_servers.session.interests import Interests
 from slotreeve_servers.session.isolation import LOOK_SECONDS, Isolation
 from slotreeve_servers.session.leaders import SlotLeaders
 from slotreeve_servers.session.leases import ClientLeases
 from slotreeve_servers.session.orders import OrdersInForce
 from slotreeve_servers.session.places import Places
-from slotreeve_servers.session.push import DuePushes, PushRules
+from slotreeve_servers.session.push import PushRules
 from slotreeve_servers.session.reads import Reads
 from slotreeve_servers.session.registrations import Registrations
 from slotreeve_servers.session.routes import Routes
@@ -66,8 +68,6 @@ HERD_LINGER_SECONDS = 3.0
 these clients: each has this time more to come back."""
 COMPACT_SECONDS = 10.0
 SCAN_PAUSE_SECONDS = 0.005
-LEASES_AT_ONCE = 200
-"""So many leases are looked at in one turn: clients that came together are due together."""
 LEAVING_AT_ONCE = 48
 """A server that stops sends so many clients away at a time: more than another server lets in at once, so that it has no
 pause, and not all, because each has two connections until its turn comes there."""
@@ -110,8 +110,9 @@ class SessionCore:
             outbox, self.routes, self.writes, self.interests, self._registrations, self._arrivals
         )
         self._reads = Reads(outbox, self.routes, slot_function)
-        self._leases = ClientLeases(rules.client_lease_seconds)
         self.clients: dict[Peer, ConnectedClient] = {}
+        self._leases = ClientLeases(rules.client_lease_seconds)
+        self._frozen = FrozenClients(outbox, self._leases, self.clients, self._registrations)
         self._isolation = Isolation(outbox, self.routes, self.membership, self.clients, node.process_id)
         self._sessions = SessionList(outbox)
         self._closed_to_clients = ""
@@ -208,25 +209,12 @@ class SessionCore:
 
     def _sweep(self) -> float | None:
         """End what frozen clients have here; forget old tombstones."""
-        now, attended = self._outbox.now(), self._outbox.attended()
-        # A client that was asked for fewer pings has all of its lease after its next ping was due.
-        rest = self._leases.ping_seconds(len(self.clients), False)
-        lease = self._rules.client_lease_seconds + rest
-        due = self._leases.due(attended, LEASES_AT_ONCE)
-        for client in due:
-            if client.peer not in self.clients:
-                continue
-            silence = self._outbox.silent_for(client.peer)
-            if silence > lease:
-                # No linger: the client had all of its lease to send something.
-                self._registrations.lost(client)
-                self._outbox.close(client.peer, f"no message arrived for {lease:.1f} s")
-            else:
-                self._leases.renewed(client, attended - silence + rest)
+        are_more = self._frozen.look()
+        now = self._outbox.now()
         if now - self._compacted_at > COMPACT_SECONDS:
             self._compacted_at = now
             self._registrations.compact()
-        return SCAN_PAUSE_SECONDS if len(due) == LEASES_AT_ONCE else None
+        return SCAN_PAUSE_SECONDS if are_more else None
 
     # --- a client publishes ------------------------------------------------------------------------------------------
 

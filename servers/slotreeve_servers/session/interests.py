@@ -95,6 +95,7 @@ class Interests:
     def forget(self, client: ConnectedClient) -> None:
         """The connection of ``client`` has ended: end its subscriptions, some of them in later turns where it had very
         many. What is pushed to it until then is dropped."""
+        self._rules.due.forget(client)
         self._gone.extend((client, data_info_id) for data_info_id in sorted(client.watched))
         if len(self._gone) == len(client.watched):
             self._forget_next()

@@ -19,24 +19,24 @@ frozen, and their return protects the others (docs/decisions/0011-late-is-not-de
 class ClientLeases:
     """When to look at each client next, so that a look at the leases does not cost a look at every client.
 
-    Args:
+    Attributes:
         lease_seconds: a client from which nothing arrived for so long has left.
     """
 
     def __init__(self, lease_seconds: float) -> None:
-        self._lease_seconds = lease_seconds
+        self.lease_seconds = lease_seconds
         self._looks: list[tuple[float, int, ConnectedClient]] = []
         self._numbers = count()
 
     def ping_seconds(self, clients: int, are_arriving: bool) -> float:
         """How long each client may wait before its next ping, where there are so many of them. ``are_arriving``: more
         come than are let in at once, so that there is no time to spare."""
-        longest = self._lease_seconds / RENEWALS
+        longest = self.lease_seconds / RENEWALS
         return longest if are_arriving else min(clients / PINGS_PER_SECOND, longest)
 
     def renewed(self, client: ConnectedClient, at: float) -> None:
         """Something arrived from the client at this time: its lease cannot be over before another whole lease."""
-        heapq.heappush(self._looks, (at + self._lease_seconds, next(self._numbers), client))
+        heapq.heappush(self._looks, (at + self.lease_seconds, next(self._numbers), client))
 
     def due(self, now: float, most: int) -> list[ConnectedClient]:
         """The clients whose lease may be over, ``most`` of them. Each must be :meth:`renewed` again unless it has

@@ -25,8 +25,9 @@ from slotreeve_events.log import MOST_CHANGES, EventLog
 from slotreeve_protocol.client_messages import PushReceipt, Scope
 from slotreeve_protocol.datum_copy import DatumCopy, Step
 
-from slotreeve_servers.node.outbox import Outbox, TurnEnd
+from slotreeve_servers.node.outbox import Outbox
 from slotreeve_servers.session.clients import ConnectedClient
+from slotreeve_servers.session.due_pushes import DuePushes
 from slotreeve_servers.session.orders import OrdersInForce
 from slotreeve_servers.session.push_frames import PushFrames
 from slotreeve_servers.session.settings import SessionSettings
@@ -35,7 +36,6 @@ HISTORY = 32
 IN_FLIGHT = 64
 PARTS_IN_FLIGHT = 2
 """Parts of one push to one subscriber whose receipts have not arrived."""
-FIRING_SECONDS = 0.01
 MANY_SUBSCRIBERS = 50
 """For so many, what a push costs includes that its frames are written, at the end of the turn."""
 COST_FACTOR = 5.0
@@ -43,32 +43,6 @@ COST_FACTOR = 5.0
 
 Records = dict[str, Publisher | None]
 """New records by register id; None for one that went away."""
-
-
-class DuePushes:
-    """The groups that push when the turn ends: one action for all of them, because very many services may change, or be
-    subscribed to, at once. After :data:`FIRING_SECONDS` the rest waits for the next turn."""
-
-    def __init__(self, outbox: Outbox) -> None:
-        self._outbox = outbox
-        self._groups: deque[PushGroup] = deque()
-        self._turn_end = TurnEnd(outbox, self._fire_next)
-
-    def add(self, group: PushGroup) -> None:
-        """Push this one."""
-        self._groups.append(group)
-        self._turn_end.soon()
-
-    def _fire_next(self) -> None:
-        until = self._outbox.now() + FIRING_SECONDS
-        try:
-            while self._groups:
-                self._groups.popleft().fire()
-                if self._outbox.now() > until:
-                    return
-        finally:
-            if self._groups:
-                self._turn_end.soon()
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +53,7 @@ class PushRules:
         zone: the session server's zone.
         orders: the operator's orders, which may stop pushes.
         events: the event log, where one is written.
-        due: the groups that push when the turn ends.
+        due: the pushes that wait for the end of a turn.
     """
 
     outbox: Outbox
@@ -166,11 +140,21 @@ class PushGroup:
         return list(records)
 
     def subscribe(self, client: ConnectedClient, known_version: int, known_digest: int) -> None:
-        """Push to ``client`` from now on; at once where there is something to push."""
-        subscriber = self.subscribers[client] = Subscriber(client, (known_version, known_digest))
+        """Push to ``client`` from now on; at the end of this turn or a later one where there is something to push."""
+        self.subscribers[client] = Subscriber(client, (known_version, known_digest))
         if self._copy.version == NO_VERSION:
             self._unanswered = True
         else:
+            self._rules.due.add_subscriber(client, self)
+
+    def catch_up(self, client: ConnectedClient) -> None:
+        """Push the present state to one subscriber, unless it has it, or too many pushes to it are on their way."""
+        subscriber = self.subscribers.get(client)
+        if subscriber is None:
+            return
+        if self._copy.version == NO_VERSION:
+            self._unanswered = True  # a gap since then: the whole service comes
+        elif len(subscriber.in_flight) < IN_FLIGHT:
             self._push(subscriber)
 
     def _present_digest(self) -> int:
@@ -258,9 +242,8 @@ class PushGroup:
 
     def resume(self) -> None:
         """The orders have changed: push what was held back."""
-        for subscriber in list(self.subscribers.values()):
-            if self._copy.version != NO_VERSION and len(subscriber.in_flight) < IN_FLIGHT:
-                self._push(subscriber)
+        for client in self.subscribers:
+            self._rules.due.add_subscriber(client, self)
 
     def _push(self, subscriber: Subscriber) -> None:
         """Bring one subscriber forward: to the present state, or to the state of a frame that was encoded since the

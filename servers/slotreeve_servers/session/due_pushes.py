@@ -1,0 +1,83 @@
+"""The pushes that wait for the end of a turn, and are worked off in slices: very many services may change at once, and
+very many clients may subscribe at once. What arrives meanwhile, pings above all, is read between two slices."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from typing import Protocol
+
+from slotreeve_servers.node.outbox import Outbox, TurnEnd
+from slotreeve_servers.session.clients import ConnectedClient
+
+FIRING_SECONDS = 0.005
+"""As long as a listener reads in one turn."""
+PUSHES_AT_ONCE = 50
+"""So many services are pushed to one client, which has subscribed to more, before the next client gets its turn."""
+
+
+class Pushes(Protocol):
+    """One service with its subscribers, as this queue sees it."""
+
+    def fire(self) -> None:
+        """Push the present state to all subscribers."""
+
+    def catch_up(self, client: ConnectedClient) -> None:
+        """Push the present state to one subscriber."""
+
+
+class DuePushes:
+    """The groups that push when the turn ends, and the clients that catch up with groups: they have just subscribed, or
+    may be pushed to again. One action for all of them. A group and a client take turns. After :data:`FIRING_SECONDS`
+    the rest waits for the next turn.
+
+    A client waits once for each group at most, so there are no more entries than groups and subscriptions.
+    """
+
+    def __init__(self, outbox: Outbox) -> None:
+        self._outbox = outbox
+        self._groups: deque[Pushes] = deque()
+        self._behind: OrderedDict[ConnectedClient, OrderedDict[Pushes, None]] = OrderedDict()
+        self._turn_end = TurnEnd(outbox, self._fire_next)
+
+    def add(self, group: Pushes) -> None:
+        """Push to all subscribers of this group."""
+        self._groups.append(group)
+        self._turn_end.soon()
+
+    def add_subscriber(self, client: ConnectedClient, group: Pushes) -> None:
+        """Push to one subscriber of this group, after what waits for the client already."""
+        groups = self._behind.get(client)
+        if groups is None:
+            groups = self._behind[client] = OrderedDict()
+            self._turn_end.soon()
+        groups[group] = None
+
+    def forget(self, client: ConnectedClient) -> None:
+        """The connection of the client has ended."""
+        self._behind.pop(client, None)
+
+    def _fire_next(self) -> None:
+        until = self._outbox.now() + FIRING_SECONDS
+        try:
+            while self._groups or self._behind:
+                if self._groups:
+                    self._groups.popleft().fire()
+                if self._behind:
+                    self._serve_next_client(until)
+                if self._outbox.now() > until:
+                    return
+        finally:
+            if self._groups or self._behind:
+                self._turn_end.soon()
+
+    def _serve_next_client(self, until: float) -> None:
+        client, groups = self._behind.popitem(last=False)
+        try:
+            for _ in range(min(PUSHES_AT_ONCE, len(groups))):
+                group, _ = groups.popitem(last=False)
+                group.catch_up(client)
+                if self._outbox.now() > until:
+                    break
+        finally:
+            if groups:
+                self._behind[client] = groups

@@ -1,0 +1,224 @@
+"""Pushes that wait for the end of a turn: a herd of subscribers holds up nobody."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+from slotreeve.model.datum import content_digest
+from slotreeve.model.nodes import Role
+from slotreeve.model.publisher import Publisher
+from slotreeve.model.slots import Slot, SlotTable
+from slotreeve.ports import Message
+from slotreeve_protocol.client_messages import Pong, Scope, Subscribe, Want
+from slotreeve_protocol.general_messages import Ping
+from slotreeve_protocol.meta_messages import View
+from slotreeve_protocol.slot_messages import Changed, DatumChange
+from slotreeve_servers.node.outbox import Peer
+from slotreeve_servers.session.clients import ConnectedClient
+from slotreeve_servers.session.core import SessionCore
+from slotreeve_servers.session.due_pushes import FIRING_SECONDS, PUSHES_AT_ONCE, DuePushes
+from slotreeve_servers.session.settings import SessionSettings
+
+from tests.servers.recording_outbox import RecordingOutbox, a_peer, deliver
+from tests.servers.world import OneSlot, node_of
+
+SERVICES = [f"s{number}#@#DEFAULT_INSTANCE_ID#@#DEFAULT_GROUP" for number in range(200)]
+READ_SECONDS = 50e-6
+PUSH_SECONDS = 40e-6
+TURN_SECONDS = 0.005
+
+
+class OneService:
+    """Notes what it is asked to do; each push takes half of a slice. The service ``fails`` then fails."""
+
+    def __init__(self, outbox: RecordingOutbox, name: str, log: list[str]) -> None:
+        self._outbox, self._name, self._log = outbox, name, log
+
+    def fire(self) -> None:
+        self._push(self._name)
+
+    def catch_up(self, client: ConnectedClient) -> None:
+        self._push(f"{client.peer.node}:{self._name}")
+
+    def _push(self, text: str) -> None:
+        self._outbox.time += FIRING_SECONDS / 2
+        self._log.append(text)
+        if self._name == "fails":
+            raise OSError("the disk is full")
+
+
+class Scene:
+    """A queue of due pushes. ``log``: what was pushed."""
+
+    def __init__(self) -> None:
+        self.outbox, self.log = RecordingOutbox(), list[str]()
+        self.due = DuePushes(self.outbox)
+
+    def service(self, name: str) -> OneService:
+        return OneService(self.outbox, name, self.log)
+
+    def turns(self, count: int) -> list[str]:
+        """What is pushed in each of so many turns."""
+        turns = []
+        for _ in range(count):
+            try:
+                self.outbox.end_one_turn()
+            except OSError:
+                self.log.append("failed")
+            turns.append(" ".join(self.log))
+            self.log.clear()
+        return turns
+
+
+def a_client(name: str) -> ConnectedClient:
+    return ConnectedClient(a_peer(name, Role.CLIENT))
+
+
+def test_very_many_due_pushes_leave_room_for_other_work_and_one_that_fails_does_not_hold_up_the_others() -> None:
+    scene = Scene()
+    for name in ("a", "b", "c", "d", "fails", "e"):
+        scene.due.add(scene.service(name))
+    assert scene.turns(4) == ["a b c", "d fails failed", "e", ""]
+
+
+def test_changed_services_and_clients_that_subscribed_take_turns() -> None:
+    scene = Scene()
+    first = a_client("x")
+    for name in ("a", "fails", "b"):
+        scene.due.add_subscriber(first, scene.service(name))
+    scene.due.add_subscriber(a_client("y"), scene.service("c"))
+    for name in ("k", "l", "m"):
+        scene.due.add(scene.service(name))
+    assert scene.turns(4) == ["k x:a x:fails failed", "l y:c m x:b", "", ""]
+
+
+def test_a_client_with_very_many_subscriptions_does_not_hold_up_the_next_one() -> None:
+    scene = Scene()
+    greedy, other = a_client("greedy"), a_client("other")
+    for number in range(3 * PUSHES_AT_ONCE):
+        scene.due.add_subscriber(greedy, scene.service(str(number)))
+    scene.due.add_subscriber(other, scene.service("s"))
+    pushed = " ".join(scene.turns(2 * PUSHES_AT_ONCE)).split()
+    assert pushed.index("other:s") <= PUSHES_AT_ONCE
+    assert [name for name in pushed if name != "other:s"] == [f"greedy:{n}" for n in range(3 * PUSHES_AT_ONCE)]
+
+
+def test_a_client_waits_once_for_each_service_and_not_at_all_once_its_connection_has_ended() -> None:
+    scene = Scene()
+    client, gone, service = a_client("x"), a_client("gone"), scene.service("a")
+    scene.due.add_subscriber(gone, service)
+    for _ in range(3):
+        scene.due.add_subscriber(client, service)
+    scene.due.forget(gone)
+    assert scene.turns(2) == ["x:a", ""]
+
+
+# --- a herd subscribes -----------------------------------------------------------------------------------------------
+
+
+class TimedOutbox(RecordingOutbox):
+    """Each push takes time. ``longest``: seconds of the longest action, and of the longest handling of a message."""
+
+    longest = 0.0
+    pushes = 0
+
+    def send_encoded(self, peer: Peer, frame: bytes, what: str) -> bool:
+        self.time += PUSH_SECONDS
+        self.pushes += 1
+        return True
+
+    def at_turns_end(self, action: Callable[[], None]) -> None:
+        super().at_turns_end(partial(self.timed, action))
+
+    def timed(self, action: Callable[[], None]) -> None:
+        began = self.time
+        action()
+        self.longest = max(self.longest, self.time - began)
+
+
+class Herd:
+    """session-1, which knows all services, and clients that are connected to it."""
+
+    def __init__(self, clients: int) -> None:
+        self.outbox = TimedOutbox()
+        self.core = SessionCore(self.outbox, node_of("session-1"), SessionSettings(), 1.0, OneSlot())
+        table = SlotTable(1, (Slot(0, "data-1", 1, ()),))
+        view = View(1, 1, table, [node_of("data-1")], [node_of("session-1")])
+        self.core.membership.desk.messages[View](a_peer("meta-1", Role.META), view)
+        data = a_peer("data-1", Role.DATA)
+        self.core.leaders.opened(data)
+        self.clients = [self.connect(f"client-{number}") for number in range(clients)]
+        self.subscribe(self.connect("first"), *SERVICES)
+        changes = [DatumChange(name, 0, 1, content_digest(at(name)), at(name), []) for name in SERVICES]
+        deliver(self.outbox, self.core.leaders.desk, data, Changed(changes))
+        self.outbox.advance(5.0)
+        self.outbox.pushes, self.outbox.longest = 0, 0.0
+
+    def connect(self, name: str) -> Peer:
+        peer = a_peer(name, Role.CLIENT)
+        self.core.opened(peer)
+        return peer
+
+    def subscribe(self, peer: Peer, *services: str) -> None:
+        deliver(self.outbox, self.core.desk, peer, Subscribe([Want(name, Scope.DATA_CENTER) for name in services]))
+
+    def read(self, arrived: deque[tuple[Peer, Message]]) -> list[float]:
+        """Turns of an event loop whose listener reads for at most 5 ms in each; returns when each Ping was answered."""
+        answered: list[float] = []
+
+        def take(peer: Peer, message: Message) -> None:
+            self.outbox.time += READ_SECONDS
+            if isinstance(message, Ping):
+                assert isinstance(self.core.desk.requests[Ping](peer, message), Pong)
+                answered.append(self.outbox.time)
+            else:
+                self.core.desk.messages[type(message)](peer, message)
+
+        while arrived:
+            until = self.outbox.time + TURN_SECONDS
+            while arrived and self.outbox.time < until:
+                self.outbox.timed(partial(take, *arrived.popleft()))
+            self.outbox.end_one_turn()
+        return answered
+
+
+def at(service: str) -> list[Publisher]:
+    return [Publisher(f"{service}-{n}", service, 1, 1, "session-1@1", "", (b"here",)) for n in range(20)]
+
+
+def test_a_ping_behind_the_subscriptions_of_a_herd_is_answered_before_most_of_its_pushes_are_sent() -> None:
+    herd = Herd(2_000)
+    arrived = deque[tuple[Peer, Message]]()
+    for number, peer in enumerate(herd.clients):
+        names = [SERVICES[(number + index) % len(SERVICES)] for index in range(10)]
+        arrived.append((peer, Subscribe([Want(name, Scope.DATA_CENTER) for name in names])))
+    arrived.append((herd.clients[0], Ping()))
+    began = herd.outbox.time
+    (answered,) = herd.read(arrived)
+    reading = len(herd.clients) * READ_SECONDS
+    assert answered - began < 3 * reading
+    assert herd.outbox.pushes < 10 * len(herd.clients) / 4
+    herd.outbox.end_turn()
+    assert herd.outbox.pushes == 10 * len(herd.clients)
+    assert herd.outbox.longest < FIRING_SECONDS + 2 * PUSH_SECONDS
+
+
+def test_one_subscription_on_a_quiet_server_is_answered_when_the_turn_ends() -> None:
+    herd = Herd(1)
+    herd.core.desk.messages[Subscribe](herd.clients[0], Subscribe([Want(SERVICES[0], Scope.DATA_CENTER)]))
+    herd.outbox.end_one_turn()
+    assert herd.outbox.pushes == 1
+
+
+@pytest.mark.parametrize("is_known", [False, True])
+def test_a_client_that_subscribes_to_very_many_services_takes_no_long_turn(is_known: bool) -> None:
+    herd = Herd(1)
+    digests = {name: content_digest(at(name)) if is_known else 0 for name in SERVICES}
+    wants = [Want(name, Scope.DATA_CENTER, 7 if is_known else 0, digests[name]) for name in SERVICES]
+    herd.read(deque([(herd.clients[0], Subscribe(wants))]))
+    herd.outbox.end_turn()
+    assert herd.outbox.pushes == len(SERVICES)
+    assert herd.outbox.longest < FIRING_SECONDS + 2 * PUSH_SECONDS

@@ -1,0 +1,88 @@
+"""Frozen clients: what they have ends with their leases, and not before what had arrived is read."""
+
+from __future__ import annotations
+
+from slotreeve.model.nodes import Role
+from slotreeve.model.publisher import Publisher
+from slotreeve_protocol.client_messages import Publish
+from slotreeve_servers.node.outbox import Peer
+from slotreeve_servers.session.clients import ConnectedClient
+from slotreeve_servers.session.frozen_clients import LEASES_AT_ONCE, FrozenClients
+from slotreeve_servers.session.leases import ClientLeases
+from slotreeve_servers.session.registrations import Registrations
+from slotreeve_servers.session.routes import Routes
+from slotreeve_servers.session.writes import Writes
+
+from tests.servers.recording_outbox import RecordingOutbox, a_peer
+from tests.servers.world import OneSlot
+
+SERVICE = "s#@#DEFAULT_INSTANCE_ID#@#DEFAULT_GROUP"
+
+
+class Scene:
+    """A session server with clients of one registration each, all connected at the same time; a lease is 2 s."""
+
+    def __init__(self, count: int = 1) -> None:
+        self.outbox, routes = RecordingOutbox(), Routes()
+        self.writes = Writes(self.outbox, routes)
+        self.registrations = Registrations(self.outbox, "session-1@1", OneSlot(), self.writes, 1_000)
+        peers = [a_peer(f"client-{number}", Role.CLIENT) for number in range(count)]
+        self.clients = {peer: ConnectedClient(peer) for peer in peers}
+        leases = ClientLeases(2.0)
+        self.frozen = FrozenClients(self.outbox, leases, self.clients, self.registrations)
+        for number, client in enumerate(self.clients.values()):
+            record = Publisher(f"r{number}", SERVICE, 1, 1, "session-1@1", "", (b"here",))
+            self.registrations.publish(client, Publish(1, [record]))
+            leases.renewed(client, self.outbox.attended())
+        self.outbox.end_turn()
+
+    def closed(self) -> list[Peer | None]:
+        return [effect.peer for effect in self.outbox.take("closed")]
+
+
+def test_a_frozen_client_loses_its_connection_and_its_records_with_its_lease() -> None:
+    scene = Scene()
+    (client,) = scene.clients.values()
+    scene.outbox.silence = {client.peer: 2.1}
+    scene.outbox.advance(1.9)
+    assert not scene.frozen.look()
+    assert scene.closed() == []
+    scene.outbox.advance(0.2)
+    scene.frozen.look()
+    scene.outbox.end_turn()
+    assert scene.closed() == [client.peer]
+    assert client.records == {}
+
+
+def test_a_silent_client_is_not_ended_before_what_had_arrived_from_it_is_read() -> None:
+    scene = Scene()
+    (client,) = scene.clients.values()
+    scene.outbox.advance(2.1)
+    scene.outbox.silence = {client.peer: 2.1}
+    scene.frozen.look()
+    scene.outbox.silence = {client.peer: 0.0}  # its ping stood behind what others had sent
+    scene.outbox.end_turn()
+    assert scene.closed() == []
+    assert list(client.records) == ["r0"]
+    scene.outbox.advance(2.1)
+    scene.outbox.silence = {client.peer: 2.1}
+    scene.frozen.look()
+    scene.outbox.end_turn()
+    assert scene.closed() == [client.peer]
+
+
+def test_a_client_that_left_meanwhile_is_not_closed_again() -> None:
+    scene = Scene()
+    (client,) = scene.clients.values()
+    scene.outbox.advance(2.1)
+    scene.outbox.silence = {client.peer: 2.1}
+    scene.frozen.look()
+    del scene.clients[client.peer]
+    scene.outbox.end_turn()
+    assert scene.closed() == []
+
+
+def test_very_many_leases_that_are_due_together_are_looked_at_in_several_turns() -> None:
+    scene = Scene(LEASES_AT_ONCE + 1)
+    scene.outbox.advance(2.1)
+    assert [scene.frozen.look() for _ in range(2)] == [True, False]
