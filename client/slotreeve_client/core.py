@@ -269,12 +269,12 @@ class ClientCore:
         if newer or not push.more or watched.copy.version >= push.version:
             # In the third case a former server brought what the parts lead to; then the rest of them does not come.
             self.wants.confirmed(key)
-        if is_step or watched.copy.version < push.version or push.from_version == NO_VERSION:
+        if is_step or watched.copy.version != push.version or push.from_version == NO_VERSION:
             self._receipts[key] = PushReceipt(*key, push.version, watched.copy.version, watched.copy.parts)
             if newer:
                 self._changed(watched)
         # Otherwise the push only says that the copy is current: one for each subscription, after each reconnection. In
-        # a move the former server may have brought its state before.
+        # a move the former server may have brought its state before; a newer state is reported.
         if watched.copy.version == NO_VERSION or len(self._receipts) >= RECEIPTS_PER_MESSAGE or self.wants.has_room:
             self._wake()
 

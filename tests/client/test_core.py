@@ -539,6 +539,18 @@ def test_a_push_that_confirms_a_copy_which_the_former_server_brought_needs_no_re
     assert shell.sent() == [PushesReceived([PushReceipt(A, Scope.DATA_CENTER, 6, 7)])]
 
 
+def test_a_client_reports_that_its_former_server_has_brought_a_newer_state_than_the_new_one_confirms() -> None:
+    shell = Shell()
+    shell.core.connected("s@1")
+    shell.subscribe()
+    shell.core.received(push([provider("p")], 7))
+    shell.core.connected("s@2")
+    shell.sent()
+    shell.core.received_from_former(push([provider("q")], 9))
+    shell.core.received(push([], 8, start=7, digest=content_digest([provider("p")])))
+    assert shell.sent() == [PushesReceived([PushReceipt(A, Scope.DATA_CENTER, 8, 9)])]
+
+
 def test_a_push_that_does_not_fit_is_answered_at_once_with_version_zero() -> None:
     shell = Shell()
     shell.core.connected("s@1")

@@ -237,6 +237,12 @@ class PushGroup:
             subscriber.parted = None
         elif subscriber.parted is not None and receipt.version >= subscriber.parted.version:
             subscriber.parted = None  # the client has a newer state than its parts lead to
+        if receipt.version > subscriber.version >= self._version:
+            # The client has a newer state from the server that it came from. The copy may come to a later version
+            # without a change of what it holds here, and yet the client lacks something.
+            self._unanswered = True
+            if self._copy.version >= receipt.version and not self._scheduled:
+                self._schedule()
         if subscriber.version < self._version:
             self._push(subscriber)
 
@@ -252,6 +258,9 @@ class PushGroup:
             return
         known_version, known_digest = subscriber.known
         if known_version != NO_VERSION:
+            if known_version > self._copy.version and known_digest != self._present_digest():
+                self._unanswered = True  # the client comes from a server whose copy is newer; this one waits for it
+                return
             subscriber.known = NO_VERSION, 0
             if known_digest == self._present_digest():
                 if self._confirmation is None or self._confirmation[0] != (known_version, self._copy.version):
