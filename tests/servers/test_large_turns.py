@@ -13,8 +13,17 @@ from slotreeve.model.datum import content_digest
 from slotreeve.model.nodes import Role
 from slotreeve.model.publisher import Publisher
 from slotreeve.model.slots import Slot, SlotTable
+from slotreeve_protocol.client_messages import Scope, Want
 from slotreeve_protocol.datum_copy import DatumCopy, Fit
-from slotreeve_protocol.slot_messages import Changed, DatumChange, Known, SlotDigests, SlotInterest, SlotWrite
+from slotreeve_protocol.slot_messages import (
+    Changed,
+    DatumChange,
+    DeclareInterest,
+    Known,
+    SlotDigests,
+    SlotInterest,
+    SlotWrite,
+)
 from slotreeve_servers.data.changes import Changes
 from slotreeve_servers.data.departures import Departures
 from slotreeve_servers.data.interest import SessionInterests
@@ -25,6 +34,13 @@ from slotreeve_servers.data.slots import HeldSlot, HeldSlots
 from slotreeve_servers.node.deltas import delta_parts
 from slotreeve_servers.node.digests import FANOUT, PartedService
 from slotreeve_servers.node.records import SlotStore
+from slotreeve_servers.session.clients import ConnectedClient
+from slotreeve_servers.session.due_pushes import DuePushes
+from slotreeve_servers.session.interests import Interests
+from slotreeve_servers.session.orders import OrdersInForce
+from slotreeve_servers.session.push import PushRules
+from slotreeve_servers.session.routes import Routes
+from slotreeve_servers.session.settings import SessionSettings
 
 from tests.servers.recording_outbox import RecordingOutbox, a_peer
 from tests.servers.sync_digest import sync_digest
@@ -236,3 +252,19 @@ def test_what_waits_to_be_announced_from_a_slot_is_dropped_when_the_slot_moves()
     scene = ManyServices()
     scene.slots.apply(SlotTable(2, (Slot(0, "data-2", 2, ()),)))
     assert 0 < len(scene.announced()) < len(scene.names) / 2
+
+
+def test_a_session_server_that_watches_very_many_services_declares_them_to_another_leader_without_a_long_turn() -> None:
+    outbox, routes = CountingOutbox(), Routes()
+    rules = PushRules(outbox, SessionSettings(), "", OrdersInForce("session-1"), None, DuePushes(outbox))
+    interests, client = Interests(routes, rules), ConnectedClient(a_peer("client", Role.CLIENT))
+    routes.opened(a_peer("data-1", Role.DATA))
+    names = [f"s{number}" for number in range(20_000)]
+    for number, name in enumerate(names):
+        interests.subscribe(client, Want(name, Scope.DATA_CENTER), number % 64)
+    interests.declare_slots(routes.apply(SlotTable(1, tuple([Slot(slot, "data-1", 1, ()) for slot in range(64)]))))
+    outbox.end_turn()
+    messages = [effect.what for effect in outbox.take("asked") if isinstance(effect.what, DeclareInterest)]
+    declared = [known.data_info_id for message in messages for part in message.interests for known in part.wanted]
+    assert sorted(declared) == sorted(names)
+    assert outbox.most < MOST_CALLS / 4
