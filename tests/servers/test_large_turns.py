@@ -231,9 +231,9 @@ class ManyServices:
             Publisher(f"{name}-{n}", name, 1, 1, "session-1@1", "", (b"x",)) for name in self.names for n in range(20)
         ]
         slot.apply(SlotWrite(0, 1, records, [], []), 0.0)
-        interests = SessionInterests(self.slots, Changes(self.outbox))
+        self.interests = SessionInterests(self.slots, Changes(self.outbox))
         wanted = SlotInterest(0, 1, [Known(name, 0, 0) for name in self.names], [])
-        self.outbox.count(lambda: interests.declare(session, wanted))
+        self.outbox.count(lambda: self.interests.declare(session, wanted))
 
     def announced(self) -> list[str]:
         """The services that were announced until nothing more is."""
@@ -246,6 +246,17 @@ def test_an_interest_in_very_many_services_takes_no_long_turn() -> None:
     scene = ManyServices()
     assert scene.announced() == scene.names
     assert scene.outbox.most < MOST_CALLS
+
+
+def test_an_interest_of_another_session_server_does_not_wait_for_all_of_them() -> None:
+    scene = ManyServices()
+    other = a_peer("session-2", Role.SESSION)
+    scene.slots.held[0].compared.add(other.process_id)
+    scene.interests.declare(other, SlotInterest(0, 1, [Known("s7", 0, 0)], []))
+    for _ in range(4):
+        scene.outbox.end_one_turn()
+    assert scene.outbox.messages(Changed, other)
+    assert len(scene.outbox.messages(Changed)) < 8
 
 
 def test_what_waits_to_be_announced_from_a_slot_is_dropped_when_the_slot_moves() -> None:
