@@ -16,7 +16,7 @@ class Silence:
     meanwhile before it counts that time against the server.
 
     A server with very many clients asks for fewer pings (:meth:`pace`). Then the client rests after each reply. In that
-    time it expects nothing, so that it does not count.
+    time it expects nothing: the silence before the next ping does not count.
 
     Args:
         limit_seconds: the silence is over the limit from here on.
@@ -60,8 +60,8 @@ class Silence:
         was_resting, self.is_resting = self.is_resting, False
         if heard_at > self._heard_at:
             self._heard_at = heard_at
-            self.seconds = min(now - heard_at, self.pause_seconds, self._interval_seconds)
             self.is_resting = self._rest_seconds > 0 and not (was_resting or is_asked)
+            self.seconds = 0.0 if self.is_resting else min(now - heard_at, self.pause_seconds, self._interval_seconds)
             self.pause_seconds = self._rest_seconds if self.is_resting else self._interval_seconds
         elif was_resting:
             self.pause_seconds = self._interval_seconds

@@ -233,7 +233,7 @@ def test_a_server_gets_as_few_pings_as_it_asks_for_and_is_left_all_the_same_when
         await asyncio.sleep(31.5)
         assert scene.first.messages == [Ping()] * 11
         scene.first.answer = lambda _message: None
-        await asyncio.sleep(4.3)
+        await asyncio.sleep(5.3)
         assert connector.address == "first:1"
         await asyncio.sleep(0.5)
         assert connector.address == "second:1"

@@ -52,7 +52,7 @@ class RecordingOutbox:
     """Implements Outbox and MetaOutbox. Peers in ``unreachable`` take nothing that is sent to them.
 
     ``silence`` holds for how many seconds nothing has arrived from a peer; ``unattended`` is for how many seconds the
-    process was frozen.
+    process was frozen. ``has_unread``: something has arrived that was not read.
     """
 
     time: float = 100.0
@@ -62,6 +62,7 @@ class RecordingOutbox:
     unreachable: set[Peer] = field(default_factory=set)
     unattended: float = 0.0
     silence: dict[Peer, float] = field(default_factory=dict)
+    has_unread: bool = False
     repeated: dict[str, Callable[[], float | None]] = field(default_factory=dict)
     _timers: list[tuple[float, int, ScheduledCall]] = field(default_factory=list)
     _turn: list[Callable[[], None]] = field(default_factory=list)

@@ -13,8 +13,17 @@ from slotreeve.model.datum import content_digest
 from slotreeve.model.nodes import Role
 from slotreeve.model.publisher import Publisher
 from slotreeve.model.slots import Slot, SlotTable
+from slotreeve_protocol.client_messages import Scope, Want
 from slotreeve_protocol.datum_copy import DatumCopy, Fit
-from slotreeve_protocol.slot_messages import Changed, DatumChange, Known, SlotDigests, SlotInterest, SlotWrite
+from slotreeve_protocol.slot_messages import (
+    Changed,
+    DatumChange,
+    DeclareInterest,
+    Known,
+    SlotDigests,
+    SlotInterest,
+    SlotWrite,
+)
 from slotreeve_servers.data.changes import Changes
 from slotreeve_servers.data.departures import Departures
 from slotreeve_servers.data.interest import SessionInterests
@@ -25,6 +34,13 @@ from slotreeve_servers.data.slots import HeldSlot, HeldSlots
 from slotreeve_servers.node.deltas import delta_parts
 from slotreeve_servers.node.digests import FANOUT, PartedService
 from slotreeve_servers.node.records import SlotStore
+from slotreeve_servers.session.clients import ConnectedClient
+from slotreeve_servers.session.due_pushes import DuePushes
+from slotreeve_servers.session.interests import Interests
+from slotreeve_servers.session.orders import OrdersInForce
+from slotreeve_servers.session.push import PushRules
+from slotreeve_servers.session.routes import Routes
+from slotreeve_servers.session.settings import SessionSettings
 
 from tests.servers.recording_outbox import RecordingOutbox, a_peer
 from tests.servers.sync_digest import sync_digest
@@ -215,9 +231,9 @@ class ManyServices:
             Publisher(f"{name}-{n}", name, 1, 1, "session-1@1", "", (b"x",)) for name in self.names for n in range(20)
         ]
         slot.apply(SlotWrite(0, 1, records, [], []), 0.0)
-        interests = SessionInterests(self.slots, Changes(self.outbox))
+        self.interests = SessionInterests(self.slots, Changes(self.outbox))
         wanted = SlotInterest(0, 1, [Known(name, 0, 0) for name in self.names], [])
-        self.outbox.count(lambda: interests.declare(session, wanted))
+        self.outbox.count(lambda: self.interests.declare(session, wanted))
 
     def announced(self) -> list[str]:
         """The services that were announced until nothing more is."""
@@ -232,7 +248,34 @@ def test_an_interest_in_very_many_services_takes_no_long_turn() -> None:
     assert scene.outbox.most < MOST_CALLS
 
 
+def test_an_interest_of_another_session_server_does_not_wait_for_all_of_them() -> None:
+    scene = ManyServices()
+    other = a_peer("session-2", Role.SESSION)
+    scene.slots.held[0].compared.add(other.process_id)
+    scene.interests.declare(other, SlotInterest(0, 1, [Known("s7", 0, 0)], []))
+    for _ in range(4):
+        scene.outbox.end_one_turn()
+    assert scene.outbox.messages(Changed, other)
+    assert len(scene.outbox.messages(Changed)) < 8
+
+
 def test_what_waits_to_be_announced_from_a_slot_is_dropped_when_the_slot_moves() -> None:
     scene = ManyServices()
     scene.slots.apply(SlotTable(2, (Slot(0, "data-2", 2, ()),)))
     assert 0 < len(scene.announced()) < len(scene.names) / 2
+
+
+def test_a_session_server_that_watches_very_many_services_declares_them_to_another_leader_without_a_long_turn() -> None:
+    outbox, routes = CountingOutbox(), Routes()
+    rules = PushRules(outbox, SessionSettings(), "", OrdersInForce("session-1"), None, DuePushes(outbox))
+    interests, client = Interests(routes, rules), ConnectedClient(a_peer("client", Role.CLIENT))
+    routes.opened(a_peer("data-1", Role.DATA))
+    names = [f"s{number}" for number in range(20_000)]
+    for number, name in enumerate(names):
+        interests.subscribe(client, Want(name, Scope.DATA_CENTER), number % 64)
+    interests.declare_slots(routes.apply(SlotTable(1, tuple([Slot(slot, "data-1", 1, ()) for slot in range(64)]))))
+    outbox.end_turn()
+    messages = [effect.what for effect in outbox.take("asked") if isinstance(effect.what, DeclareInterest)]
+    declared = [known.data_info_id for message in messages for part in message.interests for known in part.wanted]
+    assert sorted(declared) == sorted(names)
+    assert outbox.most < MOST_CALLS / 4

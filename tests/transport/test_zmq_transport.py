@@ -241,3 +241,19 @@ def test_a_hello_that_was_read_and_not_answered_counts_as_unread(scene: Transpor
             await asyncio.gather(*connecting)
 
     run(main())
+
+
+def test_peers_whose_hellos_were_not_read_in_time_are_not_disconnected(
+    scene: TransportScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("slotreeve_transport_zmq.listening.SILENCE_SECONDS", 0.05)
+
+    async def scenario(pair: Pair) -> None:
+        connecting = [asyncio.ensure_future(pair.connect()) for _ in range(10 * HELLOS_PER_TURN)]
+        await turns(3)
+        time.sleep(0.3)  # noqa: ASYNC251 - all hellos arrive, and their time is over, before the loop turns again
+        connections = await asyncio.gather(*connecting)
+        for connection in connections:
+            assert await connection.ask(Ping(), 5.0) == Done()
+
+    scene.check(scenario)

@@ -37,6 +37,10 @@ HANG_UP_SECONDS = 1.0
 """After the goodbye, a peer has so long to read what was sent before and to disconnect itself."""
 SILENCE_SECONDS = 10.0
 """A peer that sends no hello in this time is disconnected."""
+UNREAD_SECONDS = 60.0
+"""While there is more to read, its hello may be among it: then it has so much longer at most."""
+UNREAD_PAUSE_SECONDS = 0.01
+"""Pause before the next look at the peers without a hello."""
 LATE_END_SECONDS = 0.25
 """Reading the packets before a disconnection may delay the report of it by so long."""
 HELLOS_PER_TURN = 8
@@ -260,13 +264,16 @@ class RouterEnd(SocketEnd):
     def _break_silence(self) -> None:
         now = self._clock.now()
         while self._silent and self._silent[0][0] <= now:
+            if self.has_unread and now < self._silent[0][0] + UNREAD_SECONDS:
+                break
             _, fd, address = self._silent.popleft()
             link = self._link_of_fd.get(fd)
             if link is None or not link.channel.opened:
                 hang_up(fd, address)
         self._silence_timer = None
         if self._silent:
-            self._silence_timer = self._clock.call_later(self._silent[0][0] - now, self._break_silence)
+            wait = max(UNREAD_PAUSE_SECONDS, self._silent[0][0] - now)
+            self._silence_timer = self._clock.call_later(wait, self._break_silence)
 
     # --- ending ----------------------------------------------------------------------------------------------
 

@@ -127,9 +127,12 @@ class Changes:
         self._next_turn.soon()
 
     def _begin_turn(self) -> None:
-        """The last turn has ended: go on with what waits."""
+        """The last turn has ended: go on with what waits. The session servers take turns."""
         self._turn_bytes = 0
         for peer in list(self._backlogs):
+            if self._turn_bytes >= TURN_BYTES:
+                return
+            self._backlogs[peer] = self._backlogs.pop(peer)
             self._send_waiting(peer)
 
     def _send_whole(self, slot: HeldSlot, service: TrackedService, data_info_id: str, peer: Peer) -> int:

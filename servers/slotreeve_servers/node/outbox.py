@@ -54,6 +54,10 @@ class Outbox(Protocol):
     def part_bytes(self) -> int:
         """What travels whole - a service, the differences of a slot - is cut into messages of about so many bytes."""
 
+    @property
+    def has_unread(self) -> bool:
+        """Whether anything has arrived from those that connected to this server, and was not handled yet."""
+
     def now(self) -> float:
         """Seconds on the server's monotonic clock."""
 

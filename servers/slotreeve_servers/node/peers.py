@@ -87,6 +87,11 @@ class Peers:
 
     # --- the outbox --------------------------------------------------------------------------------------------------
 
+    @property
+    def has_unread(self) -> bool:
+        """See :attr:`slotreeve_servers.node.outbox.Outbox.has_unread`."""
+        return self.listener is not None and self.listener.has_unread
+
     def silent_for(self, peer: Peer) -> float:
         """See :meth:`slotreeve_servers.node.outbox.Outbox.silent_for`."""
         connection = self._connections.get(peer)
@@ -160,7 +165,7 @@ class Peers:
         give_up = self.now() + LONGEST_READ_SECONDS
 
         def look() -> None:
-            if self.listener is not None and self.listener.has_unread and self.now() < give_up:
+            if self.has_unread and self.now() < give_up:
                 self.after(LOOK_SECONDS, look)
             else:
                 action()

@@ -11,6 +11,8 @@ from slotreeve_servers.session.clients import ConnectedClient
 
 FIRING_SECONDS = 0.005
 """As long as a listener reads in one turn."""
+BUSY_SECONDS = 0.001
+"""While there is more to read, clients that catch up get only so long in a turn: pings may be among it."""
 PUSHES_AT_ONCE = 50
 """So many services are pushed to one client, which has subscribed to more, before the next client gets its turn."""
 
@@ -27,8 +29,8 @@ class Pushes(Protocol):
 
 class DuePushes:
     """The groups that push when the turn ends, and the clients that catch up with groups: they have just subscribed, or
-    may be pushed to again. One action for all of them. A group and a client take turns. After :data:`FIRING_SECONDS`
-    the rest waits for the next turn.
+    may be pushed to again. One action for all of them. A group and a client take turns. After :data:`FIRING_SECONDS`,
+    or :data:`BUSY_SECONDS` for the clients, the rest waits for the next turn.
 
     A client waits once for each group at most, so there are no more entries than groups and subscriptions.
     """
@@ -57,15 +59,20 @@ class DuePushes:
         self._behind.pop(client, None)
 
     def _fire_next(self) -> None:
-        until = self._outbox.now() + FIRING_SECONDS
+        now = self._outbox.now()
+        until = clients_until = now + FIRING_SECONDS
+        if self._behind and self._outbox.has_unread:
+            clients_until = now + BUSY_SECONDS
         try:
-            while self._groups or self._behind:
+            while True:
+                has_client = bool(self._behind) and now <= clients_until
+                if not has_client and not (self._groups and now <= until):
+                    return
                 if self._groups:
                     self._groups.popleft().fire()
-                if self._behind:
-                    self._serve_next_client(until)
-                if self._outbox.now() > until:
-                    return
+                if has_client:
+                    self._serve_next_client(clients_until)
+                now = self._outbox.now()
         finally:
             if self._groups or self._behind:
                 self._turn_end.soon()

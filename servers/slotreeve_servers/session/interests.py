@@ -47,7 +47,7 @@ class Interests:
         self._outbox, self._routes, self._rules = rules.outbox, routes, rules
         self.services: dict[str, WatchedService] = {}
         self._by_slot: dict[int, dict[str, WatchedService]] = {}
-        self._undeclared: dict[str, int] = {}
+        self._undeclared: dict[int, dict[str, None]] = {}
         self._unwanted: dict[str, int] = {}
         self._flush = TurnEnd(rules.outbox, self._declare_waiting)
         self._retry = Retry(rules.outbox, RETRY_SECONDS, self._flush.soon)
@@ -88,7 +88,7 @@ class Interests:
         if not service.groups:
             del self.services[data_info_id]
             del self._by_slot[service.slot][data_info_id]
-            self._undeclared.pop(data_info_id, None)
+            self._undeclared.get(service.slot, {}).pop(data_info_id, None)
             self._unwanted[data_info_id] = service.slot
             self._flush.soon()
 
@@ -161,17 +161,25 @@ class Interests:
                 self._declare(service)
 
     def _declare(self, service: WatchedService) -> None:
-        self._undeclared[service.data_info_id] = service.slot
+        self._undeclared.setdefault(service.slot, {})[service.data_info_id] = None
         self._flush.soon()
 
     def _declare_waiting(self) -> None:
-        """Send every declaration whose slot has a leader that is linked."""
+        """Send the declarations whose slots have a leader that is linked; those of some slots in the next turn, where
+        there are very many."""
         requests = _Declarations(self._routes)
-        for data_info_id, slot in list(self._undeclared.items()):
-            if (interest := requests.of(slot)) is not None:
-                copy = self.services[data_info_id].copy
-                interest.wanted.append(Known(data_info_id, copy.version, copy.digest))
-                del self._undeclared[data_info_id]
+        count = 0
+        for slot, waiting in list(self._undeclared.items()):
+            if count >= SERVICES_PER_REQUEST:
+                self._flush.soon()
+                break
+            if not waiting:
+                del self._undeclared[slot]
+            elif (interest := requests.of(slot)) is not None:
+                del self._undeclared[slot]
+                copies = ((name, self.services[name].copy) for name in waiting)
+                interest.wanted.extend(Known(name, copy.version, copy.digest) for name, copy in copies)
+                count += len(waiting)
         for data_info_id, slot in list(self._unwanted.items()):
             if (interest := requests.of(slot)) is not None:
                 interest.unwanted.append(data_info_id)
@@ -196,7 +204,7 @@ class Interests:
         for interest in interests:
             for known in interest.wanted:
                 if known.data_info_id in self.services:
-                    self._undeclared[known.data_info_id] = interest.slot
+                    self._undeclared.setdefault(interest.slot, {})[known.data_info_id] = None
             self._retry.later()
 
 

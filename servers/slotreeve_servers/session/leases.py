@@ -11,9 +11,9 @@ from slotreeve_servers.session.clients import ConnectedClient
 PINGS_PER_SECOND = 500
 """A ping takes a tenth of a millisecond of processor at each end. More of them than this in a second would leave no
 time for anything else where ten thousand clients come to one session server."""
-RENEWALS = 2
-"""A client is asked for so many pings in the time of a lease at least. Some clients notice early that the server is
-frozen, and their return protects the others (docs/decisions/0011-late-is-not-dead.md)."""
+RENEWALS = 3
+"""A client is asked for so many pings in the time of a lease at least. With fewer, clients that came together and ping
+together would notice a frozen server only after the slot leaders have removed them."""
 
 
 class ClientLeases:
