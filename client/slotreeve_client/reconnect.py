@@ -3,10 +3,13 @@ clock and no connection."""
 
 from __future__ import annotations
 
+import logging
 import random
 from collections.abc import Sequence
 
 from slotreeve.errors import Refused, TransportError
+
+log = logging.getLogger("slotreeve.client")
 
 FIRST_PAUSE_SECONDS = 0.02
 LONGEST_ATTEMPT_SECONDS = 30.0
@@ -89,6 +92,10 @@ class Reconnect:
         """An attempt at this address failed."""
         self._failures[address] = str(error)
         self._refusal = error if isinstance(error, Refused) else None
+        if self._refusal is not None:
+            log.error("%s refuses this client: %s", address, error)
+        else:
+            log.info("%s cannot be reached: %s", address, error)
 
     def admitted(self) -> None:
         """A server has admitted the client: forget why others failed."""
