@@ -16,7 +16,6 @@ from slotreeve.errors import (
     ClientClosed,
     ClientError,
     ConnectionLost,
-    Refused,
     RequestTimeout,
     TransportError,
     Unreachable,
@@ -25,15 +24,20 @@ from slotreeve.ports import Connection, Hello, Message, Transport
 from slotreeve_protocol.client_messages import Moved, Redirect, Sessions, Withdraw
 from slotreeve_protocol.general_messages import Failed
 
+from slotreeve_client.dialler import Dialler
 from slotreeve_client.line import Line
 from slotreeve_client.moves import ClientMove
 from slotreeve_client.options import ClientOptions
+from slotreeve_client.race import Race
 from slotreeve_client.reconnect import FIRST_PAUSE_SECONDS, Reconnect
 
 log = logging.getLogger("slotreeve.client")
 
 MOVE_SECONDS = 60.0
 """A client that moves keeps its former connection for so long at most."""
+SILENT_PART = 8
+"""An attempt without a sign of life gets another one beside it after this part of ``connect_seconds``: 125 ms. Two
+frozen session servers then take less than the time for which registrations outlast their connection (0.3 s)."""
 
 
 class ConnectorOwner(Protocol):
@@ -73,8 +77,9 @@ class Connector:
         options: ClientOptions,
         clock: Clock,
     ) -> None:
-        self._owner, self._transport, self._hello = owner, transport, hello
-        self._reconnect, self._options, self._clock = reconnect, options, clock
+        self._owner, self._transport, self._reconnect = owner, transport, reconnect
+        self._options, self._clock = options, clock
+        self._dialler = Dialler(transport, hello, self, reconnect)
         self._lines: dict[Connection, Line] = {}
         self._move: ClientMove[Connection] = ClientMove()
         self._closed = False
@@ -196,6 +201,9 @@ class Connector:
 
     def opened(self, connection: Connection) -> None:
         """A session server accepted the connection. It is used once the server admits the client."""
+        if not self._dialler.arrives(connection):
+            connection.close("another session server answered sooner")
+            return
         self._lines[connection] = Line(connection, self._options, self._clock, self)
 
     def received(self, connection: Connection, message: Message, request_id: int | None) -> None:
@@ -251,8 +259,11 @@ class Connector:
 
     def closed(self, connection: Connection, reason: str) -> None:
         """A connection ended."""
-        line = self._lines.pop(connection)
+        line = self._lines.pop(connection, None)
+        if line is None:
+            return
         line.end(reason)
+        self._dialler.ended(connection)
         if not self._move.lost(connection):
             return
         log.info("connection to %s lost: %s", connection.address, reason)
@@ -290,28 +301,19 @@ class Connector:
                 await self._wake.wait()
 
     async def _reach(self) -> None:
+        silent_seconds = self._options.connect_seconds / SILENT_PART
         while True:
             await self._clock.sleep(self._reconnect.next_pause())
-            for address in self._reconnect.next_round():
-                if address != self.address and await self._try(address):
+            self._dialler.begin()
+            addresses = [address for address in self._reconnect.next_round() if address != self.address]
+            race = Race(addresses, self._dialler, self._clock, silent_seconds)
+            while (connection := await race.winner()) is not None:
+                line = self._lines.get(connection)
+                reason = await line.admission() if line is not None else "the connection ended at once"
+                if not reason:
                     return
+                self._reconnect.failed(connection.address, Unreachable(f"{connection.address}: {reason}"))
             self._changed.set()
-
-    async def _try(self, address: str) -> bool:
-        try:
-            connection = await self._transport.connect(address, self._hello, self, self._reconnect.attempt_seconds)
-            line = self._lines.get(connection)
-            reason = await line.admission() if line is not None else "the connection ended at once"
-            if reason:
-                raise Unreachable(f"{address}: {reason}")
-        except TransportError as error:
-            self._reconnect.failed(address, error)
-            if isinstance(error, Refused):
-                log.error("%s refuses this client: %s", address, error)
-            else:
-                log.info("%s cannot be reached: %s", address, error)
-            return False
-        return True
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and task.exception() is not None:

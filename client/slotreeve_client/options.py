@@ -18,7 +18,8 @@ class ClientOptions(BaseModel):
     connect_seconds: float = Field(
         default=1.0,
         gt=0,
-        description="Time-out of a connection attempt. It doubles with each round without success, up to 30.",
+        description="Time-out of a connection attempt. It doubles with each round without success, up to 30. After an "
+        "eighth of it without a sign of life, another attempt begins beside it.",
     )
     ping_seconds: float = Field(
         default=1.0,

@@ -3,10 +3,13 @@ clock and no connection."""
 
 from __future__ import annotations
 
+import logging
 import random
 from collections.abc import Sequence
 
 from slotreeve.errors import Refused, TransportError
+
+log = logging.getLogger("slotreeve.client")
 
 FIRST_PAUSE_SECONDS = 0.02
 LONGEST_ATTEMPT_SECONDS = 30.0
@@ -15,11 +18,12 @@ LONGEST_ATTEMPT_SECONDS = 30.0
 class Reconnect:
     """The plan by which a client looks for a session server.
 
-    It goes in rounds. A round tries every known address once, in random order; the server that the client has just lost
-    or left comes last. An address that the cluster does not report comes after all that it does: the server there is no
-    member, and if it is frozen an attempt takes long. The first round after a success begins at once. Before each
-    further one there is a pause. The pause doubles with each round up to ``longest_pause_seconds``. Its length is drawn
-    between half of that and the whole, so that the clients of a lost server do not all come back at the same moment.
+    It goes in rounds. A round (:class:`~slotreeve_client.race.Race`) tries every known address once, in random order;
+    the server that the client has just lost or left comes last. An address that the cluster does not report comes after
+    all that it does: the server there is no member, and if it is frozen an attempt takes long. The first round after a
+    success begins at once. Before each further one there is a pause. The pause doubles with each round up to
+    ``longest_pause_seconds``. Its length is drawn between half of that and the whole, so that the clients of a lost
+    server do not all come back at the same moment.
     The time of an attempt doubles too, because a server that is busy answers late, and another attempt would only be
     more work for it.
 
@@ -89,6 +93,10 @@ class Reconnect:
         """An attempt at this address failed."""
         self._failures[address] = str(error)
         self._refusal = error if isinstance(error, Refused) else None
+        if self._refusal is not None:
+            log.error("%s refuses this client: %s", address, error)
+        else:
+            log.info("%s cannot be reached: %s", address, error)
 
     def admitted(self) -> None:
         """A server has admitted the client: forget why others failed."""

@@ -6,7 +6,7 @@ Derive a class whose name begins with ``Test`` from :class:`TransportContract` i
         def build(self, clock, limits):
             return MyTransport(clock, limits)
 
-The suite does not kill processes; a transport's own tests must.
+The suite does not kill or freeze processes; a transport's own tests must.
 """
 
 # ruff: noqa: D102 - the names of tests are sentences
@@ -20,6 +20,7 @@ from slotreeve.errors import AddressInUse, ConnectionLost, Refused, RequestTimeo
 from slotreeve.model.nodes import Role
 from slotreeve.model.slots import SlotFacts
 from slotreeve.ports import Hello
+from slotreeve.ports.transport import SignsOfLife
 from slotreeve_protocol.codec import encode_message
 from slotreeve_protocol.general_messages import Done, Goodbye, Ping
 
@@ -127,6 +128,25 @@ class TransportContract(TransportFaultsContract):
                     attempt.result().close("the connection was made")
             await until(lambda: len(pair.client_handler.reasons) == len(pair.client_handler.connections))
             await until(lambda: len(pair.server_handler.reasons) == len(pair.server_handler.connections))
+
+        self.check(scenario)
+
+    def test_a_sign_of_life_is_of_one_address_and_goes_with_the_connection(self) -> None:
+        async def scenario(pair: Pair) -> None:
+            signs = pair.client
+            if not isinstance(signs, SignsOfLife):
+                pytest.skip("this transport shows no signs of life")
+            other = await pair.server.listen(self.address, SERVER, pair.server_handler)
+            assert not signs.has_answered(pair.listener.address)
+            near = await pair.connect()
+            assert signs.has_answered(pair.listener.address)
+            assert not signs.has_answered(other.address)
+            near.close("enough")
+            assert not signs.has_answered(pair.listener.address)
+            await other.close()
+            with pytest.raises(Unreachable):
+                await pair.client.connect(other.address, CLIENT, pair.client_handler, PATIENCE_SECONDS)
+            assert not signs.has_answered(other.address)
 
         self.check(scenario)
 

@@ -31,6 +31,7 @@ from slotreeve_conformance.election_scene import ElectionScene
 from slotreeve_conformance.election_state import ElectionStateContract
 from slotreeve_conformance.properties import PROPERTY
 from slotreeve_conformance.slot_function import SlotFunctionContract
+from slotreeve_conformance.transport import TransportContract
 from slotreeve_conformance.transport_faults import TransportFaultsContract
 from slotreeve_protocol.packets import ChannelLimits
 from slotreeve_transport_memory.transport import MemoryTransport
@@ -201,3 +202,22 @@ class UncountedContract(TransportFaultsContract):
 def test_a_transport_that_does_not_count_faults_is_found() -> None:
     finds(UncountedContract().test_a_handler_that_raises_is_counted_and_ends_that_connection_only, "received")
     finds(UncountedContract().test_oversize_frames_are_dropped_and_counted_and_the_third_ends_the_connection)
+
+
+class Optimist(MemoryTransport):
+    """A transport that shows signs of life which it has not had."""
+
+    def has_answered(self, address: str) -> bool:
+        return True
+
+
+class OptimistContract(TransportContract):
+    def build(self, clock: Clock, limits: ChannelLimits) -> Transport:
+        return Optimist(clock, "node", limits=limits)
+
+    def run(self, main: Coroutine[None, None, None]) -> None:
+        virtual_time.run(lambda _rng: main)
+
+
+def test_a_transport_that_makes_signs_of_life_up_is_found() -> None:
+    finds(OptimistContract().test_a_sign_of_life_is_of_one_address_and_goes_with_the_connection)

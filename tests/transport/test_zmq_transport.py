@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 
 import pytest
@@ -33,35 +31,12 @@ from slotreeve_transport_zmq.addresses import endpoint_of, join_address, split_a
 from slotreeve_transport_zmq.listening import HELLOS_PER_TURN
 from slotreeve_transport_zmq.transport import ZmqTransport
 
+from tests.transport.conftest import Start, line_of
+
 Run = Callable[[Coroutine[None, None, None]], None]
-Start = Callable[..., "subprocess.Popen[str]"]
 
 NEWS_OF_DEATH_SECONDS = 0.2
 """Milliseconds as a rule; a busy machine takes longer."""
-
-
-@pytest.fixture
-def peer() -> Iterator[Start]:
-    """Starts processes of ``zmq_peer.py``, which end with the test."""
-    processes: list[subprocess.Popen[str]] = []
-
-    def start(*arguments: str) -> subprocess.Popen[str]:
-        command = [sys.executable, str(Path(__file__).with_name("zmq_peer.py")), *arguments]
-        processes.append(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
-        return processes[-1]
-
-    yield start
-    for process in processes:
-        process.send_signal(signal.SIGCONT)
-        process.kill()
-        process.communicate()
-
-
-async def line_of(process: subprocess.Popen[str]) -> str:
-    """The next line that a process prints."""
-    assert process.stdout is not None
-    line = await asyncio.get_running_loop().run_in_executor(None, process.stdout.readline)
-    return line.strip()
 
 
 def sends(connection: Connection, number: int, size: int = 0) -> bool:

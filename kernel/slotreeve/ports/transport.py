@@ -165,3 +165,12 @@ class Transport(Protocol):
 
     async def close(self) -> None:
         """End every connection and listener of this transport."""
+
+
+@runtime_checkable
+class SignsOfLife(Protocol):
+    """What a transport offers besides if it can tell a late process from a frozen one."""
+
+    def has_answered(self, address: str) -> bool:
+        """Whether, in an attempt to connect to ``address`` that has not failed, the peer's transport has answered. It
+        answers while its process is busy, not while the process is frozen and only its kernel accepts."""

@@ -88,6 +88,11 @@ class MemoryLink:
             and self._network.passes(self.target, self.source)
         )
 
+    @property
+    def has_answered(self) -> bool:
+        """Whether packets travel both ways: a process that is busy counts as one whose transport answers."""
+        return self._network.passes(self.source, self.target) and self._network.passes(self.target, self.source)
+
     def die(self) -> None:
         """The process at this end was killed: call no handler here."""
         self.channel.abandon()

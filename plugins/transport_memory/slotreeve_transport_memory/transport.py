@@ -79,6 +79,10 @@ class MemoryTransport:
         await near.channel.establish(timeout_seconds)
         return near.channel
 
+    def has_answered(self, address: str) -> bool:
+        """As :meth:`slotreeve.ports.SignsOfLife.has_answered`: neither a partition nor a frozen process is between."""
+        return any(link.address == address and not link.channel.closed and link.has_answered for link in self._links)
+
     async def close(self) -> None:
         """End every connection and listener of this transport. Idempotent."""
         self._ended = True

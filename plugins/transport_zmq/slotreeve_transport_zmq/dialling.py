@@ -51,6 +51,7 @@ class DialledLink(SocketEnd, OutgoingLink):
         self._address = address
         self._on_release = released
         self._end_reason = ""
+        self._has_answered = False
         self._monitor = Monitor(context, socket, _EVENTS, flusher.loop, self._happened)
 
     @property
@@ -62,6 +63,13 @@ class DialledLink(SocketEnd, OutgoingLink):
     def end(self) -> SocketEnd:
         """Itself."""
         return self
+
+    @property
+    def has_answered(self) -> bool:
+        """Whether the peer's libzmq has completed ZeroMQ's handshake. Its I/O thread does so while the process is
+        busy."""
+        self._monitor.drain()
+        return self._has_answered
 
     def dial(self, endpoint: str) -> None:
         """Begin to connect. The monitor reports how the attempt ends.
@@ -115,6 +123,7 @@ class DialledLink(SocketEnd, OutgoingLink):
 
     def _happened(self, event: int, _fd: int) -> None:
         if event == _SUCCEEDED:
+            self._has_answered = True
             self.channel.greeting_looks += BUSY_PEER_LOOKS
             return
         self._end_reason = self._end_reason or _REASONS.get(event, "connection lost")

@@ -93,6 +93,12 @@ class ZmqTransport:
         await link.channel.establish(left_seconds)
         return link.channel
 
+    def has_answered(self, address: str) -> bool:
+        """As :meth:`slotreeve.ports.SignsOfLife.has_answered`: ZeroMQ's handshake has succeeded."""
+        return any(
+            link.address == address and not link.channel.closed and link.has_answered for link in list(self._links)
+        )
+
     async def close(self) -> None:
         """End every connection and listener of this transport. Idempotent.
 

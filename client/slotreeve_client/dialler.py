@@ -1,0 +1,62 @@
+"""Single attempts to connect to session servers."""
+
+from __future__ import annotations
+
+from slotreeve.errors import TransportError, Unreachable
+from slotreeve.ports import Connection, Handler, Hello, Transport
+from slotreeve.ports.transport import SignsOfLife
+
+from slotreeve_client.reconnect import Reconnect
+
+
+class Dialler:
+    """Connects to session servers. Of several attempts under way, one connection arrives.
+
+    Args:
+        transport: makes the connections.
+        hello: the client's hello.
+        handler: gets the connections. It must call :meth:`arrives` and :meth:`ended`.
+        reconnect: knows how long an attempt may take, and learns which ones failed.
+    """
+
+    def __init__(self, transport: Transport, hello: Hello, handler: Handler, reconnect: Reconnect) -> None:
+        self._transport, self._hello, self._handler, self._reconnect = transport, hello, handler, reconnect
+        self._signs = transport if isinstance(transport, SignsOfLife) else None
+        self._arrived: Connection | None = None
+
+    def begin(self) -> None:
+        """A new search for a session server begins: the next connection arrives."""
+        self._arrived = None
+
+    def arrives(self, connection: Connection) -> bool:
+        """A connection has opened. False if another one opened before it in this search: this one must be closed, or
+        two session servers could admit the client."""
+        if self._arrived is not None:
+            return False
+        self._arrived = connection
+        return True
+
+    def ended(self, connection: Connection) -> None:
+        """A connection has ended. If it was the one that had arrived, the next one arrives."""
+        if self._arrived is connection:
+            self._arrived = None
+
+    def has_answered(self, address: str) -> bool:
+        """Whether an attempt under way at this address has shown a sign of life. Once a connection has arrived, only
+        the attempt that made it counts. Always true if the transport shows no signs of life."""
+        if self._arrived is not None:
+            return self._arrived.address == address
+        return self._signs is None or self._signs.has_answered(address)
+
+    async def attempt(self, address: str) -> Connection | None:
+        """Connect. None if the attempt has failed."""
+        try:
+            connection = await self._transport.connect(
+                address, self._hello, self._handler, self._reconnect.attempt_seconds
+            )
+            if connection is not self._arrived:
+                raise Unreachable(f"{address}: the connection ended at once")
+        except TransportError as error:
+            self._reconnect.failed(address, error)
+            return None
+        return connection
