@@ -61,7 +61,7 @@ class Silence:
         if heard_at > self._heard_at:
             self._heard_at = heard_at
             self.is_resting = self._rest_seconds > 0 and not (was_resting or is_asked)
-            # After a rest the ping goes out now, however long ago the packet of another kind arrived.
+            # Nothing was asked in the rest. If it has ended, the ping goes out now, and the silence counts from it.
             is_unasked = self.is_resting or was_resting
             self.seconds = 0.0 if is_unasked else min(now - heard_at, self.pause_seconds, self._interval_seconds)
             self.pause_seconds = self._rest_seconds if self.is_resting else self._interval_seconds
