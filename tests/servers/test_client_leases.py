@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from slotreeve.model.nodes import Role
@@ -47,8 +49,19 @@ def test_a_look_at_clients_that_were_just_renewed_looks_at_none() -> None:
 
 
 def test_few_clients_ping_at_their_own_interval_and_many_only_as_often_as_their_leases_need() -> None:
+    leases, client = ClientLeases(10.0), ConnectedClient(a_peer("a", Role.CLIENT))
+    assert leases.ask(client, 10, moving=0) == 10 / PINGS_PER_SECOND
+    assert leases.ask(client, 2 * PINGS_PER_SECOND, moving=0) == 2.0
+    assert leases.ask(client, 10**6, moving=0) == 10.0 / RENEWALS
+    assert leases.ask(client, 10, moving=1) == 10.0 / RENEWALS
+    assert client.rest_seconds == 10.0 / RENEWALS
+
+
+def test_the_pings_of_a_herd_that_moves_are_few_and_spread_so_that_some_notice_a_frozen_server_early() -> None:
     leases = ClientLeases(10.0)
-    assert leases.ping_seconds(10, False) == 10 / PINGS_PER_SECOND
-    assert leases.ping_seconds(2 * PINGS_PER_SECOND, False) == 2.0
-    assert leases.ping_seconds(10**6, False) == 10.0 / RENEWALS
-    assert leases.ping_seconds(10, True) == 10.0 / RENEWALS
+    clients = [ConnectedClient(a_peer(str(number), Role.CLIENT)) for number in range(1_000)]
+    waits = sorted(leases.ask(client, len(clients), moving=100) for client in clients)
+    assert waits == sorted(client.rest_seconds for client in clients)
+    assert 10.0 / RENEWALS <= waits[0] < 3.4
+    assert 9.9 < waits[-1] <= 10.0
+    assert max(later - earlier for earlier, later in pairwise(waits)) < 0.02

@@ -13,7 +13,7 @@ import pytest
 import uvloop
 from slotreeve.clock import LoopClock
 from slotreeve.errors import Backpressure, Unreachable
-from slotreeve.ports import Connection
+from slotreeve.ports import Connection, Message
 from slotreeve_conformance.transport_scene import (
     CLIENT,
     PATIENCE_SECONDS,
@@ -28,7 +28,7 @@ from slotreeve_conformance.transport_scene import (
 from slotreeve_protocol.general_messages import Done, Opaque, Ping
 from slotreeve_protocol.packets import ChannelLimits
 from slotreeve_transport_zmq.addresses import endpoint_of, join_address, split_address
-from slotreeve_transport_zmq.listening import HELLOS_PER_TURN
+from slotreeve_transport_zmq.listening import HELLOS_PER_TURN, TURN_SECONDS
 from slotreeve_transport_zmq.transport import ZmqTransport
 
 from tests.transport.conftest import Start, line_of
@@ -230,5 +230,41 @@ def test_peers_whose_hellos_were_not_read_in_time_are_not_disconnected(
         connections = await asyncio.gather(*connecting)
         for connection in connections:
             assert await connection.ask(Ping(), 5.0) == Done()
+
+    scene.check(scenario)
+
+
+def test_a_listener_with_unread_packets_gets_as_much_time_as_all_else(scene: TransportScene) -> None:
+    """Otherwise very many peers wait for ever behind what few others send."""
+
+    async def scenario(pair: Pair) -> None:
+        near, _far = await pair.both_ends()
+        reading = 0.0
+        turns_between = 0
+        received = pair.server_handler.received
+
+        def slow(connection: Connection, message: Message, request_id: int | None) -> None:
+            nonlocal reading
+            began = time.monotonic()
+            time.sleep(0.0002)
+            received(connection, message, request_id)
+            reading += time.monotonic() - began
+
+        def work() -> None:
+            nonlocal turns_between
+            if len(pair.server_handler.received_messages) < 1_000:
+                turns_between += 1
+                time.sleep(0.015)
+                loop.call_soon(work)
+
+        pair.server_handler.received = slow  # type: ignore[method-assign]
+        for number in range(1_000):
+            near.send(opaque(number, 10))
+            if number % 4 == 3:
+                await turns(2)  # a packet of its own for a few messages
+        loop = asyncio.get_running_loop()
+        work()
+        await until(lambda: len(pair.server_handler.received_messages) == 1_000)
+        assert turns_between < reading / (1.5 * TURN_SECONDS)
 
     scene.check(scenario)

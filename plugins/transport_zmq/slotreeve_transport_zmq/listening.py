@@ -24,15 +24,20 @@ from slotreeve_transport_zmq.sockets import (
     NOBLOCK,
     NOBLOCK_SNDMORE,
     RCVMORE,
-    TURN_BYTES,
-    TURN_PACKETS,
-    TURN_SECONDS,
     Flusher,
     Monitor,
     OutgoingLink,
     SocketEnd,
 )
 
+TURN_SECONDS = 0.005
+"""A listener that has more to read goes on for so long in one turn of the event loop. What others wait for goes out in
+between."""
+LONGEST_TURN_SECONDS = 0.02
+"""Where all else took longer since the last packet was read, the listener reads as long as that, up to so long: what
+very many peers send does not wait for ever behind what few peers send."""
+TURN_PACKETS = 1_000
+"""Most packets of one turn, whatever the time that they take."""
 HANG_UP_SECONDS = 1.0
 """After the goodbye, a peer has so long to read what was sent before and to disconnect itself."""
 SILENCE_SECONDS = 10.0
@@ -133,6 +138,7 @@ class RouterEnd(SocketEnd):
         # Links whose hello was read and not answered yet, in the order in which they came.
         self._greeting: deque[AcceptedLink] = deque()
         self._greets = False
+        self._read_at = clock.now()
         # Identities whose unread packets are dropped.
         self._forgotten: set[bytes] = set()
         self._monitor = Monitor(context, socket, _EVENTS, flusher.loop, self._happened)
@@ -167,7 +173,8 @@ class RouterEnd(SocketEnd):
 
     def _read_packets(self) -> bool:
         receive, option, links = self.socket.recv, self.socket.getsockopt, self._links
-        size, until = 0, self._clock.now() + TURN_SECONDS
+        now = self._clock.now()
+        until = now + min(max(TURN_SECONDS, now - self._read_at), LONGEST_TURN_SECONDS)
         try:
             for _ in range(TURN_PACKETS):
                 identity = receive(NOBLOCK)
@@ -183,11 +190,12 @@ class RouterEnd(SocketEnd):
                     link.channel.reject("a message of several parts")
                 else:
                     link.channel.receive(packet)
-                size += len(packet)
-                if size > TURN_BYTES or link.channel.heard_at > until:
+                if link.channel.heard_at > until:
                     return False
         except zmq.Again:
             return True
+        finally:
+            self._read_at = self._clock.now()
         return False
 
     def _first_packet(self, identity: bytes) -> None:

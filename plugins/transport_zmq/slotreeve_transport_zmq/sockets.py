@@ -27,8 +27,6 @@ QUEUE_PACKETS = 256
 TURN_PACKETS = 100
 TURN_BYTES = 32 * 1024
 """Most packets and bytes that are read in one turn of the event loop; the last packet may exceed the bytes."""
-TURN_SECONDS = 0.005
-"""A listener reads no further packet in a turn that has lasted so long: what others wait for goes out in between."""
 FIRST_RETRY_SECONDS = 0.001
 LAST_RETRY_SECONDS = 0.032
 

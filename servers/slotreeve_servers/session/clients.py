@@ -22,6 +22,7 @@ class ConnectedClient:
         is_off: nothing that it publishes is visible, by the operator's orders.
         is_replaying: it may still send records that it published before this connection.
         is_sent_away: it was told to use another session server.
+        rest_seconds: it was last told to wait so long before its next ping.
         stored: sequences of records that are stored but not acknowledged to it yet.
     """
 
@@ -32,6 +33,7 @@ class ConnectedClient:
         "is_sent_away",
         "peer",
         "records",
+        "rest_seconds",
         "since",
         "stored",
         "waiting",
@@ -47,6 +49,7 @@ class ConnectedClient:
         self.is_off = False
         self.is_replaying = True
         self.is_sent_away = False
+        self.rest_seconds = 0.0
         self.stored: list[int] = []
 
 

@@ -44,6 +44,7 @@ from slotreeve_servers.session.arrivals import Arrivals
 from slotreeve_servers.session.clients import ConnectedClient, redirect
 from slotreeve_servers.session.configuration import ConfigMirror
 from slotreeve_servers.session.due_pushes import DuePushes
+from slotreeve_servers.session.due_wants import DueWants
 from slotreeve_servers.session.frozen_clients import FrozenClients
 from slotreeve_servers.session.interests import Interests
 from slotreeve_servers.session.isolation import LOOK_SECONDS, Isolation
@@ -105,6 +106,7 @@ class SessionCore:
         )
         pushes = PushRules(outbox, rules, node.zone, self._orders, events, DuePushes(outbox))
         self.interests = Interests(self.routes, pushes)
+        self._wants = DueWants(outbox, self.interests, self._registrations)
         self._arrivals = Arrivals(outbox, self.routes, self)
         self.leaders = SlotLeaders(
             outbox, self.routes, self.writes, self.interests, self._registrations, self._arrivals
@@ -126,17 +128,13 @@ class SessionCore:
                 Withdraw: self._on_leaving,
                 Moved: self._on_leaving,
                 ReplayEnded: self._on_replay_ended,
-                Subscribe: self._on_subscribe,
-                Unsubscribe: self._on_unsubscribe,
+                Subscribe: self._on_want,
+                Unsubscribe: self._on_want,
                 PushesReceived: self._on_receipts,
                 WatchConfigs: self._on_watch,
                 UnwatchConfig: self._on_unwatch,
             },
-            {
-                Ping: lambda peer, message: Pong(
-                    self._leases.ping_seconds(len(self.clients), self._arrivals.waiting > 0)
-                )
-            },
+            {Ping: lambda peer, message: self._on_ping(peer)},
             {
                 Get: lambda peer, message, request: self._reads.get(
                     self._registrations.slot(message.data_info_id), message, request
@@ -170,6 +168,12 @@ class SessionCore:
         """Let the client send its records and subscriptions: it waits for the list of session servers."""
         self._sessions.send_to(client)
 
+    def _on_ping(self, peer: Peer) -> Pong:
+        client = self.clients.get(peer)
+        if client is None:
+            return Pong(0.0)
+        return Pong(self._leases.ask(client, len(self.clients), self._arrivals.waiting + self._leaving.waiting))
+
     def closed(self, peer: Peer, reason: str) -> None:
         """A client's connection has ended: its subscriptions end, and its records too unless it comes back soon."""
         client = self.clients.pop(peer, None)
@@ -178,6 +182,7 @@ class SessionCore:
         self._arrivals.ended(client)
         self._leaving.leave(client)
         self._configs.unwatch(client, client.configs)
+        self._wants.forget(client)
         self.interests.forget(client)
         if client.records:
             self._lost_at.append(self._outbox.now())
@@ -224,16 +229,9 @@ class SessionCore:
 
     # --- a client subscribes -----------------------------------------------------------------------------------------
 
-    def _on_subscribe(self, peer: Peer, message: Subscribe) -> None:
-        client = self.clients.get(peer)
-        if client is None:
-            return
-        for want in message.wants:
-            self.interests.subscribe(client, want, self._registrations.slot(want.data_info_id))
-
-    def _on_unsubscribe(self, peer: Peer, message: Unsubscribe) -> None:
+    def _on_want(self, peer: Peer, message: Subscribe | Unsubscribe) -> None:
         if (client := self.clients.get(peer)) is not None:
-            self.interests.unsubscribe(client, message.data_info_id, (message.scope,))
+            self._wants.add(client, message)
 
     def _on_receipts(self, peer: Peer, message: PushesReceived) -> None:
         if (client := self.clients.get(peer)) is not None:

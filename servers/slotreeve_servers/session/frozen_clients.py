@@ -42,7 +42,7 @@ class FrozenClients:
         if client.peer not in self._clients:
             return False
         # A client that was asked for fewer pings has all of its lease after its next ping was due.
-        rest = self._leases.ping_seconds(len(self._clients), False)
+        rest = client.rest_seconds
         silence = self._outbox.silent_for(client.peer)
         if silence > self._leases.lease_seconds + rest:
             return True

@@ -12,8 +12,12 @@ PINGS_PER_SECOND = 500
 """A ping takes a tenth of a millisecond of processor at each end. More of them than this in a second would leave no
 time for anything else where ten thousand clients come to one session server."""
 RENEWALS = 3
-"""A client is asked for so many pings in the time of a lease at least. With fewer, clients that came together and ping
-together would notice a frozen server only after the slot leaders have removed them."""
+"""A client is asked for so many pings in the time of a lease at least, unless a herd moves. With fewer, clients that
+came together and ping together would notice a frozen server only after the slot leaders have removed them."""
+HERD = 500
+"""So many clients at least are a herd: their pings cost more than all else while they move."""
+_GOLDEN = (5**0.5 - 1) / 2
+"""The multiples of this, without their whole parts, lie evenly between 0 and 1, however many there are."""
 
 
 class ClientLeases:
@@ -27,12 +31,26 @@ class ClientLeases:
         self.lease_seconds = lease_seconds
         self._looks: list[tuple[float, int, ConnectedClient]] = []
         self._numbers = count()
+        self._share = 0.0
 
-    def ping_seconds(self, clients: int, are_arriving: bool) -> float:
-        """How long each client may wait before its next ping, where there are so many of them. ``are_arriving``: more
-        come than are let in at once, so that there is no time to spare."""
-        longest = self.lease_seconds / RENEWALS
-        return longest if are_arriving else min(clients / PINGS_PER_SECOND, longest)
+    def ask(self, client: ConnectedClient, clients: int, moving: int) -> float:
+        """How long this client may wait before its next ping: in seconds, noted at the client. ``clients``: how many
+        are connected. ``moving``: how many of them have come or must go, and wait for their turn to.
+
+        A herd that moves needs the processors for that. Its pings are therefore fewer, and spread: the waits lie evenly
+        between a third of the lease and all of it. So some clients notice early that a server is frozen. Their return
+        makes the slot leaders wait for the others (docs/decisions/0010-a-brake-on-mass-expiry.md).
+        """
+        shortest = self.lease_seconds / RENEWALS
+        if not moving:
+            seconds = min(clients / PINGS_PER_SECOND, shortest)
+        elif clients < HERD:
+            seconds = shortest
+        else:
+            self._share = (self._share + _GOLDEN) % 1
+            seconds = shortest + (self.lease_seconds - shortest) * self._share
+        client.rest_seconds = seconds
+        return seconds
 
     def renewed(self, client: ConnectedClient, at: float) -> None:
         """Something arrived from the client at this time: its lease cannot be over before another whole lease."""

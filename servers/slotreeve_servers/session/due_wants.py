@@ -1,0 +1,94 @@
+"""What clients want to watch, where very many ask at once: it is worked off in slices, so that what arrives meanwhile,
+pings above all, is read between two of them."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Protocol
+
+from slotreeve_protocol.client_messages import Scope, Subscribe, Unsubscribe, Want
+
+from slotreeve_servers.node.outbox import Outbox, TurnEnd
+from slotreeve_servers.session.clients import ConnectedClient
+
+QUIET_SECONDS = 0.005
+"""As long as a listener reads in one turn."""
+BUSY_SECONDS = 0.001
+"""While there is more to read, only so long in a turn: pings may be among it."""
+WANTS_AT_ONCE = 50
+"""So many wants of one client are carried out before the next client gets its turn."""
+MOST_WAITING = 100
+"""So many messages of one client wait at most. The client that sends more gets its first one handled at once."""
+
+
+class WantedServices(Protocol):
+    """All services with subscribers, as this queue sees them."""
+
+    def subscribe(self, client: ConnectedClient, want: Want, slot: int) -> None:
+        """Push a service to the client from now on."""
+
+    def unsubscribe(self, client: ConnectedClient, data_info_id: str, scopes: Iterable[Scope]) -> None:
+        """No longer push a service to the client under these scopes."""
+
+
+class SlotsOfServices(Protocol):
+    """Knows the slot of each service."""
+
+    def slot(self, data_info_id: str) -> int:
+        """The slot of the service."""
+
+
+class DueWants:
+    """The wants of each client, in the order in which they came. The clients take turns, :data:`WANTS_AT_ONCE` each."""
+
+    def __init__(self, outbox: Outbox, services: WantedServices, slots: SlotsOfServices) -> None:
+        self._outbox, self._services, self._slots = outbox, services, slots
+        self._waiting: OrderedDict[ConnectedClient, deque[Iterator[Want | Unsubscribe]]] = OrderedDict()
+        self._turn_end = TurnEnd(outbox, self._work)
+
+    def add(self, client: ConnectedClient, message: Subscribe | Unsubscribe) -> None:
+        """Carry this out after what waits: at once if nothing does, nothing else is unread, and it is short."""
+        wants = (message,) if isinstance(message, Unsubscribe) else message.wants
+        if not self._waiting and len(wants) <= WANTS_AT_ONCE and not self._outbox.has_unread:
+            self._follow(client, wants)
+            return
+        messages = self._waiting.get(client)
+        if messages is None:
+            messages = self._waiting[client] = deque()
+            self._turn_end.soon()
+        messages.append(iter(wants))
+        if len(messages) > MOST_WAITING:
+            self._follow(client, messages.popleft())
+
+    def forget(self, client: ConnectedClient) -> None:
+        """The connection of the client has ended."""
+        self._waiting.pop(client, None)
+
+    def _work(self) -> None:
+        now = self._outbox.now()
+        until = now + (BUSY_SECONDS if self._outbox.has_unread else QUIET_SECONDS)
+        try:
+            while self._waiting and now <= until:
+                self._serve_next_client()
+                now = self._outbox.now()
+        finally:
+            if self._waiting:
+                self._turn_end.soon()
+
+    def _serve_next_client(self) -> None:
+        client, messages = self._waiting.popitem(last=False)
+        wants = list(islice(messages[0], WANTS_AT_ONCE))
+        if len(wants) < WANTS_AT_ONCE:
+            messages.popleft()
+        if messages:
+            self._waiting[client] = messages
+        self._follow(client, wants)
+
+    def _follow(self, client: ConnectedClient, wants: Iterable[Want | Unsubscribe]) -> None:
+        for want in wants:
+            if isinstance(want, Unsubscribe):
+                self._services.unsubscribe(client, want.data_info_id, (want.scope,))
+            else:
+                self._services.subscribe(client, want, self._slots.slot(want.data_info_id))

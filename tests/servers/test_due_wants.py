@@ -1,0 +1,145 @@
+"""Wants of clients that wait for the end of a turn: a herd of subscribers holds up nobody, and no order changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from slotreeve.model.nodes import Role
+from slotreeve_protocol.client_messages import Scope, Subscribe, Unsubscribe, Want
+from slotreeve_servers.session.clients import ConnectedClient
+from slotreeve_servers.session.due_wants import BUSY_SECONDS, MOST_WAITING, QUIET_SECONDS, WANTS_AT_ONCE, DueWants
+
+from tests.servers.recording_outbox import RecordingOutbox, a_peer
+
+FOLLOW_SECONDS = BUSY_SECONDS / 2
+
+
+class Scene:
+    """A queue of wants; each takes half of a busy turn's time. ``log``: what was carried out, client and service."""
+
+    def __init__(self) -> None:
+        self.outbox, self.log = RecordingOutbox(), list[tuple[str, str]]()
+        self.due = DueWants(self.outbox, self, self)
+        self.clients = [ConnectedClient(a_peer(name, Role.CLIENT)) for name in "abc"]
+
+    def slot(self, data_info_id: str) -> int:
+        return len(data_info_id)
+
+    def subscribe(self, client: ConnectedClient, want: Want, slot: int) -> None:
+        assert slot == len(want.data_info_id)
+        self._follow(client, want.data_info_id)
+
+    def unsubscribe(self, client: ConnectedClient, data_info_id: str, scopes: Iterable[Scope]) -> None:
+        assert tuple(scopes) == (Scope.ZONE,)
+        self._follow(client, f"not {data_info_id}")
+
+    def _follow(self, client: ConnectedClient, name: str) -> None:
+        self.outbox.time += FOLLOW_SECONDS
+        self.log.append((client.peer.node, name))
+        if name == "fails":
+            raise OSError("the disk is full")
+
+    def want(self, client: int, name: str) -> None:
+        self.due.add(self.clients[client], Subscribe([Want(name, Scope.DATA_CENTER)]))
+
+    def turns(self) -> int:
+        """Turns of the event loop until nothing waits."""
+        count = 0
+        while self.outbox._turn:
+            count += 1
+            self.outbox.end_one_turn()
+        return count
+
+
+def test_a_single_want_is_carried_out_at_once() -> None:
+    scene = Scene()
+    scene.want(0, "s")
+    assert scene.log == [("a", "s")]
+    assert scene.turns() == 0
+
+
+def test_while_more_is_unread_wants_wait_and_take_little_of_each_turn() -> None:
+    scene = Scene()
+    scene.outbox.has_unread = True
+    for number in range(30):
+        scene.want(number % 3, f"s{number}")
+    assert scene.log == []
+    began = scene.outbox.time
+    scene.outbox.end_one_turn()
+    assert scene.outbox.time - began <= BUSY_SECONDS + 2 * FOLLOW_SECONDS
+    assert 0 < len(scene.log) < 5
+    scene.outbox.has_unread = False
+    began = scene.outbox.time
+    scene.outbox.end_one_turn()
+    assert QUIET_SECONDS <= scene.outbox.time - began <= QUIET_SECONDS + 2 * FOLLOW_SECONDS
+    scene.turns()
+    assert len(scene.log) == 30
+
+
+def test_a_client_that_sends_without_end_makes_nobody_wait_and_its_messages_do_not_pile_up() -> None:
+    scene = Scene()
+    scene.outbox.has_unread = True
+    for number in range(MOST_WAITING + 50):
+        scene.want(0, f"s{number}")
+    assert [name for _, name in scene.log] == [f"s{number}" for number in range(50)]
+    scene.want(1, "other")
+    scene.outbox.end_one_turn()
+    assert ("b", "other") in scene.log
+
+
+def test_a_message_with_very_many_wants_takes_no_long_turn_and_others_get_theirs_in_between() -> None:
+    scene = Scene()
+    names = [f"s{number}" for number in range(3 * WANTS_AT_ONCE + 1)]
+    scene.due.add(scene.clients[0], Subscribe([Want(name, Scope.DATA_CENTER) for name in names]))
+    assert scene.log == []
+    scene.want(1, "other")
+    scene.turns()
+    assert scene.log.index(("b", "other")) == WANTS_AT_ONCE
+    assert [name for client, name in scene.log if client == "a"] == names
+
+
+def test_the_wants_of_a_client_that_has_gone_are_dropped() -> None:
+    scene = Scene()
+    scene.outbox.has_unread = True
+    scene.want(0, "s")
+    scene.want(1, "s")
+    scene.due.forget(scene.clients[0])
+    scene.turns()
+    assert scene.log == [("b", "s")]
+
+
+def test_a_want_that_fails_holds_up_no_other() -> None:
+    scene = Scene()
+    scene.outbox.has_unread = True
+    for name in ("fails", "next"):
+        scene.want(0, name)
+    scene.want(1, "other")
+    for _ in range(3):
+        try:
+            scene.outbox.end_one_turn()
+        except OSError:
+            scene.log.append(("", "failed"))
+    assert scene.log == [("a", "fails"), ("", "failed"), ("b", "other"), ("a", "next")]
+
+
+@settings(derandomize=True, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 2), st.booleans(), st.booleans()), max_size=300))
+def test_the_wants_of_each_client_are_carried_out_once_and_in_their_order(
+    steps: list[tuple[int, bool, bool]],
+) -> None:
+    scene, sent = Scene(), list[tuple[str, str]]()
+    for number, (client, is_turns_end, has_unread) in enumerate(steps):
+        scene.outbox.has_unread = has_unread
+        if number % 5:
+            scene.want(client, f"s{number}")
+            sent.append(("abc"[client], f"s{number}"))
+        else:
+            scene.due.add(scene.clients[client], Unsubscribe(f"s{number}", Scope.ZONE))
+            sent.append(("abc"[client], f"not s{number}"))
+        if is_turns_end:
+            scene.outbox.end_one_turn()
+    scene.turns()
+    for name in "abc":
+        assert [entry for entry in scene.log if entry[0] == name] == [entry for entry in sent if entry[0] == name]
