@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from slotreeve.errors import ModelError
 from slotreeve.model.nodes import Role
 from slotreeve_protocol.client_messages import Scope, Subscribe, Unsubscribe, Want
 from slotreeve_servers.session.clients import ConnectedClient
@@ -25,6 +27,8 @@ class Scene:
         self.clients = [ConnectedClient(a_peer(name, Role.CLIENT)) for name in "abc"]
 
     def slot(self, data_info_id: str) -> int:
+        if data_info_id == "bad":
+            raise ModelError("'bad' is no data info id")
         return len(data_info_id)
 
     def subscribe(self, client: ConnectedClient, want: Want, slot: int) -> None:
@@ -143,3 +147,13 @@ def test_the_wants_of_each_client_are_carried_out_once_and_in_their_order(
     scene.turns()
     for name in "abc":
         assert [entry for entry in scene.log if entry[0] == name] == [entry for entry in sent if entry[0] == name]
+
+
+def test_a_name_that_no_service_can_have_is_reported_and_the_others_are_subscribed_to(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    scene = Scene()
+    wants = [Want(name, Scope.DATA_CENTER) for name in ("first", "bad", "last")]
+    scene.due.add(scene.clients[0], Subscribe(wants))
+    assert scene.log == [("a", "first"), ("a", "last")]
+    assert "a subscription of a was ignored: 'bad' is no data info id" in caplog.text

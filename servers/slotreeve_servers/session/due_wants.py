@@ -3,15 +3,19 @@ pings above all, is read between two of them."""
 
 from __future__ import annotations
 
+import logging
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Protocol
 
+from slotreeve.errors import ModelError
 from slotreeve_protocol.client_messages import Scope, Subscribe, Unsubscribe, Want
 
 from slotreeve_servers.node.outbox import Outbox, TurnEnd
 from slotreeve_servers.session.clients import ConnectedClient
+
+log = logging.getLogger("slotreeve.session")
 
 QUIET_SECONDS = 0.005
 """As long as a listener reads in one turn."""
@@ -37,7 +41,11 @@ class SlotsOfServices(Protocol):
     """Knows the slot of each service."""
 
     def slot(self, data_info_id: str) -> int:
-        """The slot of the service."""
+        """The slot of the service.
+
+        Raises:
+            ModelError: this cannot be a data info id.
+        """
 
 
 class DueWants:
@@ -90,5 +98,10 @@ class DueWants:
         for want in wants:
             if isinstance(want, Unsubscribe):
                 self._services.unsubscribe(client, want.data_info_id, (want.scope,))
+                continue
+            try:
+                slot = self._slots.slot(want.data_info_id)
+            except ModelError as error:
+                log.warning("a subscription of %s was ignored: %s", client.peer.node, error)
             else:
-                self._services.subscribe(client, want, self._slots.slot(want.data_info_id))
+                self._services.subscribe(client, want, slot)
