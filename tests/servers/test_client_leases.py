@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from slotreeve.model.nodes import Role
 from slotreeve_servers.session.clients import ConnectedClient
-from slotreeve_servers.session.leases import PINGS_PER_SECOND, RENEWALS, ClientLeases
+from slotreeve_servers.session.leases import HERD, PINGS_PER_SECOND, RENEWALS, ClientLeases
 
 from tests.servers.recording_outbox import a_peer
 
@@ -50,18 +51,32 @@ def test_a_look_at_clients_that_were_just_renewed_looks_at_none() -> None:
 
 def test_few_clients_ping_at_their_own_interval_and_many_only_as_often_as_their_leases_need() -> None:
     leases, client = ClientLeases(10.0), ConnectedClient(a_peer("a", Role.CLIENT))
-    assert leases.ask(client, 10, moving=0) == 10 / PINGS_PER_SECOND
-    assert leases.ask(client, 2 * PINGS_PER_SECOND, moving=0) == 2.0
-    assert leases.ask(client, 10**6, moving=0) == 10.0 / RENEWALS
-    assert leases.ask(client, 10, moving=1) == 10.0 / RENEWALS
+    assert leases.ask(client, 10, 0, 100.0) == 10 / PINGS_PER_SECOND
+    assert leases.ask(client, 2 * PINGS_PER_SECOND, 0, 100.0) == 2.0
+    assert leases.ask(client, 10**6, 0, 100.0) == 10.0 / RENEWALS
+    assert leases.ask(client, 10, 1, 100.0) == 10.0 / RENEWALS
     assert client.rest_seconds == 10.0 / RENEWALS
 
 
-def test_the_pings_of_a_herd_that_moves_are_few_and_spread_so_that_some_notice_a_frozen_server_early() -> None:
+@pytest.mark.parametrize("is_coming", [False, True])
+def test_the_pings_of_a_herd_that_moves_are_few_and_spread_so_that_some_notice_a_frozen_server_early(
+    is_coming: bool,
+) -> None:
     leases = ClientLeases(10.0)
     clients = [ConnectedClient(a_peer(str(number), Role.CLIENT)) for number in range(1_000)]
-    waits = sorted(leases.ask(client, len(clients), moving=100) for client in clients)
+    for number, client in enumerate(clients):
+        leases.came(client, 100.0 + number / 1_000)
+    now, waiting = (102.0, 0) if is_coming else (200.0, 100)
+    waits = sorted(leases.ask(client, len(clients), waiting, now) for client in clients)
     assert waits == sorted(client.rest_seconds for client in clients)
     assert 10.0 / RENEWALS <= waits[0] < 3.4
     assert 9.9 < waits[-1] <= 10.0
     assert max(later - earlier for earlier, later in pairwise(waits)) < 0.02
+    assert leases.ask(clients[0], len(clients), 0, 200.0) == len(clients) / PINGS_PER_SECOND
+
+
+def test_clients_that_come_one_by_one_are_no_herd() -> None:
+    leases, client = ClientLeases(10.0), ConnectedClient(a_peer("a", Role.CLIENT))
+    for number in range(2 * HERD):
+        leases.came(client, number * 11.0 / HERD)
+    assert leases.ask(client, 2 * HERD, 0, 22.0) == 2 * HERD / PINGS_PER_SECOND

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 import pytest
-from slotreeve.errors import ModelError
 from slotreeve.model.nodes import Node, Role
 from slotreeve.model.publisher import Publisher
 from slotreeve.model.slots import Slot, SlotTable
@@ -483,8 +482,13 @@ def test_subscriptions_end_with_the_connection() -> None:
     assert list(scene.core.interests.services) == [SERVICE]
     scene.core.closed(peer, "cut")
     assert scene.core.interests.services == {}
-    with pytest.raises(ModelError):
-        deliver(scene.outbox, scene.core.desk, scene.client("b"), Subscribe([Want("bare", Scope.ZONE)]))
+
+
+def test_a_subscription_to_a_bare_name_is_ignored() -> None:
+    scene = SessionScene()
+    wants = [Want("bare", Scope.ZONE), Want(SERVICE, Scope.ZONE)]
+    deliver(scene.outbox, scene.core.desk, scene.client("b"), Subscribe(wants))
+    assert list(scene.core.interests.services) == [SERVICE]
 
 
 def test_redirected_clients_learn_of_the_other_session_servers() -> None:

@@ -161,7 +161,7 @@ class SessionCore:
             return
         client = self.clients[peer] = ConnectedClient(peer, self._outbox.attended())
         client.is_off = self._orders.is_off(peer)
-        self._leases.renewed(client, self._outbox.attended())
+        self._leases.came(client, self._outbox.attended())
         self._arrivals.opened(client)
 
     def let_in(self, client: ConnectedClient) -> None:
@@ -172,7 +172,8 @@ class SessionCore:
         client = self.clients.get(peer)
         if client is None:
             return Pong(0.0)
-        return Pong(self._leases.ask(client, len(self.clients), self._arrivals.waiting + self._leaving.waiting))
+        waiting = self._arrivals.waiting + self._leaving.waiting
+        return Pong(self._leases.ask(client, len(self.clients), waiting, self._outbox.attended()))
 
     def closed(self, peer: Peer, reason: str) -> None:
         """A client's connection has ended: its subscriptions end, and its records too unless it comes back soon."""

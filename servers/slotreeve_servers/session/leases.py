@@ -4,6 +4,7 @@ is an argument."""
 from __future__ import annotations
 
 import heapq
+from collections import deque
 from itertools import count
 
 from slotreeve_servers.session.clients import ConnectedClient
@@ -15,7 +16,8 @@ RENEWALS = 3
 """A client is asked for so many pings in the time of a lease at least, unless a herd moves. With fewer, clients that
 came together and ping together would notice a frozen server only after the slot leaders have removed them."""
 HERD = 500
-"""So many clients at least are a herd: their pings cost more than all else while they move."""
+"""So many clients that come within a lease, or must go, are a herd: their pings cost much of the time that they need to
+move."""
 _GOLDEN = (5**0.5 - 1) / 2
 """The multiples of this, without their whole parts, lie evenly between 0 and 1, however many there are."""
 
@@ -32,23 +34,28 @@ class ClientLeases:
         self._looks: list[tuple[float, int, ConnectedClient]] = []
         self._numbers = count()
         self._share = 0.0
+        self._came_at: deque[float] = deque(maxlen=HERD)
 
-    def ask(self, client: ConnectedClient, clients: int, moving: int) -> float:
+    def came(self, client: ConnectedClient, at: float) -> None:
+        """The client has connected at this time: its lease begins."""
+        self._came_at.append(at)
+        self.renewed(client, at)
+
+    def ask(self, client: ConnectedClient, clients: int, waiting: int, now: float) -> float:
         """How long this client may wait before its next ping: in seconds, noted at the client. ``clients``: how many
-        are connected. ``moving``: how many of them have come or must go, and wait for their turn to.
+        are connected. ``waiting``: how many of them wait until they may come in or must go.
 
         A herd that moves needs the processors for that. Its pings are therefore fewer, and spread: the waits lie evenly
         between a third of the lease and all of it. So some clients notice early that a server is frozen. Their return
         makes the slot leaders wait for the others (docs/decisions/0010-a-brake-on-mass-expiry.md).
         """
         shortest = self.lease_seconds / RENEWALS
-        if not moving:
-            seconds = min(clients / PINGS_PER_SECOND, shortest)
-        elif clients < HERD:
-            seconds = shortest
-        else:
+        have_come = len(self._came_at) == HERD and now - self._came_at[0] < self.lease_seconds
+        if clients >= HERD and (waiting or have_come):
             self._share = (self._share + _GOLDEN) % 1
             seconds = shortest + (self.lease_seconds - shortest) * self._share
+        else:
+            seconds = shortest if waiting else min(clients / PINGS_PER_SECOND, shortest)
         client.rest_seconds = seconds
         return seconds
 
