@@ -29,6 +29,7 @@ from slotreeve_harness.processes import DevServer
 from slotreeve_servers.settings import load_settings
 from slotreeve_simulator.simulated_cluster import SimulatedCluster
 from slotreeve_transport_memory.transport import MemoryTransport
+from typer.testing import CliRunner
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -97,7 +98,8 @@ def test_a_toml_block_is_a_good_configuration_or_project_table(block: str, tmp_p
         return
     file = tmp_path / "cluster.toml"
     file.write_text(block)
-    load_settings(file, {}, {}).check_plugins(Catalogue.load())
+    done = CliRunner().invoke(app, ["config", "check", "-c", str(file)])
+    assert done.exit_code == 0, f"{done.exception}"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

@@ -9,6 +9,7 @@ import typer
 from slotreeve_cli.options import ConfigOption, Output, OutputOption, SetOption, read_configuration
 
 if TYPE_CHECKING:
+    from slotreeve.catalogue import Catalogue
     from slotreeve_servers.settings import ServerConfiguration
 
 
@@ -21,13 +22,25 @@ def add_to(app: typer.Typer) -> None:
 
 
 def check(config: ConfigOption = None, settings: SetOption = []) -> None:  # noqa: B006 - typer copies it
-    """Validate the configuration, the tables of plugins included. Exit code 2 and one line if it is wrong."""
+    """Validate the configuration, and build every plugin as a meta server would; nothing is opened or connected. Exit
+    code 2 and one line if a server would not start."""
     from slotreeve.catalogue import Catalogue
+    from slotreeve_client.tools import run_async
 
-    configuration = read_configuration(config, settings)
-    options = configuration.check_plugins(Catalogue.load())
-    chosen = ", ".join(f"{port} {configuration.choice(port).use}" for port in options)
+    configuration, catalogue = read_configuration(config, settings), Catalogue.load()
+    run_async(_build_all(configuration, catalogue))
+    chosen = ", ".join(f"{port} {configuration.choice(port).use}" for port in configuration.check_plugins(catalogue))
     typer.echo(f"the configuration is valid: {chosen}")
+
+
+async def _build_all(configuration: ServerConfiguration, catalogue: Catalogue) -> None:
+    """Plugins are built on an event loop, as in a server."""
+    import random
+
+    from slotreeve.clock import LoopClock
+    from slotreeve_servers.launch import Launcher
+
+    Launcher(configuration, catalogue, LoopClock(), random.Random(0)).check()
 
 
 def show(

@@ -110,6 +110,21 @@ class Launcher:
             self._catalogue.manager.register(events)
         return events
 
+    def check(self) -> None:
+        """Build every plugin as a meta server would, and throw all of it away: nothing is opened or connected.
+
+        Raises:
+            ConfigError, PluginError, and what a plugin's ``build`` raises: a server would not start.
+        """
+        node = next(iter(self._configuration.settings.cluster.meta))
+        transport = self.transport(node)
+        context = self._context(node, transport)
+        self._build(Port.SLOT_FUNCTION, SlotFunction, context)  # type: ignore[type-abstract]
+        self._build(Port.ELECTION, Election, context)  # type: ignore[type-abstract]
+        self._build(Port.ASSIGNER, Assigner, context)  # type: ignore[type-abstract]
+        self._build(Port.BALANCER, Balancer, context)  # type: ignore[type-abstract]
+        self._build_shadow(node, transport, None)
+
     def transport(self, node: str) -> Transport:
         """The configured transport."""
         return self._build(Port.TRANSPORT, Transport, self._context(node))  # type: ignore[type-abstract]
@@ -134,7 +149,9 @@ class Launcher:
             self._build_shadow(node.name, environment.transport, open_storage),
         )
 
-    def _build_shadow(self, node: str, transport: Transport, open_storage: Callable[[str], Storage]) -> Shadow | None:
+    def _build_shadow(
+        self, node: str, transport: Transport, open_storage: Callable[[str], Storage] | None
+    ) -> Shadow | None:
         """The second election of a meta server. It is in a cluster of its own, where it meets other shadows only."""
         if self._shadow is None:
             return None

@@ -79,6 +79,30 @@ def test_config_check_fails_on_a_plugins_own_option(tmp_path: Path) -> None:
         runner.invoke(app, ["config", "check", "-c", str(file)], catch_exceptions=False)
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('[election]\nuse = "postgres"\n', "dsn is missing; expected postgres://"),
+        ('[election]\nuse = "mysql"\n', "dsn is missing; expected mysql://"),
+        ("[election.fle]\nweights = {meta-9 = 2}\n", "meta-9"),
+        ('[cluster.meta]\na = "127.0.0.1:1"\nb = "127.0.0.1:2"\n', "election.fle.data_dir: is not set"),
+        ('[meta]\nshadow_election = "postgres"\n', "dsn is missing"),
+    ],
+)
+def test_config_check_fails_on_what_a_meta_server_would_not_start_with(tmp_path: Path, text: str, message: str) -> None:
+    file = tmp_path / "cluster.toml"
+    file.write_text(text)
+    with pytest.raises(ConfigError, match=message):
+        runner.invoke(app, ["config", "check", "-c", str(file)], catch_exceptions=False)
+
+
+def test_config_check_opens_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "cluster.toml"
+    file.write_text(f'[election.fle]\ndata_dir = "{tmp_path}/state"\n')
+    run("config", "check", "-c", str(file))
+    assert list(tmp_path.iterdir()) == [file]
+
+
 def test_a_setting_without_a_value_is_wrong_usage() -> None:
     result = runner.invoke(app, ["config", "check", "--set", "meta.lease_seconds"])
     assert result.exit_code == 2

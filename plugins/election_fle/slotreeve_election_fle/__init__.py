@@ -15,8 +15,9 @@ class FleOptions(Options):
 
     data_dir: str = Field(
         default="",
-        description="Directory of this node's durable state (locked; its parent must exist). Empty: kept in memory, so "
-        "that a node that is restarted starts from nothing; several meta servers then need ephemeral = true.",
+        description="Directory of this node's durable state (locked; its parent must exist); {node} in it stands for "
+        "the node's name. Empty: kept in memory, so that a node that is restarted starts from nothing; several meta "
+        "servers then need ephemeral = true.",
     )
     ephemeral: bool = Field(
         default=False,
@@ -84,7 +85,8 @@ def build(options: FleOptions, context: Context) -> Election:
     timing = FleTiming(options.ping_interval_ms / 1000, options.lease_ms / 1000)
     weighing = Weighing(options.weights, options.groups)
     recovers = options.recover_lost_votes or (options.ephemeral and not options.data_dir)
-    return FleElection(context, options.data_dir, timing, options.snapshot_every_writes, weighing, recovers)
+    data_dir = options.data_dir.replace("{node}", context.node)
+    return FleElection(context, data_dir, timing, options.snapshot_every_writes, weighing, recovers)
 
 
 @hookimpl
