@@ -129,7 +129,7 @@ class RecordingOutbox:
     def keep_links(self, peers: Mapping[str, str]) -> None:
         self.effects.append(Effect("links", None, dict(peers)))
 
-    def commit(self, view: View) -> None:
+    def commit(self, view: View, after: int) -> None:
         self.effects.append(Effect("commit", None, view))
 
     def put_config(self, message: PutConfig, term: int, request: Request) -> None:

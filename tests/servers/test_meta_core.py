@@ -75,10 +75,16 @@ class Scene:
         return peer
 
     def heartbeat(
-        self, name: str, life: int = 1, stopping: Stopping = Stopping.NO, unsettled: tuple[int, ...] = ()
+        self,
+        name: str,
+        life: int = 1,
+        stopping: Stopping = Stopping.NO,
+        unsettled: tuple[int, ...] = (),
+        has: tuple[int, int] | None = None,
     ) -> LeaseGranted | LeaderIs:
-        view = self.core.view.read()
-        message = Heartbeat(self.node(name, life), 0, view.table.epoch, list(unsettled), stopping)
+        """``has``: revision and table epoch of the newest view that the server has."""
+        revision, epoch = has or (0, self.core.view.read().table.epoch)
+        message = Heartbeat(self.node(name, life), revision, epoch, list(unsettled), stopping)
         reply = deliver(self.outbox, self.core.desk, self.peers[name], message)
         assert isinstance(reply, LeaseGranted | LeaderIs)
         return reply
@@ -335,6 +341,46 @@ def test_a_new_leader_goes_on_from_the_committed_view_with_fresh_leases() -> Non
     scene.outbox.advance(0.5)
     assert scene.commit_all() == []
     assert scene.core.view.read() == before
+
+
+def test_members_with_a_newer_view_are_led_on_from_above_their_numbers_under_new_leader_epochs() -> None:
+    scene = Scene()
+    before = scene.cluster("data-1", "data-2", "session-1")
+    scene.heartbeat("session-1", has=(before.revision + 7, before.table.epoch + 4))
+    scene.outbox.advance(0.1)
+    view, *later = scene.commit_all()
+    assert (view.revision, view.table.epoch) == (before.revision + 8, before.table.epoch + 5)
+    assert {slot.leader_epoch for slot in view.table.slots} == {view.table.epoch}
+    assert [slot.leader for slot in view.table.slots] == [slot.leader for slot in before.table.slots]
+    assert later == []
+    assert scene.core.counters()["state_set_back"] == 1
+    scene.heartbeat("session-1", has=(view.revision, view.table.epoch))
+    scene.settle(("data-1", "data-2"))
+    assert scene.core.view.read() == view
+
+
+@pytest.mark.parametrize("has", [(1 << 60, 1), (5, 1 << 60)])
+def test_a_member_that_claims_impossible_numbers_changes_nothing(has: tuple[int, int]) -> None:
+    scene = Scene()
+    before = scene.cluster("data-1", "data-2", "session-1")
+    scene.heartbeat("session-1", has=has)
+    scene.outbox.advance(0.5)
+    assert scene.commit_all() == []
+    assert scene.core.view.read() == before
+
+
+def test_a_new_meta_state_makes_its_first_table_above_what_members_have() -> None:
+    scene = Scene()
+    for name in ("data-1", "data-2"):
+        scene.connect(name)
+        scene.heartbeat(name, has=(40, 9))
+    scene.outbox.advance(0.1)
+    assert scene.commit_all() == []
+    scene.outbox.advance(5.0)
+    view, *_later = scene.commit_all()
+    assert (view.revision, view.table.epoch) == (41, 10)
+    assert {slot.leader_epoch for slot in view.table.slots} == {10}
+    assert {slot.leader for slot in view.table.slots} == {"data-1", "data-2"}
 
 
 def test_the_leader_resigns_and_writes_configuration_where_it_is_asked_to() -> None:

@@ -288,7 +288,7 @@ def test_the_committed_view_is_what_the_meta_state_holds() -> None:
         committed = CommittedView(state)
         assert committed.read().revision == 0
         view = View(1, 1, SlotTable(), [node("a")], [])
-        await committed.commit(view)
+        await committed.commit(view, 0)
         assert committed.read() == view
         assert committed.read() is committed.read()
         state.store(KEY, b"nonsense")

@@ -112,7 +112,7 @@ def play(scenario: Callable[[Scene], Coroutine[None, None, None]]) -> None:
 def test_a_committed_view_is_reported_to_the_core_and_hooks_are_called() -> None:
     async def scenario(scene: Scene) -> None:
         view = View(1, 1, SlotTable(), [], [])
-        scene.peers.commit(view)
+        scene.peers.commit(view, 0)
         await asyncio.sleep(0.1)
         assert scene.server.core.view.read() == view
         assert scene.observer.leaders == ["meta-1"]
@@ -129,7 +129,7 @@ def test_a_view_that_cannot_be_committed_is_reported_and_any_other_failure_is_co
                 raise error
 
             vars(scene.election.state)["write"] = refuse
-            scene.peers.commit(View(1, 1, SlotTable(), [], []))
+            scene.peers.commit(View(1, 1, SlotTable(), [], []), 0)
             await asyncio.sleep(0.1)
             assert scene.server.core.view.read().revision == 0
             assert scene.server.counters()["loop_failures"] == failures

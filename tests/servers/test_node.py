@@ -621,6 +621,18 @@ def test_a_leader_of_a_lower_term_is_not_followed() -> None:
     assert scene.heartbeats() == ["meta-2"]
 
 
+def test_whoever_has_committed_a_newer_view_is_followed_although_terms_began_anew() -> None:
+    scene = MemberScene()
+    scene.take("meta-1", View(5, 9, SlotTable(), [], []))
+    scene.take("meta-2", View(1, 9, SlotTable(), [], []))
+    assert scene.membership.leader is scene.meta["meta-1"]
+    scene.take("meta-2", View(1, 10, SlotTable(), [], []))
+    assert scene.membership.leader is scene.meta["meta-2"]
+    assert scene.member.revisions == [(0, 9), (9, 10)]
+    scene.take("meta-1", LeaderIs(2, "meta-1", None))
+    assert scene.membership.leader is scene.meta["meta-1"]
+
+
 def test_only_newer_views_are_taken_and_each_is_confirmed_by_a_heartbeat() -> None:
     scene = MemberScene()
     scene.heartbeats()

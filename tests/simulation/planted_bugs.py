@@ -26,6 +26,7 @@ from slotreeve_servers.meta.arranger import Arranger
 from slotreeve_servers.meta.table import CommittedView
 from slotreeve_servers.node.links import Links
 from slotreeve_servers.node.membership import Membership
+from slotreeve_servers.node.outbox import Peer
 from slotreeve_servers.node.records import SlotStore
 from slotreeve_servers.session import push as session_push
 from slotreeve_servers.session.interests import Interests
@@ -115,7 +116,7 @@ def _apply_older_table() -> Patch:
     def read(self: CommittedView) -> View:
         return self._view if self._version else original(self)
 
-    async def commit(self: CommittedView, view: View) -> None:
+    async def commit(self: CommittedView, view: View, after: int) -> None:
         self._view = view
         await self._state.write("view", msgspec.msgpack.encode(view), None, view.term)
 
@@ -241,11 +242,11 @@ def _gone_without_a_look() -> Patch:
 def _sleepy_servers() -> Patch:
     right = Membership._apply
 
-    def apply(self: Any, view: View) -> None:
+    def apply(self: Any, peer: Peer, view: View) -> None:
         now = self._outbox.now()
         if now >= getattr(self, "sleeps_until", 0.0) or not view.data:
             self.sleeps_until = now + 10.0
-            right(self, view)
+            right(self, peer, view)
 
     return patch.object(Membership, "_apply", apply)
 

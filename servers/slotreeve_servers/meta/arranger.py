@@ -12,6 +12,7 @@ import logging
 from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 
+import msgspec
 from slotreeve.errors import InvalidTable
 from slotreeve.invariants import check_table
 from slotreeve.model.draft import Draft
@@ -139,6 +140,13 @@ def without_replaced(table: SlotTable, before: Sequence[Node], now: Sequence[Nod
         for slot in table.slots
     ]
     return SlotTable(table.epoch, tuple(slots))
+
+
+def led_anew(table: SlotTable) -> SlotTable:
+    """``table`` under the next epoch, with the same leaders under a new leader epoch: what they have may be older or
+    newer than what the table says."""
+    epoch = table.epoch + 1
+    return SlotTable(epoch, tuple(msgspec.structs.replace(slot, leader_epoch=epoch) for slot in table.slots))
 
 
 def _without_unready_heirs(table: SlotTable, live: Set[str], settled: Callable[[str, int], bool]) -> SlotTable:

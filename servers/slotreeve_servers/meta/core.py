@@ -12,7 +12,7 @@ from slotreeve.clock import Timer
 from slotreeve.errors import ModelError
 from slotreeve.invariants import check_successor, stamp
 from slotreeve.model.nodes import Node, Role
-from slotreeve.model.slots import Move, SlotFacts
+from slotreeve.model.slots import Move, SlotFacts, SlotTable
 from slotreeve.ports import Election, Leadership, Message
 from slotreeve_protocol.general_messages import Done
 from slotreeve_protocol.meta_messages import (
@@ -31,10 +31,10 @@ from slotreeve_protocol.meta_messages import (
     View,
 )
 
-from slotreeve_servers.meta.arranger import Arranger, without_replaced
+from slotreeve_servers.meta.arranger import Arranger, led_anew, without_replaced
 from slotreeve_servers.meta.configuration import ProvidedConfig
 from slotreeve_servers.meta.effects import MetaOutbox
-from slotreeve_servers.meta.heartbeats import LastHeartbeats
+from slotreeve_servers.meta.heartbeats import LastHeartbeats, Newest
 from slotreeve_servers.meta.leases import Leases, Renewal
 from slotreeve_servers.meta.recorder import LeadershipRecorder
 from slotreeve_servers.meta.table import CommittedView
@@ -81,6 +81,7 @@ class MetaCore:
         self._adopted_term = 0
         self._first_assign: float | None = None
         self._moves: Sequence[Move] | None = None
+        self._set_back = 0
         self._look = TurnEnd(outbox, self._look_at_cluster)
         self._timer: Timer | None = None
         self.is_fit = True
@@ -235,6 +236,10 @@ class MetaCore:
         old = self.view.read()
         data = [node for node in self._leases.nodes if node.role is Role.DATA]
         sessions = [node for node in self._leases.nodes if node.role is Role.SESSION]
+        newest = self._heartbeats.newest
+        if newest.revision > old.revision or newest.epoch > old.table.epoch:
+            self._raise_above(newest, old, data, sessions)
+            return
         before = without_replaced(old.table, old.data, data)
         plan = None
         if before.slots or self._waited_for_company(bool(data)):
@@ -249,7 +254,36 @@ class MetaCore:
         check_successor(before, table)
         self._moves = () if plan is None else plan.moves
         term = self._election.leadership().term
-        self._outbox.commit(View(term, old.revision + 1, table, data, sessions, self._facts))
+        self._outbox.commit(View(term, old.revision + 1, table, data, sessions, self._facts), old.revision)
+
+    def _raise_above(self, newest: Newest, old: View, data: list[Node], sessions: list[Node]) -> None:
+        """The meta state is older than what members have: it was set back, or is a new one. Members take only what is
+        newer, so go on above their numbers. Every slot is led under a new leader epoch, because those of the lost
+        tables are not known."""
+        revision = max(newest.revision, old.revision) + 1
+        base = SlotTable(max(newest.epoch, old.table.epoch), old.table.slots)
+        moves: Sequence[Move] = ()
+        if base.slots:
+            table = led_anew(base)
+        else:
+            servers = [node.as_server() for node in data]
+            leaving = self._heartbeats.leaving(self.configs.orders.banned)
+            plan = None
+            if self._waited_for_company(bool(data)):
+                plan = self._arranger.next_plan(base, servers, self._heartbeats.settled(base), leaving)
+            if plan is None:
+                return
+            table, moves = stamp(base, plan.table, base.epoch + 1), plan.moves
+        self._set_back += 1
+        log.error(
+            "ALARM: the meta state (view %d, table %d) is older than what %s has (view %d, table %d): it was set back "
+            "or is a new one; going on from view %d, table %d",
+            *(old.revision, old.table.epoch, newest.name, newest.revision, newest.epoch),
+            *(revision, table.epoch),
+        )
+        self._moves = moves
+        term = self._election.leadership().term
+        self._outbox.commit(View(term, revision, table, data, sessions, self._facts), old.revision)
 
     def _waited_for_company(self, any_data: bool) -> bool:
         """Whether the first data server of a new cluster has waited for others: it need not take every slot only to
@@ -316,6 +350,7 @@ class MetaCore:
             "session_servers": len(view.sessions),
             "protected": int(self._arranger.is_protected([node.as_server() for node in view.data])),
             "rejected_plans": self._arranger.rejected,
+            "state_set_back": self._set_back,
         }
 
 

@@ -15,9 +15,9 @@ class MetaOutbox(Outbox, Protocol):
     def wall_ms(self) -> int:
         """Milliseconds since 1970 by this machine's clock, for records only: no decision is taken on it."""
 
-    def commit(self, view: View) -> None:
-        """Make ``view`` the committed one. The core receives ``committed`` or ``not_committed``; until then it commits
-        no other view."""
+    def commit(self, view: View, after: int) -> None:
+        """Make ``view`` the committed one, in the place of the one of revision ``after``. The core receives
+        ``committed`` or ``not_committed``; until then it commits no other view."""
 
     def put_config(self, message: PutConfig, term: int, request: Request) -> None:
         """Write one provided configuration under ``term``, and answer ``request``."""

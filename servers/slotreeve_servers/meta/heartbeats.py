@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from slotreeve.model.nodes import Role
 from slotreeve.model.slots import SlotTable
 from slotreeve_protocol.meta_messages import Heartbeat, Stopping, View
 
 from slotreeve_servers.meta.arranger import Leaving
+
+
+UNBELIEVABLE = 1 << 53
+"""No cluster commits so many views. A server that claims to have one is wrong, and must not use the numbers up."""
+
+
+class Newest(NamedTuple):
+    """The highest revision of a view that a server has, its name, and the epoch of its table."""
+
+    name: str
+    revision: int
+    epoch: int
 
 
 class LastHeartbeats:
@@ -30,6 +43,15 @@ class LastHeartbeats:
     def clear(self) -> None:
         """Forget all of them, as a new leader does."""
         self._last.clear()
+
+    @property
+    def newest(self) -> Newest:
+        """The highest numbers that any of the servers has. Numbers that no cluster reaches are not believed."""
+        newest = Newest("", 0, 0)
+        for name, heartbeat in self._last.items():
+            if newest.revision < heartbeat.revision < UNBELIEVABLE and heartbeat.table_epoch < UNBELIEVABLE:
+                newest = Newest(name, heartbeat.revision, max(newest.epoch, heartbeat.table_epoch))
+        return newest
 
     def settled(self, table: SlotTable) -> Callable[[str, int], bool]:
         """A function that returns whether a server has reported that it holds a slot completely, under ``table``."""

@@ -29,14 +29,14 @@ class MetaPeers(Peers):
         """See :meth:`slotreeve_servers.meta.effects.MetaOutbox.notify`."""
         self._catalogue.notify(hook, **arguments)
 
-    def commit(self, view: View) -> None:
+    def commit(self, view: View, after: int) -> None:
         """See :meth:`slotreeve_servers.meta.effects.MetaOutbox.commit`."""
-        self._supervisor.once(f"commit of view {view.revision}", partial(self._commit, view))
+        self._supervisor.once(f"commit of view {view.revision}", partial(self._commit, view, after))
 
-    async def _commit(self, view: View) -> None:
+    async def _commit(self, view: View, after: int) -> None:
         old = self.core.view.read()
         try:
-            await self.core.view.commit(view)
+            await self.core.view.commit(view, after)
         except SlotreeveError as error:
             self.core.not_committed(view, error)
         except Exception as error:

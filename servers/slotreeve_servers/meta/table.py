@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import msgspec
-from slotreeve.errors import StorageError
+from slotreeve.errors import StorageError, VersionConflict
 from slotreeve.model.slots import SlotTable
 from slotreeve.ports import MetaState
 from slotreeve_protocol.meta_messages import View
@@ -38,10 +38,15 @@ class CommittedView:
             self._version = stored.version
         return self._view
 
-    async def commit(self, view: View) -> None:
-        """Make ``view`` the committed one, provided that revision - 1 is committed now.
+    async def commit(self, view: View, after: int) -> None:
+        """Make ``view`` the committed one, provided that the one of revision ``after`` is committed now.
 
         Raises:
             NotLeader, StaleTerm, VersionConflict: another server leads or has written; publish nothing then.
         """
-        await self._state.write(KEY, _encode(view), view.revision - 1, view.term)
+        held = self.read()
+        if held.revision != after:
+            raise VersionConflict(
+                f"view {view.revision} was made after view {after}; view {held.revision} is committed"
+            )
+        await self._state.write(KEY, _encode(view), self._version, view.term)

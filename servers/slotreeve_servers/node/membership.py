@@ -39,7 +39,7 @@ class Membership:
     """Sends heartbeats to the meta server that leads, and takes newer views only.
 
     Invariant: ``view.revision`` only rises, and a leader is followed only under a term that is not lower than the
-    highest one seen (I3).
+    highest one seen (I3), unless it has committed a newer view.
 
     Attributes:
         view: the newest view of the cluster.
@@ -100,7 +100,7 @@ class Membership:
 
     def _on_view(self, peer: Peer, view: View) -> None:
         self._follow(view.term, peer.node)
-        self._apply(view)
+        self._apply(peer, view)
 
     def _on_leader_is(self, peer: Peer, message: LeaderIs) -> None:
         if message.leader is not None and self._follow(message.term, message.leader):
@@ -113,9 +113,12 @@ class Membership:
         self._term, self._leader = term, leader
         return True
 
-    def _apply(self, view: View) -> None:
+    def _apply(self, peer: Peer, view: View) -> None:
         if view.revision <= self.view.revision:
             return
+        if view.term < self._term:
+            # Whoever committed a newer view leads. Terms begin anew only where the election has lost its state.
+            self._term, self._leader = view.term, peer.node
         old, self.view = self.view, view
         self._member.view_changed(old, view)
         self.heartbeat_soon()
@@ -155,5 +158,5 @@ class Membership:
         self.may_leave = granted.may_leave
         self.granted_at = sent_at
         if granted.view is not None:
-            self._apply(granted.view)
+            self._apply(peer, granted.view)
         self._member.lease_granted(peer, granted)

@@ -1,0 +1,78 @@
+"""The meta state is lost or set back while data servers, session servers and clients live on."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+from slotreeve_conformance.simulated import simulated
+from slotreeve_simulator.simulated_cluster import SimulatedCluster
+
+from tests.scenarios.test_lives_and_deaths import SERVICES, expected, watched
+
+METAS = ("meta-1", "meta-2", "meta-3")
+
+
+async def all_metas_start_anew(cluster: SimulatedCluster) -> None:
+    for name in METAS:
+        cluster.kill(name)
+        cluster.wipe(name)
+    for name in METAS:
+        await cluster.start(name)
+
+
+def times_set_back(cluster: SimulatedCluster) -> int:
+    assert cluster.leader is not None
+    return cluster.meta(cluster.leader).counters()["state_set_back"]
+
+
+@simulated
+async def test_a_cluster_goes_on_under_a_new_meta_state_and_still_replaces_a_dead_data_server(
+    rng: random.Random,
+) -> None:
+    async with SimulatedCluster(rng, meta=3, data=3, session=2) as cluster:
+        provider, consumer, publications, view = await watched(cluster, "session-1", "session-2")
+        await asyncio.sleep(5)
+        before = cluster.views()[0]
+        view.forget()
+        await all_metas_start_anew(cluster)
+        await cluster.until(lambda: cluster.views()[0].revision > before.revision, "there is a newer view", 60)
+        await cluster.ready(60)
+        after = cluster.views()[0]
+        assert after.revision > before.revision
+        assert after.table.epoch > before.table.epoch
+        assert times_set_back(cluster) == 1
+        cluster.kill("data-1")
+        await cluster.ready(60)
+        publications[3].republish("elsewhere")
+        publications.append(provider.publish(SERVICES[0], "second"))
+        await cluster.until(lambda: view.data() == expected(publications), "the changes are seen", 10)
+        assert min(view.fewest.values()) == 1
+        assert [i.data for i in await consumer.get(SERVICES[3])] == [(b"elsewhere",)]
+
+
+@simulated
+async def test_a_cluster_goes_on_under_a_meta_state_that_was_set_back(rng: random.Random) -> None:
+    async with SimulatedCluster(rng, meta=1, data=3, session=2) as cluster:
+        _provider, consumer, publications, view = await watched(cluster, "session-1", "session-2")
+        disk = cluster.disk("meta-1")
+        assert disk is not None
+        older = dict(disk.files)
+        cluster.kill("data-1")
+        await cluster.ready(60)
+        await cluster.start("data-1")
+        await cluster.ready(60)
+        before = cluster.views()[0]
+        view.forget()
+        cluster.kill("meta-1")
+        disk.files = dict(older)
+        await cluster.start("meta-1")
+        await cluster.until(lambda: cluster.views()[0].revision > before.revision, "there is a newer view", 60)
+        await cluster.ready(60)
+        assert times_set_back(cluster) == 1
+        cluster.kill("data-2")
+        await cluster.ready(60)
+        publications[3].republish("elsewhere")
+        await cluster.until(lambda: view.data() == expected(publications), "the change is seen", 10)
+        assert min(view.fewest.values()) == 1
+        assert [i.data for i in await consumer.get(SERVICES[3])] == [(b"elsewhere",)]
