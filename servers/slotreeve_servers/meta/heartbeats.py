@@ -11,7 +11,6 @@ from slotreeve_protocol.meta_messages import Heartbeat, Stopping, View
 
 from slotreeve_servers.meta.arranger import Leaving
 
-
 UNBELIEVABLE = 1 << 53
 """No cluster commits so many views. A server that claims to have one is wrong, and must not use the numbers up."""
 
