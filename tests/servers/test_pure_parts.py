@@ -252,11 +252,11 @@ STEPS = st.lists(
 
 
 @given(STEPS)
-def test_views_only_rise_and_the_leader_is_the_one_of_the_highest_term(
+def test_views_only_rise_and_the_leader_is_the_one_of_the_highest_term_or_of_a_newer_view(
     steps: list[tuple[str, str, int, int]],
 ) -> None:
     """The twin follows the rules one at a time: the first leader named under a higher term, or another one under an
-    equal term, while its connection is open."""
+    equal term, or the sender of a newer view, while its connection is open."""
     outbox, owner = RecordingOutbox(), CountingOwner()
     membership = Membership(outbox, node("data-1"), 1.0, owner)
     peers: dict[str, Peer] = {}
@@ -276,7 +276,7 @@ def test_views_only_rise_and_the_leader_is_the_one_of_the_highest_term(
                 term, leader = at_term, name
         else:
             membership.desk.messages[View](peers[name], View(at_term, at_revision, SlotTable(), [], []))
-            if at_term >= term:
+            if at_term >= term or at_revision > revision:
                 term, leader = at_term, name
             if at_revision > revision:
                 revision = at_revision
