@@ -100,6 +100,8 @@ class ServersWatch:
                 known = self._leaderships.get(name)
                 if known is None or known.term != leadership.term or known.leader != leadership.leader:
                     self._leadership(name, leadership)
+                if server.core.times_set_back:
+                    self._verdict.violate("I3", f"{name} leads with a view older than what members have")
                 if leadership.leading and self._cluster.clock(name).now() < leadership.valid_until:
                     acting.append(name)
         if len(acting) > 1:

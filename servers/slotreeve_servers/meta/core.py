@@ -59,6 +59,7 @@ class MetaCore:
 
     Attributes:
         is_fit: False once the server has given up; it does not act any more.
+        times_set_back: how often this leader found members with a newer view than the meta state has.
     """
 
     def __init__(
@@ -81,7 +82,7 @@ class MetaCore:
         self._adopted_term = 0
         self._first_assign: float | None = None
         self._moves: Sequence[Move] | None = None
-        self._set_back = 0
+        self.times_set_back = 0
         self._look = TurnEnd(outbox, self._look_at_cluster)
         self._timer: Timer | None = None
         self.is_fit = True
@@ -274,7 +275,7 @@ class MetaCore:
             if plan is None:
                 return
             table, moves = stamp(base, plan.table, base.epoch + 1), plan.moves
-        self._set_back += 1
+        self.times_set_back += 1
         log.error(
             "ALARM: the meta state (view %d, table %d) is older than what %s has (view %d, table %d): it was set back "
             "or is a new one; going on from view %d, table %d",
@@ -350,7 +351,7 @@ class MetaCore:
             "session_servers": len(view.sessions),
             "protected": int(self._arranger.is_protected([node.as_server() for node in view.data])),
             "rejected_plans": self._arranger.rejected,
-            "state_set_back": self._set_back,
+            "state_set_back": self.times_set_back,
         }
 
 
