@@ -32,6 +32,8 @@ LEASE_SECONDS = 2.0
 POLL_SECONDS = 0.05
 RECOVERY_SECONDS = 60.0
 TRY_SECONDS = 10.0
+NEWS_SECONDS = 0.5
+"""Before that, a meta server that follows may still show the view from before the fault, in which nobody is missing."""
 QUIET_SECONDS = 3.0
 
 SETTINGS: dict[str, object] = {"meta.lease_seconds": LEASE_SECONDS, "meta.heartbeat_seconds": LEASE_SECONDS / 4}
@@ -143,6 +145,7 @@ class _ChaosRun:
     async def _recovered(self) -> None:
         """Wait until all servers are members, every slot is held, and every meta server follows a leader. One that
         lost its disk has no vote before that, and the next fault may take another disk."""
+        await asyncio.sleep(NEWS_SECONDS)
         self._herd.check()
         deadline = self._lateness.now() + RECOVERY_SECONDS
         while True:
