@@ -153,7 +153,8 @@ def test_a_name_that_no_service_can_have_is_reported_and_the_others_are_subscrib
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     scene = Scene()
-    wants = [Want(name, Scope.DATA_CENTER) for name in ("first", "bad", "last")]
+    wants = [Want(name, Scope.DATA_CENTER) for name in ("first", "bad", "last", "bad")]
     scene.due.add(scene.clients[0], Subscribe(wants))
     assert scene.log == [("a", "first"), ("a", "last")]
-    assert "a subscription of a was ignored: 'bad' is no data info id" in caplog.text
+    assert "2 subscriptions of a are ignored; the first: 'bad' is no data info id" in caplog.text
+    assert len(caplog.records) == 1

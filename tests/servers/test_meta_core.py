@@ -369,6 +369,20 @@ def test_a_member_that_claims_impossible_numbers_changes_nothing(has: tuple[int,
     assert scene.core.view.read() == before
 
 
+@pytest.mark.parametrize("names", [("data-1", "data-2"), ("data-2", "data-1")])
+def test_members_of_two_histories_are_both_led_on_from_above_their_numbers(names: tuple[str, str]) -> None:
+    scene = Scene()
+    before = scene.cluster("data-1", "data-2", "session-1")
+    more_views, higher_table = names
+    scene.heartbeat(more_views, has=(before.revision + 9, before.table.epoch + 1))
+    scene.heartbeat(higher_table, has=(before.revision + 2, before.table.epoch + 6))
+    scene.outbox.advance(0.1)
+    view = scene.commit_all()[-1]
+    assert view.revision > before.revision + 9
+    assert view.table.epoch > before.table.epoch + 6
+    assert {slot.leader_epoch for slot in view.table.slots} == {view.table.epoch}
+
+
 def test_a_new_meta_state_makes_its_first_table_above_what_members_have() -> None:
     scene = Scene()
     for name in ("data-1", "data-2"):

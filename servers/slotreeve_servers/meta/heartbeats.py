@@ -16,7 +16,8 @@ UNBELIEVABLE = 1 << 53
 
 
 class Newest(NamedTuple):
-    """The highest revision of a view that a server has, its name, and the epoch of its table."""
+    """The highest revision of a view and the highest epoch of a table that servers have, and the name of one of them.
+    The two may come of different histories, and so from different servers."""
 
     name: str
     revision: int
@@ -48,8 +49,9 @@ class LastHeartbeats:
         """The highest numbers that any of the servers has. Numbers that no cluster reaches are not believed."""
         newest = Newest("", 0, 0)
         for name, heartbeat in self._last.items():
-            if newest.revision < heartbeat.revision < UNBELIEVABLE and heartbeat.table_epoch < UNBELIEVABLE:
-                newest = Newest(name, heartbeat.revision, max(newest.epoch, heartbeat.table_epoch))
+            revision, epoch = heartbeat.revision, heartbeat.table_epoch
+            if max(revision, epoch) < UNBELIEVABLE and (revision > newest.revision or epoch > newest.epoch):
+                newest = Newest(name, max(revision, newest.revision), max(epoch, newest.epoch))
         return newest
 
     def settled(self, table: SlotTable) -> Callable[[str, int], bool]:

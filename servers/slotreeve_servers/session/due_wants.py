@@ -95,6 +95,7 @@ class DueWants:
         self._follow(client, wants)
 
     def _follow(self, client: ConnectedClient, wants: Iterable[Want | Unsubscribe]) -> None:
+        refused: list[ModelError] = []
         for want in wants:
             if isinstance(want, Unsubscribe):
                 self._services.unsubscribe(client, want.data_info_id, (want.scope,))
@@ -102,6 +103,8 @@ class DueWants:
             try:
                 slot = self._slots.slot(want.data_info_id)
             except ModelError as error:
-                log.warning("a subscription of %s was ignored: %s", client.peer.node, error)
+                refused.append(error)
             else:
                 self._services.subscribe(client, want, slot)
+        if refused:
+            log.warning("%d subscriptions of %s are ignored; the first: %s", len(refused), client.peer.node, refused[0])
