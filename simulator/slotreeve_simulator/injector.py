@@ -134,7 +134,7 @@ class Injector:
                 return strike_store(self._cluster.store, fault)
         if fault.kind is FaultKind.WIPE_META:
             return self._wipe(name)
-        if name in self._absent:
+        if not self._absent.isdisjoint(fault.first):
             return None
         match fault.kind:
             case FaultKind.PAUSE | FaultKind.PAUSE_CLIENT | FaultKind.FREEZE_SESSION:
@@ -147,14 +147,20 @@ class Injector:
                 return self._stop(name, Stopping.FOR_GOOD if fault.amount < 0.5 else Stopping.FOR_A_RESTART)
             case FaultKind.CLOCK_JUMP:
                 self._cluster.set_wall_clock(name, fault.amount)
-        return self._crash(name)
+        return self._crash(*fault.first)
 
     # --- processes ---------------------------------------------------------------------------------------------------
 
-    def _crash(self, name: str) -> Callable[[], None]:
-        self._gone(name)
-        self._cluster.kill(name)
-        return lambda: self._start(name)
+    def _crash(self, *names: str) -> Callable[[], None]:
+        for name in names:
+            self._gone(name)
+            self._cluster.kill(name)
+
+        def end() -> None:
+            for name in names:
+                self._start(name)
+
+        return end
 
     def _wipe(self, name: str) -> Callable[[], None] | None:
         """Wipe one meta server in each storm, and none while another is down: only a minority may lose its disks. One

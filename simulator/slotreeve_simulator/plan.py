@@ -206,6 +206,8 @@ class _Victims:
                 return tuple(self._clients), ()
             case FaultKind.CUT_CLIENT_LINK:
                 return (pick(self._clients),), (pick(self._sessions),)
+            case FaultKind.CRASH_HOST:
+                return (pick(self._data), pick(self._sessions)), ()
             case FaultKind.BREAK_LINK:
                 return (pick(self._sessions),), (pick(self._data),)
             case FaultKind.CUT_META:

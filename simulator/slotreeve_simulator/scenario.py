@@ -36,6 +36,8 @@ class FaultKind(StrEnum):
     """A meta server's disk refuses every write."""
     CRASH_DATA = "crash_data"
     """A data server is killed, and started again."""
+    CRASH_HOST = "crash_host"
+    """A data server and a session server end at the same moment, as those of one host do."""
     CRASH_SESSION = "crash_session"
     """A session server is killed, and started again."""
     CRASH_CLIENT = "crash_client"
@@ -107,6 +109,7 @@ class FaultKind(StrEnum):
 STORE_FAULTS = frozenset(kind for kind in FaultKind if kind.startswith("store_"))
 LATER_FAULTS = frozenset(
     {
+        FaultKind.CRASH_HOST,
         FaultKind.CUT_LINK,
         FaultKind.CUT_LINK_ONE_WAY,
         FaultKind.CUT_ROLES,

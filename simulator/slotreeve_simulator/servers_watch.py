@@ -195,6 +195,8 @@ class ServersWatch:
             )
         if problem := table_order(before.table, after.table):
             self._verdict.violate("I4", f"views {before.revision} and {after.revision}: {problem}")
+        if after.revision == before.revision + 1 and not self.somebody_leaves and (problem := given_up(before, after)):
+            self._verdict.violate("I14", f"views {before.revision} and {after.revision}: {problem}")
 
     # --- data --------------------------------------------------------------------------------------------------------
 
@@ -227,6 +229,20 @@ def table_order(before: SlotTable, after: SlotTable) -> str | None:
     if len(before.slots) != len(after.slots):
         return f"there were {len(before.slots)} slots and are {len(after.slots)}"
     return next(filter(None, map(_slot_order, before.slots, after.slots)), None)
+
+
+def given_up(before: View, after: View) -> str | None:
+    """Which slot lost its leader and went to a server without a copy, although a follower lives; None if none did.
+
+    Session servers still have the records of their clients, so nothing is seen missing until one of them dies, too."""
+    live = {node.name for node in after.data}
+    for old, new in zip(before.table.slots, after.table.slots, strict=False):
+        heirs = live.intersection(old.followers)
+        if old.leader not in live and heirs and new.leader not in heirs:
+            return (
+                f"slot {old.id} lost {old.leader} and went to {new.leader}; {' and '.join(sorted(heirs))} followed it"
+            )
+    return None
 
 
 def _held_twice(slot: Slot) -> bool:

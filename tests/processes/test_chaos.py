@@ -45,9 +45,11 @@ def test_three_minutes_of_faults_break_no_invariant(tmp_path: Path) -> None:
         check=False,
         stdin=subprocess.DEVNULL,
     )
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout, done.stderr
     verdict = json.loads(done.stdout)
-    assert verdict["violations"] == []
+    first = [f"{v['t']:.3f} s {v['invariant']}: {v['what']}" for v in verdict["violations"][:5]]
+    assert first == [], f"{len(verdict['violations'])} violations in {tmp_path / 'chaos'}\n{done.stderr}"
+    assert done.returncode == 0, done.stderr
     assert (verdict["missing"], verdict["stale"]) == (0, 0)
     assert sum(verdict["faults"].values()) > 15
     assert verdict["callbacks"] > 1_000

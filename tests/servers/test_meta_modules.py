@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import msgspec
 import pytest
@@ -12,18 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from slotreeve.clock import LoopClock
 from slotreeve.errors import ElectionError, ModelError, StorageError
-from slotreeve.invariants import check_table
-from slotreeve.model.nodes import Node, Role, Server
-from slotreeve.model.plan import Plan
-from slotreeve.model.slots import Limits, Move, Slot, SlotTable
+from slotreeve.model.nodes import Node, Role
+from slotreeve.model.slots import SlotTable
 from slotreeve.ports import Leadership
-from slotreeve_balancer.default_assigner import DefaultAssigner
-from slotreeve_balancer.even_balancer import EvenBalancer
-from slotreeve_balancer.options import DefaultAssignerOptions, EvenBalancerOptions
 from slotreeve_conformance.virtual_time import run
 from slotreeve_protocol.meta_messages import ConfigEntry, PutConfig, View
 from slotreeve_protocol.orders import ORDERS_KEY, Orders
-from slotreeve_servers.meta.arranger import Arranger, Leaving, is_complete, without_replaced
 from slotreeve_servers.meta.configuration import MAX_KEY_LENGTH, MAX_VALUE_BYTES, PREFIX, ProvidedConfig
 from slotreeve_servers.meta.leases import Leases, Renewal
 from slotreeve_servers.meta.settings import MetaSettings
@@ -134,149 +128,6 @@ def test_leases_are_what_a_list_of_deadlines_says(steps: list[tuple[str, str, in
                 lost.discard(each)
         assert [n.name for n in leases.nodes] == sorted(twin)
         assert leases.next_deadline() == min((d for _, d in twin.values()), default=None)
-
-
-# --- arranger --------------------------------------------------------------------------------------------------------
-
-
-def servers(*names: str) -> list[Server]:
-    return [node(name).as_server() for name in names]
-
-
-def arranger(protect_below: int = 0) -> Arranger:
-    assigner = DefaultAssigner(DefaultAssignerOptions())
-    return Arranger(6, 2, assigner, EvenBalancer(EvenBalancerOptions()), protect_below)
-
-
-def everything_settled(server: str, slot: int) -> bool:
-    return True
-
-
-def settled_only(name: str) -> Callable[[str, int], bool]:
-    return lambda server, slot: server == name
-
-
-def arranged(live: Sequence[Server], leaving: Leaving | None = None, table: SlotTable | None = None) -> SlotTable:
-    """The table when nothing is left to change."""
-    judge, now = arranger(), table or SlotTable()
-    for _ in range(100):
-        plan = judge.next_plan(now, live, everything_settled, leaving or Leaving())
-        if plan is None:
-            return now
-        now = plan.table
-    raise AssertionError("the arranger does not come to an end")
-
-
-def test_an_empty_table_becomes_a_complete_and_even_one() -> None:
-    table = arranged(servers("a", "b", "c"))
-    check_table(table, servers("a", "b", "c"), 2)
-    assert is_complete(table, servers("a", "b", "c"), 2)
-    assert sorted([slot.leader or "" for slot in table.slots]) == ["a", "a", "b", "b", "c", "c"]
-
-
-def test_without_servers_or_in_protection_mode_the_table_stays() -> None:
-    table = arranged(servers("a", "b", "c"))
-    assert arranger().next_plan(table, [], everything_settled) is None
-    protected = arranger(protect_below=3)
-    assert protected.is_protected(servers("a", "b"))
-    assert protected.next_plan(table, servers("a", "b"), everything_settled) is None
-
-
-def test_nothing_is_balanced_while_a_slot_is_not_in_sync() -> None:
-    table = arranged(servers("a", "b"))
-    grown = servers("a", "b", "c")
-    assert arranger().next_plan(table, grown, lambda server, slot: slot != 3) is None
-    assert arranger().next_plan(table, grown, everything_settled) is not None
-
-
-def test_a_leaving_server_hands_over_to_followers_in_sync_and_ends_with_nothing() -> None:
-    table = arranged(servers("a", "b", "c"))
-    leaving = Leaving(for_good=frozenset({"a"}))
-    plan = arranger().next_plan(table, servers("a", "b", "c"), everything_settled, leaving)
-    assert plan is not None
-    assert all(slot.leader != "a" for slot in plan.table.slots)
-    after = arranged(servers("a", "b", "c"), leaving, table)
-    assert all("a" not in (slot.leader, *slot.followers) for slot in after.slots)
-
-
-def test_a_server_that_restarts_keeps_its_places_as_follower() -> None:
-    table = arranged(servers("a", "b", "c"))
-    after = arranged(servers("a", "b", "c"), Leaving(for_a_restart=frozenset({"a"})), table)
-    assert all(slot.leader != "a" for slot in after.slots)
-    assert any("a" in slot.followers for slot in after.slots)
-
-
-def test_a_leaving_leader_whose_follower_is_not_in_sync_is_waited_for() -> None:
-    table = arranged(servers("a", "b", "c"))
-    leaving = Leaving(for_good=frozenset({"a"}))
-    assert arranger().next_plan(table, servers("a", "b", "c"), lambda server, slot: False, leaving) is None
-
-
-def test_a_follower_in_sync_is_the_heir_of_a_dead_leader_rather_than_one_that_has_just_started_again() -> None:
-    assigner = DefaultAssigner(DefaultAssignerOptions())
-    judge = Arranger(6, 3, assigner, EvenBalancer(EvenBalancerOptions()))
-    plan = judge.next_plan(SlotTable(), servers("a", "b", "c"), everything_settled)
-    assert plan is not None
-    for dead, restarted, complete in (("a", "b", "c"), ("a", "c", "b"), ("c", "a", "b")):
-        left = servers(*sorted((restarted, complete)))
-        after = judge.next_plan(plan.table, left, settled_only(complete))
-        assert after is not None
-        assert {slot.leader for slot in plan.table.slots} == {"a", "b", "c"}
-        for before, slot in zip(plan.table.slots, after.table.slots, strict=True):
-            if before.leader == dead:
-                assert (slot.leader, slot.followers) == (complete, (restarted,))
-
-
-def test_where_no_follower_is_in_sync_a_slot_gets_a_leader_all_the_same() -> None:
-    table = arranged(servers("a", "b", "c"))
-    after = arranger().next_plan(table, servers("b", "c"), lambda server, slot: False)
-    assert after is not None
-    assert all(slot.leader in ("b", "c") for slot in after.table.slots)
-
-
-def test_where_every_server_leaves_they_keep_the_slots() -> None:
-    table = arranged(servers("a", "b"))
-    assert arranger().next_plan(table, servers("a", "b"), everything_settled, Leaving(frozenset({"a", "b"}))) is None
-
-
-class BadAssigner:
-    """An assigner that returns what the test gives it, or raises it."""
-
-    def __init__(self, result: Callable[[SlotTable], Plan]) -> None:
-        self.result = result
-
-    def assign(self, table: SlotTable, servers: Sequence[Server], limits: Limits) -> Plan | None:
-        return self.result(table)
-
-
-def too_short(table: SlotTable) -> Plan:
-    return Plan(SlotTable(0, (Slot(0, "a", 0, ()),)), (Move(0, "leader", None, "a", "made up"),))
-
-
-def unknown_leader(table: SlotTable) -> Plan:
-    rows = tuple([Slot(slot.id, "nobody", 0, ()) for slot in table.slots])
-    return Plan(SlotTable(0, rows), (Move(0, "leader", None, "nobody", "made up"),))
-
-
-def raises(table: SlotTable) -> Plan:
-    raise ZeroDivisionError("made up by this test")
-
-
-@pytest.mark.parametrize("result", [too_short, unknown_leader, raises])
-def test_a_plugin_that_raises_or_returns_an_invalid_table_is_counted_and_the_table_stays(
-    result: Callable[[SlotTable], Plan],
-) -> None:
-    judge = Arranger(6, 2, BadAssigner(result), EvenBalancer(EvenBalancerOptions()))
-    assert judge.next_plan(SlotTable(), servers("a"), everything_settled) is None
-    assert judge.rejected == 1
-
-
-def test_a_replaced_process_leads_nothing_and_keeps_its_places_as_follower() -> None:
-    table = SlotTable(3, (Slot(0, "a", 2, ("b",)), Slot(1, "b", 2, ("a",))))
-    assert without_replaced(table, [node("a"), node("b")], [node("a"), node("b")]) is table
-    after = without_replaced(table, [node("a"), node("b")], [node("a", life=2), node("b")])
-    assert [slot.leader for slot in after.slots] == [None, "b"]
-    assert [slot.followers for slot in after.slots] == [("b",), ("a",)]
 
 
 # --- committed view and provided configuration -----------------------------------------------------------------------

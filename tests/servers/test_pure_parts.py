@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from slotreeve.invariants import check_successor, check_table, stamp
-from slotreeve.model.nodes import Node, Role, Server
+from slotreeve.model.nodes import Node, Role
 from slotreeve.model.slots import Slot, SlotTable
-from slotreeve_balancer.default_assigner import DefaultAssigner
-from slotreeve_balancer.even_balancer import EvenBalancer
-from slotreeve_balancer.options import DefaultAssignerOptions, EvenBalancerOptions
 from slotreeve_protocol.meta_messages import ConfigEntry, Heartbeat, LeaderIs, Stopping, View
 from slotreeve_protocol.orders import ORDERS_KEY, Orders
 from slotreeve_servers.data.gone_sessions import GoneSessions
 from slotreeve_servers.data.sessions import SessionServers
-from slotreeve_servers.meta.arranger import Arranger, Leaving, is_complete
 from slotreeve_servers.meta.heartbeats import LastHeartbeats
 from slotreeve_servers.node.membership import Membership
 from slotreeve_servers.node.outbox import Peer
@@ -31,52 +24,6 @@ SETS = st.frozensets(NAMES)
 
 def node(name: str, role: Role = Role.DATA) -> Node:
     return Node(name, role, f"{name}:1", f"{name}@1")
-
-
-# --- arranger --------------------------------------------------------------------------------------------------------
-
-WORLDS = st.lists(
-    st.tuples(
-        st.frozensets(st.sampled_from("abcde"), min_size=1),
-        st.frozensets(st.sampled_from("abcde"), max_size=2),
-        st.frozensets(st.sampled_from("abcde"), max_size=1),
-        st.floats(0, 1),
-        st.integers(1, 4),
-    ),
-    min_size=1,
-    max_size=12,
-)
-
-
-def settled_in_part(share: float) -> Callable[[str, int], bool]:
-    """A fixed share of the copies is in sync."""
-    return lambda server, slot: (ord(server) + slot) % 7 <= 7 * share
-
-
-@settings(max_examples=60)
-@given(WORLDS)
-def test_whatever_servers_come_go_and_stop_each_table_is_valid_and_may_follow_the_one_before(
-    worlds: list[tuple[frozenset[str], frozenset[str], frozenset[str], float, int]],
-) -> None:
-    arranger = Arranger(8, 2, DefaultAssigner(DefaultAssignerOptions()), EvenBalancer(EvenBalancerOptions()))
-    table = SlotTable()
-    for live, stopping, restarting, share, looks in worlds:
-        servers = [Server(name) for name in sorted(live)]
-        leaving = Leaving(frozenset(stopping), frozenset(restarting))
-        for _ in range(looks):
-            plan = arranger.next_plan(table, servers, settled_in_part(share), leaving)
-            if plan is None:
-                break
-            assert plan.moves
-            held = {name for slot in plan.table.slots for name in (slot.leader, *slot.followers) if name}
-            assert held <= live
-            after = stamp(table, plan.table, table.epoch + 1)
-            if table.slots:
-                check_successor(table, after)
-            table = after
-        if not stopping & live and is_complete(table, servers, 2):
-            check_table(table, servers, 2)
-    assert arranger.rejected == 0
 
 
 # --- session servers and orphans -------------------------------------------------------------------------------------

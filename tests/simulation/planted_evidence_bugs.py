@@ -20,6 +20,7 @@ from slotreeve_servers.data.losses import ClientLosses
 from slotreeve_servers.data.sessions import SessionServers
 from slotreeve_servers.data.slots import HeldSlot, HeldSlots
 from slotreeve_servers.data.streams import Streams
+from slotreeve_servers.meta import arranger
 from slotreeve_servers.node.attention import AttendedClock
 from slotreeve_servers.node.records import SlotStore
 from slotreeve_servers.session.arrivals import Arrivals
@@ -275,6 +276,11 @@ def _close_former_at_once() -> Patch:
         return former
 
     return patch.object(ClientMove, "take", take)
+
+
+@bug("a slot whose leader died goes to the server with the fewest slots, which has no copy", "hosts")
+def _outsider_leads() -> Patch:
+    return patch.object(arranger, "_led_by_heirs", lambda _table, plan, _servers: plan)
 
 
 # --- parts -----------------------------------------------------------------------------------------------------------

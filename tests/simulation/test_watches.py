@@ -8,11 +8,13 @@ from collections.abc import Callable
 
 import pytest
 from slotreeve import Slot, SlotTable
+from slotreeve.model.nodes import Node, Role
 from slotreeve_client import Instance, Publication
 from slotreeve_conformance.virtual_time import run
+from slotreeve_protocol.meta_messages import View
 from slotreeve_simulator.clients_watch import ClientsWatch, Registration, Watcher, read
 from slotreeve_simulator.followers import follower_difference
-from slotreeve_simulator.servers_watch import table_order
+from slotreeve_simulator.servers_watch import given_up, table_order
 from slotreeve_simulator.simulated_cluster import SimulatedCluster
 from slotreeve_simulator.trace import Trace
 from slotreeve_simulator.verdict import RunVerdict
@@ -142,6 +144,24 @@ def test_a_table_that_may_not_follow_is_reported_with_the_reason(after: SlotTabl
     before = SlotTable(5, (Slot(0, "a", 3, ()),))
     assert table_order(before, after) == problem
     assert table_order(SlotTable(), after) is None
+
+
+@pytest.mark.parametrize(
+    ("live", "now", "is_given_up"),
+    [
+        ("bc", Slot(0, "c", 2, ("b",)), True),
+        ("bc", Slot(0, "b", 2, ("c",)), False),
+        ("c", Slot(0, "c", 2, ()), False),
+        ("abc", Slot(0, "c", 2, ("a",)), False),
+    ],
+    ids=["to an outsider", "to the follower", "no follower lives", "the leader lives"],
+)
+def test_a_slot_whose_leader_died_belongs_to_a_follower_that_lives(live: str, now: Slot, is_given_up: bool) -> None:
+    nodes = {name: Node(name, Role.DATA, f"{name}:1", f"{name}@1") for name in "abc"}
+    before = View(1, 1, SlotTable(1, (Slot(0, "a", 1, ("b",)),)), data=list(nodes.values()), sessions=[])
+    after = View(2, 1, SlotTable(2, (now,)), data=[nodes[name] for name in live], sessions=[])
+    expected = "slot 0 lost a and went to c; b followed it" if is_given_up else None
+    assert given_up(before, after) == expected
 
 
 def test_a_follower_that_keeps_what_its_leader_removed_is_a_difference() -> None:

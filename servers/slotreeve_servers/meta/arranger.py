@@ -74,7 +74,8 @@ class Arranger:
             return None
         if not is_complete(table, staying, self._limits.replicas):
             heirs = _without_unready_heirs(table, {server.name for server in staying}, settled)
-            return self._checked("assigner", self._assigner.assign, heirs, staying)
+            plan = self._checked("assigner", self._assigner.assign, heirs, staying)
+            return None if plan is None else _led_by_heirs(heirs, plan, staying)
         stable = all(settled(name, slot.id) for slot in table.slots for name in (slot.leader or "", *slot.followers))
         if stable and not leaving.for_a_restart:
             return self._checked("balancer", self._balancer.balance, table, staying)
@@ -161,6 +162,23 @@ def _without_unready_heirs(table: SlotTable, live: Set[str], settled: Callable[[
         if ready:
             slots[number] = Slot(slot.id, slot.leader, slot.leader_epoch, ready)
     return SlotTable(table.epoch, tuple(slots))
+
+
+def _led_by_heirs(table: SlotTable, plan: Plan, servers: Sequence[Server]) -> Plan:
+    """``plan`` with a former follower as the leader of each slot that lost its leader, wherever one lives.
+
+    An assigner may think of even shares first (the original's does, above its high-water mark). But a server that had
+    no copy must collect the slot from the session servers, and where a session server has died too, the records of its
+    clients are nowhere but at the followers (I14). The server that the assigner chose follows, and the balancer moves
+    the lead later, when the copy is complete."""
+    live = {server.name for server in servers}
+    draft = Draft(plan.table, servers)
+    for before, after in zip(table.slots, plan.table.slots, strict=True):
+        heirs = live.intersection(before.followers)
+        if before.leader not in live and heirs and after.leader not in heirs:
+            heir = min(heirs, key=lambda name: (draft.leads(name), name))
+            draft.lead(before.id, heir, f"{heir} followed it, {after.leader} had no copy")
+    return Plan(draft.table(), (*plan.moves, *draft.moves)) if draft.moves else plan
 
 
 def is_complete(table: SlotTable, servers: Sequence[Server], replicas: int) -> bool:

@@ -1,0 +1,253 @@
+"""The arranger: which table comes next, whatever servers come and go and whatever plugins return."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from slotreeve import Draft
+from slotreeve.invariants import check_successor, check_table, stamp
+from slotreeve.model.nodes import Node, Role, Server
+from slotreeve.model.plan import Plan
+from slotreeve.model.slots import Limits, Move, Slot, SlotTable
+from slotreeve_balancer.default_assigner import DefaultAssigner
+from slotreeve_balancer.even_assigner import EvenAssigner
+from slotreeve_balancer.even_balancer import EvenBalancer
+from slotreeve_balancer.options import DefaultAssignerOptions, EvenBalancerOptions
+from slotreeve_conformance.tables import broken_tables
+from slotreeve_servers.meta.arranger import Arranger, Leaving, is_complete, without_replaced
+
+
+def node(name: str, life: int = 1) -> Node:
+    return Node(name, Role.DATA, f"{name}:1", f"{name}@{life}")
+
+
+def servers(*names: str) -> list[Server]:
+    return [node(name).as_server() for name in names]
+
+
+def arranger(protect_below: int = 0) -> Arranger:
+    assigner = DefaultAssigner(DefaultAssignerOptions())
+    return Arranger(6, 2, assigner, EvenBalancer(EvenBalancerOptions()), protect_below)
+
+
+def everything_settled(server: str, slot: int) -> bool:
+    return True
+
+
+def settled_only(name: str) -> Callable[[str, int], bool]:
+    return lambda server, slot: server == name
+
+
+def arranged(live: Sequence[Server], leaving: Leaving | None = None, table: SlotTable | None = None) -> SlotTable:
+    """The table when nothing is left to change."""
+    judge, now = arranger(), table or SlotTable()
+    for _ in range(100):
+        plan = judge.next_plan(now, live, everything_settled, leaving or Leaving())
+        if plan is None:
+            return now
+        now = plan.table
+    raise AssertionError("the arranger does not come to an end")
+
+
+def test_an_empty_table_becomes_a_complete_and_even_one() -> None:
+    table = arranged(servers("a", "b", "c"))
+    check_table(table, servers("a", "b", "c"), 2)
+    assert is_complete(table, servers("a", "b", "c"), 2)
+    assert sorted([slot.leader or "" for slot in table.slots]) == ["a", "a", "b", "b", "c", "c"]
+
+
+def test_without_servers_or_in_protection_mode_the_table_stays() -> None:
+    table = arranged(servers("a", "b", "c"))
+    assert arranger().next_plan(table, [], everything_settled) is None
+    protected = arranger(protect_below=3)
+    assert protected.is_protected(servers("a", "b"))
+    assert protected.next_plan(table, servers("a", "b"), everything_settled) is None
+
+
+def test_nothing_is_balanced_while_a_slot_is_not_in_sync() -> None:
+    table = arranged(servers("a", "b"))
+    grown = servers("a", "b", "c")
+    assert arranger().next_plan(table, grown, lambda server, slot: slot != 3) is None
+    assert arranger().next_plan(table, grown, everything_settled) is not None
+
+
+def test_a_leaving_server_hands_over_to_followers_in_sync_and_ends_with_nothing() -> None:
+    table = arranged(servers("a", "b", "c"))
+    leaving = Leaving(for_good=frozenset({"a"}))
+    plan = arranger().next_plan(table, servers("a", "b", "c"), everything_settled, leaving)
+    assert plan is not None
+    assert all(slot.leader != "a" for slot in plan.table.slots)
+    after = arranged(servers("a", "b", "c"), leaving, table)
+    assert all("a" not in (slot.leader, *slot.followers) for slot in after.slots)
+
+
+def test_a_server_that_restarts_keeps_its_places_as_follower() -> None:
+    table = arranged(servers("a", "b", "c"))
+    after = arranged(servers("a", "b", "c"), Leaving(for_a_restart=frozenset({"a"})), table)
+    assert all(slot.leader != "a" for slot in after.slots)
+    assert any("a" in slot.followers for slot in after.slots)
+
+
+def test_a_leaving_leader_whose_follower_is_not_in_sync_is_waited_for() -> None:
+    table = arranged(servers("a", "b", "c"))
+    leaving = Leaving(for_good=frozenset({"a"}))
+    assert arranger().next_plan(table, servers("a", "b", "c"), lambda server, slot: False, leaving) is None
+
+
+def test_a_follower_in_sync_is_the_heir_of_a_dead_leader_rather_than_one_that_has_just_started_again() -> None:
+    assigner = DefaultAssigner(DefaultAssignerOptions())
+    judge = Arranger(6, 3, assigner, EvenBalancer(EvenBalancerOptions()))
+    plan = judge.next_plan(SlotTable(), servers("a", "b", "c"), everything_settled)
+    assert plan is not None
+    for dead, restarted, complete in (("a", "b", "c"), ("a", "c", "b"), ("c", "a", "b")):
+        left = servers(*sorted((restarted, complete)))
+        after = judge.next_plan(plan.table, left, settled_only(complete))
+        assert after is not None
+        assert {slot.leader for slot in plan.table.slots} == {"a", "b", "c"}
+        for before, slot in zip(plan.table.slots, after.table.slots, strict=True):
+            if before.leader == dead:
+                assert (slot.leader, slot.followers) == (complete, (restarted,))
+
+
+def test_where_no_follower_is_in_sync_a_slot_gets_a_leader_all_the_same() -> None:
+    table = arranged(servers("a", "b", "c"))
+    after = arranger().next_plan(table, servers("b", "c"), lambda server, slot: False)
+    assert after is not None
+    assert all(slot.leader in ("b", "c") for slot in after.table.slots)
+
+
+def test_where_every_server_leaves_they_keep_the_slots() -> None:
+    table = arranged(servers("a", "b"))
+    assert arranger().next_plan(table, servers("a", "b"), everything_settled, Leaving(frozenset({"a", "b"}))) is None
+
+
+@settings(max_examples=200)
+@given(broken_tables(), st.floats(0, 1))
+def test_a_slot_that_lost_its_leader_goes_to_a_follower_that_lives_whatever_the_assigner_thinks(
+    situation: tuple[SlotTable, list[Server], Limits], share: float
+) -> None:
+    table, live, limits = situation
+    in_sync = settled_in_part(share)
+    names = {server.name for server in live}
+    for assigner in (DefaultAssigner(DefaultAssignerOptions()), EvenAssigner(), AssignerOfOneServer()):
+        judge = Arranger(len(table.slots), limits.replicas, assigner, EvenBalancer(EvenBalancerOptions()))
+        plan = judge.next_plan(table, live, in_sync)
+        if plan is None or is_complete(table, live, limits.replicas):
+            continue
+        check_table(plan.table, live, limits.replicas)
+        for before, after in zip(table.slots, plan.table.slots, strict=True):
+            heirs = names.intersection(before.followers)
+            best = {name for name in heirs if in_sync(name, before.id)} or heirs
+            if before.leader not in names and best:
+                assert after.leader in best
+
+
+def test_a_follower_leads_although_it_leads_above_its_share_then() -> None:
+    rows = [Slot(n, "a" if n < 7 else "c", 1, ("b",)) for n in range(8)]
+    plan = arranger().next_plan(SlotTable(1, tuple(rows)), servers("b", "c"), everything_settled)
+    assert plan is not None
+    assert [slot.leader for slot in plan.table.slots] == [*"bbbbbbbc"]
+    assert "b followed it, c had no copy" in {move.reason for move in plan.moves}
+
+
+class AssignerOfOneServer:
+    """It gives every slot without a leader to the last server, whoever holds it."""
+
+    def assign(self, table: SlotTable, servers: Sequence[Server], limits: Limits) -> Plan | None:
+        draft = Draft(table, servers)
+        last = draft.servers[-1]
+        for slot in draft.slots:
+            if draft.leader(slot) is None:
+                draft.lead(slot, last, "the last one")
+        for slot in draft.slots:
+            for name in draft.servers:
+                if len(draft.followers(slot)) < limits.replicas - 1 and not draft.holds(name, slot):
+                    draft.follow(slot, name, "it lacked a follower")
+        return draft.plan()
+
+
+class BadAssigner:
+    """An assigner that returns what the test gives it, or raises it."""
+
+    def __init__(self, result: Callable[[SlotTable], Plan]) -> None:
+        self.result = result
+
+    def assign(self, table: SlotTable, servers: Sequence[Server], limits: Limits) -> Plan | None:
+        return self.result(table)
+
+
+def too_short(table: SlotTable) -> Plan:
+    return Plan(SlotTable(0, (Slot(0, "a", 0, ()),)), (Move(0, "leader", None, "a", "made up"),))
+
+
+def unknown_leader(table: SlotTable) -> Plan:
+    rows = tuple([Slot(slot.id, "nobody", 0, ()) for slot in table.slots])
+    return Plan(SlotTable(0, rows), (Move(0, "leader", None, "nobody", "made up"),))
+
+
+def raises(table: SlotTable) -> Plan:
+    raise ZeroDivisionError("made up by this test")
+
+
+@pytest.mark.parametrize("result", [too_short, unknown_leader, raises])
+def test_a_plugin_that_raises_or_returns_an_invalid_table_is_counted_and_the_table_stays(
+    result: Callable[[SlotTable], Plan],
+) -> None:
+    judge = Arranger(6, 2, BadAssigner(result), EvenBalancer(EvenBalancerOptions()))
+    assert judge.next_plan(SlotTable(), servers("a"), everything_settled) is None
+    assert judge.rejected == 1
+
+
+def test_a_replaced_process_leads_nothing_and_keeps_its_places_as_follower() -> None:
+    table = SlotTable(3, (Slot(0, "a", 2, ("b",)), Slot(1, "b", 2, ("a",))))
+    assert without_replaced(table, [node("a"), node("b")], [node("a"), node("b")]) is table
+    after = without_replaced(table, [node("a"), node("b")], [node("a", life=2), node("b")])
+    assert [slot.leader for slot in after.slots] == [None, "b"]
+    assert [slot.followers for slot in after.slots] == [("b",), ("a",)]
+
+
+WORLDS = st.lists(
+    st.tuples(
+        st.frozensets(st.sampled_from("abcde"), min_size=1),
+        st.frozensets(st.sampled_from("abcde"), max_size=2),
+        st.frozensets(st.sampled_from("abcde"), max_size=1),
+        st.floats(0, 1),
+        st.integers(1, 4),
+    ),
+    min_size=1,
+    max_size=12,
+)
+
+
+def settled_in_part(share: float) -> Callable[[str, int], bool]:
+    """A fixed share of the copies is in sync."""
+    return lambda server, slot: (ord(server[-1]) + slot) % 7 <= 7 * share
+
+
+@settings(max_examples=60)
+@given(WORLDS)
+def test_whatever_servers_come_go_and_stop_each_table_is_valid_and_may_follow_the_one_before(
+    worlds: list[tuple[frozenset[str], frozenset[str], frozenset[str], float, int]],
+) -> None:
+    arranger = Arranger(8, 2, DefaultAssigner(DefaultAssignerOptions()), EvenBalancer(EvenBalancerOptions()))
+    table = SlotTable()
+    for live, stopping, restarting, share, looks in worlds:
+        servers = [Server(name) for name in sorted(live)]
+        leaving = Leaving(frozenset(stopping), frozenset(restarting))
+        for _ in range(looks):
+            plan = arranger.next_plan(table, servers, settled_in_part(share), leaving)
+            if plan is None:
+                break
+            assert plan.moves
+            held = {name for slot in plan.table.slots for name in (slot.leader, *slot.followers) if name}
+            assert held <= live
+            after = stamp(table, plan.table, table.epoch + 1)
+            if table.slots:
+                check_successor(table, after)
+            table = after
+        if not stopping & live and is_complete(table, servers, 2):
+            check_table(table, servers, 2)
+    assert arranger.rejected == 0
