@@ -99,6 +99,11 @@ async def test_one_session_server_that_never_answers_holds_a_slot_up_for_a_while
         assert sum(cluster.data(name).counters()["slots_served_incomplete"] for name in DATA[1:]) == sum(unserved)
         assert watcher.fewest == 1
         assert await watcher.reads() == len(SERVICES)
+        await asyncio.sleep(12)  # a slot that moved meanwhile would not be served by its new leader
+        assert not any(cluster.data(name).counters()["slots_unsettled"] for name in DATA[1:])
+        before = cluster.views()[0].table
+        cluster.network.heal()
+        await cluster.until(lambda: cluster.views()[0].table != before, "the slots are balanced", 10)
 
 
 @simulated

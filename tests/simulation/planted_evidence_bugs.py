@@ -182,7 +182,7 @@ def _streams_without_tombstones() -> Patch:
     return patch.object(Streams, "_send_tombstones", lambda *_: None)
 
 
-@bug("what a slot was compared with under a former leader epoch still counts", "takeover", 4)
+@bug("what a slot was compared with under a former leader epoch still counts", "churn", 4)
 def _compared_under_former_epoch() -> Patch:
     original = HeldSlots.apply
     former: dict[tuple[HeldSlots, int], set[str]] = {}

@@ -138,8 +138,12 @@ class DataCore:
         return SlotTable(view.table.epoch, tuple([row for row in view.table.slots if row.leader != self._node.name]))
 
     def unsettled(self) -> list[int]:
-        """The slots that this server does not hold completely yet; each heartbeat names them."""
-        return self.slots.unsettled()
+        """The slots that this server does not hold completely yet; each heartbeat names them. A slot that serves without
+        the records of a silent session server is one of them, so that the balancer does not move it meanwhile: its next
+        leader would not serve before it has waited for that server as long."""
+        members = set(self._sessions.members)
+        incomplete = [slot.slot.id for slot in self.slots.led() if slot.serving and not members <= slot.compared]
+        return sorted({*self.slots.unsettled(), *incomplete})
 
     def lease_granted(self, leader: Peer, granted: LeaseGranted) -> None:
         """A data server needs no more of the leader's answer than its membership takes."""
