@@ -138,9 +138,10 @@ class DataCore:
         return SlotTable(view.table.epoch, tuple([row for row in view.table.slots if row.leader != self._node.name]))
 
     def unsettled(self) -> list[int]:
-        """The slots that this server does not hold completely yet; each heartbeat names them. A slot that serves without
-        the records of a silent session server is one of them, so that the balancer does not move it meanwhile: its next
-        leader would not serve before it has waited for that server as long."""
+        """The slots that this server does not hold completely yet; each heartbeat names them.
+
+        A slot that serves without the records of a silent session server is one of them, so that the balancer does not
+        move it meanwhile. Its next leader would wait for the same session server before it serves."""
         members = set(self._sessions.members)
         incomplete = [slot.slot.id for slot in self.slots.led() if slot.serving and not members <= slot.compared]
         return sorted({*self.slots.unsettled(), *incomplete})
