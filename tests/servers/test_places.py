@@ -24,10 +24,19 @@ class Twin:
         self.waiting: deque[int] = deque()
         self.taken: dict[int, float] = {}
         self.begun: list[int] = []
+        self.were_waiting = False
 
     def look(self, now: float) -> None:
         self.taken = {n: until for n, until in self.taken.items() if until > now}
-        while self.waiting and len(self.taken) < MOST:
+        room = MOST - len(self.taken)
+        if not self.were_waiting or room >= MOST / 2:
+            self.begin(room, now)
+        self.were_waiting = len(self.waiting) > 0
+
+    def begin(self, room: int, now: float) -> None:
+        for _ in range(room):
+            if not self.waiting:
+                return
             number = self.waiting.popleft()
             self.taken[number] = now + PLACE_SECONDS
             self.begun.append(number)
@@ -59,6 +68,33 @@ def test_places_are_given_as_a_look_at_everybody_gives_them(steps: list[int | fl
         twin.look(outbox.time)
         assert begun == twin.begun
         assert places.waiting == len(twin.waiting)
+
+
+def test_places_are_given_again_once_half_of_them_are_free() -> None:
+    outbox = RecordingOutbox()
+    begun: list[ConnectedClient] = []
+    places = Places(outbox, 4, begun.append)
+    clients = [ConnectedClient(a_peer(str(number), Role.CLIENT)) for number in range(7)]
+    for client in clients:
+        places.come(client)
+    outbox.end_turn()
+    places.leave(clients[2])
+    outbox.end_turn()
+    assert begun == clients[:4]
+    places.leave(clients[0])
+    outbox.end_turn()
+    assert begun == clients[:6]
+
+
+def test_who_comes_while_a_place_is_free_and_nobody_waits_gets_it() -> None:
+    outbox = RecordingOutbox()
+    begun: list[ConnectedClient] = []
+    places = Places(outbox, 4, begun.append)
+    clients = [ConnectedClient(a_peer(str(number), Role.CLIENT)) for number in range(4)]
+    for client in clients:
+        places.come(client)
+        outbox.end_turn()
+    assert begun == clients
 
 
 def test_the_oldest_place_is_the_first_that_is_over() -> None:

@@ -318,7 +318,8 @@ def test_a_change_of_the_session_servers_does_not_let_in_the_clients_that_wait()
     view = View(1, 2, SlotTable(1, (Slot(0, "data-1", 1, ()),)), [node("data-1")], [node("session-1")])
     scene.core.membership.desk.messages[View](META, view)
     assert scene.outbox.messages(Sessions, peers[-1]) == []
-    scene.core.closed(peers[0], "gone")
+    for peer in peers[: ARRIVING_AT_ONCE // 2]:
+        scene.core.closed(peer, "gone")
     scene.outbox.end_turn()
     assert scene.outbox.messages(Sessions, peers[-1]) == [Sessions(["session-1:1"])]
 
@@ -511,9 +512,21 @@ def test_a_server_that_stops_sends_the_next_clients_away_when_others_have_left()
     assert len(scene.outbox.messages(Redirect)) == LEAVING_AT_ONCE
     scene.core.closed(peers[0], "moved")
     scene.outbox.end_turn()
-    assert len(scene.outbox.messages(Redirect)) == LEAVING_AT_ONCE + 1
+    assert len(scene.outbox.messages(Redirect)) == LEAVING_AT_ONCE
+    for peer in peers[1 : LEAVING_AT_ONCE // 2]:
+        scene.core.closed(peer, "moved")
+    scene.outbox.end_turn()
+    assert len(scene.outbox.messages(Redirect)) == LEAVING_AT_ONCE + 2
+    assert scene.outbox.messages(Redirect, peers[-1]) == [Redirect(["session-2:1"])]
+
+
+def test_a_server_that_stops_does_not_wait_for_clients_that_have_much_to_move() -> None:
+    scene = SessionScene()
+    peers = [scene.client(f"client-{number}") for number in range(LEAVING_AT_ONCE + 1)]
+    scene.core.redirect_clients("this session server stops")
+    scene.outbox.end_turn()
     assert scene.outbox.messages(Redirect, peers[-1]) == []
-    scene.outbox.advance(PLACE_SECONDS)  # the others have much to move
+    scene.outbox.advance(PLACE_SECONDS)
     assert scene.outbox.messages(Redirect, peers[-1]) == [Redirect(["session-2:1"])]
 
 

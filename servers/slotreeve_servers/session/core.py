@@ -69,7 +69,7 @@ HERD_LINGER_SECONDS = 3.0
 these clients: each has this time more to come back."""
 COMPACT_SECONDS = 10.0
 SCAN_PAUSE_SECONDS = 0.005
-LEAVING_AT_ONCE = 48
+LEAVING_AT_ONCE = 128
 """A server that stops sends so many clients away at a time: more than another server lets in at once, so that it has no
 pause, and not all, because each has two connections until its turn comes there."""
 
