@@ -7,7 +7,7 @@ import functools
 import random
 from collections.abc import Callable, Coroutine, Mapping
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from slotreeve.catalogue import Catalogue, Listed
 from slotreeve.clock import Clock, LoopClock
@@ -35,6 +35,17 @@ class Store(Protocol):
 
     async def close(self) -> None:
         """The scenario has ended: remove the service."""
+
+
+@runtime_checkable
+class RestorableStore(Store, Protocol):
+    """A store that can be set back to an older copy while nodes use it."""
+
+    async def back_up(self) -> Callable[[], Coroutine[Any, Any, None]]:
+        """Keep a copy of what is stored; the function that is returned sets the store back to it."""
+
+    async def accept(self) -> None:
+        """Do as an operator who accepts the store as it is now."""
 
 
 class Wires(MemoryNetwork):

@@ -11,6 +11,7 @@ import pytest
 from slotreeve.errors import ElectionError
 from slotreeve_machines.storage import MemoryStorage
 
+from slotreeve_conformance.election_backend import RestorableStore
 from slotreeve_conformance.election_scene import ElectionScene
 from slotreeve_conformance.ensemble import Ensemble, Skew
 
@@ -107,6 +108,46 @@ class ElectionFaultsContract(ElectionScene):
             self.measured(f"no node led {stopped:.3g} s after the outage began")
 
         self.play(scenario)
+
+    def test_no_node_leads_by_a_store_that_was_set_back_before_an_operator_accepts_it(self) -> None:
+        async def scenario(ensemble: Ensemble) -> None:
+            store = self.store
+            if not isinstance(store, RestorableStore):
+                pytest.skip("this election has no store that can be set back")
+            await ensemble.start()
+            leader = await ensemble.agreed()
+            await ensemble.write(leader, "kept", b"old")
+            restore = await store.back_up()
+            for number in range(3):
+                await ensemble.write(leader, "given up", b"%d" % number)
+            term = ensemble.election(leader).leadership().term
+            await self._all_hold(ensemble, "given up", b"2")
+            await restore()
+            await ensemble.until_nobody_leads(within_seconds=2 * self.backend.outage_seconds)
+            await ensemble.until_nobody_leads(0.0)
+            for _ in range(20):
+                await asyncio.sleep(self.backend.fail_over_seconds / 5)
+                assert ensemble.leading() == []
+            assert all("set back" in ensemble.election(name).leadership().cause for name in ensemble.names)
+            ensemble.give_up("given up")
+            await store.accept()
+            again = await ensemble.agreed(within_seconds=10 * self.backend.fail_over_seconds)
+            assert ensemble.election(again).leadership().term > term
+            await ensemble.write(again, "kept", b"new", expected_version=1)
+            await self._all_hold(ensemble, "kept", b"new")
+            assert all(ensemble.election(name).state.read("given up") is None for name in ensemble.names)
+
+        self.play(scenario)
+
+    async def _all_hold(self, ensemble: Ensemble, key: str, value: bytes) -> None:
+        """Wait until every node has read the value."""
+        deadline = asyncio.get_running_loop().time() + 10 * self.backend.settle_seconds
+        while True:
+            held = [ensemble.election(name).state.read(key) for name in ensemble.names]
+            if all(found is not None and found.value == value for found in held):
+                return
+            assert asyncio.get_running_loop().time() < deadline, f"{key}: {held}"
+            await asyncio.sleep(self.backend.settle_seconds / 10)
 
     def test_many_rivals_never_lead_at_once_over_many_changes(self) -> None:
         async def scenario(ensemble: Ensemble) -> None:

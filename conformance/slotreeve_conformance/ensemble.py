@@ -19,6 +19,7 @@ from slotreeve.clock import Clock, Timer
 from slotreeve.ports import Context, Election, Leadership, Transport, Versioned
 from slotreeve_machines.storage import MemoryStorage
 
+CLUSTER = "ensemble"
 LEASE_SAMPLE_SECONDS = 0.004
 POLL_SECONDS = 0.002
 ROUNDING_SECONDS = 1e-9
@@ -201,7 +202,7 @@ class Ensemble:
             transport = self.network.transport(clock, name)
             rng = random.Random(self._rng.getrandbits(64))
             open_storage = partial(self._open_storage, name)
-            context = Context("ensemble", 256, clock, rng, name, self._members, transport, open_storage, observe_only)
+            context = Context(CLUSTER, 256, clock, rng, name, self._members, transport, open_storage, observe_only)
             self._count += 1
             life = Life(name, self._count, clock, self._build(context))
             self._lives[name] = life
@@ -308,6 +309,10 @@ class Ensemble:
             self._violations.append(f"I3: version {version} of {key!r} was acknowledged to two writers")
         known[version] = value
         return version
+
+    def give_up(self, key: str) -> None:
+        """What was acknowledged for the key may be lost: an operator has accepted that."""
+        self.acknowledged.pop(key, None)
 
     # --- invariants --------------------------------------------------------------------------------------------------
 

@@ -11,12 +11,25 @@ from __future__ import annotations
 import asyncio
 import atexit
 import itertools
-from collections.abc import Mapping
+import uuid
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any, TypeVar, cast
 
-from slotreeve_conformance.election_backend import InstalledBackend, Store
+from slotreeve.clock import LoopClock
+from slotreeve_conformance.election_backend import InstalledBackend, RestorableStore, Store
+from slotreeve_conformance.ensemble import CLUSTER as ENSEMBLE_CLUSTER
+from slotreeve_election_mysql import LockOptions
+from slotreeve_election_mysql.connection import Parameter, Session
+from slotreeve_election_mysql.dialect import Tables
+from slotreeve_election_mysql.mysql import MYSQL
+from slotreeve_election_mysql.postgres import POSTGRES
+from slotreeve_election_mysql.sql_table import SqlLockTable
+from slotreeve_election_mysql.timing import LockTiming
 
 from slotreeve_harness.sql_servers import MariaDbServer, PostgresServer, SqlServer
 
+T = TypeVar("T")
+DIALECTS = {dialect.name: dialect for dialect in (POSTGRES, MYSQL)}
 _numbers = itertools.count(1)
 _servers: dict[type[SqlServer], SqlServer] = {}
 
@@ -44,11 +57,12 @@ def fresh_tables() -> Mapping[str, object]:
     return {"table": f"distribute_lock_{number}", "state_table": f"slotreeve_meta_state_{number}"}
 
 
-class ServerStore(Store):
-    """The server behind a scenario."""
+class ServerStore(RestorableStore):
+    """The server behind a scenario, with the tables of the scenario's cluster."""
 
-    def __init__(self, server: SqlServer) -> None:
-        self._server = server
+    def __init__(self, server: SqlServer, tables: Tables) -> None:
+        self._server, self._tables = server, tables
+        self._dialect = DIALECTS[server.dialect]
 
     async def stop(self) -> None:
         """An outage; see :class:`slotreeve_conformance.election_backend.Store`."""
@@ -63,6 +77,38 @@ class ServerStore(Store):
         if not self._server.is_running:
             await self.start()
 
+    async def back_up(self) -> Callable[[], Coroutine[Any, Any, None]]:
+        """Copy both tables; see :class:`slotreeve_conformance.election_backend.RestorableStore`."""
+        names = self._tables.lock_table, self._tables.state_table
+        copies = await self._run(lambda session: [(n, session.query(f"SELECT * FROM {n}")) for n in names])
+
+        def write_back(session: Session) -> None:
+            with session.transaction():
+                for name, records in copies:
+                    session.execute(f"DELETE FROM {name}")
+                    for record in records:
+                        values = ", ".join(["%s"] * len(record))
+                        session.execute(f"INSERT INTO {name} VALUES ({values})", cast(Sequence[Parameter], record))
+
+        return lambda: self._run(write_back)
+
+    async def accept(self) -> None:
+        """Accept the tables as they are."""
+        timing, dsn = LockTiming(10.0, 1.0, 5.0), self._server.dsn()
+        table = SqlLockTable(self._dialect, self._tables, dsn, timing, LoopClock())
+        await table.begin_history(uuid.uuid4().hex)
+        await table.close()
+
+    async def _run(self, work: Callable[[Session], T]) -> T:
+        def run() -> T:
+            session = self._dialect.connect(self._server.dsn(), 10.0, 600.0)
+            try:
+                return work(session)
+            finally:
+                session.close()
+
+        return await asyncio.to_thread(run)
+
 
 class SqlBackend(InstalledBackend):
     """A lock election with tables of its own on a shared server."""
@@ -75,11 +121,14 @@ class SqlBackend(InstalledBackend):
     server: type[SqlServer]
 
     def __init__(self) -> None:
-        self.options = {**TIMES, **fresh_tables(), "dsn": running(self.server).dsn()}
+        self._tables = fresh_tables()
+        self.options = {**TIMES, **self._tables, "dsn": running(self.server).dsn()}
 
     async def open_store(self) -> Store | None:
         """The shared server, and new tables."""
-        return ServerStore(running(self.server))
+        own = LockOptions.model_validate(self._tables)
+        tables = Tables(own.table, own.state_table, ENSEMBLE_CLUSTER, own.lock_name)
+        return ServerStore(running(self.server), tables)
 
 
 class PostgresBackend(SqlBackend):

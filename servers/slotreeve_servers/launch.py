@@ -116,14 +116,26 @@ class Launcher:
         Raises:
             ConfigError, PluginError, and what a plugin's ``build`` raises: a server would not start.
         """
-        node = next(iter(self._configuration.settings.cluster.meta))
+        node = self._first_meta()
         transport = self.transport(node)
         context = self._context(node, transport)
         self._build(Port.SLOT_FUNCTION, SlotFunction, context)  # type: ignore[type-abstract]
-        self._build(Port.ELECTION, Election, context)  # type: ignore[type-abstract]
+        self.election()
         self._build(Port.ASSIGNER, Assigner, context)  # type: ignore[type-abstract]
         self._build(Port.BALANCER, Balancer, context)  # type: ignore[type-abstract]
         self._build_shadow(node, transport, None)
+
+    def election(self) -> Election:
+        """The election as the first meta server would build it, for tools. It is not started.
+
+        Raises:
+            PluginError, and what the election's ``build`` raises.
+        """
+        node = self._first_meta()
+        return self._build(Port.ELECTION, Election, self._context(node, self.transport(node)))  # type: ignore[type-abstract]
+
+    def _first_meta(self) -> str:
+        return next(iter(self._configuration.settings.cluster.meta))
 
     def transport(self, node: str) -> Transport:
         """The configured transport."""

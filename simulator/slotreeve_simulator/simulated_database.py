@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from slotreeve.clock import Clock
@@ -50,6 +50,7 @@ class SimulatedDatabase:
         cut_off: nodes that cannot reach the database.
         statements: number of statements that were carried out.
         row: the stored row; None if there is none. Tests may change it.
+        history: which history of the meta state was accepted.
     """
 
     def __init__(self, clock: Clock, place: str = "the simulated database") -> None:
@@ -64,6 +65,7 @@ class SimulatedDatabase:
         self.statements = 0
         self.row: StoredRow | None = None
         self.state: dict[str, tuple[int, Versioned]] = {}
+        self.history = ""
         self.notifier_lock = asyncio.Lock()
         self._epoch = 0
 
@@ -71,6 +73,16 @@ class SimulatedDatabase:
         """End every connection. Committed changes stay."""
         self._epoch += 1
         self.notifier_lock = asyncio.Lock()
+
+    def back_up(self) -> Callable[[], None]:
+        """Keep a copy of row and state as they are now; the function that is returned sets the database back to it."""
+        row, state, history = None if self.row is None else replace(self.row), dict(self.state), self.history
+
+        def restore() -> None:
+            self.row, self.state, self.history = row, state, history
+            self.restart()
+
+        return restore
 
     def is_reachable(self, node: str) -> bool:
         """Whether statements of ``node`` reach the database."""

@@ -40,6 +40,7 @@ class SimulatedRow:
     term_duration: int
     remaining_ms: int
     revision: int
+    history: str
 
 
 def _finish(future: asyncio.Future[None]) -> None:
@@ -153,7 +154,8 @@ class SimulatedLockTable:
             if row is None:
                 return None
             remaining = self._database.remaining_ms(row)
-            return SimulatedRow(row.owner, row.term, row.term_duration, remaining, self._database.revision)
+            database = self._database
+            return SimulatedRow(row.owner, row.term, row.term_duration, remaining, database.revision, database.history)
 
         return await self._link.run(look)
 
@@ -227,8 +229,10 @@ class SimulatedLockTable:
         """Of everything written."""
         return await self._link.run(lambda: max((held.term for _, held in self._database.state.values()), default=0))
 
-    async def write(self, owner: str, term: int, key: str, value: bytes, expected_version: int | None) -> Change:
-        """Store a value if the row belongs to the owner in that term."""
+    async def write(
+        self, owner: str, term: int, key: str, value: bytes, expected_version: int | None, after: int
+    ) -> Change:
+        """Store a value if the row belongs to the owner in that term, and the database was not set back."""
 
         def store() -> Change:
             row = self._database.row
@@ -236,6 +240,8 @@ class SimulatedLockTable:
                 raise NotLeader(f"write to {key!r} under term {term}: another node holds the row")
             if row.term != term:
                 raise StaleTerm(f"write to {key!r} under term {term}: the term is {row.term} now, held by {row.owner}")
+            if self._database.revision < after:
+                raise NotLeader(f"write to {key!r} under term {term}: the database was set back")
             _, held = self._database.state.get(key, (0, Versioned(b"", 0, 0)))
             if expected_version not in (None, held.version):
                 raise VersionConflict(f"{key!r}: version {held.version} is stored, {expected_version} was expected")
@@ -245,6 +251,10 @@ class SimulatedLockTable:
             self._database.state[key] = (change[0], change[2])
 
         return await self._link.run_with_row(store, commit)
+
+    async def begin_history(self, history: str) -> None:
+        """Name the history."""
+        await self._link.run(lambda: setattr(self._database, "history", history), changes=True)
 
     async def close(self) -> None:
         """Nothing to do."""

@@ -22,6 +22,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from slotreeve_election_mysql.events import (
+    Alarm,
     Answer,
     Effect,
     Event,
@@ -131,7 +132,7 @@ class ScriptedRivals:
             if shown or isinstance(next_event, Started | ResignAsked | Notified):
                 self._lines.append(f"{self._now:.2f} {name} {what}")
                 self._lines.extend(f"    {described(effect)}" for effect in shown)
-            requests = [effect for effect in effects if not isinstance(effect, LeadershipChanged | Noted)]
+            requests = [effect for effect in effects if not isinstance(effect, LeadershipChanged | Noted | Alarm)]
             next_event = None
             for request in requests:
                 next_event = answer = self._answer(name, request)
@@ -202,7 +203,7 @@ def described(effect: Effect) -> str:
         case LeadershipChanged(leader, term, leading, cause):
             known = "no leader is known" if leader is None else "leads" if leading else f"follows {leader}"
             return f"REPORT: {known}, term {term} ({cause})"
-        case Noted(text):
+        case Noted(text) | Alarm(text):
             return f"note: {text}"
         case TakeOver(seen, term):
             return f"take over from {seen.owner or 'nobody'} in term {seen.term}, for term {term}"

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 import pytest
 from slotreeve.ports import Context, Election
 from slotreeve_conformance.election import ElectionContract
-from slotreeve_conformance.election_backend import ElectionBackend, Store
+from slotreeve_conformance.election_backend import ElectionBackend, RestorableStore, Store
 from slotreeve_conformance.virtual_time import VirtualClock
 from slotreeve_election_mysql.election import LockElection
 from slotreeve_election_mysql.timing import LockTiming
@@ -19,7 +21,7 @@ from slotreeve_simulator.simulated_lock_table import SimulatedLockTable, Simulat
 TIMING = LockTiming(lease=0.6, renew=0.1, timeout=0.3)
 
 
-class SimulatedStore(Store):
+class SimulatedStore(RestorableStore):
     def __init__(self, database: SimulatedDatabase) -> None:
         self._database = database
 
@@ -32,6 +34,17 @@ class SimulatedStore(Store):
 
     async def close(self) -> None:
         pass
+
+    async def back_up(self) -> Callable[[], Coroutine[Any, Any, None]]:
+        set_back = self._database.back_up()
+
+        async def restore() -> None:
+            set_back()
+
+        return restore
+
+    async def accept(self) -> None:
+        self._database.history = "accepted"
 
 
 class SimulatedBackend(ElectionBackend):

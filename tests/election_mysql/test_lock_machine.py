@@ -7,6 +7,7 @@ import random
 import pytest
 from slotreeve.errors import ConfigError
 from slotreeve_election_mysql.events import (
+    Alarm,
     Effect,
     Event,
     Insert,
@@ -207,3 +208,62 @@ def test_times_that_cannot_work_are_refused_by_name() -> None:
     LockTiming(lease=3.1, renew=1.0, timeout=1.0).check("[election.mysql]")
     with pytest.raises(ConfigError, match=r"\[election.mysql\]: lease_ms \(3000\) must be greater than"):
         LockTiming(lease=3.0, renew=1.0, timeout=1.0).check("[election.mysql]")
+
+
+# --- a database that was set back ------------------------------------------------------------------------------------
+
+OLD = "it has change 5 of the meta state, this node has 9"
+ALARM = Alarm(f"the database was set back: {OLD}; bring the newest copy back, or run `slotreeve election accept`")
+
+
+def test_a_leader_whose_database_was_set_back_steps_down_with_one_alarm_and_takes_nothing_over() -> None:
+    play = Play().leads()
+    play.wait()
+    play(Renewed(False, play.now))  # the row is older, so the compare-and-set fails
+    effects = play(Looked(EXPIRED, False, set_back=OLD))
+    assert ALARM in effects
+    assert not any(isinstance(effect, TakeOver | Load) for effect in effects)
+    for _ in range(5):
+        assert play.wait() == [Look()]
+        assert play(Looked(EXPIRED, False, set_back=OLD)) == []
+    assert play.machine.valid_until == 0
+
+
+def test_a_follower_of_a_database_that_was_set_back_knows_no_leader_whoever_the_row_names() -> None:
+    play = Play()
+    play(Started())
+    play(Looked(HELD, False))
+    play.wait()
+    effects = play(Looked(HELD, False, set_back=OLD))
+    assert effects == [LeadershipChanged(None, 3, False, f"the database was set back: {OLD}"), ALARM]
+
+
+def test_a_database_that_has_the_newest_changes_again_is_led_by_as_before_and_may_raise_the_alarm_again() -> None:
+    play = Play()
+    play(Started())
+    play(Looked(EXPIRED, False, set_back=OLD))
+    play.wait()
+    assert play(Looked(EXPIRED, False))[-1:] == [TakeOver(EXPIRED, 4)]
+    play(TookOver(False, play.now))
+    play.wait()
+    assert ALARM in play(Looked(EXPIRED, False, set_back=OLD))
+
+
+def test_an_accepted_database_is_loaded_before_its_next_leader_leads() -> None:
+    play = Play()
+    play(Started())
+    play(Looked(EXPIRED, False, set_back=OLD))
+    play.wait()
+    assert play(Looked(EXPIRED, True, is_accepted_anew=True))[-1:] == [TakeOver(EXPIRED, 4)]
+    assert play(TookOver(True, play.now)) == [Load()]
+    assert play(Loaded()) == [LeadershipChanged("me#1", 4, True, "elected")]
+
+
+def test_a_leader_releases_its_row_where_another_history_is_accepted_under_it() -> None:
+    play = Play().leads()
+    play.wait()
+    play(Renewed(False, play.now))
+    mine = SqlRow("me#1", 4, 9, 3_000, 5, "accepted")
+    effects = play(Looked(mine, True, is_accepted_anew=True))
+    assert effects[-1:] == [Release(4)]
+    assert play.machine.valid_until == 0

@@ -32,7 +32,7 @@ from slotreeve_election_mysql.requests import LockWrite, Requests
 from slotreeve_election_mysql.sql_table import SqlRow
 from slotreeve_election_mysql.state import CopiedState
 from slotreeve_simulator.simulated_database import SimulatedDatabase
-from slotreeve_simulator.simulated_lock_table import SimulatedLockTable
+from slotreeve_simulator.simulated_lock_table import SimulatedLockTable, SimulatedRow
 
 OWNER, LEASE_MS = "meta-1#1", 600
 
@@ -259,5 +259,72 @@ def test_a_change_that_this_node_has_not_seen_is_read_before_an_own_one_counts()
         assert await bench.write(1) == 1
         assert bench.state.revision == 2
         assert bench.state.read("other") == Versioned(b"theirs", 1, 1)
+
+    play(scenario)
+
+
+# --- a database that was set back ------------------------------------------------------------------------------------
+
+
+async def set_back(bench: Bench) -> None:
+    """Three changes are known; the database has the first of them only, and the row as it was then."""
+    await bench.lead()
+    await bench.ask(Look())
+    await bench.write(1, key="kept")
+    restore = bench.database.back_up()
+    await bench.write(1, key="lost")
+    await bench.write(1, key="kept")
+    restore()
+    await bench.ask(Look())  # the connection was lost, too
+
+
+def test_a_look_at_a_database_that_was_set_back_says_what_it_lacks() -> None:
+    async def scenario(bench: Bench) -> None:
+        await set_back(bench)
+        looked = await bench.ask(Look())
+        assert isinstance(looked, Looked)
+        assert (looked.is_behind, looked.is_accepted_anew) == (False, False)
+        assert looked.set_back == "it has change 1 of the meta state, this node has 3"
+
+    play(scenario)
+
+
+def test_nothing_is_written_to_a_database_that_was_set_back() -> None:
+    async def scenario(bench: Bench) -> None:
+        await set_back(bench)
+        with pytest.raises(NotLeader, match="was set back"):
+            await bench.write(1, key="more")
+        assert sorted(bench.database.state) == ["kept"]
+        assert bench.owner.doubts == 1
+
+    play(scenario)
+
+
+def test_an_accepted_database_replaces_all_that_was_known() -> None:
+    async def scenario(bench: Bench) -> None:
+        await set_back(bench)
+        seen: list[tuple[str, Versioned]] = []
+        bench.state.watch(lambda key, held: seen.append((key, held)))
+        bench.database.history = "accepted"
+        looked = await bench.ask(Look())
+        assert isinstance(looked, Looked)
+        assert (looked.is_behind, looked.is_accepted_anew, looked.set_back) == (True, True, "")
+        await bench.ask(Load())
+        assert (list(bench.state.keys()), bench.state.revision) == (["kept"], 1)
+        assert seen == [("kept", Versioned(b"v", 1, 1))]
+        assert await bench.ask(Look()) == Looked(SimulatedRow(OWNER, 1, 0, -4_400, 1, "accepted"), False)
+        assert await bench.write(1, 1, key="kept") == 2
+
+    play(scenario)
+
+
+def test_a_node_that_knows_nothing_yet_takes_the_database_as_it_is() -> None:
+    async def scenario(bench: Bench) -> None:
+        bench.database.history = "accepted"
+        bench.database.state["k"] = (7, Versioned(b"v", 3, 1))
+        await bench.ask(Insert(0, may_wait=False))
+        looked = await bench.ask(Look())
+        assert isinstance(looked, Looked)
+        assert (looked.is_behind, looked.is_accepted_anew) == (True, False)
 
     play(scenario)

@@ -364,7 +364,7 @@ def test_a_deposed_leaders_write_names_both_terms(build: Build) -> None:
             await until(lambda: any(node.leads for node in nodes if node is not first))
             # As it would be if the old leader knew nothing of it: only the database is asked.
             with pytest.raises(StaleTerm, match=rf"under term {term}: the term is {term + 1} now, held by meta-"):
-                await first.election._table.write(first.election._owner, term, "k", b"late", None)
+                await first.election._table.write(first.election._owner, term, "k", b"late", None, 0)
             assert (await first.election._table.changes(0)) == []
 
     play(scenario)

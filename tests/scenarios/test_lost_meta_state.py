@@ -6,7 +6,9 @@ import asyncio
 import random
 
 from slotreeve_conformance.simulated import simulated
+from slotreeve_simulator.process_clock import ProcessClock
 from slotreeve_simulator.simulated_cluster import SimulatedCluster
+from slotreeve_simulator.store import ELECTION, LockStore
 
 from tests.scenarios.test_lives_and_deaths import SERVICES, expected, watched
 
@@ -76,3 +78,38 @@ async def test_a_cluster_goes_on_under_a_meta_state_that_was_set_back(rng: rando
         await cluster.until(lambda: view.data() == expected(publications), "the change is seen", 10)
         assert min(view.fewest.values()) == 1
         assert [i.data for i in await consumer.get(SERVICES[3])] == [(b"elsewhere",)]
+
+
+@simulated
+async def test_a_cluster_whose_database_was_set_back_waits_for_the_operator_and_then_goes_on(
+    rng: random.Random,
+) -> None:
+    cluster = SimulatedCluster(rng, meta=3, data=3, session=2, settings={"election.use": ELECTION})
+    store = LockStore(ProcessClock(), random.Random(0), (0.1, 1.0))
+    store.offer(cluster.catalogue)
+    async with cluster:
+        provider, _consumer, publications, view = await watched(cluster, "session-1", "session-2")
+        set_back = store.database.back_up()
+        cluster.kill("data-1")
+        await cluster.ready(60)
+        await cluster.start("data-1")
+        await cluster.ready(60)
+        await asyncio.sleep(2)  # the other meta servers read the newest changes
+        before = cluster.views()[0]
+        view.forget()
+        set_back()
+        await cluster.until(lambda: cluster.leader is None, "nobody leads", 10)
+        publications.append(provider.publish(SERVICES[0], "meanwhile"))
+        for _ in range(20):
+            await asyncio.sleep(1)
+            assert cluster.leader is None
+        assert view.data() == expected(publications)
+        store.database.history = "accepted"
+        await cluster.until(lambda: cluster.views()[0].revision > before.revision, "there is a newer view", 60)
+        assert times_set_back(cluster) == 1
+        await cluster.ready(60)
+        cluster.kill("data-1")
+        await cluster.ready(60)
+        publications[3].republish("elsewhere")
+        await cluster.until(lambda: view.data() == expected(publications), "the changes are seen", 10)
+        assert min(view.fewest.values()) == 1

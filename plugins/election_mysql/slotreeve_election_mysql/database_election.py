@@ -43,9 +43,26 @@ class DatabaseLockElection(LockElection):
         timing.check(f"[election.{dialect.name}]")
         self._dialect = dialect
         self._tables = Tables(options.table, options.state_table, context.cluster, options.lock_name)
-        table = SqlLockTable(dialect, self._tables, dsn, timing, context.clock)
+        self._sql_table = SqlLockTable(dialect, self._tables, dsn, timing, context.clock)
         notifier = SqlNotifier(dialect, self._tables, dsn, timing, context.clock)
-        super().__init__(context, timing, table, notifier)
+        super().__init__(context, timing, self._sql_table, notifier)
+
+    async def accept(self, history: str) -> str:
+        """Accept the meta state as the database has it now, although nodes may know a newer one: it becomes
+        ``history``, and every node reads it anew. Returns the place and the newest change, for people. Not for an
+        election that was started.
+
+        Raises:
+            TransportError, ElectionError: the database cannot be used.
+        """
+        table = self._sql_table
+        try:
+            await table.open(observe_only=False)
+            await table.begin_history(history)
+            row = await table.look()
+            return f"{table.place}, change {row.revision if row else 0} of the meta state"
+        finally:
+            await table.close()
 
     def ddl(self) -> str:
         """The statements that make the tables."""

@@ -12,7 +12,7 @@ from slotreeve.ports import Context, Leadership, MetaState
 from slotreeve_machines.driver import Driver
 from slotreeve_machines.leadership import LeadershipChanged, LeadershipReport, Noted, ResignAsked
 
-from slotreeve_election_mysql.events import Answer, Effect, Event, Notified, Released, StatementFailed
+from slotreeve_election_mysql.events import Alarm, Answer, Effect, Event, Notified, Released, StatementFailed
 from slotreeve_election_mysql.machine import Machine
 from slotreeve_election_mysql.notification import NotificationLoop
 from slotreeve_election_mysql.requests import LockWrite, Requests
@@ -154,6 +154,8 @@ class LockElection:
                 self._change(Leadership(name, term, leading, valid_until, cause))
             case Noted(text):
                 log.warning("election: %s (%s)", text, self._table.place)
+            case Alarm(text):
+                log.error("ALARM: election: %s (%s)", text, self._table.place)
             case _:
                 self._requests.ask(effect)
 

@@ -19,10 +19,16 @@ class Notified:
 
 @dataclass(frozen=True)
 class Looked:
-    """The answer to Look: the row, None if there is none; ``is_behind``: changes of the meta state are not loaded."""
+    """The answer to Look: the row, None if there is none; ``is_behind``: changes of the meta state are not loaded.
+
+    ``set_back``: why the database cannot be the one that this node knew, for people; empty where it can.
+    ``is_accepted_anew``: an operator has accepted another history of the meta state than the one that is loaded.
+    """
 
     row: Row | None
     is_behind: bool
+    set_back: str = ""
+    is_accepted_anew: bool = False
 
 
 @dataclass(frozen=True)
@@ -110,6 +116,13 @@ class Load:
     """Read what has changed in the meta state."""
 
 
+@dataclass(frozen=True)
+class Alarm:
+    """An operator must do something: ``text`` says what has happened, and what to do."""
+
+    text: str
+
+
 Request = Look | Insert | TakeOver | Renew | Release | Load
 """One at a time; each is answered by exactly one :data:`Answer`."""
-Effect = Request | LeadershipChanged[str] | Noted
+Effect = Request | LeadershipChanged[str] | Noted | Alarm

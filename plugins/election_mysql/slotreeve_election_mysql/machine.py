@@ -9,6 +9,7 @@ from slotreeve_machines.driver import NEVER, Started, Tick
 from slotreeve_machines.leadership import LeadershipChanged, Noted, ResignAsked
 
 from slotreeve_election_mysql.events import (
+    Alarm,
     Answer,
     Effect,
     Event,
@@ -73,6 +74,7 @@ class Machine:
         self._failures = 0
         self._look_again = False
         self._taking = 0
+        self._is_set_back = False
         self._effects: list[Effect] = []
 
     @property
@@ -147,8 +149,8 @@ class Machine:
                 self._effects.append(Noted(f"the database answers again, after {self._failures} failed attempts"))
                 self._failures = 0
             match answer:
-                case Looked(row, is_behind):
-                    self._looked(row, is_behind, now)
+                case Looked():
+                    self._looked(answer, now)
                 case Inserted():
                     self._ask(Look())
                 case TookOver(won, sent_at):
@@ -173,10 +175,18 @@ class Machine:
         longest = min(self._timing.renew, SHORTEST_RETRY_SECONDS * 2 ** min(self._failures, 10))
         self._act_at = now + longest * self._rng.uniform(0.5, 1.0)
 
-    def _looked(self, row: Row | None, is_behind: bool, now: float) -> None:
+    def _looked(self, looked: Looked, now: float) -> None:
+        row, is_behind = looked.row, looked.is_behind
         if row is None:
             self._found_no_row(now)
-        elif self._role is LockRole.FOLLOWING:
+            return
+        if looked.set_back:
+            self._set_back(looked.set_back, now)
+            return
+        self._is_set_back = False
+        if looked.is_accepted_anew and self._role is not LockRole.FOLLOWING:
+            self._step_down("another history of the meta state was accepted", now)
+        if self._role is LockRole.FOLLOWING:
             self._follow(row, is_behind, now)
         elif row.owner != self._owner or row.term != self._highest_term:
             self._step_down(f"the row names {_described(row)}", now)
@@ -186,6 +196,20 @@ class Machine:
             self._term_duration = row.term_duration
             must_load = is_behind or self._role is LockRole.LOADING
             self._ask(Load() if must_load else Renew(self._highest_term, self._term_duration))
+
+    def _set_back(self, why: str, now: float) -> None:
+        """The database is an older copy of the one that this node knew: it is not led by, and nothing is loaded, before
+        it has the newest changes again, or an operator has accepted it."""
+        self._role = LockRole.FOLLOWING
+        self._known_until = NEVER
+        self._act_at = now + self._pace()
+        if self._is_set_back:
+            return
+        self._is_set_back = True
+        cause = f"the database was set back: {why}"
+        self._known = (None, self._highest_term, False)
+        self._effects.append(LeadershipChanged(None, self._highest_term, False, cause))
+        self._effects.append(Alarm(f"{cause}; bring the newest copy back, or run `slotreeve election accept`"))
 
     def _found_no_row(self, now: float) -> None:
         if self._role is not LockRole.FOLLOWING:

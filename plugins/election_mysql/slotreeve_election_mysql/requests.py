@@ -29,7 +29,7 @@ from slotreeve_election_mysql.events import (
     TookOver,
 )
 from slotreeve_election_mysql.state import CopiedState
-from slotreeve_election_mysql.table import LockTable
+from slotreeve_election_mysql.table import LockTable, Row
 
 log = logging.getLogger("slotreeve.election.lock")
 
@@ -79,6 +79,7 @@ class Requests:
         # A write got no answer, or another one was committed before an own one: the copy may lack a change.
         self._is_unsettled = False
         self._settle_at = 0.0
+        self._seen_history = ""
         self._writes: deque[LockWrite] = deque()
         self._wake = asyncio.Event()
         self.under_way: Request | None = None
@@ -128,8 +129,7 @@ class Requests:
         table, sent_at = self._table, self._clock.now()
         match request:
             case Look():
-                row = await table.look()
-                return Looked(row, row is not None and row.revision > self._state.revision)
+                return self._compared(await table.look())
             case Insert(term, may_wait):
                 fence = max(term, await table.highest_term())
                 await table.insert(fence, self._lease_ms if may_wait or fence > 0 else 0)
@@ -142,8 +142,25 @@ class Requests:
                 await table.release(self._name, term)
                 return Released()
             case Load():
-                self._state.apply(await table.changes(self._state.revision))
+                if self._state.history != self._seen_history:
+                    self._state.replace(self._seen_history, await table.changes(0))
+                else:
+                    self._state.apply(await table.changes(self._state.revision))
                 return Loaded()
+
+    def _compared(self, row: Row | None) -> Looked:
+        """The row, and how what is known compares with what the database has."""
+        state = self._state
+        if row is None:
+            return Looked(None, False)
+        self._seen_history = row.history
+        if state.history is None:
+            state.history = row.history
+        if state.history != row.history:
+            return Looked(row, is_behind=True, is_accepted_anew=True)
+        if row.revision < state.revision:
+            return Looked(row, False, f"it has change {row.revision} of the meta state, this node has {state.revision}")
+        return Looked(row, row.revision > state.revision)
 
     # --- writes ------------------------------------------------------------------------------------------------------
 
@@ -169,7 +186,9 @@ class Requests:
         try:
             if self._is_unsettled:
                 await self._settle()
-            change = await self._table.write(self._name, write.term, write.key, write.value, write.expected_version)
+            change = await self._table.write(
+                self._name, write.term, write.key, write.value, write.expected_version, self._state.revision
+            )
             if self._state.follows(change):
                 self._state.apply([change])
             else:

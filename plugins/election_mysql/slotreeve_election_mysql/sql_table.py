@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from typing import TypeVar, cast
 
 from slotreeve.clock import Clock
-from slotreeve.errors import ElectionError, NotLeader, StaleTerm, VersionConflict
+from slotreeve.errors import ElectionError
 from slotreeve.ports import Versioned
 
 from slotreeve_election_mysql.connection import DatabaseConnection, Session
 from slotreeve_election_mysql.dialect import Dialect, Tables, ddl
+from slotreeve_election_mysql.meta_state_rows import HISTORY, KEY, MetaStateRows, number
 from slotreeve_election_mysql.table import Change, Row
 from slotreeve_election_mysql.timing import QUEUE_SECONDS, LockTiming
 
 T = TypeVar("T")
-KEY = "data_center = %s AND lock_name = %s"
 MAKING = "slotreeve makes tables"
 OPENING_SECONDS = 5.0
 """A start waits longer than an election does: nothing depends on it yet, and making tables takes its time."""
@@ -32,6 +32,7 @@ class SqlRow:
     term_duration: int
     remaining_ms: int
     revision: int
+    history: str = ""
 
 
 class SqlLockTable:
@@ -40,6 +41,7 @@ class SqlLockTable:
     def __init__(self, dialect: Dialect, tables: Tables, dsn: str, timing: LockTiming, clock: Clock) -> None:
         self._dialect, self._tables, self._timeout = dialect, tables, timing.timeout
         self._place = f"{dialect.place(dsn)}, table {tables.lock_table}"
+        self._meta_state = MetaStateRows(dialect, tables, self._place)
         self._connection = DatabaseConnection(
             "slotreeve-lock-table", lambda: dialect.connect(dsn, timing.timeout, timing.lease), self._place, clock
         )
@@ -111,14 +113,17 @@ class SqlLockTable:
         """The row; see LockTable."""
         statement = (
             f"SELECT owner, term, term_duration, {self._dialect.remaining}, "
-            f"(SELECT COALESCE(MAX(revision), 0) FROM {self._tables.state_table} WHERE {KEY}) "
+            f"(SELECT COALESCE(MAX(revision), 0) FROM {self._tables.state_table} WHERE {KEY}), "
+            f"(SELECT state_value FROM {self._tables.state_table} WHERE {KEY} AND state_key = %s) "
             f"FROM {self._tables.lock_table} WHERE {KEY}"
         )
+        key = self._tables.key
 
         def look(session: Session) -> Row | None:
-            for owner, *numbers in session.query(statement, self._tables.key * 2):
+            for owner, *numbers, history in session.query(statement, (*key, *key, HISTORY, *key)):
                 term, term_duration, remaining_ms, revision = (int(cast(int, number)) for number in numbers)
-                return SqlRow(str(owner), term, term_duration, remaining_ms, revision)
+                name = "" if history is None else bytes(cast(bytes, history)).decode()
+                return SqlRow(str(owner), term, term_duration, remaining_ms, revision, name)
             return None
 
         return await self._run(look)
@@ -171,7 +176,7 @@ class SqlLockTable:
 
     async def changes(self, after: int) -> Sequence[Change]:
         """What changed after a revision; see LockTable."""
-        return await self._run(lambda session: self._read_changes(session, after))
+        return await self._run(lambda session: self._meta_state.changes(session, after))
 
     async def settled_changes(self, after: int) -> Sequence[Change]:
         """What changed after a revision, once the row is free; see LockTable."""
@@ -181,80 +186,35 @@ class SqlLockTable:
                 # Only the second statement reads the meta state: MySQL's transactions read as of their first plain
                 # SELECT, PostgreSQL's as of each statement.
                 session.query(f"SELECT owner FROM {self._tables.lock_table} WHERE {KEY} FOR UPDATE", self._tables.key)
-                return self._read_changes(session, after)
+                return self._meta_state.changes(session, after)
 
         return await self._run(read)
-
-    def _read_changes(self, session: Session, after: int) -> Sequence[Change]:
-        statement = (
-            f"SELECT revision, state_key, state_value, version, term FROM {self._tables.state_table} "
-            f"WHERE {KEY} AND revision > %s ORDER BY revision"
-        )
-        return [_change(record) for record in session.query(statement, (*self._tables.key, after))]
 
     async def highest_term(self) -> int:
         """The highest term in the meta state; see LockTable."""
         statement = f"SELECT COALESCE(MAX(term), 0) FROM {self._tables.state_table} WHERE {KEY}"
-        return await self._run(lambda session: _number(session.query(statement, self._tables.key)))
+        return await self._run(lambda session: number(session.query(statement, self._tables.key)))
 
-    async def write(self, owner: str, term: int, key: str, value: bytes, expected_version: int | None) -> Change:
+    async def write(
+        self, owner: str, term: int, key: str, value: bytes, expected_version: int | None, after: int
+    ) -> Change:
         """Store in a transaction that holds the row; see LockTable."""
+
+        rows = self._meta_state
 
         def store(session: Session) -> Change:
             with session.transaction():
-                self._hold_row(session, owner, term, key)
-                version = self._checked_version(session, key, expected_version)
-                revision = self._put(session, term, key, value, version + 1)
-            return revision, key, Versioned(value, version + 1, term)
+                rows.hold_lock(session, owner, term, key)
+                revision = rows.next_revision(session, term, key, after)
+                version = rows.next_version(session, key, expected_version)
+                rows.put(session, term, key, value, version, revision)
+            return revision, key, Versioned(value, version, term)
 
         return await self._run(store)
 
-    def _hold_row(self, session: Session, owner: str, term: int, key: str) -> None:
-        """Lock the row until the end of the transaction, so that no take-over comes between the check and the write."""
-        rows = session.query(
-            f"SELECT owner, term FROM {self._tables.lock_table} WHERE {KEY} FOR UPDATE", self._tables.key
-        )
-        if not rows:
-            raise NotLeader(f"write to {key!r} under term {term}: {self._place} has no row for {self._tables.key}")
-        held_by, held_term = str(rows[0][0]), int(cast(int, rows[0][1]))
-        holder = held_by.rpartition("#")[0] or "nobody"
-        if held_term != term:
-            raise StaleTerm(
-                f"write to {key!r} under term {term}: the term is {held_term} now, held by {holder} ({self._place})"
-            )
-        if held_by != owner:
-            raise NotLeader(f"write to {key!r} under term {term}: {holder} holds the row ({self._place})")
-
-    def _checked_version(self, session: Session, key: str, expected_version: int | None) -> int:
-        rows = session.query(
-            f"SELECT version FROM {self._tables.state_table} WHERE {KEY} AND state_key = %s FOR UPDATE",
-            (*self._tables.key, key.encode()),
-        )
-        version = _number(rows) if rows else 0
-        if expected_version is not None and version != expected_version:
-            raise VersionConflict(
-                f"write to {key!r}: version {version} is stored, the writer expected {expected_version}"
-            )
-        return version
-
-    def _put(self, session: Session, term: int, key: str, value: bytes, version: int) -> int:
-        state, now = self._tables.state_table, self._dialect.now
-        revision = 1 + _number(
-            session.query(f"SELECT COALESCE(MAX(revision), 0) FROM {state} WHERE {KEY}", self._tables.key)
-        )
-        if version == 1:
-            session.execute(
-                f"INSERT INTO {state} (data_center, lock_name, state_key, state_value, version, term, revision, "
-                f"gmt_modified) VALUES (%s, %s, %s, %s, %s, %s, %s, {now})",
-                (*self._tables.key, key.encode(), value, version, term, revision),
-            )
-        else:
-            session.execute(
-                f"UPDATE {state} SET state_value = %s, version = %s, term = %s, revision = %s, gmt_modified = {now} "
-                f"WHERE {KEY} AND state_key = %s",
-                (value, version, term, revision, *self._tables.key, key.encode()),
-            )
-        return revision
+    async def begin_history(self, history: str) -> None:
+        """Name the history; see LockTable."""
+        await self._run(lambda session: self._meta_state.name_history(session, history))
 
     # --- the end -----------------------------------------------------------------------------------------------------
 
@@ -297,13 +257,3 @@ class SqlNotifier:
     def abort(self) -> None:
         """Drop the connection."""
         self._connection.abort()
-
-
-def _number(rows: Sequence[Sequence[object]]) -> int:
-    return int(cast(int, rows[0][0]))
-
-
-def _change(record: Sequence[object]) -> Change:
-    revision, key, value, version, term = record
-    held = Versioned(bytes(cast(bytes, value)), int(cast(int, version)), int(cast(int, term)))
-    return int(cast(int, revision)), bytes(cast(bytes, key)).decode(), held

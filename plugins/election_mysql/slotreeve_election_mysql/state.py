@@ -17,11 +17,20 @@ class CopiedState(WatchedState):
 
     Attributes:
         revision: of the newest change that is known.
+        history: which history of the meta state is known, see :class:`slotreeve_election_mysql.table.Row`; None before
+            the first look at the row.
     """
 
     def __init__(self, writer: Writer) -> None:
         super().__init__(writer)
         self.revision = 0
+        self.history: str | None = None
+
+    def replace(self, history: str, changes: Iterable[Change]) -> None:
+        """Take in the whole of another history, in the place of what is known."""
+        self.history, self.revision = history, 0
+        self.values.clear()
+        self.apply(changes)
 
     def follows(self, change: Change) -> bool:
         """Whether this is the change right after those that are known, so that none between them is missing."""

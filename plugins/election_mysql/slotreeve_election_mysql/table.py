@@ -20,6 +20,8 @@ class Row(Protocol):
         term_duration: renewals within the term.
         remaining_ms: milliseconds until it expires, by the database's clock; 0 or less: it has expired.
         revision: number of the newest change of the meta state; 0 before the first.
+        history: which history of the meta state this is; it changes when an operator accepts a database that was set
+            back, and is empty before.
     """
 
     @property
@@ -32,6 +34,8 @@ class Row(Protocol):
     def remaining_ms(self) -> int: ...  # noqa: D102
     @property
     def revision(self) -> int: ...  # noqa: D102
+    @property
+    def history(self) -> str: ...  # noqa: D102
 
 
 Change = tuple[int, str, Versioned]
@@ -80,14 +84,21 @@ class LockTable(Protocol):
     async def highest_term(self) -> int:
         """The highest term under which anything in the meta state was written; 0 if nothing was."""
 
-    async def write(self, owner: str, term: int, key: str, value: bytes, expected_version: int | None) -> Change:
-        """Store, in one transaction that holds the row of ``owner`` and ``term``.
+    async def write(
+        self, owner: str, term: int, key: str, value: bytes, expected_version: int | None, after: int
+    ) -> Change:
+        """Store, in one transaction that holds the row of ``owner`` and ``term``, as a change that follows revision
+        ``after`` or a later one.
 
         Raises:
             StaleTerm: the row's term is another; the message names both.
-            NotLeader: the row's owner is another.
+            NotLeader: the row's owner is another, or the newest change has a revision below ``after``: the database was
+                set back.
             VersionConflict: as :meth:`slotreeve.ports.MetaState.write`.
         """
+
+    async def begin_history(self, history: str) -> None:
+        """Make this the history of the meta state; every node then reads all of it again."""
 
     async def close(self) -> None:
         """End the connection in order."""
