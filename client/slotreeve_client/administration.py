@@ -128,16 +128,16 @@ async def put_config(
 
 
 async def get_configs(
-    transport: Transport, cluster: str, addresses: Iterable[str], prefix: str = ""
+    transport: Transport, cluster: str, addresses: Iterable[str], prefix: str = "", with_deleted: bool = False
 ) -> list[ConfigEntry]:
     """The entries of the provided configuration whose key starts with ``prefix``, from the meta leader. Deleted keys
-    are left out.
+    are left out unless ``with_deleted``.
 
     Raises:
         Refused, Unreachable, ClientError: as :func:`ask_any`.
     """
     reply = await _ask_leader(transport, cluster, addresses, GetConfigs(prefix))
-    return [entry for entry in reply.entries if entry.value is not None]
+    return [entry for entry in reply.entries if with_deleted or entry.value is not None]
 
 
 async def _ask_leader(

@@ -30,11 +30,11 @@ PORTS = range(15_000, 32_000)
 
 
 class ServerProcess:
-    """One server process. Its output goes to ``log``."""
+    """One server process. Its output goes to ``log``. Each start runs ``command``."""
 
     def __init__(self, role: Role, name: str, address: str, command: list[str], log: Path) -> None:
         self.role, self.name, self.address, self.log = role, name, address, log
-        self._command = command
+        self.command = command
         self._process: subprocess.Popen[bytes] | None = None
         self._asked = False
 
@@ -60,7 +60,7 @@ class ServerProcess:
         self._asked = False
         with self.log.open("ab") as output:
             self._process = subprocess.Popen(
-                self._command, stdin=subprocess.PIPE, stdout=output, stderr=output, start_new_session=True
+                self.command, stdin=subprocess.PIPE, stdout=output, stderr=output, start_new_session=True
             )
 
     def kill(self) -> None:
@@ -188,6 +188,12 @@ class LocalCluster:
             settings["election.fle.data_dir"] = str(self.directory / f"{name}.state")
         flags = [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]
         return [sys.executable, "-m", "slotreeve_cli", str(role), "run", "--until-eof", *flags]
+
+    def configure(self, role: Role, settings: Mapping[str, object]) -> None:
+        """The servers of one role have these settings, too, from their next start on."""
+        self._settings |= settings
+        for server in self.of(role):
+            server.command = self._command(role, server.name, server.address)
 
     @property
     def transport(self) -> str:
