@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,31 +16,57 @@ if TYPE_CHECKING:
 def add_to(app: typer.Typer) -> None:
     """Add the commands."""
     group = typer.Typer(help="The configuration: TOML file < environment < flags.", no_args_is_help=True)
-    group.command("check", epilog="Example: slotreeve config check -c cluster.toml")(check)
+    group.command(
+        "check",
+        epilog="Examples: slotreeve config check -c cluster.toml  |  slotreeve config check -c cluster.toml --online "
+        "--set node.name=meta-1",
+    )(check)
     group.command("show", epilog="Example: slotreeve config show -c cluster.toml -o json")(show)
     app.add_typer(group, name="config")
 
 
-def check(config: ConfigOption = None, settings: SetOption = []) -> None:  # noqa: B006 - typer copies it
-    """Validate the configuration, and build every plugin as a meta server would; nothing is opened or connected. Exit
-    code 2 and one line if a server would not start."""
+def check(
+    config: ConfigOption = None,
+    settings: SetOption = [],  # noqa: B006 - typer copies it
+    online: Annotated[
+        bool,
+        typer.Option(
+            "--online",
+            help="Try, as the meta server node.name: its ports, its election's directory or database, the other meta "
+            "servers.",
+        ),
+    ] = False,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Validate the configuration, and build every plugin as a meta server would. Exit code 2 and one line if a server
+    would not start. Without --online nothing is opened or connected; with it, exit code 1 if something failed."""
     from slotreeve.catalogue import Catalogue
     from slotreeve_client.tools import run_async
 
+    from slotreeve_cli.printing import print_rows
+
     configuration, catalogue = read_configuration(config, settings), Catalogue.load()
-    run_async(_build_all(configuration, catalogue))
+    rows = run_async(_build_all(configuration, catalogue, online))
     chosen = ", ".join(f"{port} {configuration.choice(port).use}" for port in configuration.check_plugins(catalogue))
-    typer.echo(f"the configuration is valid: {chosen}")
+    typer.echo(f"the configuration is valid: {chosen}", err=online and output is Output.JSON)
+    if online:
+        print_rows(rows, output)
+    if any(row["result"] == "failed" for row in rows):
+        raise typer.Exit(1)
 
 
-async def _build_all(configuration: ServerConfiguration, catalogue: Catalogue) -> None:
+async def _build_all(configuration: ServerConfiguration, catalogue: Catalogue, online: bool) -> list[dict[str, object]]:
     """Plugins are built on an event loop, as in a server."""
     import random
 
     from slotreeve.clock import LoopClock
     from slotreeve_servers.launch import Launcher
 
-    Launcher(configuration, catalogue, LoopClock(), random.Random(0)).check()
+    from slotreeve_cli.online_check import try_online
+
+    launcher = Launcher(configuration, catalogue, LoopClock(), random.Random(0))
+    launcher.check()
+    return await try_online(configuration, launcher) if online else []
 
 
 def show(

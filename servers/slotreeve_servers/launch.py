@@ -125,14 +125,25 @@ class Launcher:
         self._build(Port.BALANCER, Balancer, context)  # type: ignore[type-abstract]
         self._build_shadow(node, transport, None)
 
-    def election(self) -> Election:
-        """The election as the first meta server would build it, for tools. It is not started.
+    def election(self, node: str = "", open_storage: Callable[[str], Storage] | None = None) -> Election:
+        """The election as the meta server ``node`` would build it, else the first one, for tools. It is not started.
 
         Raises:
             PluginError, and what the election's ``build`` raises.
         """
-        node = self._first_meta()
-        return self._build(Port.ELECTION, Election, self._context(node, self.transport(node)))  # type: ignore[type-abstract]
+        node = node or self._first_meta()
+        context = self._context(node, self.transport(node), open_storage)
+        return self._build(Port.ELECTION, Election, context)  # type: ignore[type-abstract]
+
+    def meta_listens_at(self, node: str) -> tuple[str, str]:
+        """Where the meta server ``node`` listens: for requests, and for its election.
+
+        Raises:
+            ConfigError: an address is not host:port.
+        """
+        bind = self._configuration.settings.node.bind
+        context = self._context(node)
+        return bind or self._configuration.settings.cluster.meta[node], context.listen or context.members[node]
 
     def _first_meta(self) -> str:
         return next(iter(self._configuration.settings.cluster.meta))

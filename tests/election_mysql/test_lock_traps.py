@@ -11,6 +11,7 @@ from slotreeve.clock import LoopClock
 from slotreeve.errors import ElectionError, NotLeader, SlotreeveError, StaleTerm
 from slotreeve.ports import Leadership, Versioned
 from slotreeve_election_mysql.connection import Session
+from slotreeve_election_mysql.database_election import DatabaseLockElection
 from slotreeve_election_mysql.election import LockElection
 from slotreeve_election_mysql.mysql import MYSQL
 from slotreeve_election_mysql.postgres import POSTGRES
@@ -366,6 +367,33 @@ def test_a_deposed_leaders_write_names_both_terms(build: Build) -> None:
             with pytest.raises(StaleTerm, match=rf"under term {term}: the term is {term + 1} now, held by meta-"):
                 await first.election._table.write(first.election._owner, term, "k", b"late", None, 0)
             assert (await first.election._table.changes(0)) == []
+
+    play(scenario)
+
+
+# --- trying a database out -------------------------------------------------------------------------------------------
+
+
+def test_trying_a_database_out_changes_nothing_and_says_what_is_missing(
+    admin: Session, tables: Mapping[str, object], build: Build, server: SqlServer
+) -> None:
+    def tables_made() -> int:
+        names = "', '".join(str(name) for name in tables.values())
+        return len(admin.query(f"SELECT 1 FROM information_schema.tables WHERE table_name IN ('{names}')"))
+
+    async def scenario() -> None:
+        assert "cannot be read yet" in await tried(build())
+        assert tables_made() == 0
+        async with started(build()) as (node,):
+            await until(lambda: node.leads)
+            assert (await tried(build("meta-2"))).endswith("can be read and written")
+            assert node.leads
+        with pytest.raises(ElectionError):
+            await tried(build(dsn=server.dsn(password="wrong")))
+
+    async def tried(election: LockElection) -> str:
+        assert isinstance(election, DatabaseLockElection)
+        return await election.try_out()
 
     play(scenario)
 

@@ -45,6 +45,8 @@ log = logging.getLogger("slotreeve.election.fle")
 
 WRITES_A_TURN = 250
 PAUSE_SECONDS = 1.0
+TRIAL, TRIAL_WRITES = "trial", 5
+"""The file that is written, so many times, to try a directory out."""
 """A node whose disk refused a write, or whose state machine failed, stands aside for this long."""
 
 
@@ -191,6 +193,26 @@ class FleElection:
         if self._open_storage is None:
             raise ElectionError("election.fle.data_dir is set, but this process cannot open directories")
         return self._open_storage(self._data_dir)
+
+    async def try_out(self) -> str:
+        """Open the data directory, write to it and close it, for ``slotreeve config check --online``. Returns what was
+        found, for people. Not for an election that was started.
+
+        Raises:
+            StorageError: it cannot be used, or another process holds it.
+        """
+        if not self._data_dir:
+            return "no data_dir: promises and state are kept in memory"
+        storage = self._opened_storage()
+        try:
+            began = self._clock.now()
+            for number in range(TRIAL_WRITES):
+                storage.replace(TRIAL, b"%d" % number)
+            seconds = (self._clock.now() - began) / TRIAL_WRITES
+            storage.remove(TRIAL)
+        finally:
+            storage.close()
+        return f"{self._data_dir} can be written; a durable write takes {1000 * seconds:.3g} ms"
 
     def _reading(self, storage: Storage) -> _Reading:
         return _Reading(Disk(storage, self._data_dir), self._names, self._weighing, self._snapshot_every, self._rng)

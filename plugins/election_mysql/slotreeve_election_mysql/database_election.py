@@ -64,6 +64,18 @@ class DatabaseLockElection(LockElection):
         finally:
             await table.close()
 
+    async def try_out(self) -> str:
+        """Connect to the database and check the rights, for ``slotreeve config check --online``; nothing is changed.
+        Returns what was found, for people. Not for an election that was started.
+
+        Raises:
+            TransportError, ElectionError: the database cannot be used.
+        """
+        try:
+            return await self._sql_table.try_out()
+        finally:
+            await self._sql_table.close()
+
     def ddl(self) -> str:
         """The statements that make the tables."""
         return "".join(f"{statement};\n" for statement in ddl(self._dialect, self._tables))

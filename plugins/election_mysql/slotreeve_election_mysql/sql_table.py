@@ -70,6 +70,25 @@ class SqlLockTable:
         if not observe_only:
             await self._prepare(self._check_writing)
 
+    async def try_out(self) -> str:
+        """Connect, and look whether this account may do what it has to; nothing is made or changed. Returns what was
+        found, for people.
+
+        Raises:
+            TransportError: the database cannot be reached.
+            ElectionError: it refuses this account.
+        """
+        await self._prepare(lambda session: session.query("SELECT 1"))
+        try:
+            await self._prepare(self._check_reading)
+        except ElectionError as missing:
+            return (
+                f"{self._place} answers; the tables cannot be read yet ({missing}): the first meta server makes them, "
+                "if its account may"
+            )
+        await self._prepare(self._check_writing)
+        return f"{self._place} can be read and written"
+
     async def _make_tables(self, missing: ElectionError) -> None:
         def make(session: Session) -> None:
             # Two nodes may start at once, and IF NOT EXISTS does not keep PostgreSQL from making a table twice.
