@@ -195,7 +195,7 @@ class ServersWatch:
             )
         if problem := table_order(before.table, after.table):
             self._verdict.violate("I4", f"views {before.revision} and {after.revision}: {problem}")
-        if after.revision == before.revision + 1 and not self.somebody_leaves and (problem := given_up(before, after)):
+        if after.revision == before.revision + 1 and (problem := given_up(before, after)):
             self._verdict.violate("I14", f"views {before.revision} and {after.revision}: {problem}")
 
     # --- data --------------------------------------------------------------------------------------------------------

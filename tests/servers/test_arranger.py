@@ -153,6 +153,18 @@ def test_a_follower_leads_although_it_leads_above_its_share_then() -> None:
     assert "b followed it, c had no copy" in {move.reason for move in plan.moves}
 
 
+def test_a_server_that_leaves_leads_what_only_it_has_until_another_server_has_a_copy() -> None:
+    rows = [Slot(0, "a", 1, ("b",)), Slot(1, "c", 1, ("a",))]
+    leaving = Leaving(for_good=frozenset({"b"}))
+    plan = arranger().next_plan(SlotTable(1, tuple(rows)), servers("b", "c"), everything_settled, leaving)
+    assert plan is not None
+    assert plan.table.slots[0].leader == "b"
+    assert plan.table.slots[0].followers == ("c",)
+    after = arranger().next_plan(plan.table, servers("b", "c"), everything_settled, leaving)
+    assert after is not None
+    assert after.table.slots[0].leader == "c"
+
+
 class AssignerOfOneServer:
     """It gives every slot without a leader to the last server, whoever holds it."""
 

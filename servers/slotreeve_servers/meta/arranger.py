@@ -73,9 +73,10 @@ class Arranger:
         if any(self._waits(slot, settled, leaving) for slot in table.slots):
             return None
         if not is_complete(table, staying, self._limits.replicas):
-            heirs = _without_unready_heirs(table, {server.name for server in staying}, settled)
-            plan = self._checked("assigner", self._assigner.assign, heirs, staying)
-            return None if plan is None else _led_by_heirs(heirs, plan, staying)
+            taking = servers if _needs_who_leaves(table, servers, staying) else staying
+            heirs = _without_unready_heirs(table, {server.name for server in taking}, settled)
+            plan = self._checked("assigner", self._assigner.assign, heirs, taking)
+            return None if plan is None else _led_by_heirs(heirs, plan, taking)
         stable = all(settled(name, slot.id) for slot in table.slots for name in (slot.leader or "", *slot.followers))
         if stable and not leaving.for_a_restart:
             return self._checked("balancer", self._balancer.balance, table, staying)
@@ -162,6 +163,16 @@ def _without_unready_heirs(table: SlotTable, live: Set[str], settled: Callable[[
         if ready:
             slots[number] = Slot(slot.id, slot.leader, slot.leader_epoch, ready)
     return SlotTable(table.epoch, tuple(slots))
+
+
+def _needs_who_leaves(table: SlotTable, servers: Sequence[Server], staying: Sequence[Server]) -> bool:
+    """Whether only servers that leave have a copy of some slot that lost its leader. They lead it until another one has
+    a copy, too; then they hand it over."""
+    live, stay = {server.name for server in servers}, {server.name for server in staying}
+    return any(
+        slot.leader not in live and stay.isdisjoint(slot.followers) and not live.isdisjoint(slot.followers)
+        for slot in table.slots
+    )
 
 
 def _led_by_heirs(table: SlotTable, plan: Plan, servers: Sequence[Server]) -> Plan:
