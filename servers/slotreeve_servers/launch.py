@@ -28,6 +28,7 @@ from slotreeve_servers.settings import ServerConfiguration
 
 ROLE_PORTS = {Role.META: 7710, Role.DATA: 7720, Role.SESSION: 7730}
 ELECTION_PORT_OFFSET = 2
+HIGHEST_PORT = 65_535
 SHADOW_PORT_OFFSET = 3
 """The shadow election listens at the port of the meta server plus this. Plus 1 is for HTTP, plus 2 for the election."""
 
@@ -240,6 +241,8 @@ def _election_address(address: str, offset: int, key: str) -> str:
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit():
         raise ConfigError(f"{key}: {address!r} is not host:port")
+    if int(port) + offset > HIGHEST_PORT:
+        raise ConfigError(f"{key}: {address!r} leaves no port for the election, which listens {offset} above it")
     return f"{host}:{int(port) + offset}"
 
 

@@ -76,3 +76,8 @@ def test_a_directory_that_another_process_holds_fails(taken: list[socket.socket]
 def test_who_the_machine_is_must_be_said(taken: list[socket.socket], tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"node\.name: '' is no meta server of cluster\.meta"):
         checked(addresses(taken), tmp_path, 2)
+
+
+def test_a_port_that_there_is_not_is_refused_by_its_key(taken: list[socket.socket], tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"cluster\.meta\.meta-2: '127\.0\.0\.1:65534' leaves no port"):
+        checked([addresses(taken)[0], "127.0.0.1:65534"], tmp_path, 2, *ME)

@@ -198,8 +198,8 @@ class Machine:
             self._ask(Load() if must_load else Renew(self._highest_term, self._term_duration))
 
     def _set_back(self, why: str, now: float) -> None:
-        """The database is an older copy of the one that this node knew: it is not led by, and nothing is loaded, before
-        it has the newest changes again, or an operator has accepted it."""
+        """The database is an older copy of the one that this node knew. Until it has the newest changes again, or an
+        operator has accepted it, this node does not lead and loads nothing."""
         self._role = LockRole.FOLLOWING
         self._known_until = NEVER
         self._act_at = now + self._pace()
