@@ -236,7 +236,7 @@ class Connector:
         until another one does."""
         log.info("%s sends this client to one of %s", connection.address, ", ".join(addresses))
         self._reconnect.learned(addresses)
-        self._reconnect.left(connection.address)
+        self._reconnect.left(connection.address, self._clock.now())
         if connection is self._move.present:
             if self._lines[connection].has_lasted:
                 self._reconnect.succeeded()
@@ -274,7 +274,7 @@ class Connector:
             self._must_move = True
             self._owner.session_opened(former.peer.process_id)
         else:
-            self._reconnect.left(connection.address)
+            self._reconnect.left(connection.address, self._clock.now())
             self._owner.session_closed()
         self._wake.set()
 
@@ -305,7 +305,9 @@ class Connector:
         while True:
             await self._clock.sleep(self._reconnect.next_pause())
             self._dialler.begin()
-            addresses = [address for address in self._reconnect.next_round() if address != self.address]
+            addresses = [
+                address for address in self._reconnect.next_round(self._clock.now()) if address != self.address
+            ]
             race = Race(addresses, self._dialler, self._clock, silent_seconds)
             while (connection := await race.winner()) is not None:
                 line = self._lines.get(connection)

@@ -1,9 +1,10 @@
-"""Which session server to try next, how long an attempt may take, and how long to pause between attempts. Pure: no
-clock and no connection."""
+"""Which session server to try next, how long an attempt may take, and how long to pause between attempts. Pure: time is
+an argument, and there is no connection."""
 
 from __future__ import annotations
 
 import logging
+import math
 import random
 from collections.abc import Sequence
 
@@ -13,17 +14,20 @@ log = logging.getLogger("slotreeve.client")
 
 FIRST_PAUSE_SECONDS = 0.02
 LONGEST_ATTEMPT_SECONDS = 30.0
+RECENTLY_SECONDS = 30.0
+"""A server that the client lost or left so short a time ago may still be in trouble. Later it counts as any other, or
+all clients would avoid those that were stopped once."""
 
 
 class Reconnect:
     """The plan by which a client looks for a session server.
 
     It goes in rounds. A round (:class:`~slotreeve_client.race.Race`) tries every known address once, in random order;
-    the server that the client has just lost or left comes last. An address that the cluster does not report comes after
-    all that it does: the server there is no member, and if it is frozen an attempt takes long. The first round after a
-    success begins at once. Before each further one there is a pause. The pause doubles with each round up to
-    ``longest_pause_seconds``. Its length is drawn between half of that and the whole, so that the clients of a lost
-    server do not all come back at the same moment.
+    servers that the client has lost or left recently come last, the latest one at the end. An address that the cluster
+    does not report comes after all that it does: the server there is no member, and if it is frozen an attempt takes
+    long. The first round after a success begins at once. Before each further one there is a pause. The pause doubles
+    with each round up to ``longest_pause_seconds``. Its length is drawn between half of that and the whole, so that the
+    clients of a lost server do not all come back at the same moment.
     The time of an attempt doubles too, because a server that is busy answers late, and another attempt would only be
     more work for it.
 
@@ -46,7 +50,7 @@ class Reconnect:
         self._given = tuple(addresses)
         self._connect_seconds, self._longest_pause_seconds, self._rng = connect_seconds, longest_pause_seconds, rng
         self._learned: tuple[str, ...] = ()
-        self._left = ""
+        self._left_at: dict[str, float] = {}
         self._rounds = 0
         self._pause_seconds = FIRST_PAUSE_SECONDS
         self._failures: dict[str, str] = {}
@@ -68,9 +72,9 @@ class Reconnect:
         seen the cluster's view yet."""
         self._learned = tuple(addresses) or self._learned
 
-    def left(self, address: str) -> None:
+    def left(self, address: str, now: float) -> None:
         """The client lost this server, or is about to leave it."""
-        self._left = address
+        self._left_at[address] = now
 
     def next_pause(self) -> float:
         """Begin a round: how many seconds to pause before it. 0 for the first one after a success."""
@@ -82,11 +86,12 @@ class Reconnect:
         self.attempt_seconds = min(2 * self.attempt_seconds, max(LONGEST_ATTEMPT_SECONDS, self._connect_seconds))
         return pause
 
-    def next_round(self) -> list[str]:
+    def next_round(self, now: float) -> list[str]:
         """The addresses to try, in order."""
+        self._left_at = {address: at for address, at in self._left_at.items() if now - at < RECENTLY_SECONDS}
         addresses = list(dict.fromkeys([*self._learned, *self._given]))
         self._rng.shuffle(addresses)
-        addresses.sort(key=lambda address: (address not in self._learned, address == self._left))
+        addresses.sort(key=lambda address: (address not in self._learned, self._left_at.get(address, -math.inf)))
         return addresses
 
     def failed(self, address: str, error: TransportError) -> None:

@@ -423,10 +423,10 @@ def test_a_defect_in_the_connecting_task_is_reported_and_the_transport_can_still
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     class Defective(Reconnect):
-        def next_round(self) -> list[str]:
+        def next_round(self, now: float) -> list[str]:
             if self.failures:
                 raise RuntimeError("a defect")
-            return super().next_round()
+            return super().next_round(now)
 
     async def scenario(_rng: random.Random) -> Scene:
         scene = Scene()

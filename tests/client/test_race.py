@@ -30,7 +30,7 @@ NAMES = [f"s{number}" for number in range(6)]
 class InOrder(Reconnect):
     """Tries the addresses in the order in which they were given."""
 
-    def next_round(self) -> list[str]:
+    def next_round(self, now: float) -> list[str]:
         return list(self._given)
 
 

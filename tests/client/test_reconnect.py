@@ -8,8 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from slotreeve.errors import Refused, Unreachable
-from slotreeve_client.reconnect import FIRST_PAUSE_SECONDS, LONGEST_ATTEMPT_SECONDS, Reconnect
+from slotreeve_client.reconnect import (
+    FIRST_PAUSE_SECONDS,
+    LONGEST_ATTEMPT_SECONDS,
+    RECENTLY_SECONDS,
+    Reconnect,
+)
 
+NOW = 100.0
 ADDRESSES = st.lists(st.sampled_from(["a:1", "b:1", "c:1", "d:1"]), min_size=1)
 
 
@@ -21,10 +27,10 @@ def test_a_round_tries_every_known_address_once_members_first_and_the_server_tha
     reconnect = Reconnect(given_addresses, 1.0, 1.0, random.Random(seed))
     reconnect.learned(["forgotten:1"])
     reconnect.learned(learned)
-    reconnect.left(left)
+    reconnect.left(left, NOW)
     known = {*given_addresses, *learned}
     for _ in range(3):
-        found = reconnect.next_round()
+        found = reconnect.next_round(NOW)
         assert sorted(found) == sorted(known)
         members = [address for address in found if address in (learned or ["forgotten:1"])]
         assert found[: len(members)] == members
@@ -33,16 +39,27 @@ def test_a_round_tries_every_known_address_once_members_first_and_the_server_tha
                 assert part[-1] == left
 
 
+def test_of_the_servers_that_were_left_recently_the_latest_comes_last_and_later_they_count_as_any_other() -> None:
+    reconnect = Reconnect(["a:1", "b:1", "c:1", "d:1"], 1.0, 1.0, random.Random(1))
+    for address, at in (("b:1", 0.0), ("a:1", 10.0), ("c:1", 20.0)):
+        reconnect.left(address, NOW + at)
+    assert all(reconnect.next_round(NOW + 21.0) == ["d:1", "b:1", "a:1", "c:1"] for _ in range(20))
+    later = NOW + 10.0 + RECENTLY_SECONDS
+    orders = {tuple(reconnect.next_round(later)) for _ in range(50)}
+    assert {order[-1] for order in orders} == {"c:1"}
+    assert {order[0] for order in orders} == {"a:1", "b:1", "d:1"}
+
+
 def test_a_server_that_has_no_view_yet_makes_the_client_forget_no_address() -> None:
     reconnect = Reconnect(["a:1"], 1.0, 1.0, random.Random(1))
     reconnect.learned(["b:1"])
     reconnect.learned([])
-    assert sorted(reconnect.next_round()) == ["a:1", "b:1"]
+    assert sorted(reconnect.next_round(NOW)) == ["a:1", "b:1"]
 
 
 def test_the_order_of_a_round_is_drawn_at_random() -> None:
     reconnect = Reconnect([f"{number}:1" for number in range(4)], 1.0, 1.0, random.Random(1))
-    assert len({tuple(reconnect.next_round()) for _ in range(20)}) > 5
+    assert len({tuple(reconnect.next_round(NOW)) for _ in range(20)}) > 5
 
 
 @settings(derandomize=True, deadline=None)
