@@ -73,6 +73,16 @@ def bounds(settings: Settings) -> list[tuple[str, float, str]]:
             "session.linger_seconds, 2 x data.session_grace_seconds",
         ),
         (
+            "client killed while no meta server leads",
+            session.linger_seconds + data.session_grace_seconds + push,
+            "session.linger_seconds, data.session_grace_seconds",
+        ),
+        (
+            "client killed after it gave a silent session server up, before it reached another",
+            session.client_lease_seconds + data.session_grace_seconds + push,
+            "session.client_lease_seconds, data.session_grace_seconds",
+        ),
+        (
             "very many clients lost at once (more than data.departure_clients, and data.departure_share of a service)",
             data.departure_hold_seconds + data.session_grace_seconds + push,
             "data.departure_hold_seconds, data.session_grace_seconds",

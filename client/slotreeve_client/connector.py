@@ -25,7 +25,7 @@ from slotreeve_protocol.client_messages import Moved, Redirect, Sessions, Withdr
 from slotreeve_protocol.general_messages import Failed
 
 from slotreeve_client.dialler import Dialler
-from slotreeve_client.line import Line
+from slotreeve_client.line import Line, send_last
 from slotreeve_client.moves import ClientMove
 from slotreeve_client.options import ClientOptions
 from slotreeve_client.race import Race
@@ -107,19 +107,12 @@ class Connector:
             await asyncio.gather(self._task, return_exceptions=True)
         for connection in (self._move.present, self._move.former):
             if connection is not None:
-                self._send_last(connection, Withdraw())
+                send_last(connection, Withdraw())
                 connection.close("the client was closed")
         await self._transport.close()
         for line in self._lines.values():
             line.end("the client was closed")
         self._changed.set()
-
-    @staticmethod
-    def _send_last(connection: Connection, message: Message) -> None:
-        try:
-            connection.send(message)
-        except TransportError as error:
-            log.info("could not send a goodbye to %s, which will see the connection end: %s", connection.address, error)
 
     # --- using the connection ------------------------------------------------------------------------------------
 
@@ -163,7 +156,7 @@ class Connector:
             for message in messages:
                 connection.send(message)
         except TransportError as error:
-            connection.close(f"a message could not be sent: {error}")
+            self._lines[connection].give_up(f"a message could not be sent: {error}")
 
     async def ask(self, message: Message) -> Message:
         """Send a request to the connected session server; again to the next one if the connection is lost.
@@ -222,7 +215,7 @@ class Connector:
     def _use(self, connection: Connection) -> None:
         dropped = self._move.take(connection)
         if dropped is not None:
-            dropped.close("moved again")
+            self._lines[dropped].give_up("moved again")
         former = self._move.former
         if former is not None:
             self._clock.call_later(MOVE_SECONDS, lambda: self._end_move(former))
@@ -249,13 +242,15 @@ class Connector:
         """The present connection has everything that the client published, and its subscriptions are current."""
         former = self._move.former
         if former is not None:
-            self._send_last(former, Moved())
-            self._end_move(former)
+            self._move.complete()
+            send_last(former, Moved())
+            former.close("moved")
 
     def _end_move(self, former: Connection) -> None:
+        """The move took too long."""
         if self._move.former is former:
             self._move.complete()
-            former.close("moved")
+            self._lines[former].give_up(f"not moved within {MOVE_SECONDS:g} s")
 
     def closed(self, connection: Connection, reason: str) -> None:
         """A connection ended."""

@@ -10,7 +10,7 @@ from typing import Protocol
 from slotreeve.clock import Clock, Timer
 from slotreeve.errors import Backpressure, TransportError
 from slotreeve.ports import Connection, Message
-from slotreeve_protocol.client_messages import Pong
+from slotreeve_protocol.client_messages import GivenUp, Pong
 from slotreeve_protocol.general_messages import Ping
 
 from slotreeve_client.options import ClientOptions
@@ -32,6 +32,14 @@ class PingListener(Protocol):
 
     def ping_answered(self, connection: Connection) -> None:
         """The reply to it has arrived, after everything that the server had sent before."""
+
+
+def send_last(connection: Connection, message: Message) -> None:
+    """Send a message before this client ends the connection."""
+    try:
+        connection.send(message)
+    except TransportError as error:
+        log.info("could not send a goodbye to %s, which will see the connection end: %s", connection.address, error)
 
 
 class Line:
@@ -68,6 +76,12 @@ class Line:
         self._timer.cancel()
         self._settle(reason or "the connection ended")
 
+    def give_up(self, reason: str) -> None:
+        """End the connection. The server learns that this client lives and looks for another one: what it published
+        here stays meanwhile."""
+        send_last(self.connection, GivenUp())
+        self.connection.close(reason)
+
     def _settle(self, reason: str) -> None:
         if not self._admission.done():
             self._admission.set_result(reason)
@@ -87,10 +101,10 @@ class Line:
         silence = self._silence
         silence.look(self._clock.now(), self.connection.heard_at, self._ping_unanswered)
         if silence.is_over_limit:
-            self.connection.close(f"nothing arrived for {self._options.silence_seconds} s")
+            self.give_up(f"nothing arrived for {self._options.silence_seconds} s")
             return
         if self._admitted_at is None and self._clock.now() > self._opened_at + LONGEST_ADMISSION_SECONDS:
-            self.connection.close(f"this client was not admitted within {LONGEST_ADMISSION_SECONDS:g} s")
+            self.give_up(f"this client was not admitted within {LONGEST_ADMISSION_SECONDS:g} s")
             return
         if not (self._ping_unanswered or silence.is_resting):
             self._ping()
@@ -110,7 +124,7 @@ class Line:
         except Backpressure as error:
             log.info("no ping now, because other messages wait: %s", error)
         except TransportError as error:
-            self.connection.close(f"a ping could not be sent: {error}")
+            self.give_up(f"a ping could not be sent: {error}")
         else:
             self._ping_unanswered = True
             self._listener.ping_sent(self.connection)

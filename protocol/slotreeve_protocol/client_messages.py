@@ -172,6 +172,11 @@ class Moved(Message, frozen=True, tag=36):
     connection ends."""
 
 
+class GivenUp(Message, frozen=True, tag=37):
+    """Client to session: this client lives, ends this connection and looks for another session server. It did not
+    withdraw anything: what it published stays for the time of a lease, unless it is sent again elsewhere."""
+
+
 class Pong(Message, frozen=True, tag=35):
     """Reply to the Ping of a client: this session server needs the next one after ``seconds``, no earlier. Where it has
     many clients, that is longer than the interval of theirs; otherwise they keep their own."""

@@ -7,6 +7,7 @@ from slotreeve.ports import Hello
 from slotreeve_protocol.client_messages import (
     Datum,
     Get,
+    GivenUp,
     ListServices,
     Moved,
     Pong,
@@ -91,6 +92,7 @@ AnyMessage = (
     | ReplayEnded
     | Pong
     | Moved
+    | GivenUp
     | Write
     | Answers
     | DeclareInterest

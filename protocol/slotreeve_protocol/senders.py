@@ -14,6 +14,7 @@ from slotreeve.ports import Hello, Message
 from slotreeve_protocol.client_messages import (
     Datum,
     Get,
+    GivenUp,
     ListServices,
     Moved,
     Pong,
@@ -115,6 +116,7 @@ SENDERS: Mapping[type[Message], Routes] = {
     ReplayEnded: _CLIENT_TO_SESSION,
     Pong: _NOT_AT_A_DESK,
     Moved: _CLIENT_TO_SESSION,
+    GivenUp: _CLIENT_TO_SESSION,
     WatchConfigs: _CLIENT_TO_SESSION,
     UnwatchConfig: _CLIENT_TO_SESSION,
     # Session and data servers.

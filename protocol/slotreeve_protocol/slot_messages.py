@@ -140,13 +140,15 @@ class ComparedUpTo(msgspec.Struct, array_like=True, frozen=True):
 class SlotDigests(msgspec.Struct, array_like=True, frozen=True):
     """Sync digests by data info id (:func:`slotreeve_servers.node.digests.sync_hash`) of the live records that the
     sender holds; where the receiver is a session, only of the records that belong to it. A large service is in
-    ``parts`` instead of ``digests``. ``after``: what comes before, or is there, was compared."""
+    ``parts`` instead of ``digests``. ``after``: what comes before, or is there, was compared. ``is_first``: the sender
+    has not compared this slot with the receiver since it leads it, and may have no copy of it."""
 
     slot: int
     leader_epoch: int
     digests: dict[str, int]
     parts: dict[str, PartDigests] = {}
     after: ComparedUpTo = ComparedUpTo()
+    is_first: bool = False
 
 
 class Compare(Message, frozen=True, tag=45):
@@ -176,7 +178,7 @@ class SlotDifference(msgspec.Struct, array_like=True, frozen=True):
     a large service the parts that differ.
 
     ``complete`` is False if not all differences fit in the reply: apply these, then compare again, or only what comes
-    after ``upto``.
+    after ``upto``. ``ended``: tombstones of services that do not differ, in the complete answer to a first comparison.
     """
 
     slot: int
@@ -186,6 +188,7 @@ class SlotDifference(msgspec.Struct, array_like=True, frozen=True):
     records: dict[str, list[Publisher]]
     parts: list[ServicePart] = []
     upto: ComparedUpTo = ComparedUpTo()
+    ended: list[Publisher] = []
 
 
 class Compared(Message, frozen=True, tag=47):

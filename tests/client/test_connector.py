@@ -17,7 +17,7 @@ from slotreeve_client.options import ClientOptions
 from slotreeve_client.reconnect import Reconnect
 from slotreeve_conformance import virtual_time
 from slotreeve_conformance.virtual_time import VirtualClock
-from slotreeve_protocol.client_messages import Get, Moved, Pong, Redirect, Services, Sessions, Withdraw
+from slotreeve_protocol.client_messages import Get, GivenUp, Moved, Pong, Redirect, Services, Sessions, Withdraw
 from slotreeve_protocol.general_messages import Failed, Ping
 from slotreeve_simulator.process_clock import ProcessClock
 from slotreeve_transport_memory.network import MemoryNetwork
@@ -222,7 +222,7 @@ def test_a_server_from_which_nothing_arrives_is_left_after_the_silence_time() ->
         assert connector.address == "second:1"
 
     scene = play(story)
-    assert scene.first.messages == [Ping()]
+    assert scene.first.messages == [Ping(), GivenUp()]
 
 
 def test_a_server_gets_as_few_pings_as_it_asks_for_and_is_left_all_the_same_when_it_is_silent() -> None:

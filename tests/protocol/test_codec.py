@@ -61,6 +61,7 @@ SAMPLES: list[AnyMessage] = [
     client.ReplayEnded(),
     client.Pong(3.5),
     client.Moved(),
+    client.GivenUp(),
     slot.Write([WRITE]),
     slot.Answers([slot.SlotAnswer(7, slot.Access.MOVED, 9)]),
     slot.DeclareInterest([slot.SlotInterest(7, 8, [slot.Known("orders@@shop", 5, 99)], ["users@@shop"])]),

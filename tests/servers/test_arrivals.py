@@ -52,10 +52,34 @@ def test_the_clients_of_one_turn_are_claimed_in_one_message_and_let_in_at_once()
     assert not one.is_replaying
 
 
+def test_a_client_that_is_lost_before_it_has_sent_everything_stays_claimed_while_it_may_come_back() -> None:
+    scene = Scene()
+    one, two = scene.come("a", "b")
+    scene.claims()
+    scene.arrivals.ended(two)
+    scene.arrivals.lost(one, 0.3)
+    scene.arrivals.lost(two, 0.3)
+    scene.outbox.end_turn()
+    assert scene.claims() == [([], ["b"])]
+    scene.outbox.advance(0.31)
+    assert scene.claims() == [([], ["a"])]
+    assert not scene.arrivals.is_replaying("a")
+
+
+def test_a_client_that_is_turned_away_is_claimed_while_it_looks_for_another_server() -> None:
+    scene = Scene()
+    scene.arrivals.turned_away(ConnectedClient(a_peer("a", Role.CLIENT)), 0.3)
+    scene.outbox.end_turn()
+    assert scene.claims() == [(["a"], [])]
+    assert (scene.inside, scene.arrivals.waiting) == ([], 0)
+    scene.outbox.advance(0.31)
+    assert scene.claims() == [([], ["a"])]
+
+
 def test_a_data_server_that_is_linked_later_gets_every_claim() -> None:
     scene = Scene()
     scene.arrivals.link_opened(scene.data)
-    assert scene.claims() == []
+    assert scene.claims() == [([], [])]
     one, _ = scene.come("a", "b")
     scene.end(one)
     scene.claims()

@@ -48,7 +48,7 @@ def record(register_id: str, version: int = 1, session: str = "session-1@1", ser
 class Scene:
     """One data server that leads slot 0 and serves it."""
 
-    def __init__(self) -> None:
+    def __init__(self, sessions: SessionServers | None = None) -> None:
         self.outbox = RecordingOutbox()
         self.slots = HeldSlots("data-1")
         self.slots.apply(SlotTable(1, (Slot(0, "data-1", 1, ("data-2",)),)))
@@ -56,7 +56,7 @@ class Scene:
         self.changes = Changes(self.outbox)
         self.streams = Streams(self.outbox, self.slots)
         self.interests = SessionInterests(self.slots, self.changes)
-        self.sessions = SessionServers()
+        self.sessions = sessions or SessionServers()
         self.departures = Departures(self.outbox, self.slots, self, self.sessions, DataSettings())
 
     @property
@@ -463,8 +463,8 @@ def test_a_follower_under_another_epoch_is_refused_and_not_streamed_to() -> None
 # --- departures ------------------------------------------------------------------------------------------------------
 
 
-def departing(connected: bool = True, says_so: bool = True) -> Scene:
-    scene = Scene()
+def departing(connected: bool = True, says_so: bool = True, sessions: SessionServers | None = None) -> Scene:
+    scene = Scene(sessions)
     members = [Node(p.node, Role.SESSION, "x:1", p.process_id) for p in (SESSION_1, SESSION_2)]
     scene.sessions.view_changed(members)
     if connected:
@@ -553,6 +553,52 @@ def test_a_member_without_a_connection_is_waited_for_until_it_leaves_the_view() 
     assert "s" in scene.slot.store.services
     scene.sessions.view_changed([])
     scene.outbox.advance(AGAIN_SECONDS)
+    assert "s" not in scene.slot.store.services
+
+
+def old_view(scene: Scene) -> None:
+    """The meta leader has confirmed nothing for longer than the view counts as current."""
+    scene.sessions.confirmed_at = scene.outbox.now() - 2.0
+
+
+def test_lost_registrations_stay_until_the_view_is_current_and_a_new_member_has_answered_too() -> None:
+    scene = departing(says_so=False, sessions=SessionServers(current_seconds=1.5))
+    old_view(scene)
+    scene.outbox.advance(GATHER_SECONDS)
+    scene.outbox.answer(Done())
+    scene.outbox.answer(Done())
+    scene.outbox.advance(AGAIN_SECONDS)
+    assert "s" in scene.slot.store.services
+    joined = a_peer("session-3", Role.SESSION)
+    members = [Node(p.node, Role.SESSION, "x:1", p.process_id) for p in (SESSION_1, SESSION_2, joined)]
+    scene.sessions.view_changed(members)
+    scene.sessions.confirmed_at = scene.outbox.now()
+    scene.sessions.opened(joined)
+    scene.outbox.advance(AGAIN_SECONDS)
+    assert "s" in scene.slot.store.services
+    assert [request.peer for request in scene.outbox.requests] == [joined]
+    scene.outbox.answer(Done())
+    assert "s" not in scene.slot.store.services
+
+
+def test_lost_registrations_are_removed_by_an_old_view_after_the_grace() -> None:
+    scene = departing(says_so=False, sessions=SessionServers(current_seconds=1.5))
+    old_view(scene)
+    scene.outbox.advance(GATHER_SECONDS)
+    scene.outbox.answer(Done())
+    scene.outbox.answer(Done())
+    scene.outbox.advance(2.9)
+    assert "s" in scene.slot.store.services
+    scene.outbox.advance(0.2)
+    assert "s" not in scene.slot.store.services
+
+
+def test_what_clients_withdrew_does_not_wait_for_a_current_view() -> None:
+    scene = departing(sessions=SessionServers(current_seconds=1.5))
+    old_view(scene)
+    scene.outbox.advance(GATHER_SECONDS)
+    scene.outbox.answer(Done())
+    scene.outbox.answer(Done())
     assert "s" not in scene.slot.store.services
 
 

@@ -203,6 +203,21 @@ def test_what_was_unpublished_ends_with_the_answer_and_is_no_repair_where_it_has
     assert scene.counters == {"takeover_differences": 1}
 
 
+def test_a_leader_without_a_copy_learns_in_the_first_comparison_what_has_ended() -> None:
+    scene = LeaderScene()
+    first = scene.side.digests(0)
+    assert first is not None
+    assert first.is_first
+    ended = record("r1", version=2).tombstone()
+    scene.side.take(first, SlotDifference(0, Access.ACCEPT, 1, True, {}, ended=[ended]))
+    scene.put(record("r1", session="session-2@1"))
+    assert scene.slots.held[0].store.services == {}
+    scene.slots.held[0].compared.add(PEER.process_id)
+    again = scene.side.digests(0)
+    assert again is not None
+    assert not again.is_first
+
+
 def test_an_answer_under_a_former_epoch_changes_nothing() -> None:
     scene = LeaderScene()
     scene.put(record("r1"))

@@ -52,6 +52,13 @@ class Scene:
         self.sessions.view_changed([Node(peer.node, Role.SESSION, "x:1", peer.process_id) for peer in members])
         self.losses.view_changed(before, {peer.process_id for peer in members})
 
+    def links_again(self, peer: Peer) -> Peer:
+        """The session process of this peer makes another connection."""
+        newer = Peer(peer.node, peer.role, peer.process_id)
+        self.sessions.opened(newer)
+        self.losses.linked(newer)
+        return newer
+
     def live(self, seconds: float) -> list[str]:
         """Let time pass as the core does; session servers have nothing to deliver. Returns what the slot still has."""
         for _ in range(round(seconds / 0.25)):
@@ -139,15 +146,24 @@ def test_a_claim_that_ended_while_the_link_was_down_ends_with_the_next_link() ->
     scene.losses.claimed(SESSION_2, Claims(["a"], []))
     scene.losses.reported(scene.slot, [record("a").tombstone()])
     assert scene.live(5.0) == ["a-1"]
-    scene.losses.linked(SESSION_2)
+    scene.losses.claimed(scene.links_again(SESSION_2), Claims([], []))
     assert scene.live(0.5) == []
+
+
+def test_a_connection_that_brings_no_claims_ends_none() -> None:
+    scene = Scene()
+    scene.losses.claimed(SESSION_2, Claims(["b"], []))
+    given_up = scene.links_again(SESSION_2)
+    scene.losses.claimed(SESSION_2, Claims(["a"], []))
+    scene.sessions.closed(given_up)
+    scene.losses.reported(scene.slot, [record("a").tombstone()])
+    assert scene.live(5.0) == ["a-1"]
+    assert len(scene.departures.claims) == 2
 
 
 def test_a_claim_that_an_older_connection_still_brings_does_not_count() -> None:
     scene = Scene()
-    newer = Peer(SESSION_2.node, SESSION_2.role, SESSION_2.process_id)
-    scene.sessions.opened(newer)
-    scene.losses.linked(newer)
+    scene.losses.claimed(scene.links_again(SESSION_2), Claims([], []))
     scene.losses.claimed(SESSION_2, Claims(["a"], []))
     scene.losses.reported(scene.slot, [record("a").tombstone()])
     assert scene.live(5.0) == []

@@ -11,6 +11,7 @@ from slotreeve.model.slots import Slot, SlotTable
 from slotreeve_protocol.client_messages import (
     Datum,
     Get,
+    GivenUp,
     ListServices,
     Moved,
     Pong,
@@ -88,7 +89,7 @@ class DataScene:
 
     def __init__(self, **rules: float) -> None:
         self.outbox = RecordingOutbox()
-        self.core = DataCore(self.outbox, node("data-1"), DataSettings.model_validate(rules), 1.0)
+        self.core = DataCore(self.outbox, node("data-1"), DataSettings.model_validate(rules), math.inf)
         self.core.start()
         self.sessions = {name: a_peer(name, Role.SESSION) for name in ("session-1", "session-2")}
         self.revision = 0
@@ -383,6 +384,18 @@ def test_a_client_that_is_back_and_sends_its_registrations_slowly_keeps_them() -
     assert scene.lost() == []
     deliver(scene.outbox, scene.core.desk, again, ReplayEnded())
     scene.outbox.advance(0.3)
+    assert scene.lost() == ["r1"]
+
+
+def test_a_client_that_gave_up_has_the_time_of_a_lease_to_find_another_server() -> None:
+    scene = SessionScene(linger_seconds=0.3, client_lease_seconds=2.0)
+    peer = scene.client()
+    scene.publish(peer, record())
+    deliver(scene.outbox, scene.core.desk, peer, GivenUp())
+    scene.core.closed(peer, "nothing arrived for 3 s")
+    scene.outbox.advance(1.9)
+    assert scene.lost() == []
+    scene.outbox.advance(0.2)
     assert scene.lost() == ["r1"]
 
 

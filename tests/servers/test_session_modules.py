@@ -269,6 +269,18 @@ def test_a_leader_that_compares_gets_tombstones_only_where_something_differs() -
         assert reply.differences[0].records == expected
 
 
+def test_a_leader_that_compares_for_the_first_time_gets_all_tombstones() -> None:
+    scene, client = Scene(), Scene().client()
+    other = SERVICE + "aa"
+    scene.publish(client, record(), record(version=2).tombstone(), record("r2", service=other))
+    slot = len(SERVICE) % 2
+    asked = Compare([SlotDigests(slot, 1, {}, is_first=True)])
+    reply = deliver(scene.outbox, scene.leaders.desk, LEADER, asked)
+    assert isinstance(reply, Compared)
+    assert reply.differences[0].records == {other: [record("r2", service=other)]}
+    assert reply.differences[0].ended == [record(version=2).tombstone()]
+
+
 def test_a_tombstone_goes_with_its_part_of_a_large_service() -> None:
     store = SlotStore(part_bytes=16_000)
     for number in range(100):

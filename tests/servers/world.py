@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -144,7 +145,7 @@ class World:
 
     def _data(self, name: str) -> None:
         outbox = self._outboxes[name] = NodeOutbox(self, name)
-        core = self._cores[name] = DataCore(outbox, node_of(name), DataSettings(), 1.0)
+        core = self._cores[name] = DataCore(outbox, node_of(name), DataSettings(), math.inf)
         core.start()
 
     def _session(self, name: str) -> None:

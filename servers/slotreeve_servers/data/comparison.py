@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Protocol
 
+from msgspec import structs
 from slotreeve.model.publisher import Publisher
 from slotreeve.ports import Message
 from slotreeve_protocol.slot_messages import Access, Compare, SlotDifference, SlotDigests, SlotWrite
@@ -53,7 +54,8 @@ class SessionComparison:
         slot = self._slots.get(number)
         if slot is None or not slot.leads:
             return None
-        return SlotDigests(number, slot.slot.leader_epoch, *slot.store.digests(self._process_id))
+        digests = SlotDigests(number, slot.slot.leader_epoch, *slot.store.digests(self._process_id))
+        return digests if self._process_id in slot.compared else structs.replace(digests, is_first=True)
 
     def request(self, slots: list[SlotDigests]) -> Message:
         """Ask the session server where it differs."""
@@ -64,7 +66,7 @@ class SessionComparison:
         slot = self._slots.get(asked.slot)
         if slot is None or not slot.leads or slot.slot.leader_epoch != asked.leader_epoch:
             return Progress.DONE
-        if difference.records or difference.parts:
+        if difference.records or difference.parts or difference.ended:
             self._repair(slot, difference)
         if difference.access is not Access.ACCEPT:
             return Progress.AGAIN
@@ -85,7 +87,7 @@ class SessionComparison:
         store = slot.store
         differing = [(list(store.services.get(name, {}).values()), new) for name, new in difference.records.items()]
         differing += [(store.part(p.data_info_id, p.count, p.number), p.records) for p in difference.parts]
-        records = list[Publisher]()
+        records = list(difference.ended)
         repairs = 0
         for held, theirs in differing:
             kept = {record.register_id for record in theirs}

@@ -49,6 +49,8 @@ log = logging.getLogger("slotreeve.data")
 SLOTS_PER_TURN = 8
 TURN_PAUSE_SECONDS = 0.01
 UPKEEP_SECONDS = 0.25
+CURRENT_HEARTBEATS = 1.5
+"""The view is current for the time of so many heartbeats after the meta leader has confirmed it."""
 
 
 class DataCore:
@@ -78,7 +80,7 @@ class DataCore:
         self.changes = Changes(outbox)
         self._streams = Streams(outbox, self.slots)
         self._interests = SessionInterests(self.slots, self.changes)
-        self._sessions = SessionServers()
+        self._sessions = SessionServers(CURRENT_HEARTBEATS * heartbeat_seconds)
         self.departures = Departures(outbox, self.slots, self, self._sessions, rules, events)
         self.losses = ClientLosses(outbox, self.slots, self._sessions, self.departures, rules)
         self._pages = Pages(outbox)
@@ -147,7 +149,8 @@ class DataCore:
         return sorted({*self.slots.unsettled(), *incomplete})
 
     def lease_granted(self, leader: Peer, granted: LeaseGranted) -> None:
-        """A data server needs no more of the leader's answer than its membership takes."""
+        """The view is the leader's as of the heartbeat that this answers."""
+        self._sessions.confirmed_at = self.membership.granted_at
 
     # --- a led slot is compared with every session server before it serves -----------------------------------------
 

@@ -73,21 +73,30 @@ class Departure:
 
 @dataclass(eq=False, slots=True)
 class Round:
-    """Departures that are removed together, and the session processes that have not answered yet. ``is_incomplete``:
-    one of them never did, so that a client may be waiting to be let in there."""
+    """Departures that are removed together.
+
+    Attributes:
+        members: the session processes that were members at any time in this round.
+        asked: those that have been asked and may still answer.
+        answered: those that have delivered what they had on their way.
+        is_incomplete: a member never answered, so that a client may be waiting to be let in there.
+    """
 
     departures: list[Departure]
     slots: list[int]
-    unanswered: set[str]
     ends_at: float
+    members: set[str] = field(default_factory=set)
     asked: set[str] = field(default_factory=set)
+    answered: set[str] = field(default_factory=set)
     is_incomplete: bool = False
 
 
 class Departures:
     """Round after round: gather departures, ask every session server, remove.
 
-    A round takes at most ``data.session_grace_seconds``, whichever session servers have not answered.
+    A round takes at most ``data.session_grace_seconds``, whichever session servers have not answered. One with lost
+    clients does not end sooner by an old view: such a client may have come back at a session server that has joined
+    since.
 
     Args:
         events: the event log, which records what expired with its session server; None where there is none.
@@ -223,8 +232,7 @@ class Departures:
     def _begin(self) -> None:
         departures, self._gathered = self._gathered, []
         slots = sorted({departure.slot.slot.id for departure in departures})
-        unanswered = set(self._sessions.connected_members())
-        self._round = Round(departures, slots, unanswered, self._outbox.attended() + self._rules.session_grace_seconds)
+        self._round = Round(departures, slots, self._outbox.attended() + self._rules.session_grace_seconds)
         self._ask(self._round)
 
     def _ask(self, current: Round) -> None:
@@ -233,13 +241,14 @@ class Departures:
             return
         sessions = self._sessions.connected_members()
         is_over = self._outbox.attended() >= current.ends_at
-        if is_over or not current.unanswered <= sessions.keys():
+        current.members |= sessions.keys()
+        unanswered = sessions.keys() - current.answered
+        if (is_over and unanswered) or not current.members - current.answered <= sessions.keys():
             current.is_incomplete = True
-        current.unanswered &= sessions.keys()
-        if is_over or not current.unanswered:
+        if is_over or self._is_complete(current):
             self._end_when_read(current)
             return
-        for process_id in sorted(current.unanswered - current.asked):
+        for process_id in sorted(unanswered - current.asked):
             peer = sessions[process_id]
             if peer is not None:
                 self._ask_one(current, process_id, peer)
@@ -251,12 +260,19 @@ class Departures:
                 return
             current.asked.discard(process_id)
             if isinstance(reply, Done):
-                current.unanswered.discard(process_id)
-                if not current.unanswered:
+                current.answered.add(process_id)
+                if self._is_complete(current):
                     self._end_when_read(current)
 
         if self._outbox.ask(peer, Deliver(current.slots), answered, math.inf):
             current.asked.add(process_id)
+
+    def _is_complete(self, current: Round) -> bool:
+        """Whether every member has answered; for lost clients by a view that is not old."""
+        if not current.answered.issuperset(self._sessions.members):
+            return False
+        are_lost = any(departure.lost for departure in current.departures)
+        return not are_lost or self._sessions.is_current(self._outbox.now())
 
     def _end_when_read(self, current: Round) -> None:
         """End the round after what has arrived: a session server may have sent the registrations of a client that

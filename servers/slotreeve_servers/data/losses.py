@@ -51,6 +51,8 @@ class ClientLosses:
         self._outbox, self._slots, self._sessions = outbox, slots, sessions
         self._departures, self._rules = departures, rules
         self._gone = GoneSessions()
+        # By session process: the number of the connection that brings its claims.
+        self._claiming: dict[str, int] = {}
         self._to_search: deque[tuple[str, int]] = deque()
         self._searching: SlotSearch | None = None
         self._search = TurnEnd(outbox, self._search_next)
@@ -67,20 +69,24 @@ class ClientLosses:
         self._departures.lost(entries)
 
     def linked(self, peer: Peer) -> None:
-        """A session server has connected. It sends all its claims again; those that ended meanwhile are not among
-        them. From now on nothing is removed because its process was gone: the comparison that follows would miss it."""
-        self._departures.claims.drop(peer.process_id)
+        """A session server has connected. From now on nothing is removed because its process was gone: the comparison
+        that follows would miss it."""
         if self._gone.since(peer.process_id) is not None:
             self.look()
 
     def claimed(self, peer: Peer, message: Claims) -> None:
         """A session server begins and ends claims of clients.
 
-        What an older connection of it still brings does not count: the newest one brings every claim when it opens, and
-        later the ends of them.
+        A connection first brings every claim, and later what begins and ends. What an older one still brings does not
+        count. One that brings nothing changes nothing: it may be an attempt that the session server has given up.
         """
-        if self._sessions.newest(peer.process_id) is not peer:
+        number = self._sessions.number(peer)
+        claiming = self._claiming.get(peer.process_id, 0)
+        if number < claiming:
             return
+        if number > claiming:
+            self._claiming[peer.process_id] = number
+            self._departures.claims.drop(peer.process_id)
         self._departures.claims.begin(peer.process_id, message.begun)
         self._departures.claims.end(peer.process_id, message.ended)
         self._departures.claims_changed((*message.begun, *message.ended))
@@ -124,6 +130,7 @@ class ClientLosses:
         for process_id in gone:
             log.warning("session process %s is gone; its clients have %g s to return", process_id, grace)
             self._departures.claims.drop(process_id)
+            self._claiming.pop(process_id, None)
             for peer in self._sessions.connections_of(process_id):
                 self._outbox.close(peer, "this session process is gone as far as the data servers know")
             self._to_search.extend((process_id, slot.slot.id) for slot in self._slots.led())

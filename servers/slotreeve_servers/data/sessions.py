@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 
 from slotreeve.model.nodes import Node
@@ -15,13 +16,25 @@ LINK_SILENCE_SECONDS = 3.0
 class SessionServers:
     """Session processes by id.
 
+    Args:
+        current_seconds: the view counts as current for so long after the meta leader has confirmed it.
+
     Attributes:
         members: the process ids of the newest view, in its order.
+        confirmed_at: when this server last asked the meta leader for a newer view and got an answer, by its own clock.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, current_seconds: float = math.inf) -> None:
+        self._current_seconds = current_seconds
         self.members: tuple[str, ...] = ()
-        self._peers: dict[Peer, None] = {}
+        self.confirmed_at = -math.inf
+        self._opened = 0
+        self._peers: dict[Peer, int] = {}
+
+    def is_current(self, now: float) -> bool:
+        """Whether the members are those that the meta leader has, as far as is known. After this server stood still,
+        or while it does not reach the meta leader, a session server may have joined that it does not know."""
+        return now - self.confirmed_at <= self._current_seconds
 
     def view_changed(self, nodes: Iterable[Node]) -> None:
         """A newer view has arrived."""
@@ -29,7 +42,8 @@ class SessionServers:
 
     def opened(self, peer: Peer) -> None:
         """A session server has connected."""
-        self._peers[peer] = None
+        self._opened += 1
+        self._peers[peer] = self._opened
 
     def closed(self, peer: Peer) -> None:
         """The connection to a session server has ended."""
@@ -38,6 +52,10 @@ class SessionServers:
     def is_member(self, process_id: str) -> bool:
         """Whether a session process is a member."""
         return process_id in self.members
+
+    def number(self, peer: Peer) -> int:
+        """The number of an open connection: they are counted from 1, in the order in which they opened."""
+        return self._peers[peer]
 
     def newest(self, process_id: str) -> Peer | None:
         """The newest connection of a session process; None where it has none."""

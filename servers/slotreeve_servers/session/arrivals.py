@@ -52,17 +52,29 @@ class Arrivals:
 
     def opened(self, client: ConnectedClient) -> None:
         """A client has connected: claim it, and let it in when its turn comes."""
-        self._arriving[client] = None
-        self._claimed[client.peer.node] += 1
-        self._tell_of(client.peer.node)
+        self._begin_claim(client)
         self._places.come(client)
 
+    def turned_away(self, client: ConnectedClient, seconds: float) -> None:
+        """A client that this server does not take has connected: it lives, and is claimed for as long as it may take to
+        reach another server."""
+        self._begin_claim(client)
+        self._outbox.after(seconds, partial(self._end_claim, client))
+
     def ended(self, client: ConnectedClient) -> None:
-        """Everything that the client had published is stored again, or its connection has ended."""
+        """Everything that the client had published is stored again."""
         client.is_replaying = False
+        self._end_claim(client)
+        self._leave_place(client)
+
+    def lost(self, client: ConnectedClient, seconds: float) -> None:
+        """Its connection has ended. If it has not sent everything again, its claim stays for as long as it may take to
+        come back: what it still has elsewhere by an older connection is not removed meanwhile."""
+        self._leave_place(client)
         if client in self._arriving:
-            del self._arriving[client]
-            self._end_claim(client.peer.node)
+            self._outbox.after(seconds, partial(self._end_claim, client))
+
+    def _leave_place(self, client: ConnectedClient) -> None:
         if self._places.has(client):
             # What the clients inside have sent is read before others may send: a server that is late would otherwise
             # let all of them in, and then be silent to each of them for as long as it takes to read the rest.
@@ -71,12 +83,22 @@ class Arrivals:
             self._places.leave(client)
 
     def is_replaying(self, client_id: str) -> bool:
-        """Whether a client of this id is connected and may still send again what it had published."""
+        """Whether a client of this id may still send again what it had published: it is connected, or was shortly
+        before."""
         return client_id in self._claimed
 
-    def _end_claim(self, client_id: str) -> None:
+    def _begin_claim(self, client: ConnectedClient) -> None:
+        self._arriving[client] = None
+        self._claimed[client.peer.node] += 1
+        self._tell_of(client.peer.node)
+
+    def _end_claim(self, client: ConnectedClient) -> None:
         """End the claim with the last connection of the client that arrives: it may have connected twice, and the two
         connections may open and end here in any order."""
+        if client not in self._arriving:
+            return
+        del self._arriving[client]
+        client_id = client.peer.node
         self._claimed[client_id] -= 1
         if not self._claimed[client_id]:
             del self._claimed[client_id]
@@ -85,9 +107,8 @@ class Arrivals:
     # --- claims ------------------------------------------------------------------------------------------------------
 
     def link_opened(self, peer: Peer) -> None:
-        """The link to a data server is up: it needs every claim."""
-        if self._claimed:
-            self._outbox.send(peer, Claims(list(self._claimed), []))
+        """The link to a data server is up: it needs every claim, and forgets those of the link before."""
+        self._outbox.send(peer, Claims(list(self._claimed), []))
 
     def _tell_of(self, client_id: str) -> None:
         self._to_tell[client_id] = None

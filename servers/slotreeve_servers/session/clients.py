@@ -21,6 +21,7 @@ class ConnectedClient:
         waiting: how many of its records are on their way to the slot leaders.
         is_off: nothing that it publishes is visible, by the operator's orders.
         is_replaying: it may still send records that it published before this connection.
+        has_given_up: it said that it lives and looks for another session server.
         is_sent_away: it was told to use another session server.
         rest_seconds: it was last told to wait so long before its next ping.
         stored: sequences of records that are stored but not acknowledged to it yet.
@@ -28,6 +29,7 @@ class ConnectedClient:
 
     __slots__ = (
         "configs",
+        "has_given_up",
         "is_off",
         "is_replaying",
         "is_sent_away",
@@ -48,6 +50,7 @@ class ConnectedClient:
         self.waiting = 0
         self.is_off = False
         self.is_replaying = True
+        self.has_given_up = False
         self.is_sent_away = False
         self.rest_seconds = 0.0
         self.stored: list[int] = []

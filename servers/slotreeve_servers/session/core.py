@@ -16,6 +16,7 @@ from slotreeve.ports import Message, SlotFunction
 from slotreeve_events.log import EventLog
 from slotreeve_protocol.client_messages import (
     Get,
+    GivenUp,
     ListServices,
     Moved,
     Pong,
@@ -127,6 +128,7 @@ class SessionCore:
                 Publish: self._on_publish,
                 Withdraw: self._on_leaving,
                 Moved: self._on_leaving,
+                GivenUp: self._on_leaving,
                 ReplayEnded: self._on_replay_ended,
                 Subscribe: self._on_want,
                 Unsubscribe: self._on_want,
@@ -156,10 +158,12 @@ class SessionCore:
     def opened(self, peer: Peer) -> None:
         """A client is connected."""
         reason = self._closed_to_clients or ("" if self.routes.slots else "this session server has no slot table yet")
+        client = ConnectedClient(peer, self._outbox.attended())
         if reason:
+            self._arrivals.turned_away(client, self._rules.linger_seconds)
             self._outbox.close(peer, reason)
             return
-        client = self.clients[peer] = ConnectedClient(peer, self._outbox.attended())
+        self.clients[peer] = client
         client.is_off = self._orders.is_off(peer)
         self._leases.came(client, self._outbox.attended())
         self._arrivals.opened(client)
@@ -180,14 +184,16 @@ class SessionCore:
         client = self.clients.pop(peer, None)
         if client is None:
             return
-        self._arrivals.ended(client)
+        # A client that gave up lives, and may need long to find a server: the next one may be frozen too.
+        seconds = self._rules.client_lease_seconds if client.has_given_up else self._rules.linger_seconds
+        self._arrivals.lost(client, seconds)
         self._leaving.leave(client)
         self._configs.unwatch(client, client.configs)
         self._wants.forget(client)
         self.interests.forget(client)
         if client.records:
             self._lost_at.append(self._outbox.now())
-            self._outbox.after(self._rules.linger_seconds, partial(self._linger_is_over, client))
+            self._outbox.after(seconds, partial(self._linger_is_over, client))
 
     def _linger_is_over(self, client: ConnectedClient, is_herd: bool = False) -> None:
         while self._lost_at and self._lost_at[0] < self._outbox.now() - HERD_LINGER_SECONDS:
@@ -200,11 +206,13 @@ class SessionCore:
         else:
             self._registrations.lost(client)
 
-    def _on_leaving(self, peer: Peer, message: Withdraw | Moved) -> None:
+    def _on_leaving(self, peer: Peer, message: Withdraw | Moved | GivenUp) -> None:
         client = self.clients.get(peer)
         if client is None:
             return
-        if isinstance(message, Moved):
+        if isinstance(message, GivenUp):
+            client.has_given_up = True
+        elif isinstance(message, Moved):
             self._registrations.moved(client)
         else:
             self._registrations.said_goodbye(client)

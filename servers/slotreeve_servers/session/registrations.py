@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 
 from slotreeve.errors import Backpressure, ModelError, SlotreeveError
@@ -158,7 +158,9 @@ class Registrations:
 
     def differences(self, asked: Iterable[SlotDigests]) -> list[SlotDifference]:
         """The truth for a slot leader that compares, slot by slot, up to bounded bytes. Where services differ it has
-        their tombstones too: what was unpublished ends at once, and what is merely missing belongs to lost clients."""
+        their tombstones too: what was unpublished ends at once, and what is merely missing belongs to lost clients. The
+        first time it has those of the other services too. Without them a leader that has no copy would take an ended
+        registration from a session server that was frozen and still has it."""
         answers = []
         left = self._outbox.part_bytes
         for request in asked:
@@ -167,9 +169,12 @@ class Registrations:
                 store = self._stores.get(request.slot, _NOTHING)
                 found = store.difference(request, left)
                 add_tombstones(found, store)
+            ended = list[Publisher]()
+            if request.is_first and found.complete:
+                ended = [t for t in newest_tombstones(store) if t.data_info_id not in found.records]
             left -= found.size
             head = request.slot, Access.ACCEPT, request.leader_epoch
-            answers.append(SlotDifference(*head, found.complete, found.records, found.parts, found.upto))
+            answers.append(SlotDifference(*head, found.complete, found.records, found.parts, found.upto, ended))
         return answers
 
     def compact(self) -> None:
@@ -179,11 +184,16 @@ class Registrations:
             store.compact(before)
 
 
+def newest_tombstones(store: SlotStore) -> Iterator[Publisher]:
+    """The newest tombstones of a slot, the newest one first."""
+    return (tombstone for tombstone, _ in islice(reversed(store.tombstones.values()), MOST_TOMBSTONES))
+
+
 def add_tombstones(found: StoreDifference, store: SlotStore) -> None:
     """Add the newest tombstones of the services and parts that differ."""
     if not (found.records or found.parts):
         return
-    for tombstone, _ in islice(reversed(store.tombstones.values()), MOST_TOMBSTONES):
+    for tombstone in newest_tombstones(store):
         records = found.records.get(tombstone.data_info_id)
         if records is not None:
             records.append(tombstone)

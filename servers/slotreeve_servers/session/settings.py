@@ -16,7 +16,7 @@ class SessionSettings(Section):
         description="A server that stops leaves once none of its clients has moved elsewhere for this long.",
     )
     linger_seconds: float = Field(
-        default=0.3, ge=0, description="A client whose connection closed has this long to come back."
+        default=0.3, ge=0, description="A client whose connection closed without a word has this long to come back."
     )
     push_window_seconds: float = Field(
         default=0.002,
