@@ -62,8 +62,15 @@ class ScenarioCluster(SimulatedCluster):
         if rng is None:
             rng = self._delays[link] = random.Random(f"{self._seed}/delay/{source}/{target}")
         shortest, longest = self._scenario.network.delay_ms
-        factor = max(self.slowness.get(source, 1.0), self.slowness.get(target, 1.0)) if self.slowness else 1.0
-        return (shortest + (longest - shortest) * rng.random()) * factor / 1000
+        return (shortest + (longest - shortest) * rng.random()) * self._factor(source, target) / 1000
+
+    def _factor(self, one: str, other: str) -> float:
+        slowness = self.slowness
+        return max(slowness.get(one, 1.0), slowness.get(other, 1.0)) if slowness else 1.0
+
+    def longest_delay(self, one: str, other: str) -> float:
+        """For how many seconds a packet between two processes may be under way now."""
+        return self._scenario.network.delay_ms[1] * self._factor(one, other) / 1000
 
     async def start(self, name: str, wall_skew_ms: int = 0, **settings: object) -> Server:
         """As in the base class, with the wall clock that is set for the process."""

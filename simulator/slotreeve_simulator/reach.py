@@ -25,6 +25,9 @@ LATE_WITHOUT_CONNECTION = 1 / 3
 """A client without a connection has ``session.linger_seconds`` to come back. It takes three turns of its processor: it
 reads that its connection has ended, connects, and answers the greeting. If its processor is late by more than this part
 of the linger, it cannot be back in time."""
+WAYS = 4
+"""A client without a connection comes back by so many packets, one after the other: it connects, is answered, sends its
+hello, and its claim goes to the slot leaders. Where they may take longer than the linger, it cannot be back in time."""
 LATE_WITH_CONNECTION = 1 / 2
 """A client that a session server holds a connection of must only send something within its lease. If its processor is
 late by more than this part of the lease, it is as good as frozen."""
@@ -70,22 +73,34 @@ class Reach:
         self._note_lost_copies(now)
         self._is_open = self._cluster.network.is_open and not self._stalled
         serving = self._serving()
-        if self._is_open and serving:
-            return  # everybody reaches everybody
+        if self._is_open and serving and not self._cluster.slowness:
+            return  # everybody reaches everybody in time
         for name in clients:
-            if not any(self._both_ways(name, session) for session in serving):
+            reached = [session for session in serving if self._both_ways(name, session)]
+            if not reached or self._is_far(name):
                 began, last = self._unable.get(name, (now, now))
                 self._unable[name] = began if now < last + RECOVERY_SECONDS else now, now
 
+    def _is_far(self, name: str) -> bool:
+        """Whether a client without a connection may try a session server that is too far away to be back in time."""
+        if not self._cluster.slowness or self._is_connected(name):
+            return False
+        sessions = [other for other, server in self._cluster.servers.items() if isinstance(server, SessionServer)]
+        return any(WAYS * self._cluster.longest_delay(name, other) > self._rules.linger_seconds for other in sessions)
+
     def _longest_wait(self, name: str) -> float:
         """A process whose processor is late by more than this counts as frozen."""
-        client = self._cluster.clients.get(name)
-        if client is None:
+        if name not in self._cluster.clients:
             return LATE_SECONDS
-        servers = [server for server in self._cluster.servers.values() if isinstance(server, SessionServer)]
-        if any(peer.node == client.client_id for server in servers for peer in server.core.clients):
+        if self._is_connected(name):
             return self._rules.client_lease_seconds * LATE_WITH_CONNECTION
         return self._rules.linger_seconds * LATE_WITHOUT_CONNECTION
+
+    def _is_connected(self, name: str) -> bool:
+        """Whether a session server holds a connection of this client."""
+        client_id = self._cluster.clients[name].client_id
+        servers = [server for server in self._cluster.servers.values() if isinstance(server, SessionServer)]
+        return any(peer.node == client_id for server in servers for peer in server.core.clients)
 
     def _note_lost_copies(self, now: float) -> None:
         """Where as many data servers as a slot has copies have ended shortly after each other, and no other one has all

@@ -9,6 +9,7 @@ from slotreeve.model.publisher import Publisher
 from slotreeve.model.slots import SlotTable
 from slotreeve_client.moves import ClientMove
 from slotreeve_client.replay import ClientReplay
+from slotreeve_protocol.client_messages import GivenUp
 from slotreeve_protocol.datum_copy import DatumCopy
 from slotreeve_protocol.slot_messages import Deliver, SlotWrite
 from slotreeve_servers.data.brake import Brake
@@ -23,7 +24,9 @@ from slotreeve_servers.data.streams import Streams
 from slotreeve_servers.meta import arranger
 from slotreeve_servers.node.attention import AttendedClock
 from slotreeve_servers.node.records import SlotStore
+from slotreeve_servers.session import registrations
 from slotreeve_servers.session.arrivals import Arrivals
+from slotreeve_servers.session.core import SessionCore
 from slotreeve_servers.session.interests import Interests
 from slotreeve_servers.session.push import PushGroup
 from slotreeve_servers.session.routes import Routes
@@ -276,6 +279,44 @@ def _close_former_at_once() -> Patch:
         return former
 
     return patch.object(ClientMove, "take", take)
+
+
+@bug("a client that gave up a silent server is as lost as one that died", "frozen", 18)
+def _given_up_is_lost() -> Patch:
+    original = SessionCore._on_leaving
+
+    def on_leaving(self: SessionCore, peer: Any, message: Any) -> None:
+        if not isinstance(message, GivenUp):
+            original(self, peer, message)
+
+    return patch.object(SessionCore, "_on_leaving", on_leaving)
+
+
+@bug("a data server that stood still ends rounds by its old view", "moves", 6)
+def _old_view_is_current() -> Patch:
+    return patch.object(SessionServers, "is_current", lambda *_: True)
+
+
+@bug("each link of a session server ends the claims that the one before has brought", "moves", 6)
+def _links_end_claims() -> Patch:
+    original = ClientLosses.linked
+
+    def linked(self: Any, peer: Any) -> None:
+        self._departures.claims.drop(peer.process_id)
+        original(self, peer)
+
+    return patch.object(ClientLosses, "linked", linked)
+
+
+@bug("the claim of a client ends with its connection", "moves", 185)
+def _claims_end_at_once() -> Patch:
+    original = Arrivals.lost
+    return patch.object(Arrivals, "lost", lambda self, client, _seconds: original(self, client, 0.0))
+
+
+@bug("a leader without a copy does not learn what has ended", "frozen", 162)
+def _ended_unknown() -> Patch:
+    return patch.object(registrations, "newest_tombstones", lambda _store: iter(()))
 
 
 @bug("a slot whose leader died goes to the server with the fewest slots, which has no copy", "hosts")
