@@ -169,6 +169,28 @@ def test_a_claim_that_an_older_connection_still_brings_does_not_count() -> None:
     assert scene.live(5.0) == []
 
 
+def test_a_client_that_was_sending_to_a_process_that_is_gone_has_the_grace() -> None:
+    scene = Scene()
+    scene.losses.claimed(SESSION_2, Claims(["a"], []))
+    scene.losses.reported(scene.slot, [record("a").tombstone()])
+    scene.sessions.closed(SESSION_2)
+    scene.view(SESSION_1)
+    assert scene.live(2.5) == ["a-1"]
+    assert scene.live(1.0) == []
+    assert len(scene.departures.claims) == 0
+
+
+def test_the_claims_of_a_process_that_is_back_do_not_end_with_the_grace() -> None:
+    scene = Scene()
+    scene.losses.claimed(SESSION_2, Claims(["a"], []))
+    scene.losses.reported(scene.slot, [record("a").tombstone()])
+    scene.sessions.closed(SESSION_2)
+    scene.view(SESSION_1)
+    assert scene.live(1.0) == ["a-1"]
+    scene.losses.claimed(scene.links_again(SESSION_2), Claims(["a"], []))
+    assert scene.live(5.0) == ["a-1"]
+
+
 def test_a_report_about_a_record_of_another_session_process_is_ignored() -> None:
     scene = Scene()
     scene.losses.reported(scene.slot, [record("a", SESSION_2).tombstone(), record("b").tombstone()])

@@ -314,6 +314,18 @@ def _claims_end_at_once() -> Patch:
     return patch.object(Arrivals, "lost", lambda self, client, _seconds: original(self, client, 0.0))
 
 
+@bug("the claims of a session process end when it is gone", "moves", 215)
+def _claims_end_with_their_process() -> Patch:
+    original = ClientLosses.look
+
+    def look(self: Any) -> None:
+        original(self)
+        for process_id in self._claims_end:
+            self._departures.claims.drop(process_id)
+
+    return patch.object(ClientLosses, "look", look)
+
+
 @bug("a leader without a copy does not learn what has ended", "frozen", 162)
 def _ended_unknown() -> Patch:
     return patch.object(registrations, "newest_tombstones", lambda _store: iter(()))
