@@ -534,6 +534,7 @@ def test_where_a_session_server_did_not_answer_a_lost_client_has_the_grace_once_
     scene.outbox.advance(GATHER_SECONDS)
     scene.outbox.answer(Done())
     scene.sessions.view_changed([Node(SESSION_1.node, Role.SESSION, "x:1", SESSION_1.process_id)])
+    scene.sessions.closed(SESSION_2)
     scene.outbox.advance(AGAIN_SECONDS)
     for _ in range(11):
         assert "s" in scene.slot.store.services
@@ -543,6 +544,18 @@ def test_where_a_session_server_did_not_answer_a_lost_client_has_the_grace_once_
     scene.departures.look()
     scene.outbox.advance(GATHER_SECONDS)
     scene.outbox.answer(None, TimeoutError())
+    scene.outbox.answer(Done())
+    assert "s" not in scene.slot.store.services
+
+
+def test_a_former_member_that_is_still_connected_is_asked_too_and_a_stranger_is_not() -> None:
+    scene = departing(says_so=False)
+    scene.sessions.opened(a_peer("stranger", Role.SESSION))
+    scene.sessions.view_changed([Node(SESSION_1.node, Role.SESSION, "x:1", SESSION_1.process_id)])
+    scene.outbox.advance(GATHER_SECONDS)
+    assert [request.peer for request in scene.outbox.requests] == [SESSION_1, SESSION_2]
+    scene.outbox.answer(Done())
+    assert "s" in scene.slot.store.services
     scene.outbox.answer(Done())
     assert "s" not in scene.slot.store.services
 

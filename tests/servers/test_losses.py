@@ -60,13 +60,15 @@ class Scene:
         return newer
 
     def live(self, seconds: float) -> list[str]:
-        """Let time pass as the core does; session servers have nothing to deliver. Returns what the slot still has."""
+        """Let time pass as the core does; session servers answer that they have nothing to deliver. Returns what the
+        slot still has."""
         for _ in range(round(seconds / 0.25)):
             self.outbox.advance(0.25)
             self.losses.look()
             self.departures.look()
             self.outbox.advance(0.02)
-            self.sessions.view_changed([])  # so that a round asks nobody
+            while self.outbox.requests:
+                self.outbox.answer(Done())
         return sorted(self.slot.store.services.get("s", {}))
 
 

@@ -292,22 +292,6 @@ def _given_up_is_lost() -> Patch:
     return patch.object(SessionCore, "_on_leaving", on_leaving)
 
 
-@bug("a data server that stood still ends rounds by its old view", "moves", 6)
-def _old_view_is_current() -> Patch:
-    return patch.object(SessionServers, "is_current", lambda *_: True)
-
-
-@bug("each link of a session server ends the claims that the one before has brought", "moves", 6)
-def _links_end_claims() -> Patch:
-    original = ClientLosses.linked
-
-    def linked(self: Any, peer: Any) -> None:
-        self._departures.claims.drop(peer.process_id)
-        original(self, peer)
-
-    return patch.object(ClientLosses, "linked", linked)
-
-
 @bug("the claim of a client ends with its connection", "moves", 185)
 def _claims_end_at_once() -> Patch:
     original = Arrivals.lost

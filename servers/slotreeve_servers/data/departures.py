@@ -76,16 +76,16 @@ class Round:
     """Departures that are removed together.
 
     Attributes:
-        members: the session processes that were members at any time in this round.
+        sessions: the session processes at which clients may have been at any time in this round.
         asked: those that have been asked and may still answer.
         answered: those that have delivered what they had on their way.
-        is_incomplete: a member never answered, so that a client may be waiting to be let in there.
+        is_incomplete: one of them never answered, so that a client may be waiting to be let in there.
     """
 
     departures: list[Departure]
     slots: list[int]
     ends_at: float
-    members: set[str] = field(default_factory=set)
+    sessions: set[str] = field(default_factory=set)
     asked: set[str] = field(default_factory=set)
     answered: set[str] = field(default_factory=set)
     is_incomplete: bool = False
@@ -239,11 +239,11 @@ class Departures:
         """Ask each session server that has not answered; end the round where all have, or its time is over."""
         if current is not self._round:
             return
-        sessions = self._sessions.connected_members()
+        sessions = self._sessions.with_clients()
         is_over = self._outbox.attended() >= current.ends_at
-        current.members |= sessions.keys()
+        current.sessions |= sessions.keys()
         unanswered = sessions.keys() - current.answered
-        if (is_over and unanswered) or not current.members - current.answered <= sessions.keys():
+        if (is_over and unanswered) or not current.sessions - current.answered <= sessions.keys():
             current.is_incomplete = True
         if is_over or self._is_complete(current):
             self._end_when_read(current)
@@ -268,8 +268,8 @@ class Departures:
             current.asked.add(process_id)
 
     def _is_complete(self, current: Round) -> bool:
-        """Whether every member has answered; for lost clients by a view that is not old."""
-        if not current.answered.issuperset(self._sessions.members):
+        """Whether every session process has answered; for lost clients by a view that is not old."""
+        if not current.answered.issuperset(self._sessions.with_clients()):
             return False
         are_lost = any(departure.lost for departure in current.departures)
         return not are_lost or self._sessions.is_current(self._outbox.now())
@@ -283,8 +283,8 @@ class Departures:
         if current is not self._round:
             return
         self._round = None
-        for departure in current.departures:
-            if current.is_incomplete:
+        if current.is_incomplete:
+            for departure in current.departures:
                 self._postpone(departure)
         self._leaving.extend(current.departures)
         self._remove_some()

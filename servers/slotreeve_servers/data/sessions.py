@@ -28,6 +28,7 @@ class SessionServers:
         self._current_seconds = current_seconds
         self.members: tuple[str, ...] = ()
         self.confirmed_at = -math.inf
+        self._former: set[str] = set()
         self._opened = 0
         self._peers: dict[Peer, int] = {}
 
@@ -38,7 +39,9 @@ class SessionServers:
 
     def view_changed(self, nodes: Iterable[Node]) -> None:
         """A newer view has arrived."""
-        self.members = tuple([node.process_id for node in nodes])
+        before, self.members = self.members, tuple([node.process_id for node in nodes])
+        connected = {peer.process_id for peer in self._peers}
+        self._former = {process_id for process_id in (*self._former, *before) if process_id in connected}
 
     def opened(self, peer: Peer) -> None:
         """A session server has connected."""
@@ -74,6 +77,12 @@ class SessionServers:
         """The session processes that are connected and no members, each with its newest connection: the meta leader has
         dropped them, or has not taken them yet."""
         return {peer.process_id: peer for peer in self._peers if peer.process_id not in self.members}
+
+    def with_clients(self) -> Mapping[str, Peer | None]:
+        """The processes at which clients may be or wait: the members, and former ones that are still connected. Those
+        are cut off from the meta leader, or frozen."""
+        former = {p: peer for p, peer in self.connected_strangers().items() if p in self._former}
+        return {**self.connected_members(), **former}
 
     def connected_members(self) -> Mapping[str, Peer | None]:
         """The members in the order of the view, each with its newest connection, or None where it has none."""
