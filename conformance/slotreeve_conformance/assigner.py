@@ -9,7 +9,7 @@ from slotreeve.invariants import check_table
 from slotreeve.ports import Assigner
 
 from slotreeve_conformance.properties import PROPERTY
-from slotreeve_conformance.tables import Situation, broken_tables, check_moves, complete_tables
+from slotreeve_conformance.tables import Situation, broken_tables, check_moves, check_plan, complete_tables
 
 
 class AssignerContract:
@@ -24,6 +24,7 @@ class AssignerContract:
     def test_the_result_is_valid(self, situation: Situation) -> None:
         table, servers, limits = situation
         plan = self.build().assign(table, servers, limits)
+        check_plan(table, plan, servers, limits.replicas)
         check_table(table if plan is None else plan.table, servers, limits.replicas)
 
     @PROPERTY

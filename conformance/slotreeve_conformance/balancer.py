@@ -8,11 +8,10 @@ from collections.abc import Iterator
 
 from hypothesis import given
 from slotreeve import Limits, Plan, Server, SlotTable
-from slotreeve.invariants import check_table
 from slotreeve.ports import Balancer
 
 from slotreeve_conformance.properties import PROPERTY
-from slotreeve_conformance.tables import Situation, check_moves, complete_tables
+from slotreeve_conformance.tables import Situation, check_moves, check_plan, complete_tables
 
 
 class BalancerContract:
@@ -44,8 +43,7 @@ class BalancerContract:
     def test_repeated_calls_end_and_every_step_is_valid(self, situation: Situation) -> None:
         table, servers, limits = situation
         for before, plan in self.steps(table, servers, limits):
-            check_table(plan.table, servers, limits.replicas)
-            assert len(plan.table.slots) == len(before.slots)
+            check_plan(before, plan, servers, limits.replicas)
 
     @PROPERTY
     @given(complete_tables())

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hypothesis import strategies as st
-from slotreeve import Limits, Move, Plan, Server, Slot, SlotTable
+from slotreeve import Limits, Plan, Server, Slot, SlotTable
+from slotreeve_machines.plan_check import moves_fault, plan_fault
 
 Situation = tuple[SlotTable, list[Server], Limits]
 """The arguments of a call of an assigner or balancer."""
@@ -52,32 +53,15 @@ def _slot(number: int, held: Sequence[str]) -> Slot:
     return Slot(number, held[0], 1, tuple(held[1:])) if held else Slot(number, None, 0, ())
 
 
-def replayed(table: SlotTable, moves: Sequence[Move]) -> list[tuple[str | None, set[str]]]:
-    """Leader and followers of every slot after the moves.
-
-    ``leader``: the target leads and does not follow; the source does not hold the slot any more. ``follower``: the
-    target follows, in the place of the source if there is one. ``drop``: the source does not follow any more.
-    """
-    state: list[tuple[str | None, set[str]]] = [(slot.leader, set(slot.followers)) for slot in table.slots]
-    for move in moves:
-        leader, followers = state[move.slot]
-        if move.kind == "leader":
-            assert move.source == leader, f"{move} takes the slot from a server that does not lead it"
-            state[move.slot] = (move.target, followers - {str(move.target)})
-            continue
-        assert move.kind in ("follower", "drop"), f"{move.kind} is no kind of move"
-        assert move.source is None or move.source in followers, (
-            f"{move} takes the place of a server that does not follow"
-        )
-        followers.discard(str(move.source))
-        if move.kind == "follower":
-            followers.add(str(move.target))
-    return state
-
-
 def check_moves(before: SlotTable, plan: Plan) -> None:
     """Check that the moves lead from ``before`` to the plan's table and that each has a reason."""
-    after = [(slot.leader, set(slot.followers)) for slot in plan.table.slots]
-    assert replayed(before, plan.moves) == after, "the moves do not lead to the table"
+    fault = moves_fault(before, plan)
+    assert fault is None, str(fault)
     for move in plan.moves:
         assert move.reason.strip(), f"{move} has no reason"
+
+
+def check_plan(before: SlotTable, plan: Plan | None, servers: Sequence[Server], replicas: int) -> None:
+    """Check a plan as the meta leader does."""
+    fault = plan_fault(before, plan, servers, replicas)
+    assert fault is None, str(fault)

@@ -17,6 +17,7 @@ from slotreeve_balancer.even_assigner import EvenAssigner
 from slotreeve_balancer.even_balancer import EvenBalancer
 from slotreeve_balancer.options import DefaultAssignerOptions, EvenBalancerOptions
 from slotreeve_conformance.tables import broken_tables
+from slotreeve_machines.plan_check import moves_fault
 from slotreeve_servers.meta.arranger import Arranger, Leaving, is_complete, without_replaced
 
 
@@ -112,6 +113,18 @@ def test_a_follower_in_sync_is_the_heir_of_a_dead_leader_rather_than_one_that_ha
                 assert (slot.leader, slot.followers) == (complete, (restarted,))
 
 
+def test_the_moves_name_a_follower_that_is_left_out_because_it_is_not_in_sync() -> None:
+    table = SlotTable(1, (Slot(0, "dead", 1, ("b", "gone", "c")),))
+    judge = Arranger(1, 3, DefaultAssigner(DefaultAssignerOptions()), EvenBalancer(EvenBalancerOptions()))
+    plan = judge.next_plan(table, servers("b", "c", "d"), settled_only("c"))
+    assert plan is not None
+    assert [(move.kind, move.source, move.target, move.reason) for move in plan.moves[:2]] == [
+        ("drop", "b", None, "b is not in sync"),
+        ("drop", "gone", None, "gone left"),
+    ]
+    assert moves_fault(table, plan) is None
+
+
 def test_where_no_follower_is_in_sync_a_slot_gets_a_leader_all_the_same() -> None:
     table = arranged(servers("a", "b", "c"))
     after = arranger().next_plan(table, servers("b", "c"), lambda server, slot: False)
@@ -138,6 +151,8 @@ def test_a_slot_that_lost_its_leader_goes_to_a_follower_that_lives_whatever_the_
         if plan is None or is_complete(table, live, limits.replicas):
             continue
         check_table(plan.table, live, limits.replicas)
+        assert moves_fault(table, plan) is None
+        assert judge.rejected == 0
         for before, after in zip(table.slots, plan.table.slots, strict=True):
             heirs = names.intersection(before.followers)
             best = {name for name in heirs if in_sync(name, before.id)} or heirs
@@ -200,12 +215,20 @@ def unknown_leader(table: SlotTable) -> Plan:
     return Plan(SlotTable(0, rows), (Move(0, "leader", None, "nobody", "made up"),))
 
 
+def without_moves(table: SlotTable) -> Plan:
+    return Plan(SlotTable(0, tuple(Slot(slot.id, "a", 0, ()) for slot in table.slots)), ())
+
+
+def with_wrong_moves(table: SlotTable) -> Plan:
+    return Plan(without_moves(table).table, (Move(0, "leader", None, "a", "made up"),))
+
+
 def raises(table: SlotTable) -> Plan:
     raise ZeroDivisionError("made up by this test")
 
 
-@pytest.mark.parametrize("result", [too_short, unknown_leader, raises])
-def test_a_plugin_that_raises_or_returns_an_invalid_table_is_counted_and_the_table_stays(
+@pytest.mark.parametrize("result", [too_short, unknown_leader, without_moves, with_wrong_moves, raises])
+def test_a_plugin_that_raises_or_returns_a_plan_that_is_not_good_is_counted_and_the_table_stays(
     result: Callable[[SlotTable], Plan],
 ) -> None:
     judge = Arranger(6, 2, BadAssigner(result), EvenBalancer(EvenBalancerOptions()))
@@ -254,6 +277,7 @@ def test_whatever_servers_come_go_and_stop_each_table_is_valid_and_may_follow_th
             if plan is None:
                 break
             assert plan.moves
+            assert moves_fault(table if table.slots else SlotTable.unassigned(8), plan) is None
             held = {name for slot in plan.table.slots for name in (slot.leader, *slot.followers) if name}
             assert held <= live
             after = stamp(table, plan.table, table.epoch + 1)

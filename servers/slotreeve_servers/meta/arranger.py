@@ -2,8 +2,8 @@
 
 First, servers on their way out hand the slots that they lead to followers in sync. Then, where a slot lacks a leader or
 follower or is held by a server that left, the assigner is asked. Otherwise, once every slot is reported in sync, the
-balancer is asked for one step. Where a plugin raises or returns an invalid table, that is logged and counted, and the
-table stays (I5).
+balancer is asked for one step. Where a plugin raises, returns an invalid table (I5) or moves that do not lead to its
+table, that is logged and counted, and the table stays.
 """
 
 from __future__ import annotations
@@ -13,13 +13,12 @@ from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 
 import msgspec
-from slotreeve.errors import InvalidTable
-from slotreeve.invariants import check_table
 from slotreeve.model.draft import Draft
 from slotreeve.model.nodes import Node, Server
 from slotreeve.model.plan import Plan
-from slotreeve.model.slots import Limits, Slot, SlotTable
+from slotreeve.model.slots import Limits, Move, Slot, SlotTable
 from slotreeve.ports import Assigner, Balancer
+from slotreeve_machines.plan_check import plan_fault
 
 log = logging.getLogger("slotreeve.arranger")
 
@@ -74,9 +73,9 @@ class Arranger:
             return None
         if not is_complete(table, staying, self._limits.replicas):
             taking = servers if _needs_who_leaves(table, servers, staying) else staying
-            heirs = _without_unready_heirs(table, {server.name for server in taking}, settled)
+            heirs, drops = _without_unready_heirs(table, {server.name for server in taking}, settled)
             plan = self._checked("assigner", self._assigner.assign, heirs, taking)
-            return None if plan is None else _led_by_heirs(heirs, plan, taking)
+            return None if plan is None else _led_by_heirs(heirs, Plan(plan.table, (*drops, *plan.moves)), taking)
         stable = all(settled(name, slot.id) for slot in table.slots for name in (slot.leader or "", *slot.followers))
         if stable and not leaving.for_a_restart:
             return self._checked("balancer", self._balancer.balance, table, staying)
@@ -117,13 +116,14 @@ class Arranger:
     ) -> Plan | None:
         try:
             plan = plugin(table, servers, self._limits)
-            if plan is not None:
-                check_table(plan.table, servers, self._limits.replicas)
-                if len(plan.table.slots) != len(table.slots):
-                    raise InvalidTable(f"it has {len(plan.table.slots)} slots, not {len(table.slots)}")
+            fault = plan_fault(table, plan, servers, self._limits.replicas)
         except Exception:
             self.rejected += 1
             log.exception("the %s's result is rejected; the table of epoch %d stays", role, table.epoch)
+            return None
+        if fault is not None:
+            self.rejected += 1
+            log.error("the %s's result is rejected; the table of epoch %d stays: %s", role, table.epoch, fault)
             return None
         return plan if plan is not None and plan.moves else None
 
@@ -151,18 +151,25 @@ def led_anew(table: SlotTable) -> SlotTable:
     return SlotTable(epoch, tuple(msgspec.structs.replace(slot, leader_epoch=epoch) for slot in table.slots))
 
 
-def _without_unready_heirs(table: SlotTable, live: Set[str], settled: Callable[[str, int], bool]) -> SlotTable:
-    """``table`` for an assigner. Where a leader has gone, and some of its followers are in sync and others are not, the
-    latter are left out: one that has just been started again holds nothing yet, and must not lead in the place of one
-    that has everything. The assigner takes it as a follower again."""
-    slots = list(table.slots)
+def _without_unready_heirs(
+    table: SlotTable, live: Set[str], settled: Callable[[str, int], bool]
+) -> tuple[SlotTable, list[Move]]:
+    """``table`` for an assigner, and the moves that lead to it. Where a leader has gone, and some of its followers are
+    in sync and others are not, the latter are left out: one that has just been started again holds nothing yet, and
+    must not lead in the place of one that has everything. The assigner takes it as a follower again."""
+    slots, drops = list(table.slots), list[Move]()
     for number, slot in enumerate(slots):
         if slot.leader in live:
             continue
         ready = tuple(name for name in slot.followers if name in live and settled(name, slot.id))
         if ready:
             slots[number] = Slot(slot.id, slot.leader, slot.leader_epoch, ready)
-    return SlotTable(table.epoch, tuple(slots))
+            drops += [
+                Move(slot.id, "drop", name, None, f"{name} is not in sync" if name in live else f"{name} left")
+                for name in slot.followers
+                if name not in ready
+            ]
+    return SlotTable(table.epoch, tuple(slots)), drops
 
 
 def _needs_who_leaves(table: SlotTable, servers: Sequence[Server], staying: Sequence[Server]) -> bool:
