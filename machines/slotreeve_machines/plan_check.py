@@ -85,29 +85,32 @@ def moves_fault(before: SlotTable, plan: Plan) -> PlanFault | None:
 def _problem(before: SlotTable, plan: Plan, changed: Set[int]) -> str | None:
     """Where the moves do not lead from ``before`` to the plan's table, which differ in the slots ``changed``; or
     None."""
-    held: dict[int, _Holders] = {}
+    held: dict[int, _MovedSlot] = {}
     for move in plan.moves:
         if not 0 <= move.slot < len(before.slots):
             return f"{_text(move)}: there is no such slot"
-        holders = held.setdefault(move.slot, _Holders.of(before.slots[move.slot]))
+        holders = held.setdefault(move.slot, _MovedSlot.of(before.slots[move.slot]))
         if problem := holders.make(move):
             return f"{_text(move)}: {problem}"
     for number in sorted(changed | held.keys()):
-        by_moves, by_table = held.get(number, _Holders.of(before.slots[number])), _Holders.of(plan.table.slots[number])
+        by_moves, by_table = (
+            held.get(number, _MovedSlot.of(before.slots[number])),
+            _MovedSlot.of(plan.table.slots[number]),
+        )
         if by_moves != by_table:
             return f"by the moves slot {number} has {by_moves}; in the table, {by_table}"
     return None
 
 
 @dataclass
-class _Holders:
+class _MovedSlot:
     """Leader and followers of one slot while moves are made."""
 
     leader: str | None
     followers: set[str]
 
     @classmethod
-    def of(cls, slot: Slot) -> _Holders:
+    def of(cls, slot: Slot) -> _MovedSlot:
         return cls(slot.leader, set(slot.followers))
 
     def make(self, move: Move) -> str | None:
