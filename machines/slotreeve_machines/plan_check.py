@@ -17,7 +17,7 @@ from slotreeve.model.plan import Plan
 from slotreeve.model.slots import Move, Slot, SlotTable
 
 
-class FaultKind(StrEnum):
+class PlanFaultKind(StrEnum):
     """How a plan can be wrong."""
 
     NO_PLAN = "no plan"
@@ -33,7 +33,7 @@ class FaultKind(StrEnum):
 class PlanFault:
     """Why a plan is refused. As text: ``moves do not lead to the table: slot 3 ...``."""
 
-    kind: FaultKind
+    kind: PlanFaultKind
     detail: str
 
     def __str__(self) -> str:
@@ -50,9 +50,9 @@ def plan_fault(before: SlotTable, plan: Plan | None, servers: Sequence[Server], 
     if plan is None:
         return None
     if not isinstance(plan, Plan):
-        return PlanFault(FaultKind.NO_PLAN, f"it returned a {type(plan).__name__}; expected a Plan or None")
+        return PlanFault(PlanFaultKind.NO_PLAN, f"it returned a {type(plan).__name__}; expected a Plan or None")
     if len(plan.table.slots) != len(before.slots):
-        return PlanFault(FaultKind.SLOTS_CHANGED, f"it has {len(plan.table.slots)} slots, not {len(before.slots)}")
+        return PlanFault(PlanFaultKind.SLOTS_CHANGED, f"it has {len(plan.table.slots)} slots, not {len(before.slots)}")
     if fault := moves_fault(before, plan):
         return fault
     if not plan.moves:
@@ -60,7 +60,7 @@ def plan_fault(before: SlotTable, plan: Plan | None, servers: Sequence[Server], 
     try:
         check_table(plan.table, servers, replicas)
     except InvalidTable as error:
-        return PlanFault(FaultKind.INVALID_TABLE, str(error))
+        return PlanFault(PlanFaultKind.INVALID_TABLE, str(error))
     return None
 
 
@@ -71,14 +71,14 @@ def moves_fault(before: SlotTable, plan: Plan) -> PlanFault | None:
     if not plan.moves:
         if not changed:
             return None
-        return PlanFault(FaultKind.NO_MOVES, f"{len(changed)} slots changed, the first is {min(changed)}")
+        return PlanFault(PlanFaultKind.NO_MOVES, f"{len(changed)} slots changed, the first is {min(changed)}")
     problem = _problem(before, plan, changed)
     if problem is not None and changed:
-        return PlanFault(FaultKind.WRONG_MOVES, problem)
+        return PlanFault(PlanFaultKind.WRONG_MOVES, problem)
     if problem is not None:
-        return PlanFault(FaultKind.NO_CHANGE, f"there are {len(plan.moves)} moves, and the table is the same")
+        return PlanFault(PlanFaultKind.NO_CHANGE, f"there are {len(plan.moves)} moves, and the table is the same")
     if not changed:
-        return PlanFault(FaultKind.UNDONE_MOVES, f"after {len(plan.moves)} moves the table is the same")
+        return PlanFault(PlanFaultKind.UNDONE_MOVES, f"after {len(plan.moves)} moves the table is the same")
     return None
 
 

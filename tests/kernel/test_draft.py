@@ -11,7 +11,7 @@ from slotreeve import Limits, Server, Slot, SlotTable
 from slotreeve.errors import ModelError
 from slotreeve.model.draft import Draft
 from slotreeve_conformance.tables import Situation, broken_tables, check_moves, complete_tables
-from slotreeve_machines.plan_check import FaultKind, moves_fault
+from slotreeve_machines.plan_check import PlanFaultKind, moves_fault
 
 AB = [Server("a"), Server("b")]
 TABLE = SlotTable(4, (Slot(0, "a", 2, ("b",)), Slot(1, "gone", 3, ("a", "gone-too"))))
@@ -30,7 +30,7 @@ def test_indexes_and_rankings_are_right_after_any_changes(
     if (plan := draft.plan()) is not None:
         assert plan.table == after
         fault = moves_fault(table, plan)
-        assert fault is None or fault.kind is FaultKind.UNDONE_MOVES
+        assert fault is None or fault.kind is PlanFaultKind.UNDONE_MOVES
     led = {s.name: {slot.id for slot in after.slots if slot.leader == s.name} for s in servers}
     followed = {s.name: {slot.id for slot in after.slots if s.name in slot.followers} for s in servers}
     for name in draft.servers:

@@ -12,7 +12,7 @@ from slotreeve_balancer.default_assigner import DefaultAssigner
 from slotreeve_balancer.even_assigner import EvenAssigner
 from slotreeve_balancer.options import DefaultAssignerOptions
 from slotreeve_conformance.tables import Situation, broken_tables, complete_tables
-from slotreeve_machines.plan_check import FaultKind, moves_fault, plan_fault
+from slotreeve_machines.plan_check import PlanFaultKind, moves_fault, plan_fault
 
 ABC = [Server("a"), Server("b"), Server("c")]
 BEFORE = SlotTable(1, (Slot(0, "a", 1, ("b",)), Slot(1, "b", 1, ("a",))))
@@ -122,7 +122,7 @@ def test_what_is_no_plan_is_refused() -> None:
     answer: object = (BEFORE, ())
     fault = plan_fault(BEFORE, answer, ABC, 2)  # type: ignore[arg-type]
     assert fault is not None
-    assert fault.kind is FaultKind.NO_PLAN
+    assert fault.kind is PlanFaultKind.NO_PLAN
 
 
 def test_a_plan_that_says_what_it_does_is_good() -> None:
