@@ -9,7 +9,7 @@ import shutil
 import sys
 import tempfile
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pyspark.sql import SparkSession
+
+_DEFAULTS: Mapping[str, object] = {}
 
 
 def open_wheels(wheels: Sequence[Path]) -> list[Path]:
@@ -80,8 +82,14 @@ def source_of(port: Port, name: str) -> str:
     return installed().find(port, name).source
 
 
-def build(port: Port, name: str, slots: int, seed: int = 0) -> object:
-    """The plugin with its default options, for no cluster; its chance comes from ``seed``.
+def check_options(port: Port, name: str, options: Mapping[str, object]) -> None:
+    """Raises PluginError: the plugin is unknown, or does not have such options; the message names all of them."""
+    catalogue = installed()
+    catalogue.options(catalogue.find(port, name), options)
+
+
+def build(port: Port, name: str, slots: int, seed: int = 0, options: Mapping[str, object] = _DEFAULTS) -> object:
+    """The plugin with these options, else its defaults, for no cluster; its chance comes from ``seed``.
 
     Raises:
         PluginError: there is no such plugin, or it cannot be built.
@@ -89,7 +97,7 @@ def build(port: Port, name: str, slots: int, seed: int = 0) -> object:
     catalogue = installed()
     entry = catalogue.find(port, name)
     context = Context("", slots, _NoTime(), random.Random(seed), node="comparison")
-    return catalogue.build(entry, catalogue.options(entry, {}), context)
+    return catalogue.build(entry, catalogue.options(entry, options), context)
 
 
 def must_be_known(port: Port, names: Sequence[str]) -> None:

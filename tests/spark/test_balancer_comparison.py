@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 from slotreeve.errors import ConfigError, PluginError
 from slotreeve_spark.compare.balancers import BalancerQuestion, compare
-from slotreeve_spark.compare.competition import Criterion, summarize
+from slotreeve_spark.compare.competition import Criterion, Rules, summarize
+from slotreeve_spark.compare.guard import CellLimits
 from slotreeve_spark.compare.traces import MembershipChange, MembershipTrace, fleet
 from slotreeve_spark.comparisons import compare_balancers
 from slotreeve_spark.report.results import Directory
@@ -25,7 +26,7 @@ MEASURED = {"decision_ms", "slowest_decision_ms"}
 def test_the_built_ins_are_compared_and_a_winner_is_named(spark: SparkSession, tmp_path: Path) -> None:
     asked = BalancerQuestion(("default", "even", "round_table"), sizes=((32, 6),), seeds=2, kinds=SMALL)
     outcome = compare_balancers(spark, asked, Directory.make(tmp_path / "out"))
-    assert outcome.failed == []
+    assert outcome.disqualified == []
     stored = spark.read.parquet(str(tmp_path / "out" / "cells")).collect()
     assert len(stored) == 3 * 2 * 2
     assert {row.plugin for row in stored if row.competitor.startswith("round_table")} == {"slotreeve-round-table 0.1.0"}
@@ -54,7 +55,7 @@ def test_balancers_that_misbehave_cost_only_their_own_cells(spark: SparkSession)
         sizes=((8, 3),),
         seeds=1,
         kinds=("scale out by one",),
-        timeout_seconds=2.0,
+        limits=CellLimits(2.0),
     )
     rows = {row.balancer: row for row in compare(spark, asked).collect()}
     assert rows["even"].status == "ok"
@@ -63,9 +64,9 @@ def test_balancers_that_misbehave_cost_only_their_own_cells(spark: SparkSession)
     assert rows["hanging"].moves is None
     assert (rows["crashing"].status, rows["crashing"].error) == ("failed", "its process died (exit code 7)")
     assert (rows["raising"].status, rows["raising"].violations) == ("invalid", 2)
-    assert rows["raising"].error == "ValueError: this table is not to my taste"
+    assert rows["raising"].error == "balancer: raised ValueError: this table is not to my taste"
     assert rows["invalid"].status == "invalid"
-    assert "InvalidTable: slot 0 has 0 followers" in rows["invalid"].error
+    assert "balancer: invalid table: slot 0 has 0 followers" in rows["invalid"].error
 
 
 def test_a_given_trace_is_replayed_as_it_is(spark: SparkSession) -> None:
@@ -85,7 +86,7 @@ def test_unknown_plugins_and_traces_are_refused_before_anything_runs(spark: Spar
 def test_a_difference_is_told_apart_from_noise(spark: SparkSession) -> None:
     rows = [(who, "ok", seed, value(seed)) for who, value in VALUES.items() for seed in range(30)]
     frame = spark.createDataFrame(rows, "competitor string, status string, seed int, cost double")
-    found = summarize(frame, [Criterion("cost", "cost")], "'all'", ["seed"]).collect()
+    found = summarize(frame, Rules((Criterion("cost", "cost"),), "'all'", ("seed",))).collect()
     assert {row.competitor: row.verdict for row in found} == {
         "low": "best",
         "alike": "within noise",

@@ -48,3 +48,9 @@ def test_pairs_are_counted_as_by_hand() -> None:
     assert chances.pairs(np.array([0, 1, 3])) == 3
     assert chances.expected_pairs(4, 2) == 3
     assert chances.expected_empty(1, 4) == 3
+
+
+def test_the_share_of_resamples_above_zero_is_that_of_the_sign() -> None:
+    assert chances.share_above_zero(np.array([1.0, 2.0])) == 1.0
+    assert chances.share_above_zero(np.array([-1.0])) == 0.0
+    assert 0.4 < chances.share_above_zero(np.array([-1.0, 1.0] * 50 + [0.01])) < 0.6

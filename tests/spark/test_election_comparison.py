@@ -35,7 +35,7 @@ def test_back_ends_are_compared_and_one_that_cannot_be_built_costs_its_cells(
 ) -> None:
     asked = ElectionQuestion(("fle", "lock", "postgres"), scenarios=("killed", "resigned"), seeds=2, rounds=2)
     outcome = compare_elections(spark, asked, Directory.make(tmp_path / "out"))
-    assert {(row["competitor"], row["count"]) for row in outcome.failed} == {("postgres", 4)}
+    assert {(row["competitor"], row["cells"]) for row in outcome.disqualified} == {("postgres", "4/4")}
     means = {(str(r["setting"]), str(r["criterion"]), str(r["competitor"])): r for r in outcome.tables["summary"]}
     killed = means["leader killed, 3 nodes", "fail_over_seconds", "fle"]
     assert killed["verdict"] == "best"

@@ -94,7 +94,7 @@ def test_killing_an_executor_in_the_middle_changes_no_count(reported: list[dict[
 
 
 def test_a_shipped_wheel_is_compared_on_executors_that_do_not_have_it(reported: list[dict[str, object]]) -> None:
-    assert reported[1]["failed"] == []
+    assert reported[1]["disqualified"] == []
     tables = reported[1]["tables"]
     assert isinstance(tables, dict)
     assert {row["competitor"] for row in tables["summary"]} == {"even", "round_table + default"}

@@ -7,7 +7,7 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 from slotreeve_spark.report import svg
 from slotreeve_spark.report.page import Page
-from slotreeve_spark.report.terminal import side_by_side
+from slotreeve_spark.report.terminal import fitted, side_by_side
 
 
 def test_a_page_needs_nothing_from_elsewhere_and_escapes_what_it_is_given() -> None:
@@ -60,3 +60,28 @@ def test_competitors_stand_side_by_side_with_the_best_named() -> None:
 )
 def test_figures_are_short(value: float, text: str) -> None:
     assert svg.number(value) == text
+
+
+def test_what_does_not_count_is_said_beside_the_best() -> None:
+    figures = {"mean": 2.0, "low": 2.0, "high": 2.0, "setting": "small", "criterion": "moves", "competitor": "idle"}
+    assert list(side_by_side([{**figures, "verdict": "not counted"}])) == [
+        ("small", [{"criterion": "moves", "idle": "2", "best": "- (not counted: idle)"}])
+    ]
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+@pytest.mark.parametrize("columns", [1, 4, 12])
+def test_tables_are_no_wider_than_the_screen_and_break_no_word_of_a_header(width: int, columns: int) -> None:
+    rows: list[dict[str, object]] = [
+        {
+            "criterion": "a",
+            **{f"competitor_{n} + default": f"{n}.5 (1 to 3)" for n in range(columns)},
+            "why": "x " * 90,
+        },
+        {"criterion": "b", **{f"competitor_{n} + default": None for n in range(columns)}, "why": "long" * 50},
+    ]
+    lines = fitted(rows, width)
+    assert max(map(len, lines)) <= width
+    words = {word for line in lines for word in line.split()}
+    assert {"criterion", "why", *(f"competitor_{n}" for n in range(columns))} <= words
+    assert fitted([], width) == []

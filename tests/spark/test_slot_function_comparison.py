@@ -13,8 +13,8 @@ from slotreeve_slotfunc.crc32c import Crc32c
 from slotreeve_slotfunc.md5 import Md5
 from slotreeve_spark.compare import keys as sources
 from slotreeve_spark.compare.slot_functions import SlotFunctionQuestion, count, probe
-from slotreeve_spark.comparisons import compare_slot_functions
 from slotreeve_spark.report.results import Directory
+from slotreeve_spark.slot_function_comparison import compare_slot_functions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -59,7 +59,7 @@ def test_functions_that_misbehave_cost_only_their_own_rows(spark: SparkSession, 
     asked = SlotFunctionQuestion(functions, (16, 32), timeout_seconds=1.0)
     outcome = compare_slot_functions(spark, "generated:1000", "", asked, Directory.make(tmp_path / "out"))
     assert [(row["function"], row["keys"]) for row in outcome.tables["spread"]] == [("crc32c", 1000)] * 2
-    failed = {row["competitor"]: str(row["error"]) for row in outcome.failed}
+    failed = {row["competitor"]: str(row["reason"]) for row in outcome.disqualified}
     assert failed["raising"] == "ValueError: this key is not to my taste"
     assert failed["hanging"] == "not done after 1 s"
     assert failed["crashing"] == "its process died (exit code 7)"
@@ -84,7 +84,10 @@ def test_a_constant_function_is_reported_as_uneven(spark: SparkSession, tmp_path
     assert rows["constant"]["p_value"] == 0.0
     assert rows["constant"]["collisions"] == 1000 * 999 // 2
     assert rows["constant"]["plugin"] == "slotreeve_bad_plugins 0.1.0"
-    assert "16 slots, spread: constant less even than chance (p < 0.001)" in outcome.lines
+    (bad,) = outcome.disqualified
+    assert bad["reason"] == "less even than chance by chi-square (p < 1e-06): varies by 387% beyond it"
+    assert bad["for"] == "speed and moves"
+    assert rows["constant"]["nanoseconds_per_key"] is None
 
 
 def test_class_names_of_jars_are_keys_and_an_unreadable_jar_is_reported(spark: SparkSession, tmp_path: Path) -> None:
@@ -99,8 +102,8 @@ def test_class_names_of_jars_are_keys_and_an_unreadable_jar_is_reported(spark: S
     outcome = compare_slot_functions(
         spark, f"jars:{jars}", "", SlotFunctionQuestion(("md5",), (4,)), Directory.make(tmp_path / "o")
     )
-    assert [row["competitor"] for row in outcome.failed] == ["bad.jar"]
-    assert "cannot be read as a jar" in str(outcome.failed[0]["error"])
+    assert [row["place"] for row in outcome.unreadable] == ["bad.jar"]
+    assert "cannot be read as a jar" in str(outcome.unreadable[0]["problem"])
 
 
 def test_sparks_own_jars_hold_over_a_hundred_thousand_names(spark: SparkSession) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from slotreeve import Server
+from slotreeve import Draft, Limits, Plan, Server, SlotTable
 from slotreeve.errors import ConfigError, ModelError
 from slotreeve.offers import Port
 from slotreeve.ports import Assigner, Balancer
@@ -54,6 +55,65 @@ def test_a_replay_tells_what_a_scale_out_costs() -> None:
     assert seen.copies >= 16
     assert seen.leader_spread == 0
     assert seen.timeline == [(10.0, seen.moves)]
+
+
+class Circling:
+    """It makes the first follower of slot 0 its leader, again and again."""
+
+    def balance(self, table: SlotTable, servers: Sequence[Server], limits: Limits) -> Plan | None:
+        draft = Draft(table, servers)
+        draft.lead(0, draft.followers(0)[0], "made up")
+        return draft.plan()
+
+
+class Restless:
+    """It drops a follower of slot 0, which is no valid table."""
+
+    def balance(self, table: SlotTable, servers: Sequence[Server], limits: Limits) -> Plan | None:
+        draft = Draft(table, servers)
+        draft.unfollow(0, draft.followers(0)[0], "made up")
+        return draft.plan()
+
+
+class Hungry:
+    """It needs more memory than there is."""
+
+    def balance(self, table: SlotTable, servers: Sequence[Server], limits: Limits) -> Plan | None:
+        raise MemoryError
+
+
+def replay_of(balancer: Balancer) -> Replayed:
+    assigner = build(Port.ASSIGNER, "even", 8)
+    assert isinstance(assigner, Assigner)
+    trace = MembershipTrace("t", traces.fleet(3), (MembershipChange(10.0, joins=(Server("data-4"),)),))
+    return Replay(assigner, balancer, 8, 2).play(trace, seed=1)
+
+
+@pytest.mark.parametrize(
+    ("balancer", "violation"),
+    [
+        (Circling(), "balancer: moves in circles: after "),
+        (Restless(), "balancer: invalid table: slot 0 has 0 followers"),
+    ],
+)
+def test_a_balancer_that_breaks_a_rule_is_seen_and_named(balancer: Balancer, violation: str) -> None:
+    seen = replay_of(balancer)
+    assert seen.violations == 2
+    assert str(seen.first_violation).startswith(violation)
+    assert not seen.ended
+
+
+def test_a_balancer_that_runs_out_of_memory_ends_the_replay() -> None:
+    with pytest.raises(MemoryError):
+        replay_of(Hungry())
+
+
+def test_the_built_in_balancers_end_every_trace_without_a_violation() -> None:
+    for kind in KINDS:
+        for name, farthest in (("even", 0.15), ("default", 1.0)):
+            seen = replay(generate(kind, 6, 1), name)
+            assert (seen.violations, seen.ended) == (0, True), (kind, name, seen.first_violation)
+            assert seen.uneven_share <= farthest, (kind, name)
 
 
 def test_slots_of_a_lost_server_have_no_leader_for_a_round() -> None:

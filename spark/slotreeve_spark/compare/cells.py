@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 import pyarrow as pa
 
-from slotreeve_spark.compare.guard import PluginFailed, TimedOut, in_child
+from slotreeve_spark.compare.guard import CellLimits, PluginFailed, TimedOut, in_child
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -38,12 +38,12 @@ def run_cells(
     work: Callable[[C], T],
     row: Callable[[C, CellResult[T]], dict[str, object]],
     columns: str,
-    timeout_seconds: float,
+    limits: CellLimits,
 ) -> DataFrame:
     """A frame of one row a cell: ``row(cell, what came of work(cell))``, in the order of ``columns``.
 
     Cell ``i`` is partition ``i``, so Spark schedules, retries and spreads cells as tasks. The work runs in a process
-    of its own, which is killed after ``timeout_seconds``: whatever it does costs this cell only.
+    of its own within ``limits``: whatever it does costs this cell only.
     """
     from pyspark.sql.pandas.types import to_arrow_schema
     from pyspark.sql.types import StructType
@@ -57,15 +57,15 @@ def run_cells(
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 cell = shared.value[number]
-                made = row(cell, _result(functools.partial(work, cell), timeout_seconds))
+                made = row(cell, _result(functools.partial(work, cell), limits))
                 yield pa.RecordBatch.from_pylist([made], schema=schema)
 
     return session.range(0, len(cells), 1, len(cells)).mapInArrow(run, columns)
 
 
-def _result(work: Callable[[], T], seconds: float) -> CellResult[T]:
+def _result(work: Callable[[], T], limits: CellLimits) -> CellResult[T]:
     try:
-        return CellResult("ok", in_child(work, seconds))
+        return CellResult("ok", in_child(work, limits))
     except TimedOut as error:
         return CellResult("timed out", error=str(error))
     except PluginFailed as error:

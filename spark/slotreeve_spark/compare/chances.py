@@ -69,13 +69,21 @@ def interval(values: NDArray[np.float64], seed: int = 0) -> tuple[float, float]:
     if values.size < 2:
         only = float(values[0]) if values.size else math.nan
         return only, only
+    tail = (1 - CONFIDENCE) / 2
+    low, high = np.quantile(_resampled_means(values, seed), [tail, 1 - tail])
+    return float(low), float(high)
+
+
+def share_above_zero(values: NDArray[np.float64], seed: int = 0) -> float:
+    """The share of the bootstrap's resamples of ``values`` (at least one), seeded, whose mean is greater than 0."""
+    return float((_resampled_means(values, seed) > 0).mean())
+
+
+def _resampled_means(values: NDArray[np.float64], seed: int) -> NDArray[np.float64]:
     rng = np.random.default_rng(seed)
-    means = np.concatenate(
+    return np.concatenate(
         [values[rng.integers(0, values.size, (RESAMPLES // 20, values.size))].mean(axis=1) for _ in range(20)]
     )
-    tail = (1 - CONFIDENCE) / 2
-    low, high = np.quantile(means, [tail, 1 - tail])
-    return float(low), float(high)
 
 
 def expected_empty(keys: int, slots: int) -> float:

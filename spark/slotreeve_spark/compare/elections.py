@@ -22,6 +22,7 @@ from slotreeve.offers import Port
 from slotreeve_spark import shipping
 from slotreeve_spark.compare.cells import CellResult, run_cells
 from slotreeve_spark.compare.competition import Criterion
+from slotreeve_spark.compare.guard import CellLimits
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -79,7 +80,7 @@ class ElectionQuestion:
         seeds: from 0 on.
         rounds: how often a leader is taken away in a cell.
         options: a back-end's options, by its name.
-        timeout_seconds: for one cell, of real time.
+        limits: of one cell.
     """
 
     backends: tuple[str, ...]
@@ -88,7 +89,7 @@ class ElectionQuestion:
     seeds: int = 3
     rounds: int = 10
     options: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
-    timeout_seconds: float = 120.0
+    limits: CellLimits = field(default_factory=CellLimits)
 
     def __post_init__(self) -> None:
         shipping.must_be_known(Port.ELECTION, [name for name in self.backends if name != LOCK])
@@ -147,7 +148,7 @@ def compare(session: SparkSession, asked: ElectionQuestion) -> DataFrame:
         return row
 
     work = functools.partial(simulate, rounds=asked.rounds, options=asked.options)
-    return run_cells(session, cells(asked), work, row, COLUMNS, asked.timeout_seconds)
+    return run_cells(session, cells(asked), work, row, COLUMNS, asked.limits)
 
 
 def _plugin(backend: str) -> str:

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import multiprocessing
+import os
+import resource
 import signal
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
+from pathlib import Path
 from types import FrameType
 from typing import Any, TypeVar
 
 T = TypeVar("T")
 LONGEST_MESSAGE = 500
+_GRACE_SECONDS = 5
+_STATM = Path("/proc/self/statm")
 
 
 class PluginFailed(Exception):
@@ -23,23 +30,38 @@ class TimedOut(PluginFailed):
     """The work did not end in time."""
 
 
-def in_child(work: Callable[[], T], seconds: float) -> T:
-    """What ``work()`` returns, run in a forked process of its own that is killed after ``seconds``.
+@dataclass(frozen=True)
+class CellLimits:
+    """What the work of one cell may take.
 
-    Costs about ten milliseconds. The result must be picklable. What it logs is not shown.
+    Attributes:
+        seconds: of real time.
+        megabytes: of memory (address space) beyond what the process has at the start of the work; where the system
+            does not say how much that is (other systems than Linux), memory is not limited.
+    """
+
+    seconds: float = 120.0
+    megabytes: int = 1024
+
+
+def in_child(work: Callable[[], T], limits: CellLimits) -> T:
+    """What ``work()`` returns, run in a forked process of its own within ``limits``.
+
+    The process is killed at the end of its time. If this process dies before, the kernel ends one that loops soon after
+    its time (``RLIMIT_CPU``). Costs about ten milliseconds. The result must be picklable. What it logs is not shown.
 
     Raises:
-        TimedOut: not within ``seconds``.
-        Failed: it raised, or its process died; the message holds the reason.
+        TimedOut: not within the time.
+        PluginFailed: it raised, took too much memory, or its process died; the message holds the reason.
     """
     context = multiprocessing.get_context("fork")
     receiving, sending = context.Pipe(duplex=False)
-    child = context.Process(target=_work_and_tell, args=(work, sending), daemon=True)
+    child = context.Process(target=_work_and_tell, args=(work, limits, sending), daemon=True)
     child.start()
     sending.close()
     try:
-        if not receiving.poll(seconds):
-            raise TimedOut(f"not done after {seconds:g} s")
+        if not receiving.poll(limits.seconds):
+            raise TimedOut(f"not done after {limits.seconds:g} s")
         good, result = receiving.recv()
     except EOFError:
         child.join()
@@ -54,13 +76,32 @@ def in_child(work: Callable[[], T], seconds: float) -> T:
     return value
 
 
-def _work_and_tell(work: Callable[[], Any], sending: Connection) -> None:
+def _work_and_tell(work: Callable[[], Any], limits: CellLimits, sending: Connection) -> None:
     logging.disable(logging.CRITICAL)
+    before = _limit(limits)
     try:
         answer = (True, work())
+    except MemoryError:
+        answer = (False, f"it took more than {limits.megabytes:,} MB of memory")
     except BaseException as error:  # noqa: BLE001 - a plugin may raise anything, SystemExit too
         answer = (False, description_of(error))
+    resource.setrlimit(resource.RLIMIT_AS, before)  # the plugin may still hold its memory, and the answer needs some
     sending.send(answer)
+
+
+def _limit(limits: CellLimits) -> tuple[int, int]:
+    """Limit this process; returns the limit of address space that it had."""
+    cpu = math.ceil(limits.seconds) + _GRACE_SECONDS + math.ceil(sum(os.times()[:2]))
+    _, most = resource.getrlimit(resource.RLIMIT_CPU)
+    if most == resource.RLIM_INFINITY or cpu < most:
+        resource.setrlimit(resource.RLIMIT_CPU, (cpu, most))
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    with contextlib.suppress(OSError):
+        used = int(_STATM.read_text().split()[0]) * resource.getpagesize()
+        room = used + limits.megabytes * 1_000_000
+        if hard == resource.RLIM_INFINITY or room < hard:
+            resource.setrlimit(resource.RLIMIT_AS, (room, hard))
+    return soft, hard
 
 
 def _how_it_ended(code: int | None) -> str:

@@ -19,7 +19,9 @@ from slotreeve import Limits, Plan, Server, SlotTable
 from slotreeve.errors import InvalidTable
 from slotreeve.invariants import check_table
 from slotreeve.ports import Assigner, Balancer
+from slotreeve_machines.plan_check import plan_fault
 
+from slotreeve_spark.compare.evenness import followed, led, spread, uneven_share
 from slotreeve_spark.compare.guard import description_of
 from slotreeve_spark.compare.traces import QUIET_SECONDS, MembershipChange, MembershipTrace
 
@@ -37,12 +39,16 @@ class Replayed(msgspec.Struct):
         rounds: decisions that changed the table. longest_rounds: most after one change.
         balance_seconds: until nothing was left to do, mean over the changes that were followed by enough time.
         interrupted: changes after which the next came before the balancer had ended.
+        ended: after the last change nothing was left to do in the end: every slot has a leader with its data.
+        uneven_share: in the end, see :func:`~slotreeve_spark.compare.evenness.uneven_share`.
         leader_spread, follower_spread: most minus fewest slots by server, in the end.
         load_spread: the leaders' load, most over mean, in the end; slots have random loads, a few of them most of it.
         worst_leader_spread: after any change, once its rounds were played.
         slot_seconds_without_leader: slots times seconds.
         unready_slot_seconds: slots times seconds led by a server that had to copy the data first.
-        violations: plans that broke a rule or plugin calls that raised. first_violation: the first, as text.
+        violations: plans that were not good (:func:`~slotreeve_machines.plan_check.plan_fault`), plugin calls that
+            raised, and plans that led back to a table that there was before, or to no end. first_violation: the first,
+            as text.
         decision_ms, slowest_decision_ms: processor time of one call of a plugin, mean and longest.
         timeline: (trace seconds, moves so far) after each change, for plots.
     """
@@ -58,6 +64,8 @@ class Replayed(msgspec.Struct):
     longest_rounds: int = 0
     balance_seconds: float = 0.0
     interrupted: int = 0
+    ended: bool = True
+    uneven_share: float = 0.0
     leader_spread: int = 0
     follower_spread: int = 0
     load_spread: float = 0.0
@@ -88,7 +96,7 @@ class Replay:
         """The whole trace; ``seed`` decides the loads of the slots."""
         self._seen, self._decisions_ms, self._counting = Replayed(), [], False
         live = {server.name: server for server in trace.servers}
-        table, _, _ = self._settle(SlotTable.unassigned(self.slots), _sorted(live), math.inf)
+        table, _, finished = self._settle(SlotTable.unassigned(self.slots), _sorted(live), math.inf)
         self._counting, settled = True, list[float]()
         ends = [change.at_seconds for change in trace.changes[1:]]
         ends.append((trace.changes[-1].at_seconds if trace.changes else 0.0) + QUIET_SECONDS)
@@ -96,6 +104,7 @@ class Replay:
             table, rounds, finished = self._change(table, live, change, end)
             if finished:
                 settled.append(rounds * self.round_seconds)
+        self._seen.ended = finished
         return self._sum_up(table, _sorted(live), settled, seed)
 
     def _change(
@@ -107,47 +116,58 @@ class Replay:
         servers, seen = _sorted(live), self._seen
         bare = without_departed(table, live)
         seen.changes += 1
-        seen.least_leader_moves += least_changes(_led(bare), servers, self.slots)
+        seen.least_leader_moves += least_changes(led(bare), servers, self.slots)
         copies = self.slots * min(self.replicas, len(servers))
-        seen.least_copies += least_changes(_led(bare) + _followed(bare), servers, copies)
+        seen.least_copies += least_changes(led(bare) + followed(bare), servers, copies)
         table, rounds, finished = self._settle(bare, servers, end - change.at_seconds)
         seen.longest_rounds = max(seen.longest_rounds, rounds)
         seen.interrupted += not finished
-        seen.worst_leader_spread = max(seen.worst_leader_spread, _spread(_led(table), servers))
+        seen.worst_leader_spread = max(seen.worst_leader_spread, spread(led(table), servers))
         seen.timeline.append((change.at_seconds, seen.moves))
         return table, rounds, finished
 
     def _settle(self, table: SlotTable, servers: Sequence[Server], seconds: float) -> tuple[SlotTable, int, bool]:
         """Rounds until nothing is left to do or the time is over; the table, their number, and whether all is done."""
-        rounds, left = 0, _rounds_in(seconds, self.round_seconds)
+        rounds, left, known = 0, _rounds_in(seconds, self.round_seconds), {_holders_hash(table)}
         while rounds < left:
             leaderless = sum(slot.leader is None for slot in table.slots)
-            decide = self.balancer.balance if _is_complete(table, servers, self.replicas) else self.assigner.assign
-            plan, valid = self._ask(decide, table, servers)
+            complete = _is_complete(table, servers, self.replicas)
+            role, decide = ("balancer", self.balancer.balance) if complete else ("assigner", self.assigner.assign)
+            plan, valid = self._ask(role, decide, table, servers)
             if plan is None:  # a pure function would return None again
                 self._seen.slot_seconds_without_leader += leaderless * (seconds if seconds < math.inf else 0.0)
-                return table, rounds, valid
+                return table, rounds, valid and complete
             rounds += 1
             self._account(table, plan, leaderless)
             table = plan.table
+            if (holders := _holders_hash(table)) in known:
+                self._violated(f"{role}: moves in circles: after {rounds} rounds the table is one that it was before")
+                return table, rounds, False
+            known.add(holders)
+        if rounds == LONGEST:
+            self._violated(f"{role}: does not end: after {rounds:,} rounds it still moves slots")
         return table, rounds, False
 
-    def _ask(self, decide: Decide, table: SlotTable, servers: Sequence[Server]) -> tuple[Plan | None, bool]:
-        """The plan if there is a valid one, and whether all is well."""
+    def _ask(self, role: str, decide: Decide, table: SlotTable, servers: Sequence[Server]) -> tuple[Plan | None, bool]:
+        """The plan if there is a good one, and whether all is well. Raises MemoryError: the plugin ran out of it."""
         began = time.thread_time()
         try:
             plan = decide(table, servers, Limits(self.replicas))
             self._decisions_ms.append((time.thread_time() - began) * 1000)
-            if plan is None or not plan.moves:
-                return None, True
-            check_table(plan.table, servers, self.replicas)
-            if len(plan.table.slots) != self.slots:
-                raise InvalidTable(f"it has {len(plan.table.slots)} slots, not {self.slots}")
+            fault = plan_fault(table, plan, servers, self.replicas)
+        except MemoryError:
+            raise
         except Exception as error:  # noqa: BLE001 - a third party's code may raise anything; it is counted
-            self._seen.violations += 1
-            self._seen.first_violation = self._seen.first_violation or description_of(error)
+            self._violated(f"{role}: raised {description_of(error)}")
             return None, False
-        return plan, True
+        if fault is not None:
+            self._violated(f"{role}: {fault}")
+            return None, False
+        return (plan if plan is not None and plan.moves else None), True
+
+    def _violated(self, what: str) -> None:
+        self._seen.violations += 1
+        self._seen.first_violation = self._seen.first_violation or what
 
     def _account(self, table: SlotTable, plan: Plan, leaderless: int) -> None:
         if not self._counting:
@@ -169,8 +189,9 @@ class Replay:
     def _sum_up(self, table: SlotTable, servers: Sequence[Server], settled: list[float], seed: int) -> Replayed:
         seen, decisions = self._seen, self._decisions_ms
         seen.balance_seconds = sum(settled) / len(settled) if settled else 0.0
-        seen.leader_spread = _spread(_led(table), servers)
-        seen.follower_spread = _spread(_followed(table), servers)
+        seen.leader_spread = spread(led(table), servers)
+        seen.follower_spread = spread(followed(table), servers)
+        seen.uneven_share = uneven_share(table, servers, self.replicas)
         seen.load_spread = _load_spread(table, servers, random.Random(seed))
         seen.decision_ms = sum(decisions) / len(decisions) if decisions else 0.0
         seen.slowest_decision_ms = max(decisions, default=0.0)
@@ -188,6 +209,11 @@ def least_changes(counts: Counter[str], servers: Sequence[Server], total: int) -
         missing += max(0, math.floor(share) - counts[server.name])
     free = total - sum(counts[server.name] for server in servers)
     return max(surplus + max(0, free), missing)
+
+
+def _holders_hash(table: SlotTable) -> int:
+    """A number that two tables of the same leaders and followers share, and others practically never."""
+    return hash(tuple([(slot.leader, frozenset(slot.followers)) for slot in table.slots]))
 
 
 def without_departed(table: SlotTable, live: Iterable[str]) -> SlotTable:
@@ -227,19 +253,6 @@ LONGEST = 10_000
 
 def _sorted(live: dict[str, Server]) -> tuple[Server, ...]:
     return tuple(live[name] for name in sorted(live))
-
-
-def _led(table: SlotTable) -> Counter[str]:
-    return Counter(slot.leader for slot in table.slots if slot.leader is not None)
-
-
-def _followed(table: SlotTable) -> Counter[str]:
-    return Counter(name for slot in table.slots for name in slot.followers)
-
-
-def _spread(counts: Counter[str], servers: Sequence[Server]) -> int:
-    numbers = [counts[server.name] for server in servers]
-    return max(numbers) - min(numbers)
 
 
 def _load_spread(table: SlotTable, servers: Sequence[Server], rng: random.Random) -> float:

@@ -22,7 +22,7 @@ from slotreeve.ports import BatchSlotFunction, SlotFunction
 
 from slotreeve_spark import shipping
 from slotreeve_spark.compare import chances
-from slotreeve_spark.compare.guard import PluginFailed, alarm, description_of, in_child
+from slotreeve_spark.compare.guard import CellLimits, PluginFailed, alarm, description_of, in_child
 from slotreeve_spark.compare.keys import Keys, generated
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def _problem(function: str, asked: SlotFunctionQuestion) -> str | None:
                 raise PluginError("its slots_of gives keys other slots than its slot_of")
 
     try:
-        in_child(try_keys, asked.timeout_seconds)
+        in_child(try_keys, CellLimits(asked.timeout_seconds))
     except PluginFailed as error:
         return str(error)
     return None
