@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +13,8 @@ from slotreeve_spark.compare.balancers import BalancerQuestion, compare
 from slotreeve_spark.compare.competition import Criterion, Rules, summarize
 from slotreeve_spark.compare.guard import CellLimits
 from slotreeve_spark.compare.traces import MembershipChange, MembershipTrace, fleet
-from slotreeve_spark.comparisons import compare_balancers
+from slotreeve_spark.compare.tuning import variants
+from slotreeve_spark.comparisons import Judgement, compare_balancers, tune_balancer
 from slotreeve_spark.report.results import Directory
 
 if TYPE_CHECKING:
@@ -67,6 +69,26 @@ def test_balancers_that_misbehave_cost_only_their_own_cells(spark: SparkSession)
     assert rows["raising"].error == "balancer: raised ValueError: this table is not to my taste"
     assert rows["invalid"].status == "invalid"
     assert "balancer: invalid table: slot 0 has 0 followers" in rows["invalid"].error
+
+
+def test_tuning_compares_options_and_ends_in_a_configuration(spark: SparkSession, tmp_path: Path) -> None:
+    asked = BalancerQuestion(
+        ("even",),
+        sizes=((32, 6),),
+        seeds=1,
+        kinds=("scale out by one",),
+        options=variants("moves_per_server=1|16,tolerance=0|20"),
+    )
+    outcome = tune_balancer(spark, asked, Directory.make(tmp_path / "out"), Judgement(one_setting=True))
+    trades = {str(row["competitor"]): row for row in outcome.tables["trade_off"]}
+    assert len(trades) == 4
+    assert trades["even moves_per_server=16 tolerance=20"]["verdict"] == "ends uneven"
+    assert trades["even moves_per_server=16 tolerance=20"]["moves"] == 0
+    recommended = tomllib.loads(outcome.snippet)["balancer"]
+    assert recommended["use"] == "even"
+    assert recommended["even"]["tolerance"] == 0
+    moves = [row for row in outcome.tables["summary"] if row["criterion"] == "moves"]
+    assert {row["verdict"] for row in moves if "tolerance=20" in str(row["competitor"])} == {"not counted"}
 
 
 def test_a_given_trace_is_replayed_as_it_is(spark: SparkSession) -> None:

@@ -20,6 +20,6 @@ class Assigner(Protocol):
         ``table`` may name servers that have left; they are removed first. Complete slots are not changed. ``servers``
         is never empty and may be in any order. Returns None if there is nothing to do.
 
-        The caller rejects a result that breaks invariant I5: it logs and counts it, and keeps the old table. It
-        treats an exception as such a result.
+        The caller rejects a result that breaks invariant I5, or whose moves do not lead from ``table`` to its table:
+        it logs and counts it, and keeps the old table. It treats an exception as such a result.
         """
