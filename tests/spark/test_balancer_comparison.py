@@ -71,6 +71,15 @@ def test_balancers_that_misbehave_cost_only_their_own_cells(spark: SparkSession)
     assert "balancer: invalid table: slot 0 has 0 followers" in rows["invalid"].error
 
 
+def test_a_comparison_in_which_all_are_disqualified_says_so(spark: SparkSession, tmp_path: Path) -> None:
+    asked = BalancerQuestion(("raising", "invalid"), sizes=((8, 3),), seeds=1, kinds=("scale out by one",))
+    outcome = compare_balancers(spark, asked, Directory.make(tmp_path / "out"))
+    assert {row["competitor"] for row in outcome.disqualified} == {"raising + default", "invalid + default"}
+    assert outcome.tables == {"summary": [], "trade_off": []}
+    assert outcome.lines == ["no competitor is left to be ranked"]
+    assert "Disqualified" in outcome.report.read_text()
+
+
 def test_tuning_compares_options_and_ends_in_a_configuration(spark: SparkSession, tmp_path: Path) -> None:
     asked = BalancerQuestion(
         ("even",),
