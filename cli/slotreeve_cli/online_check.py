@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from slotreeve_servers.launch import Launcher
@@ -12,14 +12,6 @@ if TYPE_CHECKING:
 CONNECT_SECONDS = 1.0
 
 Row = dict[str, object]
-
-
-@runtime_checkable
-class TriesOut(Protocol):
-    """An election that can try its store without taking part."""
-
-    async def try_out(self) -> str:
-        """What was found, for people. Raises a SlotreeveError where the store cannot be used."""
 
 
 async def try_online(configuration: ServerConfiguration, launcher: Launcher) -> list[Row]:
@@ -57,6 +49,7 @@ def _port(what: str, address: str) -> Row:
 async def _store(launcher: Launcher, node: str) -> Row:
     from slotreeve.errors import SlotreeveError
     from slotreeve_machines.storage import DirectoryStorage
+    from slotreeve_servers.meta.back_end import TriesOut
 
     election = launcher.election(node, DirectoryStorage.open)
     found: Row = {"what": "store of the election", "where": node, "result": "good"}

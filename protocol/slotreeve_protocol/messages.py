@@ -35,7 +35,9 @@ from slotreeve_protocol.general_messages import (
 )
 from slotreeve_protocol.meta_messages import (
     Configs,
+    ElectionIs,
     GetConfigs,
+    GetElection,
     GetHistory,
     GetLeader,
     GetShadow,
@@ -48,6 +50,9 @@ from slotreeve_protocol.meta_messages import (
     PutConfig,
     Resign,
     ShadowIs,
+    SwapElection,
+    SwapOrder,
+    Swapped,
     UnwatchConfig,
     View,
     WatchConfigs,
@@ -121,5 +126,10 @@ AnyMessage = (
     | Resign
     | GetShadow
     | ShadowIs
+    | SwapElection
+    | Swapped
+    | SwapOrder
+    | GetElection
+    | ElectionIs
 )
 """Any message."""

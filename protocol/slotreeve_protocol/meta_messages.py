@@ -188,3 +188,76 @@ class ShadowIs(Message, frozen=True, tag=84):
     shadow_changes: int
     leaderless_seconds: float
     shadow_leaderless_seconds: float
+
+
+class SwapElection(Message, frozen=True, tag=85):
+    """Any process to meta leader: let the meta state go over to the election ``to``; with ``check_only``, only find
+    out whether it could. Reply: Swapped, or LeaderIs, or Failed.
+    """
+
+    to: str
+    check_only: bool = False
+
+
+class Swapped(Message, frozen=True, tag=86):
+    """Reply to SwapElection: the election ``to`` is in use, instead of ``came_from``; or could be, where ``generation``
+    is 0.
+
+    ``generation`` counts the swaps of the cluster. ``keys`` were copied. For ``seconds`` the meta state took no writes,
+    as the old leader measured it.
+    """
+
+    came_from: str
+    to: str
+    generation: int
+    keys: int
+    seconds: float
+
+
+class SwapStep(IntEnum):
+    """What a meta server does for a swap."""
+
+    TRY = 1
+    """Find out whether it could run the election; change nothing."""
+    START = 2
+    """Run it beside the one in use."""
+    COPY = 3
+    """Leading there: copy the meta state into it."""
+    GO_OVER = 4
+    """Use it: the fence is written."""
+    ABANDON = 5
+    """Stop it: there will be no swap."""
+
+
+class SwapOrder(Message, frozen=True, tag=87):
+    """Meta leader to meta: take one step of a swap to the election ``to``.
+
+    COPY: ``lineage`` names the cluster's meta state, ``term`` is the cluster's, ``digest`` that of the state which must
+    be copied (empty: whatever there is now; a complete copy follows). COPY, GO_OVER: ``generation`` is the number of
+    the swap. Reply: Done, or Failed.
+    """
+
+    step: SwapStep
+    to: str
+    generation: int = 0
+    lineage: str = ""
+    term: int = 0
+    digest: str = ""
+
+
+class GetElection(Message, frozen=True, tag=88):
+    """Any process to meta: return which election the meta server uses. Reply: ElectionIs."""
+
+
+class ElectionIs(Message, frozen=True, tag=89):
+    """Reply to GetElection: the election in use, and the one that the configuration names.
+
+    ``generation`` is the number of the last swap.
+    """
+
+    node: str
+    use: str
+    configured: str
+    generation: int
+    leader: str | None
+    term: int

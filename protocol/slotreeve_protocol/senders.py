@@ -34,7 +34,9 @@ from slotreeve_protocol.client_messages import (
 from slotreeve_protocol.general_messages import Counters, Done, Failed, GetCounters, Goodbye, Opaque, Ping
 from slotreeve_protocol.meta_messages import (
     Configs,
+    ElectionIs,
     GetConfigs,
+    GetElection,
     GetHistory,
     GetLeader,
     GetShadow,
@@ -47,6 +49,9 @@ from slotreeve_protocol.meta_messages import (
     PutConfig,
     Resign,
     ShadowIs,
+    SwapElection,
+    SwapOrder,
+    Swapped,
     UnwatchConfig,
     View,
     WatchConfigs,
@@ -147,6 +152,11 @@ SENDERS: Mapping[type[Message], Routes] = {
     Resign: _PERSON_TO_META,
     GetShadow: _PERSON_TO_META,
     ShadowIs: _NOT_AT_A_DESK,
+    SwapElection: _PERSON_TO_META,
+    Swapped: _NOT_AT_A_DESK,
+    SwapOrder: _to(_META, _META),
+    GetElection: _to(_META, _META, *_ASKING),
+    ElectionIs: _NOT_AT_A_DESK,
 }
 """Every message. A message without an entry is refused everywhere."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import ipaddress
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -171,6 +171,7 @@ class Launcher:
             self._build(Port.ASSIGNER, Assigner, context),  # type: ignore[type-abstract]
             self._build(Port.BALANCER, Balancer, context),  # type: ignore[type-abstract]
             self._build_shadow(node.name, environment.transport, open_storage),
+            ConfiguredElections(self._configuration, self._catalogue, context),
         )
 
     def _build_shadow(
@@ -231,9 +232,34 @@ def check_shadow(configuration: ServerConfiguration, catalogue: Catalogue) -> tu
     where = configuration.where("meta.shadow_election")
     if name == configuration.settings.election.use:
         raise ConfigError(f"{where}: {name!r} is the election in use; a shadow must be another one")
+    return _election(configuration, catalogue, name, where)
+
+
+def _election(
+    configuration: ServerConfiguration, catalogue: Catalogue, name: str, where: str = ""
+) -> tuple[Listed, Options]:
+    """The offer of an election with the options that the configuration has for it. Raises PluginError."""
     entry = catalogue.find(Port.ELECTION, name, where)
     table = configuration.settings.election.table(name)
     return entry, catalogue.options(entry, table, functools.partial(configuration.where_in, f"election.{name}"))
+
+
+class ConfiguredElections:
+    """Implements :class:`slotreeve_servers.meta.beside.BackEnds` for one meta server."""
+
+    def __init__(self, configuration: ServerConfiguration, catalogue: Catalogue, context: Context) -> None:
+        self._configuration, self._catalogue, self._context = configuration, catalogue, context
+
+    def build(self, name: str) -> Election:
+        """See BackEnds."""
+        built = self._catalogue.build(*_election(self._configuration, self._catalogue, name), self._context)
+        assert isinstance(built, Election)
+        return built
+
+    def names(self) -> Sequence[str]:
+        """See BackEnds."""
+        chosen = self._configuration.settings.election
+        return sorted({chosen.use, *(chosen.model_extra or {})})
 
 
 def _election_address(address: str, offset: int, key: str) -> str:

@@ -91,6 +91,11 @@ SAMPLES: list[AnyMessage] = [
     meta.GetHistory(),
     meta.History("meta-1", [meta.LeaderChange(1_700_000_000_000, "meta-1", 3, "elected", 0.25)]),
     meta.Resign(),
+    meta.SwapElection("postgres", True),
+    meta.Swapped("fle", "postgres", 1, 4, 0.25),
+    meta.SwapOrder(meta.SwapStep.COPY, "postgres", 1, "c0ffee", 7, "ab12"),
+    meta.GetElection(),
+    meta.ElectionIs("meta-1", "postgres", "fle", 1, "meta-2", 9),
 ]
 
 # --- golden frames ---------------------------------------------------------------------------------------------------

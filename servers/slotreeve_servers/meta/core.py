@@ -91,7 +91,7 @@ class MetaCore:
                 Heartbeat: self._on_heartbeat,
                 Leave: self._on_leave,
                 GetView: lambda peer, message: self.view.read(),
-                GetLeader: lambda peer, message: self._leader_is(),
+                GetLeader: lambda peer, message: self.leader_is(),
                 GetHistory: lambda peer, message: self.recorder.history(),
                 GetConfigs: self._on_get_configs,
             },
@@ -114,7 +114,7 @@ class MetaCore:
             self._adopt(term)
         self._outbox.notify("slotreeve_leader_changed", leadership=leadership)
         if leader is not None:
-            self._send_to_members(self._leader_is())
+            self._send_to_members(self.leader_is())
         self._look.soon()
 
     def _adopt(self, term: int) -> None:
@@ -133,13 +133,14 @@ class MetaCore:
         leadership = self._election.leadership()
         return leadership.leading and self._outbox.now() < leadership.valid_until
 
-    def _leader_is(self) -> LeaderIs:
+    def leader_is(self) -> LeaderIs:
+        """The leader as this server knows it, for those that ask another one."""
         leadership = self._election.leadership()
         return LeaderIs(leadership.term, leadership.leader, self._addresses.get(leadership.leader or ""))
 
     def _on_resign(self, peer: Peer, message: Resign, request: Request) -> None:
         if not self._election.leadership().leading:
-            self._outbox.reply(request, self._leader_is())
+            self._outbox.reply(request, self.leader_is())
             return
         log.warning("%s asks this leader to resign", peer.node)
         self._outbox.resign(request)
@@ -172,7 +173,7 @@ class MetaCore:
     def _on_heartbeat(self, peer: Peer, heartbeat: Heartbeat) -> Message:
         """Renew the sender's lease, and send it the view where it has an older one."""
         if not self._may_act():
-            return self._leader_is()
+            return self.leader_is()
         node = heartbeat.node
         _check_sender(peer, node)
         renewal = self._leases.renew(node, self._outbox.attended())
@@ -189,7 +190,7 @@ class MetaCore:
 
     def _on_leave(self, peer: Peer, message: Leave) -> Message:
         if not self._may_act():
-            return self._leader_is()
+            return self.leader_is()
         _check_sender(peer, message.node)
         back = message.back_in_seconds
         if self._leases.leave(message.node, self._outbox.attended() + back if back > 0 else None):
@@ -327,10 +328,10 @@ class MetaCore:
         if self._may_act():
             self._outbox.put_config(message, self._election.leadership().term, request)
         else:
-            self._outbox.reply(request, self._leader_is())
+            self._outbox.reply(request, self.leader_is())
 
     def _on_get_configs(self, peer: Peer, message: GetConfigs) -> Message:
-        return Configs(self.configs.entries(message.prefix)) if self._may_act() else self._leader_is()
+        return Configs(self.configs.entries(message.prefix)) if self._may_act() else self.leader_is()
 
     def config_committed(self, entry: ConfigEntry) -> None:
         """A provided configuration was committed: the leader sends it to every session server."""

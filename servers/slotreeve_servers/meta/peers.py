@@ -10,6 +10,7 @@ from slotreeve_protocol.general_messages import Done, Failed
 from slotreeve_protocol.meta_messages import Configs, PutConfig, View
 
 from slotreeve_servers.meta.core import MetaCore
+from slotreeve_servers.meta.election_in_use import POLL_SECONDS, GoingOver
 from slotreeve_servers.node.environment import Environment
 from slotreeve_servers.node.outbox import Request
 from slotreeve_servers.node.peers import Peers
@@ -52,6 +53,10 @@ class MetaPeers(Peers):
     async def _put_config(self, message: PutConfig, term: int, request: Request) -> None:
         try:
             entry = await self.core.configs.put(message, term)
+        except GoingOver:
+            # Nothing was stored. After the pause this server leads on, or names the leader.
+            await self._clock.sleep(POLL_SECONDS)
+            self.core.desk.later[PutConfig](request.peer, message, request)
         except SlotreeveError as error:
             self.reply(request, Failed(error.code, str(error)))
         else:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from slotreeve.errors import ConfigError
 from slotreeve.ports import Assigner, Balancer, Election, Leadership, Message, Versioned
-from slotreeve_machines.leadership import CountingElection
-from slotreeve_protocol.meta_messages import GetShadow, Stopping
+from slotreeve_protocol.meta_messages import GetElection, GetShadow, Stopping, SwapElection, SwapOrder
 
 from slotreeve_servers.meta.arranger import Arranger
+from slotreeve_servers.meta.beside import NO_BACK_ENDS, BackEnds
 from slotreeve_servers.meta.core import MetaCore
+from slotreeve_servers.meta.election_in_use import ElectionInUse
 from slotreeve_servers.meta.peers import MetaPeers
 from slotreeve_servers.meta.shadow import Shadow
+from slotreeve_servers.meta.swap_desk import SwapDesk
 from slotreeve_servers.node.environment import Environment
 from slotreeve_servers.node.outbox import Peer
 from slotreeve_servers.node.server import NodeServer
@@ -26,20 +28,26 @@ class MetaServer(NodeServer):
         assigner: Assigner,
         balancer: Balancer,
         shadow: Shadow | None = None,
+        back_ends: BackEnds = NO_BACK_ENDS,
     ) -> None:
         super().__init__(environment)
-        self._election, self._shadow = election, shadow
+        self._shadow = shadow
         settings = environment.settings
-        cluster = settings.cluster
+        cluster, clock = settings.cluster, environment.clock
+        election = self._election = ElectionInUse(settings.election.use, election, back_ends, clock, self._supervisor)
         arranger = Arranger(cluster.slots, cluster.replicas, assigner, balancer, settings.meta.protect_below)
         peers = self._peers = MetaPeers(environment, self._supervisor, election)
         self.core = peers.core = MetaCore(peers, election, arranger, settings, environment.node.name, environment.facts)
+        desk = SwapDesk(environment, self._election, peers, self._supervisor)
+        self._swaps = desk
         self.core.desk.requests[GetShadow] = self._on_get_shadow
+        self.core.desk.requests[GetElection] = desk.on_get_election
+        self.core.desk.later[SwapElection] = desk.on_swap_election
+        self.core.desk.later[SwapOrder] = desk.on_swap_order
 
     def counters(self) -> dict[str, int]:
         """What the core counts, what its election counts, and what every server counts."""
-        election = self._election.counters() if isinstance(self._election, CountingElection) else {}
-        return {**self.core.counters(), **election, **self._common_counters()}
+        return {**self.core.counters(), **self._election.counters(), **self._common_counters()}
 
     def leadership(self) -> Leadership:
         """The leader as this node knows it."""
@@ -55,6 +63,7 @@ class MetaServer(NodeServer):
         await self._election.start(self._leadership_changed)
         self._election.state.watch(self._committed)
         self._check_facts()
+        self._swaps.start()
         if self._shadow is not None:
             await self._shadow.start()
         self.core.start()
