@@ -6,11 +6,13 @@ import asyncio
 from collections.abc import Iterable
 
 from slotreeve.errors import ClientError, RequestTimeout, SlotreeveError, Unreachable
-from slotreeve.ports import Message, Transport
-from slotreeve_protocol.meta_messages import ElectionIs, GetElection, LeaderIs, SwapElection, Swapped
+from slotreeve.ports import Transport
+from slotreeve_protocol.meta_messages import ElectionIs, GetElection, SwapElection, Swapped
 
 from slotreeve_client.administration import LEADER_ATTEMPTS, POLL_SECONDS, ask_any, cluster_leader
 
+SWAP_ATTEMPTS = 10
+"""A leader that loses its lead before the swap is done has changed nothing."""
 SWAP_SECONDS = 120.0
 AGREE_SECONDS = 15.0
 
@@ -27,16 +29,21 @@ async def swap_election(
             not known.
     """
     known = list(addresses)
-    reply: Message = await cluster_leader(transport, cluster, known)
-    for _ in range(LEADER_ATTEMPTS):
-        if isinstance(reply, LeaderIs) and reply.address is not None:
-            reply = await ask_any(transport, cluster, [reply.address], SwapElection(to, check_only), SWAP_SECONDS)
-        else:
-            await asyncio.sleep(POLL_SECONDS)
-            reply = await cluster_leader(transport, cluster, known)
+    for _ in range(SWAP_ATTEMPTS):
+        leader = await _a_leader(transport, cluster, known)
+        reply = await ask_any(transport, cluster, [leader], SwapElection(to, check_only), SWAP_SECONDS)
         if isinstance(reply, Swapped):
             return reply
-    raise Unreachable(f"no meta server among {', '.join(known)} leads")
+    raise ClientError(f"the leader changed {SWAP_ATTEMPTS} times before the swap was done; it was not")
+
+
+async def _a_leader(transport: Transport, cluster: str, addresses: list[str]) -> str:
+    for _ in range(LEADER_ATTEMPTS):
+        known = await cluster_leader(transport, cluster, addresses)
+        if known.address is not None:
+            return known.address
+        await asyncio.sleep(POLL_SECONDS)
+    raise Unreachable(f"no meta server among {', '.join(addresses)} leads")
 
 
 async def elections_in_use(transport: Transport, cluster: str, addresses: Iterable[str]) -> dict[str, ElectionIs]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import ipaddress
+import logging
 import random
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -11,7 +13,7 @@ from typing import TypeVar
 
 from slotreeve.catalogue import Catalogue, Listed
 from slotreeve.clock import Clock
-from slotreeve.errors import ConfigError
+from slotreeve.errors import ConfigError, SlotreeveError
 from slotreeve.model.nodes import Node, Role
 from slotreeve.model.slots import SlotFacts
 from slotreeve.offers import Options, Port
@@ -25,6 +27,8 @@ from slotreeve_servers.meta.shadow import Shadow
 from slotreeve_servers.node.environment import Environment
 from slotreeve_servers.session.server import SessionServer
 from slotreeve_servers.settings import ServerConfiguration
+
+log = logging.getLogger("slotreeve.launch")
 
 ROLE_PORTS = {Role.META: 7710, Role.DATA: 7720, Role.SESSION: 7730}
 ELECTION_PORT_OFFSET = 2
@@ -165,13 +169,15 @@ class Launcher:
         if node.role is Role.SESSION:
             return SessionServer(environment)
         context = self._context(node.name, environment.transport, open_storage)
+        elections = ConfiguredElections(self._configuration, self._catalogue, context)
+        elections.prepare()
         return MetaServer(
             environment,
             self._build(Port.ELECTION, Election, context),  # type: ignore[type-abstract]
             self._build(Port.ASSIGNER, Assigner, context),  # type: ignore[type-abstract]
             self._build(Port.BALANCER, Balancer, context),  # type: ignore[type-abstract]
             self._build_shadow(node.name, environment.transport, open_storage),
-            ConfiguredElections(self._configuration, self._catalogue, context),
+            elections,
         )
 
     def _build_shadow(
@@ -255,6 +261,17 @@ class ConfiguredElections:
         built = self._catalogue.build(*_election(self._configuration, self._catalogue, name), self._context)
         assert isinstance(built, Election)
         return built
+
+    def prepare(self) -> None:
+        """Build each of them that is not in use, and throw it away: the import of a database driver takes longer than a
+        leader can stand still for. What cannot be built is logged."""
+        trial = dataclasses.replace(self._context, rng=random.Random(0))
+        for name in self.names():
+            if name != self._configuration.settings.election.use:
+                try:
+                    self._catalogue.build(*_election(self._configuration, self._catalogue, name), trial)
+                except SlotreeveError as error:
+                    log.warning("a swap to the election %s would be refused: %s", name, error)
 
     def names(self) -> Sequence[str]:
         """See BackEnds."""

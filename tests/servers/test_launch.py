@@ -132,3 +132,15 @@ def test_each_role_gets_its_server_and_every_server_starts_and_stops() -> None:
         assert ELECTION_PORT_OFFSET == 2
 
     run(main)
+
+
+def test_a_meta_server_says_at_its_start_which_swap_would_be_refused(caplog: pytest.LogCaptureFixture) -> None:
+    def scenario() -> None:
+        flags = {"election__mysql__lease_ms": 900, "election__fle__data_dir": "state"}
+        built = launcher(**flags)
+        environment = built.environment(Role.META)
+        built.server(environment, lambda path: MemoryStorage(path).open())
+        assert "a swap to the election mysql would be refused" in caplog.text
+        assert "a swap to the election fle" not in caplog.text
+
+    in_loop(scenario)

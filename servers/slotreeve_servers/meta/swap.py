@@ -60,7 +60,7 @@ class Swap:
         """Go over to the election ``to``; with ``check_only``, only find out whether every meta server could.
 
         Raises:
-            NotLeader: this meta server does not lead, or lost the lead: the fence, if it was written, decides.
+            NotLeader, StaleTerm: this meta server does not lead, or not any more; nothing has changed.
             SlotreeveError: it cannot be done; the election in use stays as it was.
         """
         if self._is_under_way:

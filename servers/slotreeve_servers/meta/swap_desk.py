@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from functools import partial
 
-from slotreeve.errors import ElectionError, SlotreeveError
+from slotreeve.errors import ElectionError, NotLeader, SlotreeveError, StaleTerm
 from slotreeve_protocol.general_messages import Done, Failed
 from slotreeve_protocol.meta_messages import ElectionIs, GetElection, SwapElection, SwapOrder
 
@@ -25,7 +25,7 @@ from slotreeve_servers.node.supervisor import Supervisor
 
 log = logging.getLogger("slotreeve.swap")
 
-SEARCH_SECONDS = 2.0
+SEARCH_SECONDS = 5.0
 ANSWER_SECONDS = 1.0
 
 
@@ -76,6 +76,9 @@ class SwapDesk:
     async def _run(self, message: SwapElection, request: Request) -> None:
         try:
             self._peers.reply(request, await self._swap.run(message.to, message.check_only))
+        except (NotLeader, StaleTerm) as error:
+            log.warning("the swap to %s has ended with the lead of this server: %s", message.to, error)
+            self._peers.reply(request, self._peers.core.leader_is())
         except SlotreeveError as error:
             log.warning("the swap to %s has failed: %s", message.to, error)
             self._peers.reply(request, Failed(error.code, str(error)))
