@@ -13,6 +13,7 @@ from slotreeve.errors import SlotreeveError
 from slotreeve.model.nodes import Role
 from slotreeve.ports import Transport
 from slotreeve_client.administration import cluster_view, put_config
+from slotreeve_client.election_swap import all_use
 from slotreeve_client.tools import tool_context
 from slotreeve_harness.processes import ClusterSize, LocalCluster
 from slotreeve_harness.sql_backends import TIMES, fresh_tables
@@ -85,9 +86,11 @@ def test_a_running_cluster_goes_over_to_each_election_and_nothing_is_lost(tmp_pa
                 key: value for key, value in before.items() if key != "written"
             }
             assert (await cluster_view(transport, cluster.name, metas)).table == view.table
-        # The files still say fle, which is in use again; a server that starts now finds that.
-        cluster.servers["meta-1"].kill()
-        cluster.servers["meta-1"].start()
+            cluster.servers["meta-1"].kill()  # its configuration still says fle
+            cluster.servers["meta-1"].start()
+            assert len(await all_use(transport, cluster.name, metas, use)) == len(metas)
+            rows = json.loads(await slotreeve(cluster, "election", "in-use", "-o", "json"))
+            assert {(row["uses"], row["configured"]) for row in rows} == {(use, "fle")}
         cluster.servers["data-1"].kill()
         cluster.servers["data-1"].start()
         await cluster.ready(transport)
