@@ -69,7 +69,7 @@ async def elections_in_use(transport: Transport, cluster: str, addresses: Iterab
 
 
 async def all_use(transport: Transport, cluster: str, addresses: Iterable[str], name: str) -> dict[str, ElectionIs]:
-    """Wait until every one of these meta servers uses the election ``name``.
+    """Wait until every one of these meta servers uses the election ``name`` and knows its leader.
 
     Raises:
         Unreachable: none answers.
@@ -78,7 +78,11 @@ async def all_use(transport: Transport, cluster: str, addresses: Iterable[str], 
     known = list(addresses)
     for _ in range(round(AGREE_SECONDS / POLL_SECONDS)):
         found = await elections_in_use(transport, cluster, known)
-        late = [address for address in known if address not in found or found[address].use != name]
+        late = [
+            address
+            for address in known
+            if address not in found or found[address].use != name or found[address].leader is None
+        ]
         if not late:
             return found
         await asyncio.sleep(POLL_SECONDS)

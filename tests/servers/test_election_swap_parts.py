@@ -368,6 +368,9 @@ def test_a_server_that_starts_with_an_unfinished_copy_gives_up() -> None:
     async def story(scene: Scene) -> None:
         scene.old.state.store(KEY, SwapRecord("lineage", 1, "old", "new", False).encode())
         assert "start with election.use = 'new'" in str(scene.supervisor.given_up.result())
+        assert not scene.election.leadership().leading
+        with pytest.raises(GoingOver):
+            await scene.election.write("view", b"1", None, 7)
 
     play(story)
 
@@ -382,6 +385,23 @@ def test_a_later_swap_counts_for_a_server_that_still_goes_over_because_of_an_ear
         assert scene.election.leadership().leading
         await asyncio.sleep(2)
         assert scene.election.beside.target is None
+
+    play(story)
+
+
+def test_a_server_on_its_way_names_the_election_that_it_goes_to_and_a_fenced_one_never_leads() -> None:
+    async def story(scene: Scene) -> None:
+        scene.elections.failure = StorageError("the database does not answer")
+        assert scene.election.latest == ("old", 0)
+        scene.old.state.store(KEY, SwapRecord("lineage", 1, "new").encode())
+        assert scene.election.latest == ("new", 1)
+        scene.election.go_over(SwapRecord("", 2, "old"))  # the fence of swap 1 is all that this node has read
+        assert scene.election.latest == ("old", 0)
+        assert not scene.election.leadership().leading
+        scene.old.state.store(KEY, SwapRecord("lineage", 2, "old", "new", True, 9).encode())
+        assert scene.election.latest == ("old", 2)
+        assert scene.election.leadership().leading
+        assert (scene.reported[-1].leading, scene.reported[-1].term) == (True, 16)
 
     play(story)
 

@@ -67,6 +67,7 @@ class ElectionInUse:
         self._unwatch: Callable[[], None] = lambda: None
         self._going_to: SwapRecord | None = None
         self._one_at_a_time = asyncio.Lock()
+        self._last: tuple[str | None, int, bool] = (None, 0, False)
         self._agreed_generation = 0
         self._refused_term = 0
         self._is_stopped = False
@@ -82,9 +83,9 @@ class ElectionInUse:
     def leadership(self) -> Leadership:
         """See :class:`slotreeve.ports.Election`. Between the fence and the other back-end nobody leads."""
         found = self.back_end.leadership()
-        if self._going_to is None:
+        if self._is_in_force:
             return found
-        return Leadership(None, found.term, False, 0.0, f"the election goes over to {self._going_to.use}")
+        return Leadership(None, found.term, False, 0.0, "the meta state goes over to another election")
 
     def counters(self) -> dict[str, int]:
         """See :class:`slotreeve_machines.leadership.CountingElection`."""
@@ -110,7 +111,7 @@ class ElectionInUse:
 
     async def write(self, key: str, value: bytes, expected_version: int | None, term: int) -> int:
         """Write to the back-end in use; raises as :meth:`slotreeve.ports.MetaState.write`, and GoingOver."""
-        if self._going_to is not None or term == self._refused_term:
+        if not self._is_in_force or term == self._refused_term:
             raise GoingOver(f"write to {key!r}: the meta state goes over to another back-end; try again")
         self.writes_under_way += 1
         try:
@@ -124,6 +125,20 @@ class ElectionInUse:
             self.writes_under_way -= 1
 
     # --- for swaps ---------------------------------------------------------------------------------------------------
+
+    @property
+    def _is_in_force(self) -> bool:
+        """Whether this node may act on the back-end in use: no fence is known, and no copy that none has completed."""
+        record = self.back_end.record
+        is_complete = record.is_confirmed or 0 < record.generation <= self._agreed_generation
+        return self._going_to is None and not self.back_end.is_fenced and is_complete
+
+    @property
+    def latest(self) -> tuple[str, int]:
+        """The election in use as far as this node knows, and the number of the swap that led to it."""
+        if self._going_to is not None:
+            return self._going_to.use, self._going_to.generation
+        return self.back_end.name, 0 if self.back_end.is_fenced else self.back_end.record.generation
 
     @property
     def generation(self) -> int:
@@ -147,11 +162,11 @@ class ElectionInUse:
         if record.use == self.back_end.name:
             self._going_to = None
             self._look()
-            self._changed(self.leadership())
+            self._report()
             return
         log.warning("the election goes over from %s to %s (swap %d)", self.back_end.name, record.use, record.generation)
         self._going_to = record
-        self._changed(self.leadership())
+        self._report()
         self._supervisor.once(f"swap {record.generation}", partial(self._go_over, record))
 
     # --- the back-end reports ----------------------------------------------------------------------------------------
@@ -160,11 +175,18 @@ class ElectionInUse:
         if back_end is self.back_end and self._going_to is None:
             self._look()
             if self._going_to is None:
-                self._changed(self.leadership())
+                self._report()
+
+    def _report(self) -> None:
+        leadership = self.leadership()
+        self._last = _who(leadership)
+        self._changed(leadership)
 
     def _stored(self, key: str, _held: Versioned) -> None:
         if key == KEY:
             self._look()
+            if self._going_to is None and _who(self.leadership()) != self._last:
+                self._report()
         elif (held := self.back_end.read(key)) is not None:
             self._state.notify(key, held)
 
@@ -243,4 +265,8 @@ class ElectionInUse:
             log.warning("change election.use from %r to %r before the next start", self.configured, target.name)
         self._look()
         if self._going_to is None:
-            self._changed(self.leadership())
+            self._report()
+
+
+def _who(leadership: Leadership) -> tuple[str | None, int, bool]:
+    return leadership.leader, leadership.term, leadership.leading

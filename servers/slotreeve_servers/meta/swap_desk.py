@@ -50,7 +50,7 @@ class SwapDesk:
     def on_get_election(self, _peer: Peer, _message: GetElection) -> ElectionIs:
         """Which election this meta server uses."""
         election, leadership = self._election, self._election.leadership()
-        name, number = election.back_end.name, election.generation
+        name, number = election.latest
         return ElectionIs(self._node, name, election.configured, number, leadership.leader, leadership.term)
 
     def on_swap_order(self, _peer: Peer, order: SwapOrder, request: Request) -> None:
