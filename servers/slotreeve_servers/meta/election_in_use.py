@@ -179,13 +179,13 @@ class ElectionInUse:
 
     def _report(self) -> None:
         leadership = self.leadership()
-        self._last = _who(leadership)
+        self._last = _essentials(leadership)
         self._changed(leadership)
 
     def _stored(self, key: str, _held: Versioned) -> None:
         if key == KEY:
             self._look()
-            if self._going_to is None and _who(self.leadership()) != self._last:
+            if self._going_to is None and _essentials(self.leadership()) != self._last:
                 self._report()
         elif (held := self.back_end.read(key)) is not None:
             self._state.notify(key, held)
@@ -211,7 +211,7 @@ class ElectionInUse:
                 )
 
     async def _confirm(self, back_end: BackEnd, record: SwapRecord) -> None:
-        """The fence is written: this back-end is in force for whoever starts with it."""
+        """The fence is written: from now on this back-end is in force for a server that starts with it, too."""
         leading = back_end.leadership()
         if back_end.record == record and leading.leading:
             try:
@@ -268,5 +268,5 @@ class ElectionInUse:
             self._report()
 
 
-def _who(leadership: Leadership) -> tuple[str | None, int, bool]:
+def _essentials(leadership: Leadership) -> tuple[str | None, int, bool]:
     return leadership.leader, leadership.term, leadership.leading
