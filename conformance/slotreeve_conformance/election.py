@@ -17,12 +17,13 @@ import pytest
 from slotreeve.errors import NotLeader, StaleTerm
 
 from slotreeve_conformance.election_faults import ElectionFaultsContract
+from slotreeve_conformance.election_history import ElectionHistoryContract
 from slotreeve_conformance.election_state import ElectionStateContract
 from slotreeve_conformance.ensemble import Ensemble
 
 
-class ElectionContract(ElectionStateContract, ElectionFaultsContract):
-    """The whole suite: leadership (here), the fenced state, and faults."""
+class ElectionContract(ElectionStateContract, ElectionFaultsContract, ElectionHistoryContract):
+    """The whole suite: leadership (here), the fenced state, faults, and histories of clients under faults."""
 
     @pytest.mark.parametrize("nodes", [1, 3, 5])
     def test_one_node_leads_and_all_know_it(self, nodes: int) -> None:

@@ -48,13 +48,29 @@ class RestorableStore(Store, Protocol):
         """Do as an operator who accepts the store as it is now."""
 
 
+@runtime_checkable
+class UnreliableStore(Store, Protocol):
+    """A store that can have all kinds of troubles while nodes use it."""
+
+    def trouble(self, rng: random.Random) -> Callable[[], None]:
+        """Begin a random trouble: statements that are slow, lost or refused, answers that are lost, a COMMIT that
+        stalls, connections that end. The function that is returned ends it."""
+
+
 class Wires(MemoryNetwork):
-    """The memory network. Each start of a node gets a new endpoint; packets take up to four milliseconds."""
+    """The memory network. Each start of a node gets a new endpoint; packets take up to four milliseconds.
+
+    Attributes:
+        lag_seconds: how much longer packets take, by (from, to) node.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         rng = random.Random(0)
-        self.delay_seconds = lambda _source, _target: rng.uniform(0.0, LONGEST_DELAY_SECONDS)
+        self.lag_seconds: dict[tuple[str, str], float] = {}
+        self.delay_seconds = lambda source, target: (
+            rng.uniform(0.0, LONGEST_DELAY_SECONDS) + self.lag_seconds.get((source, target), 0.0)
+        )
 
     def transport(self, clock: Clock, name: str) -> Transport:
         """A new endpoint."""
@@ -72,6 +88,7 @@ class ElectionBackend:
         outage_seconds: longest time until a leader stops leading after an outage of its store began.
         settle_seconds: longest time until followers hold what the leader has committed.
         rivals, rounds: number of nodes and of changes of leader in the long contest.
+        storms: number of runs of clients that write and read at once under faults.
         drift: largest difference in speed between two nodes' clocks, as a share.
     """
 
@@ -83,6 +100,7 @@ class ElectionBackend:
     settle_seconds = 0.5
     rivals = 20
     rounds = 50
+    storms = 4
     drift = 0.01
 
     def build(self, context: Context) -> Election:

@@ -64,6 +64,7 @@ def _choice(config: pytest.Config, name: str, kind: type[ElectionBackend]) -> Ch
     if config.getoption("election_real_time"):
         attributes["realtime"] = True
         attributes["rivals"], attributes["rounds"] = REALTIME_CONTEST
+        attributes["storms"] = 1
     for attribute in ("rivals", "rounds"):
         given = config.getoption(f"election_{attribute}")
         if given is not None:

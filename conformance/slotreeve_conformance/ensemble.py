@@ -48,8 +48,9 @@ class EnsembleNetwork(Protocol):
     def thaw(self, name: str) -> None:
         """End :meth:`freeze` and deliver the waiting packets."""
 
-    def partition(self, sources: Iterable[str], targets: Iterable[str]) -> None:
-        """Let nothing pass between the two groups from now on. No handler is called."""
+    def partition(self, sources: Iterable[str], targets: Iterable[str], *, one_way: bool = False) -> None:
+        """Let nothing pass from ``sources`` to ``targets`` from now on (nor back, unless ``one_way``). No handler is
+        called."""
 
     def heal(self) -> None:
         """End every partition and deliver the waiting packets."""
@@ -213,14 +214,14 @@ class Ensemble:
             finally:
                 _life.reset(token)
 
-    def kill(self, name: str) -> None:
-        """Kill the node's process (SIGKILL). Its storage keeps what was durable."""
+    def kill(self, name: str, power_lost: bool = False) -> None:
+        """Kill the node's process (SIGKILL), or let its machine lose its power. Its storage keeps what was durable."""
         life = self._lives.pop(name)
         life.clock.die()
         self.network.kill(name)
         for task in life.tasks:
             task.cancel()
-        self.storages[name].crash()
+        self.storages[name].crash(power_lost)
         self._died(name)
 
     async def stop(self, name: str) -> None:

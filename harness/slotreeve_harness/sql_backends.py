@@ -118,6 +118,7 @@ class SqlBackend(InstalledBackend):
     hand_over_seconds = 0.2
     outage_seconds = 1.0
     settle_seconds = 0.5
+    storms = 1
     server: type[SqlServer]
 
     def __init__(self) -> None:

@@ -67,6 +67,7 @@ class MemoryWorker:
         pending = Pending()
         self._idle.clear()
         if self._storage.sync_seconds:
+            self._storage.under_way = job
             self._clock.call_later(self._storage.sync_seconds, lambda: self._carry_out(job, pending))
         else:
             self._carry_out(job, pending)
@@ -77,6 +78,7 @@ class MemoryWorker:
         await self._idle.wait()
 
     def _carry_out(self, job: Callable[[], None], pending: Pending) -> None:
+        self._storage.under_way = None
         syncs = self._storage.syncs
         error: Exception | None = None
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from slotreeve.errors import StorageError
@@ -162,6 +162,7 @@ class MemoryStorage:
         sync_seconds: how long a sync takes. A caller that waits for it uses
             :class:`slotreeve_machines.disk_worker.MemoryWorker`; the calls themselves return at once.
         syncs: how many syncs a directory on a disk would have made.
+        under_way: the job of a :class:`~slotreeve_machines.disk_worker.MemoryWorker` that waits for its first sync.
     """
 
     def __init__(self, name: str = "memory") -> None:
@@ -169,6 +170,7 @@ class MemoryStorage:
         self.failure: str | None = None
         self.sync_seconds = 0.0
         self.syncs = 0
+        self.under_way: Callable[[], None] | None = None
         self._name = name
         self._owned = False
 
@@ -183,8 +185,10 @@ class MemoryStorage:
         self._owned = True
         return self
 
-    def crash(self) -> None:
-        """The owning process was killed: the ownership ends, what was written stays."""
+    def crash(self, power_lost: bool = False) -> None:
+        """The owning process was killed: the ownership ends, what was written stays. ``power_lost``: its machine went
+        down too; since all that was written is durable, that makes no difference here."""
+        self.under_way = None
         self._owned = False
 
     def read(self, name: str) -> bytes | None:

@@ -58,7 +58,6 @@ class SimulatedDatabase:
         self.delay_seconds: Callable[[], float] = lambda: 0.0
         self.commit_seconds: Callable[[], float] = lambda: 0.0
         self.row_lock = asyncio.Lock()
-        self._commits: set[asyncio.Task[None]] = set()
         self.is_down = self.is_silent = self.is_read_only = False
         self.cut_off: set[str] = set()
         self.notifiers: list[NamedLockWaiter] = []
@@ -105,15 +104,15 @@ class SimulatedDatabase:
             self.row_lock.release()
             return None
 
-        async def finish() -> None:
-            await self.clock.sleep(seconds)
+        done = asyncio.get_running_loop().create_future()
+
+        def finish() -> None:
             change()
             self.row_lock.release()
+            done.set_result(None)
 
-        task = asyncio.ensure_future(finish())
-        self._commits.add(task)
-        task.add_done_callback(self._commits.discard)
-        return task
+        self.clock.call_later(seconds, finish)  # not a task, which would end with the process that began it
+        return done
 
     @property
     def epoch(self) -> int:

@@ -88,11 +88,14 @@ class _TableLink:
             await lock.acquire()
             return True
         waiting = asyncio.ensure_future(lock.acquire())
-        if await self._in_time(waiting, began):
-            return True
-        waiting.add_done_callback(lambda done: None if done.cancelled() else lock.release())
-        waiting.cancel()
-        return False
+        is_locked = False
+        try:
+            is_locked = await self._in_time(waiting, began)
+        finally:
+            if not is_locked:  # given up, or the process was killed
+                waiting.add_done_callback(lambda done: None if done.cancelled() else lock.release())
+                waiting.cancel()
+        return is_locked
 
     async def _in_time(self, task: asyncio.Future[Any], began: float) -> bool:
         """Wait for what the database does, until the client gives up."""

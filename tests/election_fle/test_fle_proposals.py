@@ -23,7 +23,7 @@ def asked(token: int, key: str = "k", expected: int | None = None, value: bytes 
     return WriteAsked(token, key, value, expected, 3)
 
 
-def commit_all(ledger: Ledger, writes: Proposals) -> Sequence[Written]:
+def commit_all(ledger: Ledger, writes: Proposals) -> Sequence[Written | NotWritten]:
     ledger.append(writes.take_batch())
     ledger.commit(ledger.last_zxid)
     return writes.committed()
@@ -67,10 +67,11 @@ def test_a_batch_ends_before_it_is_too_large(ledger: Ledger, monkeypatch: pytest
 def test_the_expected_version_counts_writes_that_are_still_under_way(ledger: Ledger) -> None:
     writes = Proposals(ledger, 3)
     assert writes.ask(asked(1, expected=0)) is None
-    refused = writes.ask(asked(2, expected=0))
+    assert writes.ask(asked(2, expected=1)) is None
+    assert commit_all(ledger, writes) == [Written(1, 1), Written(2, 2)]
+    refused = writes.ask(asked(3, expected=1))
     assert isinstance(refused, NotWritten)
     assert isinstance(refused.error, VersionConflict)
-    assert writes.ask(asked(3, expected=1)) is None
 
 
 def test_a_value_that_is_too_large_is_refused(ledger: Ledger) -> None:
@@ -89,3 +90,26 @@ def test_at_the_end_of_a_term_every_writer_is_answered_once(ledger: Ledger) -> N
     assert all(isinstance(answer.error, NotLeader) for answer in answers)
     assert "term 3 (lease expired)" in str(answers[0].error)
     assert writes.abandon("again") == []
+
+
+def test_a_conflict_with_a_write_under_way_is_answered_once_that_one_is_committed(ledger: Ledger) -> None:
+    writes = Proposals(ledger, 3)
+    assert writes.ask(asked(1, expected=0)) is None
+    assert writes.ask(asked(2, expected=0)) is None
+    assert writes.ask(asked(3, key="other")) is None
+    first, second, third = commit_all(ledger, writes)
+    assert (first, second) == (Written(1, 1), Written(3, 1))
+    assert isinstance(third, NotWritten)
+    assert third.token == 2
+    assert isinstance(third.error, VersionConflict)
+    assert commit_all(ledger, writes) == []
+
+
+def test_a_conflict_with_a_write_that_may_be_lost_is_not_known_to_be_one(ledger: Ledger) -> None:
+    writes = Proposals(ledger, 3)
+    writes.ask(asked(1, expected=0))
+    writes.ask(asked(2, expected=0))
+    answers = writes.abandon("quorum lost")
+    assert [answer.token for answer in answers] == [1, 2]
+    assert all(isinstance(answer.error, NotLeader) for answer in answers)
+    assert writes.is_idle

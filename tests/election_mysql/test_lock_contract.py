@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from slotreeve.ports import Context, Election
 from slotreeve_conformance.election import ElectionContract
-from slotreeve_conformance.election_backend import ElectionBackend, RestorableStore, Store
+from slotreeve_conformance.election_backend import ElectionBackend, RestorableStore, Store, UnreliableStore
 from slotreeve_conformance.virtual_time import VirtualClock
 from slotreeve_election_mysql.election import LockElection
 from slotreeve_election_mysql.timing import LockTiming
@@ -21,9 +21,13 @@ from slotreeve_simulator.simulated_lock_table import SimulatedLockTable, Simulat
 TIMING = LockTiming(lease=0.6, renew=0.1, timeout=0.3)
 
 
-class SimulatedStore(RestorableStore):
+class SimulatedStore(RestorableStore, UnreliableStore):
     def __init__(self, database: SimulatedDatabase) -> None:
         self._database = database
+        self._rng = random.Random(0)
+        self._longest_delay = self._longest_commit = 0.002
+        database.delay_seconds = lambda: self._rng.uniform(0.0, self._longest_delay)
+        database.commit_seconds = lambda: self._rng.uniform(-self._longest_commit, self._longest_commit)
 
     async def stop(self) -> None:
         self._database.is_down = True
@@ -34,6 +38,28 @@ class SimulatedStore(RestorableStore):
 
     async def close(self) -> None:
         pass
+
+    def trouble(self, rng: random.Random) -> Callable[[], None]:
+        database = self._database
+        match rng.randrange(6):
+            case 0:
+                database.restart()
+            case 1:
+                database.is_down = True
+            case 2:
+                database.is_silent = True
+            case 3:
+                database.is_read_only = True
+            case 4:
+                self._longest_delay = rng.choice([0.05, 0.25])
+            case 5:
+                self._longest_commit = rng.choice([0.3, 2.5])
+        return self._end_troubles
+
+    def _end_troubles(self) -> None:
+        database = self._database
+        database.is_down = database.is_silent = database.is_read_only = False
+        self._longest_delay = self._longest_commit = 0.002
 
     async def back_up(self) -> Callable[[], Coroutine[Any, Any, None]]:
         set_back = self._database.back_up()
@@ -55,9 +81,7 @@ class SimulatedBackend(ElectionBackend):
     settle_seconds = 0.2
 
     async def open_store(self) -> Store | None:
-        rng = random.Random(0)
         self._database = SimulatedDatabase(VirtualClock())
-        self._database.delay_seconds = lambda: rng.uniform(0.0, 0.002)
         return SimulatedStore(self._database)
 
     def build(self, context: Context) -> Election:

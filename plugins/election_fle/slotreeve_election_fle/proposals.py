@@ -38,7 +38,8 @@ class Proposals:
         self._ledger = ledger
         self._epoch = epoch
         self._queue: deque[_Waiting] = deque()
-        self._versions: dict[str, int] = {}  # of the keys that a write under way changes
+        self._newest: dict[str, Entry] = {}  # of the keys that a write under way changes
+        self._conflicts: list[tuple[int, NotWritten]] = []  # with the zxid of the write that each conflicts with
         self._batch: list[_Waiting] = []
         last = ledger.last_zxid
         self._counter = last & COUNTER_MASK if epoch_of(last) == epoch else 0
@@ -54,20 +55,28 @@ class Proposals:
         return not self._queue and not self._batch
 
     def ask(self, write: WriteAsked) -> NotWritten | None:
-        """Queue a write, numbered after all earlier ones; the refusal, if it cannot be taken."""
+        """Queue a write, numbered after all earlier ones; the refusal, if it cannot be taken.
+
+        A conflict with a write under way is answered when that one is committed: until then it may still be lost, and
+        the version that the writer expected would be the stored one.
+        """
         if len(write.value) > LARGEST_VALUE:
             error = ElectionError(f"the value of {write.key!r} has {len(write.value)} bytes; at most {LARGEST_VALUE}")
             return NotWritten(write.token, error)
         version = self._version(write.key)
         if write.expected_version is not None and write.expected_version != version:
             text = f"{write.key!r} has version {version}, not the expected {write.expected_version}"
-            return NotWritten(write.token, VersionConflict(text))
+            conflict = NotWritten(write.token, VersionConflict(text))
+            if (under_way := self._newest.get(write.key)) is None:
+                return conflict
+            self._conflicts.append((under_way.zxid, conflict))
+            return None
         if self._counter == COUNTER_MASK:
             return NotWritten(write.token, NotLeader("this term has used up its numbers; resign for a new one"))
         self._counter += 1
         entry = Entry(make_zxid(self._epoch, self._counter), write.key, write.value, version + 1)
         self._queue.append(_Waiting(write.token, entry))
-        self._versions[write.key] = version + 1
+        self._newest[write.key] = entry
         return None
 
     def take_batch(self) -> list[Entry]:
@@ -80,25 +89,32 @@ class Proposals:
             self._batch.append(self._queue.popleft())
         return [waiting.entry for waiting in self._batch]
 
-    def committed(self) -> Sequence[Written]:
+    def committed(self) -> Sequence[Written | NotWritten]:
         """Everything up to the ledger's committed entry is sure; the answers that are due by it."""
-        done = [w for w in self._batch if w.entry.zxid <= self._ledger.committed_zxid]
+        zxid = self._ledger.committed_zxid
+        done = [w for w in self._batch if w.entry.zxid <= zxid]
         self._batch = self._batch[len(done) :]
         for waiting in done:
-            if self._versions.get(waiting.entry.key) == waiting.entry.version:
-                del self._versions[waiting.entry.key]  # the ledger's table has it now
-        return [Written(waiting.token, waiting.entry.version) for waiting in done]
+            if self._newest.get(waiting.entry.key) is waiting.entry:
+                del self._newest[waiting.entry.key]  # the ledger's table has it now
+        answers: list[Written | NotWritten] = [Written(waiting.token, waiting.entry.version) for waiting in done]
+        if self._conflicts:
+            answers += [conflict for conflicting, conflict in self._conflicts if conflicting <= zxid]
+            self._conflicts = [each for each in self._conflicts if each[0] > zxid]
+        return answers
 
     def abandon(self, cause: str) -> Sequence[NotWritten]:
         """The term is over; the answers to all writes that are not committed. Their outcome is not known."""
-        waiting, self._batch, self._queue, self._versions = [*self._batch, *self._queue], [], deque(), {}
+        tokens = [waiting.token for waiting in [*self._batch, *self._queue]]
+        tokens += [conflict.token for _, conflict in self._conflicts]
+        self._batch, self._queue, self._newest, self._conflicts = [], deque(), {}, []
         text = f"stopped leading term {self._epoch} ({cause}) before the write was sure; it may or may not be stored"
-        return [NotWritten(w.token, NotLeader(text)) for w in waiting]
+        return [NotWritten(token, NotLeader(text)) for token in tokens]
 
     def _version(self, key: str) -> int:
         """The version of ``key`` once every write under way has been stored."""
-        under_way = self._versions.get(key)
+        under_way = self._newest.get(key)
         if under_way is not None:
-            return under_way
+            return under_way.version
         held = self._ledger.table.get(key)
         return 0 if held is None else held.version
