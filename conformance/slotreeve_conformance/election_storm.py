@@ -18,12 +18,8 @@ LONGEST_LAG_SECONDS = 0.3
 START_ATTEMPTS = 50
 
 
-class ElectionStorm:
-    """Kills, pauses, cuts and delays; disks that are slow or full; troubles of the store.
-
-    The network carries streams, as TCP does: a packet is lost with its connection (``cut``) or waits (``partition``);
-    it never comes twice. Links are parted and slowed down for each direction alone.
-    """
+class EnsembleFaults:
+    """Single faults of an ensemble."""
 
     def __init__(self, ensemble: Ensemble, store: Store | None, rng: random.Random, unit_seconds: float) -> None:
         """Every node that starts from now on has an empty disk, which may lose what it has not synced.
@@ -34,52 +30,11 @@ class ElectionStorm:
         self._frozen: set[str] = set()
         self._ends: list[Callable[[], None]] = []
         for name in ensemble.names:
-            storage = ensemble.storages[name] = LossyStorage(name, random.Random(rng.random()))
-            storage.sync_seconds = SYNC_SECONDS
-        self._faults: Sequence[Callable[[], Awaitable[None]]] = (
-            self._kill_leader,
-            self._kill,
-            self._kill_all,
-            self._start,
-            self._start,
-            self._freeze,
-            self._thaw,
-            self._part,
-            self._heal,
-            self._heal,
-            self._cut,
-            self._slow_link,
-            self._slow_disk,
-            self._fill_disk,
-            self._resign,
-            self._trouble_store,
-            self._trouble_store,
-            self._end_one,
-        )
+            self._give_disk(name)
 
     def awake(self, name: str) -> bool:
         """Whether the node runs and is not frozen."""
         return name in self._ensemble.running and name not in self._frozen
-
-    async def rage(self, faults: int) -> None:
-        """Begin so many faults."""
-        for _ in range(faults):
-            await self._rng.choice(self._faults)()
-            await asyncio.sleep(self._unit * self._rng.choice([0.0, 0.01, 0.1, 0.3, 0.6, 1.2]))
-
-    async def end(self) -> None:
-        """End every fault, and start every node that does not run."""
-        await self._heal()
-        while self._ends:
-            self._ends.pop()()
-        for name in sorted(self._frozen):
-            self._ensemble.thaw(name)
-        self._frozen.clear()
-        for _ in range(START_ATTEMPTS):
-            if not self._stopped():
-                return
-            await self._start()
-        raise AssertionError(f"{self._stopped()} could not be started again")
 
     # --- nodes -------------------------------------------------------------------------------------------------------
 
@@ -178,3 +133,157 @@ class ElectionStorm:
     async def _end_one(self) -> None:
         if self._ends:
             self._ends.pop(self._rng.randrange(len(self._ends)))()
+
+    def _isolate(self, leader: str) -> list[str]:
+        """Let nothing pass from the leader to the others, nor back, mostly; returns the others.
+
+        Their connections end at both ends, or at the others' alone, or stay.
+        """
+        others = [name for name in self._ensemble.names if name != leader]
+        network, how = self._ensemble.network, self._rng.choice(["cut", "drop", "drop", "stay", "stay"])
+        network.partition([leader], others, one_way=how == "stay" and self._rng.random() < 0.6)
+        for name in others:
+            if how == "cut":
+                network.cut(leader, name)
+            elif how == "drop" and isinstance(network, Wires):
+                network.drop(name, leader)
+        return others
+
+    def _give_disk(self, name: str) -> None:
+        storage = self._ensemble.storages[name] = LossyStorage(name, random.Random(self._rng.random()))
+        storage.sync_seconds = SYNC_SECONDS
+
+
+class ElectionStorm(EnsembleFaults):
+    """Kills, pauses, cuts and delays; disks that are slow or full; troubles of the store.
+
+    The network carries streams, as TCP does: a packet is lost with its connection (``cut``) or waits (``partition``);
+    it never comes twice. Links are parted and slowed down for each direction alone.
+    """
+
+    def __init__(self, ensemble: Ensemble, store: Store | None, rng: random.Random, unit_seconds: float) -> None:
+        """See :class:`EnsembleFaults`."""
+        super().__init__(ensemble, store, rng, unit_seconds)
+        self._has_lost_disk = False
+        self._faults: Sequence[Callable[[], Awaitable[None]]] = (
+            self._kill_leader,
+            self._kill,
+            self._kill_all,
+            self._part_with_leader,
+            self._part_with_leader,
+            self._part_with_slow_leader,
+            self._part_with_slow_leader,
+            self._cut_power_of_slow_disks,
+            self._cut_power_of_slow_disks,
+            self._lose_disk,
+            self._start,
+            self._start,
+            self._freeze,
+            self._thaw,
+            self._part,
+            self._heal,
+            self._heal,
+            self._cut,
+            self._slow_link,
+            self._slow_disk,
+            self._fill_disk,
+            self._resign,
+            self._trouble_store,
+            self._trouble_store,
+            self._end_one,
+        )
+
+    async def rage(self, faults: int) -> None:
+        """Begin so many faults."""
+        for _ in range(faults):
+            await self._rng.choice(self._faults)()
+            await asyncio.sleep(self._unit * self._rng.choice([0.0, 0.01, 0.1, 0.3, 0.6, 1.2]))
+
+    async def end(self) -> None:
+        """End every fault, and start every node that does not run."""
+        await self._heal()
+        while self._ends:
+            self._ends.pop()()
+        for name in sorted(self._frozen):
+            self._ensemble.thaw(name)
+        self._frozen.clear()
+        self._has_lost_disk = False
+        for _ in range(START_ATTEMPTS):
+            if not self._stopped():
+                return
+            await self._start()
+        raise AssertionError(f"{self._stopped()} could not be started again")
+
+    # --- several faults at the moment at which they hurt most --------------------------------------------------------
+
+    async def _part_with_leader(self) -> None:
+        """Nothing passes from a leader that lives on to the others, nor back, mostly.
+
+        One of them may have lost it earlier, and some are killed and started again at once.
+        """
+        for leader in self._ensemble.leading():
+            if self._rng.random() < 0.4:
+                first = self._rng.choice([name for name in self._ensemble.names if name != leader] or [leader])
+                self._ensemble.network.partition([leader], [first])
+                await asyncio.sleep(self._unit * self._rng.uniform(0.5, 1.5))
+            others = self._isolate(leader)
+            victims = [name for name in others if self.awake(name)] if self._rng.random() < 0.6 else []
+            for name in victims:
+                self._ensemble.kill(name)
+            for name in victims:
+                await self._begin(name)
+            await asyncio.sleep(self._unit * self._rng.uniform(0.2, 0.8))
+
+    async def _part_with_slow_leader(self) -> None:
+        """The same, after packets to and from the leader were slow for a while, so that many are on their way."""
+        network, leading = self._ensemble.network, self._ensemble.leading()
+        if isinstance(network, Wires) and leading:
+            inwards, outwards = self._rng.sample([0.0, 0.1, LONGEST_LAG_SECONDS], 2)
+            for name in self._ensemble.names:
+                network.lag_seconds[name, leading[0]] = inwards
+                network.lag_seconds[leading[0], name] = outwards
+            await asyncio.sleep(self._unit * self._rng.uniform(0.5, 1.5))
+            network.lag_seconds.clear()
+            if self._rng.random() < 0.5:
+                network.partition(leading, set(self._ensemble.names) - set(leading), one_way=True)
+                await asyncio.sleep(self._unit)
+                return
+        await self._part_with_leader()
+
+    async def _cut_power_of_slow_disks(self) -> None:
+        """All machines go down while some disks are at work. The leader starts again later than the others."""
+        leading = self._ensemble.leading()
+        slow = self._rng.choice([0.02, 0.1, SLOWEST_SYNC_SECONDS])
+        storages = list(self._ensemble.storages.values())
+        for name, storage in self._ensemble.storages.items():
+            storage.sync_seconds = slow if name not in leading and self._rng.random() < 0.8 else SYNC_SECONDS
+        await asyncio.sleep(self._unit * self._rng.uniform(0.2, 1.0))
+        victims = [name for name in self._ensemble.running if self.awake(name)]
+        for name in victims:
+            self._ensemble.kill(name, power_lost=True)
+        for storage in storages:
+            storage.sync_seconds = SYNC_SECONDS
+        for name in victims:
+            if name not in leading:
+                await self._begin(name)
+
+    async def _lose_disk(self) -> None:
+        """A follower loses its disk, and the leader is cut off, while another follower is behind.
+
+        Once only until :meth:`end`: no election survives the loss of more disks.
+        """
+        leading = [name for name in self._ensemble.leading() if self.awake(name)]
+        others = [name for name in self._ensemble.running if self.awake(name) and name not in leading]
+        if self._has_lost_disk or not leading or len(others) < 2:
+            return
+        self._has_lost_disk = True
+        victim, behind = self._rng.sample(others, 2)
+        self._ensemble.network.partition([behind], leading)
+        await asyncio.sleep(self._unit * self._rng.uniform(0.1, 0.5))
+        if victim in self._ensemble.running:
+            self._ensemble.kill(victim)
+        self._give_disk(victim)
+        for name in leading:
+            if name in self._ensemble.running:
+                self._isolate(name)
+        await self._begin(victim)

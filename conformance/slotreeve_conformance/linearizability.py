@@ -23,6 +23,8 @@ from slotreeve.ports import Versioned
 
 ABSENT = Versioned(b"", 0, 0)
 """What a key holds that was never written."""
+LONGEST_SHOWN = 24
+"""Bytes of a value that a message shows."""
 
 
 class Outcome(Enum):
@@ -62,7 +64,7 @@ class StoreWrite:
     def __str__(self) -> str:
         outcome = f"version {self.outcome}" if isinstance(self.outcome, int) else self.outcome.name.lower()
         expected = "any version" if self.expected_version is None else f"version {self.expected_version}"
-        return f"a write of {self.value!r} in term {self.term} expecting {expected}: {outcome}"
+        return f"a write of {_short(self.value)} in term {self.term} expecting {expected}: {outcome}"
 
 
 @dataclass(frozen=True)
@@ -191,4 +193,8 @@ def _is_unanswered(action: StoreRead | StoreWrite) -> bool:
 
 
 def _text(held: Versioned) -> str:
-    return f"version {held.version} ({held.value!r}, term {held.term})" if held.version else "nothing"
+    return f"version {held.version} ({_short(held.value)}, term {held.term})" if held.version else "nothing"
+
+
+def _short(value: bytes) -> str:
+    return repr(value) if len(value) <= LONGEST_SHOWN else f"{value[:LONGEST_SHOWN]!r}..."

@@ -14,6 +14,8 @@ from slotreeve_conformance.linearizability import Operation, Outcome, StoreRead,
 KEYS = ("a", "b", "c")
 READS = 0.35
 """Share of the operations that are reads."""
+LARGE_VALUE = 1_500
+"""Bytes of a value that needs several sectors of a disk."""
 MOST_LEFT_OPEN = 40
 """No client writes any more once so many writes of the history have no answer: the check would take too long."""
 
@@ -95,7 +97,7 @@ class RecordedClient:
             return
         self._count += 1
         term = election.leadership().term - (self._rng.random() < 0.05)
-        value = f"{self._name}-{self._count}".encode()
+        value = f"{self._name}-{self._count}".encode() + b"." * self._rng.choice([0, 0, 0, LARGE_VALUE])
         await self._history.write(election, key, value, self._expected(election, key), term, give_up_seconds)
 
     def _expected(self, election: Election, key: str) -> int | None:

@@ -25,8 +25,9 @@ class SimulatedStore(RestorableStore, UnreliableStore):
     def __init__(self, database: SimulatedDatabase) -> None:
         self._database = database
         self._rng = random.Random(0)
-        self._longest_delay = self._longest_commit = 0.002
-        database.delay_seconds = lambda: self._rng.uniform(0.0, self._longest_delay)
+        self._shortest_delay, self._longest_delay = 0.0, 0.002
+        self._longest_commit = 0.002
+        database.delay_seconds = lambda: self._rng.uniform(self._shortest_delay, self._longest_delay)
         database.commit_seconds = lambda: self._rng.uniform(-self._longest_commit, self._longest_commit)
 
     async def stop(self) -> None:
@@ -41,7 +42,7 @@ class SimulatedStore(RestorableStore, UnreliableStore):
 
     def trouble(self, rng: random.Random) -> Callable[[], None]:
         database = self._database
-        match rng.randrange(6):
+        match rng.randrange(8):
             case 0:
                 database.restart()
             case 1:
@@ -53,10 +54,21 @@ class SimulatedStore(RestorableStore, UnreliableStore):
             case 4:
                 self._longest_delay = rng.choice([0.05, 0.25])
             case 5:
-                self._longest_commit = rng.choice([0.3, 2.5])
+                self._longest_commit = rng.choice([0.45, 2.5])
+            case _:
+                self._shortest_delay = self._longest_delay = rng.choice([0.05, 0.12])
+                database.clock.call_later(rng.uniform(0.2, 1.0), self._cut_off_owner)
         return self._end_troubles
 
+    def _cut_off_owner(self) -> None:
+        """Cut one node off while answers to it are on their way; for the others the database is fast again."""
+        self._shortest_delay, self._longest_delay = 0.0, 0.002
+        if self._database.row is not None:
+            self._database.cut_off.add(self._database.row.owner.rpartition("#")[0])
+
     def _end_troubles(self) -> None:
+        self._database.cut_off.clear()
+        self._shortest_delay = 0.0
         database = self._database
         database.is_down = database.is_silent = database.is_read_only = False
         self._longest_delay = self._longest_commit = 0.002
@@ -85,8 +97,8 @@ class SimulatedBackend(ElectionBackend):
         return SimulatedStore(self._database)
 
     def build(self, context: Context) -> Election:
-        table = SimulatedLockTable(self._database, context.clock, TIMING.timeout)
-        return LockElection(context, TIMING, table, SimulatedNotifier(self._database, context.clock))
+        table = SimulatedLockTable(self._database, context.clock, TIMING.timeout, context.node)
+        return LockElection(context, TIMING, table, SimulatedNotifier(self._database, context.clock, context.node))
 
 
 class TestSimulated(ElectionContract):

@@ -86,6 +86,14 @@ class MemoryNetwork:
             link.break_off("connection cut")
         return len(ends) // 2
 
+    def drop(self, name: str, peer: str) -> int:
+        """End every connection between two endpoints at the end of ``name`` alone, as after a time-out there; the peer
+        sees that once packets pass again. Returns the number of connections."""
+        ends = [link for link in self._links if (link.source, link.target) == (name, peer)]
+        for link in ends:
+            link.break_off("connection dropped")
+        return len(ends)
+
     def kill(self, name: str) -> None:
         """Kill the process of endpoint ``name``: its handlers are not called any more, its peers see their connections
         end, its addresses are free and the name can be used again. The caller must cancel the tasks of the process.

@@ -1,0 +1,417 @@
+"""Bugs of the FLE election, each a patch of one or two methods, that the election suite must find."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+from unittest.mock import PropertyMock, patch
+
+import msgspec
+from slotreeve_election_fle import looking
+from slotreeve_election_fle.disk import Disk
+from slotreeve_election_fle.disk_order import DiskOrder
+from slotreeve_election_fle.effects import SaveSnapshot, Send, Written
+from slotreeve_election_fle.entries import Entry
+from slotreeve_election_fle.events import Received, WriteAsked
+from slotreeve_election_fle.following import Following
+from slotreeve_election_fle.frames import frame
+from slotreeve_election_fle.identity import Identity
+from slotreeve_election_fle.leading import Leading
+from slotreeve_election_fle.learners import Learner, Learners
+from slotreeve_election_fle.lease import Promise
+from slotreeve_election_fle.ledger import Ledger
+from slotreeve_election_fle.looking import Looking
+from slotreeve_election_fle.member import Member
+from slotreeve_election_fle.messages import Notification, PeerPong
+from slotreeve_election_fle.proposals import Proposals
+from slotreeve_election_fle.records import SnapshotRecord
+from slotreeve_election_fle.timing import FleTiming
+from slotreeve_election_fle.vote import Vote
+
+from tests.conformance.election_bugs import Patch, both, bug
+
+FLE = "fle"
+
+# --- votes and epochs ------------------------------------------------------------------------------------------------
+
+
+@bug(FLE, "a vote of an older round is counted")
+def _older_round_vote_counted() -> Patch:
+    original = Looking._count_looking
+
+    def count(self: Looking, sid: int, vote: Vote, now: float) -> Iterator[Any]:
+        if vote.round < self.round:
+            vote = msgspec.structs.replace(vote, round=self.round)
+        return original(self, sid, vote, now)
+
+    return both(
+        patch.object(Looking, "_count_looking", count),
+        patch.object(
+            looking, "supporters", lambda votes, vote: {s for s, v in votes.items() if v.leader == vote.leader}
+        ),
+    )
+
+
+@bug(FLE, "an accepted epoch is kept in memory only")
+def _accepted_epoch_not_durable() -> Patch:
+    def accept(self: Ledger, epoch: int) -> list[Any]:
+        self.accepted_epoch = epoch
+        return []
+
+    def enter(self: Ledger, epoch: int) -> list[Any]:
+        self.current_epoch = epoch
+        return []
+
+    return both(patch.object(Ledger, "accept", accept), patch.object(Ledger, "enter", enter))
+
+
+@bug(FLE, "an epoch that was accepted from another candidate is acknowledged and counted again")
+def _known_epoch_counted() -> Patch:
+    original = Leading._epoch_acked
+
+    def acked(self: Leading, learner: Learner, ack: Any, now: float) -> Iterator[Any]:
+        return original(self, learner, msgspec.structs.replace(ack, counted=True), now)
+
+    return both(
+        patch.object(Leading, "_epoch_acked", acked),
+        patch("slotreeve_election_fle.handshake.EpochProposal.proposal", lambda self: self._reports[self._sid] + 1),
+    )
+
+
+@bug(FLE, "the shortest history wins an election, and is not compared again in the handshake")
+def _shortest_history_wins() -> Patch:
+    def outranks(new: Vote, current: Vote) -> bool:
+        return (-new.zxid, new.leader) > (-current.zxid, current.leader)
+
+    original = Leading._epoch_acked
+
+    def acked(self: Leading, learner: Learner, ack: Any, now: float) -> Iterator[Any]:
+        return original(self, learner, msgspec.structs.replace(ack, current_epoch=0, last_zxid=0), now)
+
+    return both(patch.object(looking, "outranks", outranks), patch.object(Leading, "_epoch_acked", acked))
+
+
+@bug(FLE, "a server that has lost its directory votes as if it had not")
+def _lost_directory_votes() -> Patch:
+    return patch.object(Identity, "trusts", lambda _self, _sid, _peer: True)
+
+
+# --- leases ----------------------------------------------------------------------------------------------------------
+
+
+@bug(FLE, "after a restart a server does not keep the promise that it may have given before")
+def _no_promise_after_restart() -> Patch:
+    def start(self: Member, now: float) -> Iterator[Any]:
+        return self._look(now)
+
+    return patch.object(Member, "_start", start)
+
+
+@bug(FLE, "the lease is counted from the receipt of an answer")
+def _lease_from_receipt() -> Patch:
+    original = Leading._receive
+
+    def receive(self: Leading, learner: Learner, message: Any, now: float) -> Iterator[Any]:
+        if isinstance(message, PeerPong):
+            self._pings[message.number] = now
+        return original(self, learner, message, now)
+
+    return patch.object(Leading, "_receive", receive)
+
+
+@bug(FLE, "the first lease is counted from the receipt of the acknowledged history")
+def _first_lease_from_receipt() -> Patch:
+    original = Leading._history_acked
+
+    def acked(self: Leading, learner: Learner, ack: Any, now: float) -> Iterator[Any]:
+        learner.sent_at = now
+        return original(self, learner, ack, now)
+
+    return patch.object(Leading, "_history_acked", acked)
+
+
+@bug(FLE, "a follower makes no promise")
+def _follower_promises_nothing() -> Patch:
+    def again(self: Following, now: float) -> None:
+        self._gives_up_at = now + self._timing.promise
+
+    return patch.object(Following, "_promise_again", again)
+
+
+@bug(FLE, "promises hold nothing back")
+def _promises_do_not_bind() -> Patch:
+    return patch.object(Promise, "free_at", lambda _self, _candidate: 0.0)
+
+
+@bug(FLE, "a promise is shorter than the lease that rests on it")
+def _short_promise() -> Patch:
+    return patch.object(FleTiming, "promise", property(lambda self: 0.5 * self.lease))
+
+
+@bug(FLE, "a leader whose connection has ended counts as dead")
+def _lost_connection_is_death() -> Patch:
+    original = Member._disconnected
+
+    def disconnected(self: Member, sid: int, now: float) -> Iterator[Any]:
+        self._promise.release(sid)
+        return original(self, sid, now)
+
+    return patch.object(Member, "_disconnected", disconnected)
+
+
+@bug(FLE, "any vote of a leader ends the promise to it, also one that reports it as leading")
+def _any_vote_ends_the_promise() -> Patch:
+    original = Member._handle
+
+    def handle(self: Member, event: Any, now: float) -> Iterator[Any]:
+        if isinstance(event, Received) and isinstance(event.message, Notification):
+            self._promise._holders.clear()
+        return original(self, event, now)
+
+    return patch.object(Member, "_handle", handle)
+
+
+@bug(FLE, "a candidate does not keep its own promise")
+def _candidate_breaks_its_promise() -> Patch:
+    original = Leading.__init__
+
+    def init(self: Leading, sid: int, quorum: Any, ledger: Any, promise: Any, timing: Any, proposal: Any) -> None:
+        original(self, sid, quorum, ledger, Promise(), timing, proposal)
+
+    return patch.object(Leading, "__init__", init)
+
+
+# --- writes ----------------------------------------------------------------------------------------------------------
+
+
+@bug(FLE, "a write is committed once the leader alone has it")
+def _commit_without_majority() -> Patch:
+    return patch.object(Learners, "quorum_zxid", lambda _self, last_zxid: last_zxid)
+
+
+@bug(FLE, "one acknowledgement counts for everything that was sent")
+def _one_acknowledgement_for_all() -> Patch:
+    original = Learner.acknowledge
+
+    def acknowledge(self: Learner, zxid: int, last_zxid: int, now: float) -> None:
+        original(self, last_zxid, last_zxid, now)
+
+    return patch.object(Learner, "acknowledge", acknowledge)
+
+
+@bug(FLE, "a follower acknowledges a proposal before its disk has it")
+def _acknowledged_before_logged() -> Patch:
+    original = Following._proposed
+
+    def proposed(self: Following, propose: Any) -> Iterator[Any]:
+        effects = list(original(self, propose))
+        yield from sorted(effects, key=lambda effect: not isinstance(effect, Send))
+
+    return patch.object(Following, "_proposed", proposed)
+
+
+@bug(FLE, "a leader commits before its own disk has the write")
+def _committed_before_logged() -> Patch:
+    original = Leading._send_batch
+
+    def send_batch(self: Leading, now: float) -> Iterator[Any]:
+        self._learners._active_voters = list  # type: ignore[method-assign]
+        try:
+            with patch.object(Learners, "quorum_zxid", lambda _self, last_zxid: last_zxid):
+                effects = list(original(self, now))
+        finally:
+            del self._learners._active_voters
+        yield from sorted(effects, key=lambda effect: not isinstance(effect, Written))
+
+    return patch.object(Leading, "_send_batch", send_batch)
+
+
+@bug(FLE, "a follower acknowledges the leader's history before its disk has it")
+def _history_acknowledged_before_logged() -> Patch:
+    original = Following._history_complete
+
+    def complete(self: Following, end: Any, now: float) -> Iterator[Any]:
+        effects = list(original(self, end, now))
+        yield from sorted(effects, key=lambda effect: not isinstance(effect, Send))
+
+    return patch.object(Following, "_history_complete", complete)
+
+
+@bug(FLE, "what depends on a write to the disk does not wait for it")
+def _nothing_waits_for_the_disk() -> Patch:
+    original = DiskOrder.take
+
+    def take(self: DiskOrder, is_pending: bool) -> Any:
+        if is_pending and self._waiting and isinstance(self._waiting[0], Send | Written):
+            return self._waiting.popleft()
+        return original(self, is_pending)
+
+    return patch.object(DiskOrder, "take", take)
+
+
+@bug(FLE, "a leader leads before a quorum has its history")
+def _leads_without_a_quorum_of_histories() -> Patch:
+    original = Learners.is_quorum
+
+    def is_quorum(self: Learners, zxid: int = 0) -> bool:
+        return True if zxid == 0 else original(self, zxid)
+
+    return both(
+        patch.object(Learners, "is_quorum", is_quorum),
+        patch.object(Learners, "renewed_at", lambda self: max((x.answered_at for x in self.at_stage()), default=None)),
+    )
+
+
+@bug(FLE, "a new leader does not commit what it has logged before it serves")
+def _serves_before_its_history_is_committed() -> Patch:
+    original = Leading._settle_leadership
+
+    def settle(self: Leading, now: float) -> Iterator[Any]:
+        with patch.object(Leading, "_commit", lambda _self, _zxid: iter(())):
+            effects = list(original(self, now))
+        yield from effects
+
+    return patch.object(Leading, "_settle_leadership", settle)
+
+
+@bug(FLE, "an expected version is compared with the committed one, not with those under way")
+def _writes_under_way_not_counted() -> Patch:
+    def version(self: Proposals, key: str) -> int:
+        held = self._ledger.table.get(key)
+        return 0 if held is None else held.version
+
+    return patch.object(Proposals, "_version", version)
+
+
+@bug(FLE, "the expected version is not looked at")
+def _any_version_will_do() -> Patch:
+    original = Proposals.ask
+
+    def ask(self: Proposals, write: WriteAsked) -> Any:
+        return original(self, WriteAsked(write.token, write.key, write.value, None, write.term))
+
+    return patch.object(Proposals, "ask", ask)
+
+
+@bug(FLE, "the term of a writer is not looked at")
+def _any_term_will_do() -> Patch:
+    original = Member._refusal
+
+    def refusal(self: Member, asked: WriteAsked, now: float) -> Exception | None:
+        term = self._role.epoch if isinstance(self._role, Leading) else asked.term
+        return original(self, WriteAsked(asked.token, asked.key, asked.value, asked.expected_version, term), now)
+
+    return patch.object(Member, "_refusal", refusal)
+
+
+@bug(FLE, "at the end of a term the writes under way are answered as stored")
+def _abandoned_writes_are_stored() -> Patch:
+    original = Proposals.abandon
+
+    def abandon(self: Proposals, cause: str) -> Any:
+        stored = [Written(waiting.token, waiting.entry.version) for waiting in [*self._batch, *self._queue]]
+        original(self, cause)
+        return stored
+
+    return patch.object(Proposals, "abandon", abandon)
+
+
+@bug(FLE, "a conflict with a write under way is answered before that one is sure")
+def _early_conflict() -> Patch:
+    original = Proposals.ask
+
+    def ask(self: Proposals, write: WriteAsked) -> Any:
+        refused = original(self, write)
+        return self._conflicts.pop()[1] if self._conflicts else refused
+
+    return patch.object(Proposals, "ask", ask)
+
+
+@bug(FLE, "a follower logs a proposal although it lacks the one before")
+def _logs_with_gaps() -> Patch:
+    original = Following._proposed
+
+    def proposed(self: Following, propose: Any) -> Iterator[Any]:
+        return original(self, msgspec.structs.replace(propose, previous_zxid=self._ledger.last_zxid))
+
+    return patch.object(Following, "_proposed", proposed)
+
+
+# --- disk ------------------------------------------------------------------------------------------------------------
+
+
+@bug(FLE, "a snapshot drops what is logged and not committed yet")
+def _snapshot_drops_the_log() -> Patch:
+    original = Disk._write_snapshot
+
+    def write(self: Disk, effect: SaveSnapshot) -> None:
+        original(self, SaveSnapshot(effect.zxid, effect.chain, effect.items, ()))
+
+    return patch.object(Disk, "_write_snapshot", write)
+
+
+@bug(FLE, "a snapshot becomes the valid one before its log is written")
+def _snapshot_before_its_log() -> Patch:
+    def write(self: Disk, effect: SaveSnapshot) -> None:
+        old_log, generation = self._log_name, self._generation + 1
+        snapshot = SnapshotRecord(generation, effect.zxid, effect.chain, list(effect.items))
+        self._storage.replace("snapshot", frame(msgspec.msgpack.encode(snapshot)))
+        self._generation = generation
+        self._storage.replace(self._log_name, frame(msgspec.msgpack.encode(effect.entries)))
+        self._storage.remove(old_log)
+
+    return patch.object(Disk, "_write_snapshot", write)
+
+
+@bug(FLE, "the old log is removed before the snapshot is written")
+def _old_log_removed_first() -> Patch:
+    original = Disk._write_snapshot
+
+    def write(self: Disk, effect: SaveSnapshot) -> None:
+        self._storage.remove(self._log_name)
+        original(self, effect)
+
+    return patch.object(Disk, "_write_snapshot", write)
+
+
+@bug(FLE, "a log that a crash has cut short is not repaired at the start, so later appends cannot be read")
+def _torn_log_not_repaired() -> Patch:
+    original = Disk._read_log
+
+    def read(self: Disk) -> Any:
+        with patch.object(Disk, "_replace_log", lambda _self, _entries: None):
+            return original(self)
+
+    return patch.object(Disk, "_read_log", read)
+
+
+@bug(FLE, "a part of the log that a crash has cut short makes the whole directory unusable")
+def _torn_log_is_damage() -> Patch:
+    return both(
+        patch("slotreeve_election_fle.frames._is_cut_short", lambda _content, _start: False),
+        patch("slotreeve_election_fle.frames._has_hole", lambda _content, _start: False),
+    )
+
+
+@bug(FLE, "a hole in the last append makes the whole directory unusable")
+def _hole_is_damage() -> Patch:
+    return patch("slotreeve_election_fle.frames._has_hole", lambda _content, _start: False)
+
+
+@bug(FLE, "appends that wait become one, of which only the last is written")
+def _group_commit_drops_writes() -> Patch:
+    original = DiskOrder._with_later_appends
+
+    def together(self: DiskOrder, first: Any) -> Any:
+        merged = original(self, first)
+        entries: list[Entry] = list(merged.entries)
+        return merged if len(entries) == len(first.entries) else type(merged)(entries[-1:])
+
+    return patch.object(DiskOrder, "_with_later_appends", together)
+
+
+@bug(FLE, "an established leader that has lost its quorum goes on to answer reads and writes")
+def _leads_on_without_a_quorum() -> Patch:
+    return both(
+        patch.object(Leading, "valid_until", PropertyMock(return_value=float("inf"))),
+    )
