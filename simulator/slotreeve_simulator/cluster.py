@@ -76,9 +76,9 @@ class ScenarioCluster(SimulatedCluster):
         """As in the base class, with the wall clock that is set for the process."""
         return await super().start(name, wall_skew_ms or self._skews.get(name, 0), **settings)
 
-    def kill(self, name: str) -> None:
+    def kill(self, name: str, power_lost: bool = False) -> None:
         """As in the base class; also end the connections of the process to the store."""
-        super().kill(name)
+        super().kill(name, power_lost)
         if self.store is not None:
             self.store.database.hang_up(name)
 

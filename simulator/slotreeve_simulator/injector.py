@@ -22,6 +22,7 @@ from slotreeve_simulator.verdict import RunVerdict
 START_ATTEMPTS = 40
 START_AGAIN_SECONDS = 0.5
 SLOW_CLIENT_FACTOR = 4.0
+SHORTEST_SYNC_SECONDS, LONGEST_SYNC_SECONDS = 0.001, 0.5
 PARTITIONS = frozenset(
     {
         FaultKind.PARTITION,
@@ -141,6 +142,10 @@ class Injector:
                 return self._pause(name)
             case FaultKind.FULL_DISK:
                 return self._fill_disk(name)
+            case FaultKind.SLOW_DISK:
+                return self._slow_disk(name, fault.amount)
+            case FaultKind.POWER_CUT:
+                return self._crash(*fault.first, power_lost=True)
             case FaultKind.CRASH_CLIENT | FaultKind.CLOSE_CLIENT:
                 return self._end_client(name, fault.kind is FaultKind.CLOSE_CLIENT)
             case FaultKind.STOP_SERVER | FaultKind.STOP_SESSION:
@@ -151,10 +156,10 @@ class Injector:
 
     # --- processes ---------------------------------------------------------------------------------------------------
 
-    def _crash(self, *names: str) -> Callable[[], None]:
+    def _crash(self, *names: str, power_lost: bool = False) -> Callable[[], None]:
         for name in names:
             self._gone(name)
-            self._cluster.kill(name)
+            self._cluster.kill(name, power_lost)
 
         def end() -> None:
             for name in names:
@@ -247,6 +252,17 @@ class Injector:
 
         def end() -> None:
             disk.failure = None
+
+        return end
+
+    def _slow_disk(self, name: str, amount: float) -> Callable[[], None] | None:
+        disk = self._cluster.disk(name)
+        if disk is None or disk.sync_seconds:
+            return None
+        disk.sync_seconds = max(SHORTEST_SYNC_SECONDS, LONGEST_SYNC_SECONDS * amount)
+
+        def end() -> None:
+            disk.sync_seconds = 0.0
 
         return end
 

@@ -15,7 +15,9 @@ from enum import StrEnum
 from slotreeve_simulator.scenario import STORE_FAULTS, FaultKind, FaultPlan, Scenario
 from slotreeve_simulator.states import ClusterState
 
-META_FAULTS = frozenset({FaultKind.CRASH_META, FaultKind.WIPE_META, FaultKind.FULL_DISK, FaultKind.STORE_CUT})
+META_FAULTS = frozenset(
+    {FaultKind.CRASH_META, FaultKind.WIPE_META, FaultKind.FULL_DISK, FaultKind.SLOW_DISK, FaultKind.STORE_CUT}
+)
 SESSION_FAULTS = frozenset({FaultKind.CRASH_SESSION, FaultKind.FREEZE_SESSION, FaultKind.STOP_SESSION})
 CLIENT_FAULTS = frozenset(
     {
@@ -204,6 +206,8 @@ class _Victims:
                 return (self._added,), ()
             case FaultKind.STALL_CLIENTS:
                 return tuple(self._clients), ()
+            case FaultKind.POWER_CUT:
+                return tuple(self._meta), ()
             case FaultKind.CUT_CLIENT_LINK:
                 return (pick(self._clients),), (pick(self._sessions),)
             case FaultKind.CRASH_HOST:

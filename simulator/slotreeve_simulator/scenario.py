@@ -34,6 +34,10 @@ class FaultKind(StrEnum):
     """A meta server is killed, and started again with an empty disk. No other one fails meanwhile."""
     FULL_DISK = "full_disk"
     """A meta server's disk refuses every write."""
+    SLOW_DISK = "slow_disk"
+    """Each sync of a meta server's disk takes up to half a second."""
+    POWER_CUT = "power_cut"
+    """The machines of all meta servers go down at once: what was not synced is lost, in part or out of order."""
     CRASH_DATA = "crash_data"
     """A data server is killed, and started again."""
     CRASH_HOST = "crash_host"
@@ -107,7 +111,9 @@ class FaultKind(StrEnum):
 
 
 STORE_FAULTS = frozenset(kind for kind in FaultKind if kind.startswith("store_"))
-LATER_FAULTS = frozenset(
+DISK_FAULTS = frozenset({FaultKind.SLOW_DISK, FaultKind.POWER_CUT})
+"""Faults of disks that only the scenario ``lossy`` has."""
+LATER_FAULTS = DISK_FAULTS | frozenset(
     {
         FaultKind.CRASH_HOST,
         FaultKind.CUT_LINK,

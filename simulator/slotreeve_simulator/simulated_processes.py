@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from slotreeve.catalogue import Catalogue
 from slotreeve.model.nodes import Role
 from slotreeve_client import Client, ClientOptions
+from slotreeve_conformance.lossy_storage import LossyStorage
 from slotreeve_machines.storage import MemoryStorage
 from slotreeve_protocol.meta_messages import Stopping
 from slotreeve_protocol.packets import ChannelLimits
@@ -106,17 +107,18 @@ class SimulatedProcesses:
         return server
 
     def _open_disk(self, path: str) -> MemoryStorage:
-        return self._disks.setdefault(path, MemoryStorage(path)).open()
+        return self._disks.setdefault(path, LossyStorage(path, random.Random(path))).open()
 
-    def kill(self, name: str) -> None:
-        """SIGKILL: the process ends, its peers see their connections end, its disk stays."""
+    def kill(self, name: str, power_lost: bool = False) -> None:
+        """SIGKILL: the process ends, its peers see their connections end, its disk stays. ``power_lost``: its machine
+        goes down; what it has not synced is lost in part."""
         self._clocks[name].kill()
         self.network.kill(name)
         # Killed processes are kept to the end, because their tasks sleep for ever and must not be garbage-collected.
         self._dead += [self.servers.get(name), self.clients.pop(name, None)]
         self._ended(name)
         if name in self._disks:
-            self._disks[name].crash()
+            self._disks[name].crash(power_lost)
 
     def _ended(self, name: str) -> None:
         self.servers = {other: server for other, server in self.servers.items() if other != name}

@@ -155,3 +155,26 @@ def test_an_election_by_lock_uses_a_database_in_memory() -> None:
             await made.start(leader)
 
     virtual_time.run(scenario)
+
+
+def test_a_disk_is_slow_until_the_fault_ends() -> None:
+    async def story(scene: Scene) -> None:
+        scene.begin(FaultKind.SLOW_DISK, "meta-1")
+        disk = scene.cluster.disk("meta-1")
+        assert disk is not None
+        assert disk.sync_seconds == 0.5
+        await asyncio.sleep(1.1)
+        assert disk.sync_seconds == 0.0
+
+    play(story)
+
+
+def test_a_power_cut_strikes_all_meta_servers_at_once_and_they_come_back() -> None:
+    async def story(scene: Scene) -> None:
+        scene.begin(FaultKind.SLOW_DISK, "meta-1", seconds=3.0)
+        scene.begin(FaultKind.POWER_CUT, "meta-1", "meta-2", "meta-3")
+        assert not any(name.startswith("meta-") for name in scene.cluster.servers)
+        await asyncio.sleep(2.0)
+        assert {"meta-1", "meta-2", "meta-3"} <= scene.cluster.servers.keys()
+
+    play(story, meta=3)
