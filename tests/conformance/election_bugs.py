@@ -12,7 +12,7 @@ from tests.simulation.planting import Patch, both
 
 __all__ = ["BUGS", "ElectionBug", "Patch", "both", "bug", "found"]
 
-MOST_SEEDS = 8
+MOST_SEEDS = 30
 
 
 @dataclasses.dataclass(frozen=True)
