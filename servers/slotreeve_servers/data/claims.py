@@ -36,6 +36,10 @@ class ClaimedClients:
             if not claimants:
                 self._processes.pop(client, None)
 
+    def of(self, process_id: str) -> list[str]:
+        """The clients that a session process claims."""
+        return [client for client, processes in self._processes.items() if process_id in processes]
+
     def drop(self, process_id: str) -> None:
         """The session process is gone, and its claims with it."""
         self.end(process_id, list(self._processes))

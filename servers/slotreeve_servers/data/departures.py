@@ -147,6 +147,13 @@ class Departures:
         """Claims of these clients began or ended."""
         self._held.claims_changed(clients, self._outbox.attended())
 
+    def process_is_gone(self, process_id: str) -> None:
+        """A session process is gone. A client that was sending everything again to it has the grace for what it has
+        elsewhere, as for what it has there."""
+        clients = self.claims.of(process_id)
+        self.claims.drop(process_id)
+        self._held.stay(clients, self._outbox.attended() + self._rules.session_grace_seconds)
+
     def process_is_back(self, process_id: str) -> None:
         """A session process that was gone is a member or linked again: its clients are not lost."""
         self._held.process_is_back(process_id)

@@ -33,7 +33,8 @@ class LostRecord(NamedTuple):
         record: as it was when its client was lost. A newer one in the slot shows that the client came back.
         leaves_tombstone: its session server lives, and reported it.
         gone: id of its session process, where that is gone; else empty.
-        until: it stays until then, in attended seconds, because a session server did not say what it has on its way.
+        until: it stays until then, in attended seconds, because a session server did not say what it has on its way,
+            or is gone.
     """
 
     slot: HeldSlot
@@ -157,6 +158,15 @@ class HeldBack:
             return -math.inf
         ninth_newest = next(islice(reversed(self._lost_at.values()), FEW_CLIENTS, None))
         return ninth_newest + 2 * self._grace
+
+    def stay(self, clients: Iterable[str], until: float) -> None:
+        """What living session servers have lost of these clients stays until then."""
+        for name in clients:
+            client = self._clients.get(name)
+            if client is not None:
+                for key, entry in client.records.items():
+                    if not entry.gone:
+                        client.records[key] = entry._replace(until=max(entry.until, until))
 
     def process_is_back(self, process_id: str) -> None:
         """A session process that was gone is a member again: its clients are not lost."""

@@ -53,8 +53,6 @@ class ClientLosses:
         self._gone = GoneSessions()
         # By session process: the number of the connection that brings its claims.
         self._claiming: dict[str, int] = {}
-        # By session process that is gone, the oldest one first: when its claims end, on the attended clock.
-        self._claims_end: dict[str, float] = {}
         self._to_search: deque[tuple[str, int]] = deque()
         self._searching: SlotSearch | None = None
         self._search = TurnEnd(outbox, self._search_next)
@@ -87,7 +85,6 @@ class ClientLosses:
         if number < claiming:
             return
         if number > claiming:
-            self._claims_end.pop(peer.process_id, None)
             self._claiming[peer.process_id] = number
             self._departures.claims.drop(peer.process_id)
         self._departures.claims.begin(peer.process_id, message.begun)
@@ -132,21 +129,13 @@ class ClientLosses:
             self._departures.process_is_back(process_id)
         for process_id in gone:
             log.warning("session process %s is gone; its clients have %g s to return", process_id, grace)
-            self._claims_end[process_id] = now + grace
+            self._departures.process_is_gone(process_id)
+            self._claiming.pop(process_id, None)
             for peer in self._sessions.connections_of(process_id):
                 self._outbox.close(peer, "this session process is gone as far as the data servers know")
             self._to_search.extend((process_id, slot.slot.id) for slot in self._slots.led())
             self._search.soon()
-        self._end_claims_of_gone(now)
         self._gone.forget(now - grace - self._rules.departure_hold_seconds)
-
-    def _end_claims_of_gone(self, now: float) -> None:
-        """A client that was sending everything again to a session process that is gone has the grace, as the others
-        there."""
-        for process_id in [process_id for process_id, end in self._claims_end.items() if end <= now]:
-            del self._claims_end[process_id]
-            self._claiming.pop(process_id, None)
-            self._departures.claims.drop(process_id)
 
     def _search_next(self) -> None:
         """Search a part of one slot for records of a session process that is gone, and the next one in the next
