@@ -268,7 +268,8 @@ class Departures:
             current.asked.discard(process_id)
             if isinstance(reply, Done):
                 current.answered.add(process_id)
-                if self._is_complete(current):
+                # The last one asked looks at all of them: once a round, however many session servers there are.
+                if not current.asked and self._is_complete(current):
                     self._end_when_read(current)
 
         if self._outbox.ask(peer, Deliver(current.slots), answered, math.inf):
