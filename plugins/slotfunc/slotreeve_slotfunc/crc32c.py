@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from google_crc32c import value
+
+if TYPE_CHECKING:
+    from slotreeve_slotfunc.crc32c_columns import Crc32cColumns
 
 
 class Crc32c:
@@ -31,3 +35,11 @@ class Crc32c:
         """The slots of many keys. Takes about 110 ns for each."""
         slots = self._slots
         return [(crc if crc < 0x8000_0000 else 0x1_0000_0000 - crc) % slots for crc in map(value, keys)]
+
+    def columns(self) -> Crc32cColumns | None:
+        """The same function for columns of keys; None without numba. Takes about 40 ns for each key."""
+        try:
+            from slotreeve_slotfunc.crc32c_columns import Crc32cColumns
+        except ImportError:
+            return None
+        return Crc32cColumns(self._slots)

@@ -24,6 +24,7 @@ from slotreeve_spark import shipping
 from slotreeve_spark.compare import chances
 from slotreeve_spark.compare.guard import CellLimits, PluginFailed, alarm, description_of, in_child
 from slotreeve_spark.compare.keys import Keys, generated
+from slotreeve_spark.compare.slot_columns import ColumnarSlotFunction, KeyColumn
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -95,8 +96,10 @@ def _problem(function: str, asked: SlotFunctionQuestion) -> str | None:
             one_by_one = _one_by_one(built, slots)(keys)
             if not np.array_equal(one_by_one, _one_by_one(built, slots)(keys)):
                 raise PluginError("it gives the same key different slots")
-            if not np.array_equal(one_by_one, _best(built, slots)(keys)):
+            if isinstance(built, BatchSlotFunction) and not np.array_equal(one_by_one, _in_a_list(built, slots)(keys)):
                 raise PluginError("its slots_of gives keys other slots than its slot_of")
+            if not np.array_equal(one_by_one, _best(built, slots)(keys)):
+                raise PluginError("its columns give keys other slots than its slot_of")
 
     try:
         in_child(try_keys, CellLimits(asked.timeout_seconds))
@@ -220,13 +223,17 @@ def _rows(
 
 
 class _KeyBatch:
-    """Keys from Arrow, as Python's text or bytes, made when first asked for."""
+    """Keys from Arrow: as Python's text or bytes, made when first asked for, or as they are."""
 
     def __init__(self, array: pa.Array) -> None:
         self._array = array
 
     def __len__(self) -> int:
         return len(self._array)
+
+    @functools.cached_property
+    def column(self) -> KeyColumn:
+        return KeyColumn.of(self._array)
 
     @functools.cached_property
     def texts(self) -> NDArray[np.object_]:
@@ -248,12 +255,19 @@ def _one_by_one(function: SlotFunction, slots: int) -> Callable[[_KeyBatch], Slo
     return lambda keys: _checked(np.fromiter(map(slot_of, keys.texts), np.int64, len(keys)), keys, slots)
 
 
-def _best(function: SlotFunction, slots: int) -> Callable[[_KeyBatch], Slots]:
-    """Many keys at once where the function offers that."""
-    if not isinstance(function, BatchSlotFunction):
-        return _one_by_one(function, slots)
+def _in_a_list(function: BatchSlotFunction, slots: int) -> Callable[[_KeyBatch], Slots]:
     slots_of = function.slots_of
     return lambda keys: _checked(np.array(slots_of(keys.octets), np.int64), keys, slots)
+
+
+def _best(function: SlotFunction, slots: int) -> Callable[[_KeyBatch], Slots]:
+    """The fastest way that the function offers: a column, many keys at once, or one after the other."""
+    columns = function.columns() if isinstance(function, ColumnarSlotFunction) else None
+    if columns is not None:
+        return lambda keys: _checked(columns.slots_of(keys.column.octets, keys.column.offsets), keys, slots)
+    if isinstance(function, BatchSlotFunction):
+        return _in_a_list(function, slots)
+    return _one_by_one(function, slots)
 
 
 def _checked(found: Slots, keys: _KeyBatch, slots: int) -> Slots:
