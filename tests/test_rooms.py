@@ -89,7 +89,8 @@ ONLY_IN = {
     "py4j": {"slotreeve_spark"},
     "pyarrow": {"slotreeve_spark"},
     "pandas": {"slotreeve_spark"},
-    "numpy": {"slotreeve_spark"},
+    "numpy": {"slotreeve_spark", "slotreeve_slotfunc"},
+    "numba": {"slotreeve_slotfunc"},
     "hypothesis": {"slotreeve_conformance"},
     "pytest": {"slotreeve_conformance"},
 }

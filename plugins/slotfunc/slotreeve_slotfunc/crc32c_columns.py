@@ -21,17 +21,18 @@ _SLICES = 8
 class Crc32cColumns:
     """The slots of a column of keys, equal to those of :class:`slotreeve_slotfunc.crc32c.Crc32c`.
 
-    The first call in a process compiles, which takes a second or two.
+    The first one in a process compiles, which takes some seconds.
     """
 
     def __init__(self, slots: int) -> None:
         self._slots = slots
+        self._write_slots, self._tables = _compiled(), _tables()
 
     def slots_of(self, octets: NDArray[np.uint8], offsets: NDArray[np.signedinteger[Any]]) -> NDArray[np.int64]:
         """The slots, shape (keys,). ``octets``: the keys' UTF-8 bytes, one after the other. ``offsets``, shape (keys +
         1,): where each begins, and the end of the last one."""
         found = np.empty(len(offsets) - 1, np.int64)
-        _compiled()(octets, offsets, self._slots, _tables(), found)
+        self._write_slots(octets, offsets, self._slots, self._tables, found)
         return found
 
 
@@ -51,7 +52,12 @@ def _tables() -> NDArray[np.uint32]:
 
 @functools.cache
 def _compiled() -> Any:
-    return numba.njit(nogil=True)(_write_slots)
+    """:func:`_write_slots` for both kinds of offsets that Arrow has."""
+    read = "Array({}, 1, 'C', readonly=True)".format
+    signatures = [
+        f"void({read('uint8')}, {read(offset)}, int64, uint32[:, ::1], int64[::1])" for offset in ("int32", "int64")
+    ]
+    return numba.njit(signatures, nogil=True)(_write_slots)
 
 
 def _write_slots(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
+from numpy.typing import NDArray
 from slotreeve.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -21,6 +21,8 @@ JARS, GENERATED, PARQUET, EVENTS, TEXT = "jars", "generated", "parquet", "events
 BLOCK = 65_536
 """Generated keys that are in memory at a time."""
 PARTITIONS_PER_CORE = 4
+TEAMS = 64
+"""In the names of generated keys."""
 
 
 @dataclass(frozen=True)
@@ -90,18 +92,39 @@ def _generated(session: SparkSession, count: str, source: str) -> Keys:
 
 
 def generated(start: int, end: int) -> pa.Array:
-    """The generated keys ``start`` .. ``end`` - 1, alike to interface names with instance and group."""
-    numbers = pa.array(np.arange(start, end))
-    names = pc.binary_join_element_wise(
-        "com.example.team",
-        pc.cast(pc.bit_wise_and(numbers, 63), pa.string()),
-        ".Service",
-        pc.cast(numbers, pa.string()),
-        "#@#DEFAULT_INSTANCE_ID#@#DEFAULT_GROUP",
-        "",
-    )
-    assert isinstance(names, pa.Array)
-    return names
+    """The generated keys of the numbers ``start`` .. ``end`` - 1, in any order, alike to interface names with instance
+    and group: ``com.example.team5.Service69#@#DEFAULT_INSTANCE_ID#@#DEFAULT_GROUP``. Takes about 70 ns for each."""
+    arrays = []
+    while start < end:
+        longer = min(end, 10 ** len(str(start)))  # the first number with more digits
+        numbers = np.arange(start, longer)
+        teams = numbers % TEAMS
+        are_short = teams < 10
+        arrays += [_of_one_width(teams[alike], numbers[alike]) for alike in (are_short, ~are_short)]
+        start = longer
+    return pa.concat_arrays(arrays)
+
+
+def _of_one_width(teams: NDArray[np.int64], numbers: NDArray[np.int64]) -> pa.Array:
+    """The keys of numbers that are equal in length, and of teams that are. Their text is written by column: there is no
+    Python object for a key."""
+    if not len(numbers):
+        return pa.array([], pa.string())
+    team, number = str(teams[0]), str(numbers[0])
+    template = f"com.example.team{team}.Service{number}#@#DEFAULT_INSTANCE_ID#@#DEFAULT_GROUP"
+    keys = np.full(len(numbers), template.encode())
+    texts = keys.view(np.uint8).reshape(len(numbers), len(template))
+    _write_digits(texts, template.index(f"{team}."), len(team), teams)
+    _write_digits(texts, template.index(f"{number}#"), len(number), numbers)
+    offsets = np.arange(len(numbers) + 1, dtype=np.int32) * np.int32(len(template))
+    return pa.StringArray.from_buffers(len(numbers), pa.py_buffer(offsets), pa.py_buffer(keys))
+
+
+def _write_digits(texts: NDArray[np.uint8], at: int, width: int, values: NDArray[np.int64]) -> None:
+    for place in reversed(range(at, at + width)):
+        tens = values // 10
+        texts[:, place] = values - 10 * tens + ord("0")
+        values = tens
 
 
 # --- read ------------------------------------------------------------------------------------------------------------
