@@ -88,6 +88,7 @@ ONLY_IN = {
     "pyspark": {"slotreeve_spark"},
     "py4j": {"slotreeve_spark"},
     "pyarrow": {"slotreeve_spark"},
+    "matplotlib": {"slotreeve_spark"},
     "pandas": {"slotreeve_spark"},
     "numpy": {"slotreeve_spark", "slotreeve_slotfunc"},
     "numba": {"slotreeve_slotfunc"},

@@ -126,7 +126,7 @@ def diff(
 
 
 def doctor(output: OutputOption = Output.TABLE) -> None:
-    """Check Java, pyspark, pandas and pyarrow; print what to do if one does not fit. Exit code 1 if so."""
+    """Check Java, pyspark, pandas, pyarrow and matplotlib; print what to do if one does not fit. Exit code 1 if so."""
     from slotreeve_spark.doctor import examine
 
     from slotreeve_cli.printing import print_rows

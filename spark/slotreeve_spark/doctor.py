@@ -16,7 +16,12 @@ from slotreeve.errors import ConfigError
 LOWEST_JAVA = 17
 HIGHEST_JAVA = 25
 JAVA_PATIENCE_SECONDS = 20
-WANTED = {"pyspark": ((4, 1), (5,)), "pandas": ((2, 2), (3,)), "pyarrow": ((18,), (1_000,))}
+WANTED = {
+    "pyspark": ((4, 1), (5,)),
+    "pandas": ((2, 2), (3,)),
+    "pyarrow": ((18,), (1_000,)),
+    "matplotlib": ((3, 9), (1_000,)),
+}
 """By distribution: the lowest version that works, and the lowest above it that is not tested."""
 
 
@@ -43,7 +48,7 @@ class Finding:
 
 
 def examine() -> list[Finding]:
-    """Java, pyspark, pandas and pyarrow as this process would use them."""
+    """Java, pyspark, pandas, pyarrow and matplotlib as this process would use them."""
     return [java(), *(library(name) for name in WANTED)]
 
 

@@ -6,16 +6,22 @@ import html
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from slotreeve_spark.report.svg import number
+from slotreeve_spark.report.numbers import number
 
 STYLE = """
-body{font:15px/1.5 system-ui,sans-serif;max-width:66rem;margin:2rem auto;padding:0 1rem;color:#1c1c1c}
+:root{color-scheme:light dark;--paper:#fff;--ink:#1c1c1c;--small:#555;--line:#ddd;--best:#e8f3e8;--noise:#f6f3e2;
+--mark:#2864b4}
+@media(prefers-color-scheme:dark){:root{--paper:#16181c;--ink:#e2e2e2;--small:#a2a2a2;--line:#3c4046;--best:#1e3a24;
+--noise:#3a3520;--mark:#5b95e0}}
+body{font:15px/1.5 system-ui,sans-serif;max-width:66rem;margin:2rem auto;padding:0 1rem;
+color:var(--ink);background:var(--paper)}
 table{border-collapse:collapse;margin:.6rem 0 1.4rem;font-size:13px;display:block;overflow-x:auto}
-th,td{padding:.25rem .7rem;border-bottom:1px solid #ddd;text-align:left;white-space:nowrap}
+th,td{padding:.25rem .7rem;border-bottom:1px solid var(--line);text-align:left;white-space:nowrap}
 td.n{text-align:right;font-variant-numeric:tabular-nums}
-tr.best td{background:#e8f3e8}tr.noise td{background:#f6f3e2}
+tr.best td{background:var(--best)}tr.noise td{background:var(--noise)}
 figure{display:inline-block;margin:.5rem 1rem 1rem 0}figcaption{font-weight:600}
-h2{margin-top:2.2rem;border-bottom:2px solid #2864b4}.parameters{color:#555;font-size:13px}
+figure svg{max-width:100%;height:auto}
+h2{margin-top:2.2rem;border-bottom:2px solid var(--mark)}.parameters{color:var(--small);font-size:13px}
 """
 _MARKS = {"best": "best", "within noise": "noise"}
 

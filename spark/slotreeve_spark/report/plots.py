@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from slotreeve_spark.compare.slot_functions import COUNTED
-from slotreeve_spark.report.svg import Bar, Series, bars, lines
+from slotreeve_spark.report.charts import Bar, Series, bars, lines
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 
-from slotreeve_spark.report.svg import number
+from slotreeve_spark.report.numbers import number
 
 GAP = "  "
 _LEAST_WIDTH = 8
