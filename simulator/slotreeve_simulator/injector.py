@@ -102,7 +102,7 @@ class Injector:
                 self._watch.calm_since = self._now()
 
     async def mend(self) -> None:
-        """End every fault now, and wait until all processes have started again."""
+        """End every fault now, and wait until all processes have started again and have their processors."""
         self.aims.stop()
         for timer in self._timers:
             timer.cancel()
@@ -112,6 +112,9 @@ class Injector:
             self._end(fault)
         while self._tasks:
             await asyncio.gather(*self._tasks)
+        stalls = [processor.stalled_for() for processor in self._cluster.processors.values()]
+        if stalled := max(stalls, default=0.0):
+            await asyncio.sleep(stalled)
 
     def _strike(self, fault: Fault) -> Callable[[], None] | None:
         """Begin the fault. Returns the function that ends it; None if the fault is not possible now."""

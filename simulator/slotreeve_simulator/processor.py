@@ -62,34 +62,34 @@ class SimulatedProcessor:
     def __init__(self, now: Callable[[], float], costs: Costs) -> None:
         self._now = now
         self._by_tag, self._timer = costs.by_tag, costs.timer
-        self._free_at = 0.0
+        self._free_at = self._stalled_until = 0.0
         self.slowness = 1.0
 
     def busy_for(self) -> float:
         """Seconds until it can begin with something else; 0 where it is free."""
-        wait = self._free_at - self._now()
+        wait = max(self._free_at, self._stalled_until) - self._now()
         return wait if wait > SHORTEST_SECONDS else 0.0
 
     def handled(self, packet: bytes) -> None:
         """A packet was handled: the next one waits until that is over."""
         base, per_byte = self._by_tag[first_tag(packet)]
-        self._spend(base + len(packet) * per_byte)
+        self.spend(base + len(packet) * per_byte)
 
     def timer_ran(self) -> None:
         """A timer was handled."""
-        self._spend(self._timer)
+        self.spend(self._timer)
+
+    def spend(self, seconds: float) -> None:
+        """The process does something that takes so long on a processor that it has for itself."""
+        self._free_at = max(self._now(), self._free_at) + seconds * self.slowness
 
     def stall(self, seconds: float) -> None:
-        """The process gets no processor for so long."""
-        self._free_at = max(self._free_at, self._now()) + seconds
+        """The process gets no processor for so long from now on."""
+        self._stalled_until = max(self._stalled_until, self._now() + seconds)
 
-    def go_on(self) -> None:
-        """The process gets its processor again."""
-        self._free_at = min(self._free_at, self._now())
-
-    def _spend(self, seconds: float) -> None:
-        now = self._now()
-        self._free_at = (max(now, self._free_at)) + seconds * self.slowness
+    def stalled_for(self) -> float:
+        """Seconds until it gets its processor again; 0 where it has it."""
+        return max(0.0, self._stalled_until - self._now())
 
 
 def _cost(figure: tuple[float, float]) -> Cost:

@@ -16,7 +16,10 @@ LONGEST_STALL_SECONDS = 1.0
 
 
 def strike_processors(processors: Sequence[SimulatedProcessor], fault: Fault) -> Callable[[], None] | None:
-    """Begin a fault of these processors. Returns the function that ends it; None if there is no processor."""
+    """Begin a fault of these processors. Returns the function that ends it; None if there is no processor.
+
+    A stall ends with its time, however many there are at once; nothing ends it earlier.
+    """
     if not processors:
         return None
     match fault.kind:
@@ -26,18 +29,13 @@ def strike_processors(processors: Sequence[SimulatedProcessor], fault: Fault) ->
             return _Stutter(processors[0], fault).end
     for processor in processors:
         processor.stall(fault.seconds)
-    return lambda: _go_on(processors)
+    return lambda: None
 
 
 def _starve(processor: SimulatedProcessor, fault: Fault) -> Callable[[], None]:
     before = processor.slowness
     processor.slowness = before * STARVE_FACTOR**fault.amount
     return lambda: setattr(processor, "slowness", before)
-
-
-def _go_on(processors: Sequence[SimulatedProcessor]) -> None:
-    for processor in processors:
-        processor.go_on()
 
 
 class _Stutter:

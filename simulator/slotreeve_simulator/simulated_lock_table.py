@@ -6,12 +6,13 @@ Each start of a node has its own :class:`SimulatedLockTable` and :class:`Simulat
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol, TypeVar
 
 from slotreeve.clock import Clock
-from slotreeve.errors import ConnectionLost, NotLeader, RequestTimeout, StaleTerm, VersionConflict
+from slotreeve.errors import ConnectionLost, NotLeader, RequestTimeout, SlotreeveError, StaleTerm, VersionConflict
 from slotreeve.ports import Versioned
 
 from slotreeve_simulator.simulated_database import SimulatedDatabase, StoredRow
@@ -49,7 +50,11 @@ def _finish(future: asyncio.Future[None]) -> None:
 
 
 class _TableLink:
-    """A connection to the simulated database. Statements take time and may be lost."""
+    """A connection to the simulated database. Statements take time and may be lost.
+
+    One that is on its way for longer than its client waits is carried out all the same when it arrives, as by a server
+    that reads it before the end of the connection.
+    """
 
     def __init__(self, database: SimulatedDatabase, clock: Clock, timeout_seconds: float, node: str) -> None:
         self._database, self._clock, self._timeout, self._node = database, clock, timeout_seconds, node
@@ -58,14 +63,14 @@ class _TableLink:
     async def run(self, statement: Callable[[], T], changes: bool = False) -> T:
         """Carry out one statement that needs no lock, or that the row's lock is free for."""
         began = self._clock.now()
-        await self._arrive(changes)
+        await self._arrive(changes, lambda: self._run_late(statement, changes))
         return await self._come_back(statement(), began)
 
     async def run_with_row(self, work: Callable[[], T], change: Callable[[T], None] | None = None) -> T:
         """Lock the row, carry out ``work``, and commit what ``change`` does with its result. A transaction that gets
         the lock only after its client has given up is rolled back."""
         database, began = self._database, self._clock.now()
-        await self._arrive(change is not None)
+        await self._arrive(change is not None, lambda: self._run_late(lambda: self._at_once(work, change), True))
         if not await self._lock_row(began):
             raise self._late()
         try:
@@ -105,9 +110,16 @@ class _TableLink:
         timer.cancel()
         return task.done()
 
-    async def _arrive(self, changes: bool) -> None:
-        database = self._database
-        await self._travel()
+    async def _arrive(self, changes: bool, late: Callable[[], None]) -> None:
+        """The statement travels. ``late`` is called as it arrives where its client has given up before."""
+        database, delay = self._database, self._database.delay_seconds()
+        if delay >= self._timeout:
+            database.clock.call_later(delay, late)
+            await self._clock.sleep(self._timeout)
+            self._epoch = None
+            raise self._late()
+        if delay > 0:
+            await self._clock.sleep(delay)
         if not database.is_reachable(self._node) or (self._epoch is not None and self._epoch != database.epoch):
             self._epoch = None
             raise ConnectionLost(f"{database.place}: the connection was lost")
@@ -117,7 +129,9 @@ class _TableLink:
         database.statements += 1
 
     async def _come_back(self, result: T, began: float) -> T:
-        await self._travel()
+        delay = self._database.delay_seconds()
+        if delay > 0:
+            await self._clock.sleep(delay)
         late = self._clock.now() - began >= self._timeout
         if self._database.is_silent or late:
             if not late:
@@ -128,10 +142,21 @@ class _TableLink:
     def _late(self) -> RequestTimeout:
         return RequestTimeout(f"{self._database.place}: no answer within {self._timeout:g} s")
 
-    async def _travel(self) -> None:
-        delay = self._database.delay_seconds()
-        if delay > 0:
-            await self._clock.sleep(delay)
+    def _run_late(self, statement: Callable[[], object], changes: bool) -> None:
+        """Nobody learns what comes of it."""
+        database = self._database
+        if database.is_reachable(self._node) and not (changes and database.is_read_only):
+            database.statements += 1
+            with contextlib.suppress(SlotreeveError):
+                statement()
+
+    def _at_once(self, work: Callable[[], T], change: Callable[[T], None] | None) -> None:
+        """A transaction with the row, unless another one holds it: then it would wait, and is rolled back when the end
+        of its connection is noticed."""
+        if not self._database.row_lock.locked():
+            result = work()
+            if change is not None:
+                change(result)
 
 
 class SimulatedLockTable:

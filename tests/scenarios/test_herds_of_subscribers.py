@@ -75,7 +75,7 @@ class SlowCluster(SimulatedCluster):
 
         def send_encoded(peers: Peers, peer: Peer, frame: bytes, what: str) -> bool:
             if what == "Push":
-                self.slow.stall(PUSH_SECONDS)
+                self.slow.spend(PUSH_SECONDS / SLOWNESS)
             return send(peers, peer, frame, what)
 
         return patch.object(Peers, "send_encoded", send_encoded)

@@ -42,7 +42,18 @@ def test_a_starved_process_is_slower_and_a_stalled_one_waits() -> None:
     processor.handled(PING)
     assert processor.busy_for() == pytest.approx(0.02)
     processor.stall(0.5)
-    assert processor.busy_for() == pytest.approx(0.52)
+    assert processor.busy_for() == pytest.approx(0.5)
+
+
+def test_stalls_at_once_end_with_the_last_one_and_do_not_add_up() -> None:
+    now = Now()
+    processor = SimulatedProcessor(now, Costs({"other": (1000, 0), "timer": (10, 0)}))
+    processor.stall(2.0)
+    processor.stall(6.0)
+    processor.stall(3.0)
+    assert processor.stalled_for() == processor.busy_for() == pytest.approx(6.0)
+    now.seconds += 6.5
+    assert processor.stalled_for() == processor.busy_for() == 0.0
 
 
 @pytest.mark.parametrize("kind", [Kind.MESSAGE, Kind.REQUEST, Kind.REPLY])

@@ -94,7 +94,7 @@ def test_a_late_server_is_as_good_as_frozen_only_after_the_silence_of_a_link() -
         await a_while(scene)
         assert not scene.reach.tolerates_loss("client-1")
         for name in ("session-1", "session-2"):
-            scene.cluster.processors[name].stall(2.0)
+            scene.cluster.processors[name].stall(4.0)
         await a_while(scene)
         assert scene.reach.tolerates_loss("client-1")
         await asyncio.sleep(10)
