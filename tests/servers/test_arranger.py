@@ -98,6 +98,17 @@ def test_a_leaving_leader_whose_follower_is_not_in_sync_is_waited_for() -> None:
     assert arranger().next_plan(table, servers("a", "b", "c"), lambda server, slot: False, leaving) is None
 
 
+def test_a_dead_follower_of_a_server_that_restarts_is_not_waited_for() -> None:
+    table = arranged(servers("a", "b", "c"))
+    assert {slot.leader for slot in table.slots} == {"a", "b", "c"}
+    leaving = Leaving(for_a_restart=frozenset({"a"}))
+    plan = arranger().next_plan(table, servers("a"), settled_only("a"), leaving)
+    assert plan is not None, "the others died meanwhile, and only this one has copies of what they led"
+    for before, after in zip(table.slots, plan.table.slots, strict=True):
+        if "a" in (before.leader, *before.followers):
+            assert after.leader == "a"
+
+
 def test_a_follower_in_sync_is_the_heir_of_a_dead_leader_rather_than_one_that_has_just_started_again() -> None:
     assigner = DefaultAssigner(DefaultAssignerOptions())
     judge = Arranger(6, 3, assigner, EvenBalancer(EvenBalancerOptions()))

@@ -69,7 +69,8 @@ class Arranger:
         handed_over = self._hand_over(table, servers, settled, leaving)
         if handed_over is not None:
             return handed_over
-        if any(self._waits(slot, settled, leaving) for slot in table.slots):
+        live = {server.name for server in servers}
+        if any(self._waits(slot, live, settled, leaving) for slot in table.slots):
             return None
         if not is_complete(table, staying, self._limits.replicas):
             taking = servers if _needs_who_leaves(table, servers, staying) else staying
@@ -102,10 +103,11 @@ class Arranger:
         return draft.plan() if draft.moves else None
 
     @staticmethod
-    def _waits(slot: Slot, settled: Callable[[str, int], bool], leaving: Leaving) -> bool:
-        """Whether a leader that leaves has a follower that stays and is not in sync yet."""
+    def _waits(slot: Slot, live: Set[str], settled: Callable[[str, int], bool], leaving: Leaving) -> bool:
+        """Whether a leader that leaves has a follower that lives, stays, and is not in sync yet."""
         going = leaving.for_good | leaving.for_a_restart
-        return slot.leader in going and any(n not in going and not settled(n, slot.id) for n in slot.followers)
+        heirs = live.difference(going).intersection(slot.followers)
+        return slot.leader in going and any(not settled(name, slot.id) for name in heirs)
 
     def _checked(
         self,
