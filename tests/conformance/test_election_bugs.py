@@ -12,23 +12,21 @@ from slotreeve_conformance.election_backend import ElectionBackend
 from tests.conformance import fle_bugs, lock_bugs
 from tests.conformance.election_bugs import BUGS, found
 from tests.election_fle.test_fle_contract import FleBackend
-from tests.election_mysql.test_lock_contract import SimulatedBackend
+from tests.election_mysql.test_lock_contract import HastyBackend
 
 NOT_FOUND = {
     "known_epoch_counted": "the second candidate would have to be elected within the handshake of the first one; the "
     "simulator finds `accept_lower_term`",
-    "first_lease_from_receipt": "the pings that follow at once renew the lease",
+    "first_lease_from_receipt": "packets would have to travel for longer than candidates wait for a better vote, and "
+    "the pings that follow at once renew the lease",
     "candidate_breaks_its_promise": "a quorum has another voter with the promise in nearly every case",
-    "history_acknowledged_before_logged": "the loss of power has to come within one sync of a synchronisation",
+    "history_acknowledged_before_logged": "the loss of power has to come within one sync of a synchronisation, on "
+    "every server that has what is lost",
     "leads_without_a_quorum_of_histories": "a quorum has acknowledged the epoch just before, and is synchronising",
-    "hole_is_damage": "needs a hole in the middle of one append; tests/election_fle/test_fle_ledger.py has them",
     "group_commit_drops_writes": "the leader replaces such a log when its server is back; it would have to be elected",
-    "releases_what_is_not_its_own": "harmless: a node releases only a row in which it has just read its own name",
     "logs_with_gaps": "harmless: the packets of a connection stay in order and none is lost before the connection is",
     "snapshot_drops_the_log": "harmless: at most one batch is under way, so nothing is logged after what is committed",
-    "settles_too_early": "a COMMIT has to stall for longer than a statement and shorter than the lease",
-    "unfenced_write": "a node's own lease ends first; a write would have to travel for longer than the rest of it",
-    "renews_what_is_not_its_own": "a node's own lease ends before the row can be another's",
+    "releases_what_is_not_its_own": "harmless: a node releases only a row in which it has just read its own name",
     "refused_renewal_ignored": "harmless unless the row is changed by hand: the node's own lease ends before the row",
 }
 """Bugs that the suite does not find, and why."""
@@ -45,7 +43,7 @@ class FleSuite(ElectionContract):
 
 class LockSuite(ElectionContract):
     def make_backend(self) -> ElectionBackend:
-        return SimulatedBackend()
+        return HastyBackend()
 
 
 SUITES: dict[str, type[ElectionContract]] = {fle_bugs.FLE: FleSuite, lock_bugs.LOCK: LockSuite}
@@ -55,7 +53,7 @@ def test_there_are_at_least_fifty_bugs_in_both_elections_and_most_are_to_be_foun
     assert len(BUGS) >= 50
     assert {bug.election for bug in BUGS.values()} == SUITES.keys()
     assert BUGS.keys() >= NOT_FOUND.keys()
-    assert len(NOT_FOUND) <= 16
+    assert len(NOT_FOUND) <= 10
 
 
 @pytest.mark.parametrize("name", BUGS)
