@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import shlex
 import time
 from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -32,8 +33,9 @@ def add_to(app: typer.Typer) -> None:
     )
     group.command(
         "run",
-        epilog="Example: slotreeve sim run --seed 7 --minutes 2 --scenario mixed. "
-        "Exit code 0 only if no invariant was broken.",
+        epilog="Examples: slotreeve sim run --seed 7 --minutes 2 --scenario mixed  |  "
+        "slotreeve sim run --scenario incident.toml. Exit code 0 only if no invariant was broken and the symptom of a "
+        "recorded incident was not seen.",
     )(run)
     group.command(
         "sweep",
@@ -58,13 +60,13 @@ def run(
     shrink: Annotated[bool, typer.Option(help="Shrink a failing run to its shortest form.")] = True,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Run one seed. A failing one is shrunk: its shortest trace is printed, with the command that replays it."""
+    """Run one seed. A failing one, or one that shows the symptom of a recorded incident, is shrunk: its shortest trace
+    is printed, with the command that replays it."""
     from slotreeve_simulator.plan import Cut
     from slotreeve_simulator.runner import simulate
-    from slotreeve_simulator.scenario import load_scenario
     from slotreeve_simulator.shrink import shrink as shrink_run
 
-    loaded = load_scenario(scenario)
+    loaded = _loaded(scenario, minutes)
     cut = Cut(_numbers(only), calls)
     began = time.perf_counter()
     result = simulate(loaded, seed, minutes, cut)
@@ -73,7 +75,10 @@ def run(
     if result.violation is not None and shrink and cut == Cut():
         shrunk = shrink_run(loaded, result, minutes)
     again = [f"--minutes {minutes:g}"] if minutes is not None else []
-    _report(result, took, shrunk, cut, _replay(scenario, seed, cut if shrunk is None else shrunk.cut, again), output)
+    replay = _replay(scenario, seed, cut if shrunk is None else shrunk.cut, again)
+    _report(result, took, shrunk, replay, output)
+    if output is Output.TABLE and loaded.symptom is not None and result.violation is None:
+        typer.echo(f"the symptom was not seen: no subscriber saw {loaded.symptom}")
     if output is Output.TABLE and trace and result.violation is None:
         typer.echo("\n".join(result.lines))
     if result.violation is not None:
@@ -88,11 +93,9 @@ def sweep(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Run many seeds, on several processors; failing ones are listed, each with the command that shows it in full."""
-    from slotreeve_simulator.scenario import load_scenario
-
     from slotreeve_cli.printing import print_json, print_rows
 
-    loaded = load_scenario(scenario)
+    loaded = _loaded(scenario, minutes)
     wanted = _range(seeds)
     began = time.perf_counter()
     results = sorted(_swept(loaded, wanted, minutes, jobs), key=lambda result: result.seed)
@@ -137,11 +140,10 @@ def coverage(
     from collections import Counter
 
     from slotreeve_simulator.coverage import empty_cells, table
-    from slotreeve_simulator.scenario import load_scenario
 
     from slotreeve_cli.printing import print_json, print_rows
 
-    loaded = load_scenario(scenario)
+    loaded = _loaded(scenario, minutes)
     results = list(_swept(loaded, _range(seeds), minutes, jobs))
     struck = sum((result.struck for result in results), Counter())
     rows, empty = table(struck, loaded.faults.kinds), empty_cells(struck, loaded.faults.kinds)
@@ -152,6 +154,15 @@ def coverage(
         typer.echo("\n".join(empty))
     if empty:
         raise typer.Exit(1)
+
+
+def _loaded(name: str, minutes: float | None) -> Scenario:
+    from slotreeve_simulator.scenario import load_scenario
+
+    scenario = load_scenario(name)
+    if minutes is not None and scenario.recorded is not None:
+        raise typer.BadParameter(f"--minutes {minutes:g}: {name} is a recorded incident, which lasts as recorded")
+    return scenario
 
 
 # --- running ---------------------------------------------------------------------------------------------------------
@@ -204,7 +215,7 @@ def _range(text: str) -> range:
 
 def _replay(scenario: str, seed: int, cut: Cut | None, more: list[str]) -> str:
     """The command that runs this again."""
-    words = ["slotreeve sim run", f"--seed {seed}", f"--scenario {scenario}", *more]
+    words = ["slotreeve sim run", f"--seed {seed}", f"--scenario {shlex.quote(scenario)}", *more]
     if cut is not None and cut.only is not None:
         words.append(f"--only '{','.join(map(str, cut.only))}'")
     if cut is not None and cut.calls < 1:
@@ -212,7 +223,7 @@ def _replay(scenario: str, seed: int, cut: Cut | None, more: list[str]) -> str:
     return " ".join(words)
 
 
-def _report(result: Result, seconds: float, shrunk: Shrunk | None, cut: Cut, replay: str, output: Output) -> None:
+def _report(result: Result, seconds: float, shrunk: Shrunk | None, replay: str, output: Output) -> None:
     from slotreeve_cli.printing import print_json
 
     shown = result if shrunk is None else shrunk.result
@@ -226,6 +237,7 @@ def _report(result: Result, seconds: float, shrunk: Shrunk | None, cut: Cut, rep
                 "seconds": round(seconds, 3),
                 "events": result.events,
                 "faults": len(result.faults),
+                "kept_faults": len(shown.faults),
                 "longest_heal_seconds": round(result.longest_heal_seconds, 3),
                 "replay": replay,
                 "trace": shown.lines if result.violation is not None else [],

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from slotreeve_client import Instance, Publication, Subscription
 
+from slotreeve_simulator.symptom import SymptomWatch
 from slotreeve_simulator.trace import Trace, Weight
 from slotreeve_simulator.verdict import RunVerdict
 
@@ -79,8 +80,10 @@ class Reachability(Protocol):
 class ClientsWatch:
     """All registrations of a run, and the checks of what clients see of them."""
 
-    def __init__(self, reach: Reachability, trace: Trace, verdict: RunVerdict) -> None:
-        self._reach, self._trace, self.verdict = reach, trace, verdict
+    def __init__(
+        self, reach: Reachability, trace: Trace, verdict: RunVerdict, symptom: SymptomWatch | None = None
+    ) -> None:
+        self._reach, self._trace, self.verdict, self._symptom = reach, trace, verdict, symptom
         self._registrations: list[Registration] = []
         self._expected: dict[str, dict[int, int]] = {}
 
@@ -132,6 +135,8 @@ class ClientsWatch:
             if serial not in seen:
                 if registration.alive and not self._reach.tolerates_loss(registration.client):
                     self.verdict.violate("I7", f"{watcher.client} does not see {self._named(serial)}, which is alive")
+                if self._symptom is not None and registration.publication.data is not None:
+                    self._symptom.lost(watcher.client, watcher.service)
             elif seen[serial] < count and not self._reach.tolerates_age(registration.client):
                 self.verdict.violate(
                     "I10", f"{watcher.client} got {serial}.{seen[serial]} of {watcher.service} after {serial}.{count}"

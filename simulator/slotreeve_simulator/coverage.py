@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from slotreeve_simulator.aims import Struck
-from slotreeve_simulator.scenario import FaultKind
+from slotreeve_simulator.fault_kinds import FaultKind
 from slotreeve_simulator.states import ClusterState
 
 IMPOSSIBLE: dict[tuple[FaultKind, ClusterState], str] = {}

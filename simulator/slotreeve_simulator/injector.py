@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Protocol
 
 from slotreeve.errors import SlotreeveError, TransportError
@@ -11,9 +11,9 @@ from slotreeve_protocol.meta_messages import Stopping
 
 from slotreeve_simulator.aims import Aims
 from slotreeve_simulator.cluster import SLOW_FACTOR, ScenarioCluster
+from slotreeve_simulator.fault_kinds import STORE_FAULTS, FaultKind
 from slotreeve_simulator.plan import Fault
 from slotreeve_simulator.processor_faults import PROCESSOR_FAULTS, strike_processors
-from slotreeve_simulator.scenario import STORE_FAULTS, FaultKind
 from slotreeve_simulator.servers_watch import ServersWatch
 from slotreeve_simulator.store import LockStore
 from slotreeve_simulator.trace import Trace, Weight
@@ -132,13 +132,15 @@ class Injector:
                 return strike_processors([p for n in fault.first if (p := self._cluster.processors.get(n))], fault)
             case FaultKind.CUT_CLIENT:
                 return _nothing if self._cut_client(name) else None
-            case FaultKind.ADD_DATA:
+            case FaultKind.ADD_DATA | FaultKind.ADD_SESSION:
                 return self._add(name)
+            case FaultKind.ADD_CLIENT:
+                return self._add_client(name)
             case kind if kind in STORE_FAULTS:
                 return strike_store(self._cluster.store, fault)
         if fault.kind is FaultKind.WIPE_META:
             return self._wipe(name)
-        if not self._absent.isdisjoint(fault.first):
+        if not self._absent.isdisjoint(fault.first) or not self._run(fault.first):
             return None
         match fault.kind:
             case FaultKind.PAUSE | FaultKind.PAUSE_CLIENT | FaultKind.FREEZE_SESSION:
@@ -232,6 +234,16 @@ class Injector:
                 self._cluster.kill(name)
 
         return end
+
+    def _add_client(self, name: str) -> Callable[[], None] | None:
+        if name in self._cluster.clients or name in self._absent:
+            return None
+        self._clients.come(name)
+        return _nothing
+
+    def _run(self, names: Iterable[str]) -> bool:
+        """Whether all of these run: what was not added, because that action was left out, cannot end."""
+        return all(name in self._cluster.servers or name in self._cluster.clients for name in names)
 
     def _pause(self, name: str) -> Callable[[], None] | None:
         if name in self._still:

@@ -12,7 +12,9 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from slotreeve_simulator.scenario import STORE_FAULTS, FaultKind, FaultPlan, Scenario
+from slotreeve_simulator.fault_kinds import STORE_FAULTS, FaultKind
+from slotreeve_simulator.recorded import Recording
+from slotreeve_simulator.scenario import FaultPlan, Scenario
 from slotreeve_simulator.states import ClusterState
 
 META_FAULTS = frozenset(
@@ -29,7 +31,9 @@ CLIENT_FAULTS = frozenset(
     }
 )
 ANY_PROCESS_FAULTS = frozenset({FaultKind.STARVE, FaultKind.STUTTER, FaultKind.STALL})
-INSTANT = frozenset({FaultKind.CUT, FaultKind.BREAK_LINK, FaultKind.CUT_CLIENT, FaultKind.STORE_RESTART})
+INSTANT = frozenset(
+    {FaultKind.CUT, FaultKind.BREAK_LINK, FaultKind.CUT_CLIENT, FaultKind.ADD_CLIENT, FaultKind.STORE_RESTART}
+)
 
 
 @dataclass(frozen=True)
@@ -84,12 +88,14 @@ CALL_WEIGHTS = {
 
 @dataclass(frozen=True)
 class Call:
-    """One call of one client. ``pick`` chooses among its services or publications."""
+    """One call of one client. ``pick`` chooses among its services or publications, where ``service`` (a number) is
+    given among its publications of that service."""
 
     at: float
     client: int
     kind: CallKind
     pick: int
+    service: int | None = None
 
 
 @dataclass(frozen=True)
@@ -121,7 +127,10 @@ class Cut:
 
 
 def plan(scenario: Scenario, seed: int, minutes: float) -> list[Storm]:
-    """The storms of a run of so many virtual minutes. A longer run begins with the same storms as a shorter one."""
+    """The storms of a run of so many virtual minutes. A longer run begins with the same storms as a shorter one. A
+    recorded incident is one storm, whatever the minutes."""
+    if scenario.recorded is not None:
+        return [_recorded(scenario.recorded, scenario.faults.storm_seconds, seed)]
     storms: list[Storm] = []
     count = max(1, round(minutes * 60 / scenario.faults.storm_seconds))
     numbered = 0
@@ -204,6 +213,10 @@ class _Victims:
         match kind:
             case FaultKind.ADD_DATA:
                 return (self._added,), ()
+            case FaultKind.ADD_SESSION:
+                return (f"session-{len(self._sessions) + 1}",), ()
+            case FaultKind.ADD_CLIENT:
+                return (f"client-{len(self._clients) + 1}",), ()
             case FaultKind.STALL_CLIENTS:
                 return tuple(self._clients), ()
             case FaultKind.POWER_CUT:
@@ -250,3 +263,22 @@ def _calls(scenario: Scenario, rng: random.Random) -> list[Call]:
         Call(at, rng.randrange(scenario.nodes.clients), rng.choices(kinds, weights)[0], rng.getrandbits(32))
         for at in times
     ]
+
+
+def _recorded(recording: Recording, seconds: float, seed: int) -> Storm:
+    """The recorded actions at their times; of the churn only the number of calls is recorded, so the seed decides their
+    times."""
+    actions = sorted(recording.actions, key=lambda action: action.at)
+    faults = tuple(
+        Fault(number, action.at, action.kind, action.seconds, (action.node,)) for number, action in enumerate(actions)
+    )
+    rng = random.Random(f"{seed}/recorded")
+    calls = []
+    for churn in recording.churn:
+        service, publishers = recording.services.index(churn.service), recording.publishers_of(churn.service)
+        counts = (churn.publishes, churn.republishes, churn.unpublishes)
+        for kind, count in zip((CallKind.PUBLISH, CallKind.REPUBLISH, CallKind.UNPUBLISH), counts, strict=True):
+            for _ in range(count):
+                pick = service if kind is CallKind.PUBLISH else rng.getrandbits(32)
+                calls.append(Call(rng.uniform(0.0, seconds), rng.choice(publishers), kind, pick, service))
+    return Storm(faults, tuple(sorted(calls, key=lambda call: call.at)))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
+from slotreeve_simulator.fault_kinds import FaultKind
 from slotreeve_simulator.plan import Fault
 from slotreeve_simulator.processor import SimulatedProcessor
-from slotreeve_simulator.scenario import FaultKind
 
 PROCESSOR_FAULTS = frozenset({FaultKind.STARVE, FaultKind.STUTTER, FaultKind.STALL, FaultKind.STALL_CLIENTS})
 STARVE_FACTOR = 100.0

@@ -26,6 +26,7 @@ from slotreeve_simulator.probes import Probes
 from slotreeve_simulator.reach import Reach
 from slotreeve_simulator.scenario import Scenario
 from slotreeve_simulator.servers_watch import ServersWatch
+from slotreeve_simulator.symptom import SymptomWatch
 from slotreeve_simulator.trace import Trace, Weight
 from slotreeve_simulator.verdict import RunVerdict, Violation
 from slotreeve_simulator.workload import Clients
@@ -95,7 +96,8 @@ class _Run:
         self._reach = Reach(self._cluster, self._now, scenario.faults.held_seconds)
         replicas = int(scenario.nodes.settings.get("cluster.replicas", 2))
         self._watch = ServersWatch(self._cluster, replicas, self._now, self._trace, self._verdict)
-        clients_watch = ClientsWatch(self._reach, self._trace, self._verdict)
+        self._symptom = SymptomWatch(scenario.symptom, self._verdict, self._now)
+        clients_watch = ClientsWatch(self._reach, self._trace, self._verdict, self._symptom)
         self._clients = Clients(scenario, seed, self._cluster, clients_watch, self._trace)
         self._injector = Injector(self._cluster, self._clients, self._watch, self._trace, self._verdict, self._now)
         longest_delay = scenario.network.delay_ms[1] / 1000
@@ -152,6 +154,7 @@ class _Run:
     async def _storm(self, number: int, storm: Storm) -> None:
         self._trace.note(Weight.FAULT, f"storm {number + 1} begins")
         began = self._loop.time()
+        self._symptom.begin()
         for fault in storm.faults:
             self._faults.append(fault.number)
             self._loop.call_at(began + fault.at, self._injector.begin, fault)

@@ -15,124 +15,15 @@
 from __future__ import annotations
 
 import tomllib
-from enum import StrEnum
 from importlib import resources
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, Field, ValidationError, model_validator
 from slotreeve.errors import ConfigError
 
-
-class FaultKind(StrEnum):
-    """The kinds of faults. Every fault but an instantaneous one ends after some seconds; then its damage is
-    repaired."""
-
-    CRASH_META = "crash_meta"
-    """A meta server is killed, and started again with its disk."""
-    WIPE_META = "wipe_meta"
-    """A meta server is killed, and started again with an empty disk. No other one fails meanwhile."""
-    FULL_DISK = "full_disk"
-    """A meta server's disk refuses every write."""
-    SLOW_DISK = "slow_disk"
-    """Each sync of a meta server's disk takes up to half a second."""
-    POWER_CUT = "power_cut"
-    """The machines of all meta servers go down at once: what was not synced is lost, in part or out of order."""
-    CRASH_DATA = "crash_data"
-    """A data server is killed, and started again."""
-    CRASH_HOST = "crash_host"
-    """A data server and a session server end at the same moment, as those of one host do."""
-    CRASH_SESSION = "crash_session"
-    """A session server is killed, and started again."""
-    CRASH_CLIENT = "crash_client"
-    """A client is killed; a new one takes its place."""
-    CLOSE_CLIENT = "close_client"
-    """A client is closed; a new one takes its place."""
-    STOP_SERVER = "stop_server"
-    """A data or session server is stopped, for good or for a restart, and is started again."""
-    ADD_DATA = "add_data"
-    """A data server is added; it is killed at the end."""
-    PAUSE = "pause"
-    """A server's process is paused."""
-    PAUSE_CLIENT = "pause_client"
-    """A client's process is paused."""
-    CUT = "cut"
-    """Instantaneous: every connection between two processes breaks, and messages in flight are lost."""
-    CUT_CLIENT = "cut_client"
-    """Instantaneous: a client's connections break."""
-    PARTITION = "partition"
-    """Nothing passes between some servers and the others."""
-    PARTITION_ONE_WAY = "partition_one_way"
-    """Nothing passes from one server to some others; messages pass in the other direction."""
-    ISOLATE_DATA = "isolate_data"
-    """Nothing passes between one data server and all other processes."""
-    SLOW = "slow"
-    """Messages to and from one server take up to a hundred times as long."""
-    CUT_LINK = "cut_link"
-    """Nothing passes between two processes; everything else passes."""
-    CUT_LINK_ONE_WAY = "cut_link_one_way"
-    """Nothing passes from one process to another one."""
-    CUT_ROLES = "cut_roles"
-    """Nothing passes between all servers of two roles, or between the clients and one session server."""
-    STARVE = "starve"
-    """A process gets a small part of its processor: everything that it does takes up to a hundred times as long."""
-    STUTTER = "stutter"
-    """A process gets its processor in bursts, with pauses of up to a second between them."""
-    FREEZE_SESSION = "freeze_session"
-    """A session server's process is paused."""
-    STOP_SESSION = "stop_session"
-    """A session server is stopped, for good or for a restart, and is started again."""
-    STALL = "stall"
-    """A process gets no processor at all; what is sent to it arrives and waits."""
-    STALL_CLIENTS = "stall_clients"
-    """No client gets any processor: all of them run on one host."""
-    SLOW_CLIENT = "slow_client"
-    """Messages to and from one client take up to four times as long: it replays slowly, but is back in time."""
-    CUT_CLIENT_LINK = "cut_client_link"
-    """Nothing passes between one client and one session server."""
-    BREAK_LINK = "break_link"
-    """Instantaneous: the connections between a session server and a data server break."""
-    CUT_META = "cut_meta"
-    """Nothing passes between one data or session server and all meta servers."""
-    CUT_STREAM = "cut_stream"
-    """Nothing passes from one data server to another one; what the other one sends passes."""
-    CLOCK_JUMP = "clock_jump"
-    """A server is killed, and started again with another wall clock."""
-    STORE_DOWN = "store_down"
-    """No meta server can reach the database of a lock election."""
-    STORE_SILENT = "store_silent"
-    """The database carries out statements, but does not answer."""
-    STORE_SLOW = "store_slow"
-    """Statements of the database take up to a hundred times as long."""
-    STORE_RESTART = "store_restart"
-    """Instantaneous: every connection to the database ends, and with it the locks that it holds."""
-    STORE_CUT = "store_cut"
-    """One meta server cannot reach the database."""
-
-
-STORE_FAULTS = frozenset(kind for kind in FaultKind if kind.startswith("store_"))
-DISK_FAULTS = frozenset({FaultKind.SLOW_DISK, FaultKind.POWER_CUT})
-"""Faults of disks that only the scenario ``lossy`` has."""
-LATER_FAULTS = DISK_FAULTS | frozenset(
-    {
-        FaultKind.CRASH_HOST,
-        FaultKind.CUT_LINK,
-        FaultKind.CUT_LINK_ONE_WAY,
-        FaultKind.CUT_ROLES,
-        FaultKind.STARVE,
-        FaultKind.STUTTER,
-        FaultKind.FREEZE_SESSION,
-        FaultKind.STOP_SESSION,
-        FaultKind.STALL,
-        FaultKind.STALL_CLIENTS,
-        FaultKind.SLOW_CLIENT,
-        FaultKind.CUT_CLIENT_LINK,
-        FaultKind.BREAK_LINK,
-        FaultKind.CUT_META,
-        FaultKind.CUT_STREAM,
-    }
-)
-"""Faults that scenarios name themselves, so that the seeds of the others stay what they are."""
+from slotreeve_simulator.fault_kinds import LATER_FAULTS, STORE_FAULTS, FaultKind
+from slotreeve_simulator.recorded import LONGEST_SECONDS, Recording, ScenarioTable, Symptom
 
 
 def _rising(span: tuple[float, float]) -> tuple[float, float]:
@@ -145,11 +36,7 @@ Span = Annotated[tuple[float, float], AfterValidator(_rising)]
 """A range: from, to."""
 
 
-class _ScenarioTable(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Nodes(_ScenarioTable):
+class Nodes(ScenarioTable):
     """The number of processes of each kind, and their common settings by dotted key (``"cluster.slots" = 32``)."""
 
     meta: int = Field(default=3, ge=1)
@@ -159,33 +46,33 @@ class Nodes(_ScenarioTable):
     election: Literal["fle", "lock"] = Field(
         default="fle", description="lock: the election by a row of a database, on a simulated database."
     )
-    settings: dict[str, int | float | str | bool] = {}
+    settings: dict[str, int | float | str | bool] = Field(default={})
     client_options: dict[str, int | float | str | bool] = Field(
         default={}, description="Options of the clients; with a small window a replay takes long."
     )
 
 
-class NetworkPlan(_ScenarioTable):
+class NetworkPlan(ScenarioTable):
     """Travel time of packets, drawn for each packet. Packets of one connection stay in order."""
 
     delay_ms: Span = (0.1, 3.0)
 
 
-class Clocks(_ScenarioTable):
+class Clocks(ScenarioTable):
     """Errors of each server's clocks: up to ``wall_skew_ms`` of the wall clock, up to ``drift`` of the speed."""
 
     wall_skew_ms: int = Field(default=3_600_000, ge=0)
     drift: float = Field(default=0.009, ge=0, lt=0.01, description="The product tolerates 2 % between any two clocks.")
 
 
-class ProcessorPlan(_ScenarioTable):
+class ProcessorPlan(ScenarioTable):
     """How slow the processors are: handling a message takes ``slowness`` times as long as on the machine on which the
     costs were measured."""
 
     slowness: float = Field(default=1.0, ge=0)
 
 
-class WorkloadPlan(_ScenarioTable):
+class WorkloadPlan(ScenarioTable):
     """The calls of the clients: first all publish, then ``calls_per_second`` changes, subscriptions and reads in
     total."""
 
@@ -195,7 +82,7 @@ class WorkloadPlan(_ScenarioTable):
     calls_per_second: float = Field(default=6.0, ge=0)
 
 
-class FaultPlan(_ScenarioTable):
+class FaultPlan(ScenarioTable):
     """The number, duration and kinds of faults. A run consists of storms. After each storm all faults end; the cluster
     must recover within ``heal_seconds`` and stay recovered for ``calm_seconds``. ``kinds`` are weights; each storm uses
     a few kinds."""
@@ -217,10 +104,12 @@ class FaultPlan(_ScenarioTable):
     held_seconds: float = Field(
         default=0.0, ge=0, description="The brake is set to hold what is lost at least so long, whatever the reason."
     )
-    kinds: dict[FaultKind, float] = {kind: 1.0 for kind in FaultKind if kind not in STORE_FAULTS | LATER_FAULTS}
+    kinds: dict[FaultKind, float] = Field(
+        default={kind: 1.0 for kind in FaultKind if kind not in STORE_FAULTS | LATER_FAULTS}
+    )
 
 
-class Scenario(_ScenarioTable):
+class Scenario(ScenarioTable):
     """One scenario. Every field has a default."""
 
     name: str = "scenario"
@@ -232,12 +121,40 @@ class Scenario(_ScenarioTable):
     processors: ProcessorPlan = ProcessorPlan()
     workload: WorkloadPlan = WorkloadPlan()
     faults: FaultPlan = FaultPlan()
+    recorded: Recording | None = None
+    symptom: Symptom | None = None
+
+    @property
+    def services(self) -> int:
+        """Number of services."""
+        return self.workload.services if self.recorded is None else len(self.recorded.services)
+
+    def service(self, number: int) -> str:
+        """The name of a service by its number, from 0."""
+        return f"service-{number + 1}" if self.recorded is None else self.recorded.services[number]
 
     @model_validator(mode="after")
     def _only_a_lock_has_a_store(self) -> Scenario:
         impossible = [kind for kind in self.faults.kinds if kind in STORE_FAULTS]
         if impossible and self.nodes.election != "lock":
             raise ValueError(f'{impossible[0]} needs a lock election: [nodes] election = "lock"')
+        return self
+
+    @model_validator(mode="after")
+    def _has_what_the_recording_names(self) -> Scenario:
+        if self.recorded is None:
+            if self.symptom is not None:
+                raise ValueError("symptom: a symptom is looked for in a recorded incident only; there is no [recorded]")
+            return self
+        nodes, seconds = self.nodes, self.faults.storm_seconds
+        if seconds > LONGEST_SECONDS:
+            raise ValueError(f"faults.storm_seconds: a recording lasts at most {LONGEST_SECONDS:g} seconds")
+        sizes = {"meta": nodes.meta, "data": nodes.data, "session": nodes.session, "client": nodes.clients}
+        problem = self.recorded.problem(sizes, seconds)
+        if problem is None and self.symptom is not None and self.symptom.service not in self.recorded.services:
+            problem = f"symptom.service: {self.symptom.service!r} is not among recorded.services"
+        if problem is not None:
+            raise ValueError(problem)
         return self
 
 
@@ -265,4 +182,6 @@ def load_scenario(name: str) -> Scenario:
         raise ConfigError(f"scenario {name}: {error}") from None
     except ValidationError as error:
         first = error.errors()[0]
-        raise ConfigError(f"scenario {name}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+        where = "".join(f"{part}." for part in first["loc"]).rstrip(".")
+        what = first["msg"].removeprefix("Value error, ")
+        raise ConfigError(f"scenario {name}: {where}{': ' if where else ''}{what}") from None

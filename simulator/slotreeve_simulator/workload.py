@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 
 from slotreeve.errors import ClientError, RequestTimeout
 from slotreeve_client import Client, ClientState
@@ -12,6 +12,7 @@ from slotreeve_client import Client, ClientState
 from slotreeve_simulator.clients_watch import ClientsWatch, Registration, Watcher, read
 from slotreeve_simulator.cluster import ScenarioCluster
 from slotreeve_simulator.plan import Call, CallKind
+from slotreeve_simulator.recorded import Recording
 from slotreeve_simulator.scenario import Scenario
 from slotreeve_simulator.trace import Trace, Weight
 
@@ -46,6 +47,9 @@ class Clients:
     def come(self, name: str) -> None:
         """Start a client process, which publishes and subscribes its share at once."""
         life = self._lives[name] = _Life(self._cluster.client(name=name, **self._scenario.nodes.client_options))
+        if self._scenario.recorded is not None:
+            self._come_as_recorded(name, life, self._scenario.recorded)
+            return
         rng = random.Random(f"{self._seed}/workload/{name}/{self._cluster.lives[name]}")
         work, clients = self._scenario.workload, self._scenario.nodes.clients
         number = int(name.rpartition("-")[2]) - 1
@@ -53,6 +57,16 @@ class Clients:
             self._publish(name, life, rng.randrange(work.services))
         for _ in range(number, work.subscriptions, clients):
             self._subscribe(name, life, rng.randrange(work.services))
+
+    def _come_as_recorded(self, name: str, life: _Life, recording: Recording) -> None:
+        number = int(name.rpartition("-")[2]) - 1
+        if number < len(recording.clients):
+            recorded = recording.clients[number]
+            for service, count in recorded.publishes.items():
+                for _ in range(count):
+                    self._publish(name, life, recording.services.index(service))
+            for service in recorded.subscribes:
+                self._subscribe(name, life, recording.services.index(service))
 
     def ended(self, name: str) -> None:
         """The process was killed or closed."""
@@ -80,7 +94,7 @@ class Clients:
         life = self._lives.get(name)
         if life is None:
             return
-        services = self._scenario.workload.services
+        services = self._scenario.services
         self._trace.note(Weight.DETAIL, f"{name}: {call.kind} {call.pick}")
         match call.kind:
             case CallKind.PUBLISH:
@@ -88,7 +102,7 @@ class Clients:
             case CallKind.SUBSCRIBE:
                 self._subscribe(name, life, call.pick % services)
             case CallKind.GET:
-                self._spawn(self._get(name, life, _service(call.pick % services)))
+                self._spawn(self._get(name, life, self._scenario.service(call.pick % services)))
             case CallKind.UNSUBSCRIBE:
                 if life.watchers:
                     watcher = life.watchers.pop(call.pick % len(life.watchers))
@@ -98,18 +112,23 @@ class Clients:
                 if life.registrations:
                     self._change(life, call)
 
-    def _publish(self, name: str, life: _Life, service: int) -> None:
-        life.registrations.append(
-            self._watch.register(name, _service(service), lambda data: life.client.publish(_service(service), data))
-        )
+    def _publish(self, name: str, life: _Life, number: int) -> None:
+        service = self._scenario.service(number)
+        life.registrations.append(self._watch.register(name, service, lambda data: life.client.publish(service, data)))
 
     def _subscribe(self, name: str, life: _Life, service: int) -> None:
-        watcher = Watcher(self._watch, name, _service(service))
+        watcher = Watcher(self._watch, name, self._scenario.service(service))
         life.watchers.append(watcher)
         watcher.subscription = life.client.subscribe(watcher.service, watcher.changed)
 
     def _change(self, life: _Life, call: Call) -> None:
-        index = call.pick % len(life.registrations)
+        places: Sequence[int] = range(len(life.registrations))
+        if call.service is not None:
+            name = self._scenario.service(call.service)
+            places = [place for place in places if life.registrations[place].service == name]
+            if not places:
+                return
+        index = places[call.pick % len(places)]
         registration = life.registrations[index]
         if call.kind is CallKind.UNPUBLISH:
             self._watch.ended(registration)
@@ -153,17 +172,13 @@ class Clients:
     async def read_all(self) -> str | None:
         """Read every service once, each with some client. Returns what is wrong with an answer; None if nothing is."""
         names = sorted(self._lives)
-        for number in range(self._scenario.workload.services):
+        for number in range(self._scenario.services):
             name = names[number % len(names)]
             try:
-                seen = read(await self._lives[name].client.get(_service(number)))
+                seen = read(await self._lives[name].client.get(self._scenario.service(number)))
             except (RequestTimeout, ClientError) as error:
-                return f"{name} cannot read {_service(number)}: {error}"
-            problem = self._watch.difference(self._watch.expected(_service(number)), seen)
+                return f"{name} cannot read {self._scenario.service(number)}: {error}"
+            problem = self._watch.difference(self._watch.expected(self._scenario.service(number)), seen)
             if problem is not None:
-                return f"{name}, which reads {_service(number)}, {problem}"
+                return f"{name}, which reads {self._scenario.service(number)}, {problem}"
         return None
-
-
-def _service(number: int) -> str:
-    return f"service-{number + 1}"

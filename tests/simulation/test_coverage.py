@@ -7,9 +7,10 @@ from collections import Counter
 
 from slotreeve_simulator.aims import AIM_SECONDS, Aims
 from slotreeve_simulator.coverage import IMPOSSIBLE, empty_cells, table
+from slotreeve_simulator.fault_kinds import ADDED_PROCESSES, DISK_FAULTS, STORE_FAULTS, FaultKind
 from slotreeve_simulator.plan import Fault, plan
 from slotreeve_simulator.runner import simulate
-from slotreeve_simulator.scenario import DISK_FAULTS, STORE_FAULTS, FaultKind, load_scenario
+from slotreeve_simulator.scenario import load_scenario
 from slotreeve_simulator.states import ClusterState, states_of
 
 from tests.simulation.test_injector import Scene, play
@@ -19,7 +20,7 @@ SEEDS = 12
 
 def test_the_aimed_scenario_has_every_fault_of_servers_and_aims_each_at_every_state() -> None:
     aimed = load_scenario("aimed")
-    assert set(aimed.faults.kinds) == set(FaultKind) - STORE_FAULTS - DISK_FAULTS
+    assert set(aimed.faults.kinds) == set(FaultKind) - STORE_FAULTS - DISK_FAULTS - ADDED_PROCESSES
     planned = {
         (fault.kind, fault.aimed_at)
         for seed in range(SEEDS)

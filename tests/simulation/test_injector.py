@@ -10,10 +10,11 @@ import pytest
 from slotreeve_conformance import virtual_time
 from slotreeve_simulator.clients_watch import ClientsWatch
 from slotreeve_simulator.cluster import SLOW_FACTOR, ScenarioCluster
+from slotreeve_simulator.fault_kinds import FaultKind
 from slotreeve_simulator.injector import Injector
 from slotreeve_simulator.plan import Call, CallKind, Fault
 from slotreeve_simulator.reach import Reach
-from slotreeve_simulator.scenario import FaultKind, Scenario
+from slotreeve_simulator.scenario import Scenario
 from slotreeve_simulator.servers_watch import ServersWatch
 from slotreeve_simulator.store import ELECTION, LockStore
 from slotreeve_simulator.trace import Trace

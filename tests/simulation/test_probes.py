@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 from slotreeve_conformance import virtual_time
+from slotreeve_simulator.fault_kinds import FaultKind
 from slotreeve_simulator.leftovers import leftover
 from slotreeve_simulator.probes import Death, Probes
 from slotreeve_simulator.processor_faults import PROCESSOR_FAULTS
-from slotreeve_simulator.scenario import FaultKind
 
 from tests.simulation.test_injector import SMALL, Scene, play
 

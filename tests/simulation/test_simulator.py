@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 from slotreeve.errors import ConfigError
+from slotreeve_simulator.fault_kinds import STORE_FAULTS, FaultKind
 from slotreeve_simulator.plan import Cut, plan
 from slotreeve_simulator.runner import simulate
-from slotreeve_simulator.scenario import STORE_FAULTS, FaultKind, Scenario, built_in, load_scenario
+from slotreeve_simulator.scenario import Scenario, built_in, load_scenario
 from slotreeve_simulator.shrink import shrink
 
 import tests.simulation.planted_bugs  # noqa: F401 - adds its bugs

@@ -1,0 +1,126 @@
+"""The kinds of faults that strike a simulated cluster."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class FaultKind(StrEnum):
+    """The kinds of faults. Every fault but an instantaneous one ends after some seconds; then its damage is
+    repaired."""
+
+    CRASH_META = "crash_meta"
+    """A meta server is killed, and started again with its disk."""
+    WIPE_META = "wipe_meta"
+    """A meta server is killed, and started again with an empty disk. No other one fails meanwhile."""
+    FULL_DISK = "full_disk"
+    """A meta server's disk refuses every write."""
+    SLOW_DISK = "slow_disk"
+    """Each sync of a meta server's disk takes up to half a second."""
+    POWER_CUT = "power_cut"
+    """The machines of all meta servers go down at once: what was not synced is lost, in part or out of order."""
+    CRASH_DATA = "crash_data"
+    """A data server is killed, and started again."""
+    CRASH_HOST = "crash_host"
+    """A data server and a session server end at the same moment, as those of one host do."""
+    CRASH_SESSION = "crash_session"
+    """A session server is killed, and started again."""
+    CRASH_CLIENT = "crash_client"
+    """A client is killed; a new one takes its place."""
+    CLOSE_CLIENT = "close_client"
+    """A client is closed; a new one takes its place."""
+    STOP_SERVER = "stop_server"
+    """A data or session server is stopped, for good or for a restart, and is started again."""
+    ADD_DATA = "add_data"
+    """A data server is added; it is killed at the end."""
+    ADD_SESSION = "add_session"
+    """A session server is added; it is killed at the end."""
+    ADD_CLIENT = "add_client"
+    """Instantaneous: a client is added; it stays."""
+    PAUSE = "pause"
+    """A server's process is paused."""
+    PAUSE_CLIENT = "pause_client"
+    """A client's process is paused."""
+    CUT = "cut"
+    """Instantaneous: every connection between two processes breaks, and messages in flight are lost."""
+    CUT_CLIENT = "cut_client"
+    """Instantaneous: a client's connections break."""
+    PARTITION = "partition"
+    """Nothing passes between some servers and the others."""
+    PARTITION_ONE_WAY = "partition_one_way"
+    """Nothing passes from one server to some others; messages pass in the other direction."""
+    ISOLATE_DATA = "isolate_data"
+    """Nothing passes between one data server and all other processes."""
+    SLOW = "slow"
+    """Messages to and from one server take up to a hundred times as long."""
+    CUT_LINK = "cut_link"
+    """Nothing passes between two processes; everything else passes."""
+    CUT_LINK_ONE_WAY = "cut_link_one_way"
+    """Nothing passes from one process to another one."""
+    CUT_ROLES = "cut_roles"
+    """Nothing passes between all servers of two roles, or between the clients and one session server."""
+    STARVE = "starve"
+    """A process gets a small part of its processor: everything that it does takes up to a hundred times as long."""
+    STUTTER = "stutter"
+    """A process gets its processor in bursts, with pauses of up to a second between them."""
+    FREEZE_SESSION = "freeze_session"
+    """A session server's process is paused."""
+    STOP_SESSION = "stop_session"
+    """A session server is stopped, for good or for a restart, and is started again."""
+    STALL = "stall"
+    """A process gets no processor at all; what is sent to it arrives and waits."""
+    STALL_CLIENTS = "stall_clients"
+    """No client gets any processor: all of them run on one host."""
+    SLOW_CLIENT = "slow_client"
+    """Messages to and from one client take up to four times as long: it replays slowly, but is back in time."""
+    CUT_CLIENT_LINK = "cut_client_link"
+    """Nothing passes between one client and one session server."""
+    BREAK_LINK = "break_link"
+    """Instantaneous: the connections between a session server and a data server break."""
+    CUT_META = "cut_meta"
+    """Nothing passes between one data or session server and all meta servers."""
+    CUT_STREAM = "cut_stream"
+    """Nothing passes from one data server to another one; what the other one sends passes."""
+    CLOCK_JUMP = "clock_jump"
+    """A server is killed, and started again with another wall clock."""
+    STORE_DOWN = "store_down"
+    """No meta server can reach the database of a lock election."""
+    STORE_SILENT = "store_silent"
+    """The database carries out statements, but does not answer."""
+    STORE_SLOW = "store_slow"
+    """Statements of the database take up to a hundred times as long."""
+    STORE_RESTART = "store_restart"
+    """Instantaneous: every connection to the database ends, and with it the locks that it holds."""
+    STORE_CUT = "store_cut"
+    """One meta server cannot reach the database."""
+
+
+STORE_FAULTS = frozenset(kind for kind in FaultKind if kind.startswith("store_"))
+DISK_FAULTS = frozenset({FaultKind.SLOW_DISK, FaultKind.POWER_CUT})
+"""Faults of disks that only the scenario ``lossy`` has."""
+ADDED_PROCESSES = frozenset({FaultKind.ADD_SESSION, FaultKind.ADD_CLIENT})
+"""What recorded incidents need beside the faults of the built-in scenarios."""
+LATER_FAULTS = (
+    DISK_FAULTS
+    | ADDED_PROCESSES
+    | frozenset(
+        {
+            FaultKind.CRASH_HOST,
+            FaultKind.CUT_LINK,
+            FaultKind.CUT_LINK_ONE_WAY,
+            FaultKind.CUT_ROLES,
+            FaultKind.STARVE,
+            FaultKind.STUTTER,
+            FaultKind.FREEZE_SESSION,
+            FaultKind.STOP_SESSION,
+            FaultKind.STALL,
+            FaultKind.STALL_CLIENTS,
+            FaultKind.SLOW_CLIENT,
+            FaultKind.CUT_CLIENT_LINK,
+            FaultKind.BREAK_LINK,
+            FaultKind.CUT_META,
+            FaultKind.CUT_STREAM,
+        }
+    )
+)
+"""Faults that scenarios name themselves, so that the seeds of the others stay what they are."""
