@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from slotreeve_cli import spark_compare, spark_tune
+from slotreeve_cli import spark_compare, spark_seed, spark_tune
 from slotreeve_cli.options import Output, OutputOption
 from slotreeve_cli.spark_options import ConfOption, MasterOption, WarehouseOption, must_be_fit, spark_session
 
@@ -21,6 +21,7 @@ def add_to(app: typer.Typer) -> None:
     group.command("marts", epilog="Example: slotreeve spark marts --warehouse warehouse -o json")(marts)
     group.command("at", epilog="Example: slotreeve spark at 2026-11-21T12:00:00Z --warehouse warehouse")(at)
     group.command("diff", epilog="Example: slotreeve spark diff 2026-11-21T12:00 2026-11-21T13:00")(diff)
+    spark_seed.add_to(group)
     group.command("doctor", epilog="Example: slotreeve spark doctor -o json")(doctor)
     app.add_typer(group, name="spark")
 

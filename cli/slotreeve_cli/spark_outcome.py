@@ -56,7 +56,7 @@ def print_outcome(outcome: ComparisonOutcome, output: Output, only: Sequence[str
             _print_named(name, rows)
     recommended = [line for line in outcome.lines if ", recommended: " in line]
     for line in recommended if outcome.tables.get("summary") else outcome.lines:
-        _print_line(line)
+        print_line(line)
     if outcome.snippet:
         typer.echo(f"\n{outcome.snippet}\n")
     if outcome.unreadable:
@@ -87,15 +87,17 @@ def _columns(row: Mapping[str, object], chosen: Sequence[str]) -> dict[str, obje
 def _print_table(title: str, rows: Sequence[Mapping[str, object]]) -> None:
     from slotreeve_spark.report.terminal import fitted
 
-    _print_line(title)
-    typer.echo("\n".join(fitted(rows, _width())) + "\n")
+    print_line(title)
+    typer.echo("\n".join(fitted(rows, width())) + "\n")
 
 
-def _print_line(text: str) -> None:
+def print_line(text: str) -> None:
+    """Print a sentence, wrapped to the terminal."""
     import textwrap
 
-    typer.echo("\n".join(textwrap.wrap(text, _width(), subsequent_indent="  ", break_on_hyphens=False)))
+    typer.echo("\n".join(textwrap.wrap(text, width(), subsequent_indent="  ", break_on_hyphens=False)))
 
 
-def _width() -> int:
+def width() -> int:
+    """Columns of the terminal."""
     return max(NARROWEST, shutil.get_terminal_size((80, 24)).columns)

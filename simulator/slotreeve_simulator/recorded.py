@@ -91,11 +91,13 @@ class IncidentClient(ScenarioTable):
     Attributes:
         publishes: number of registrations by service, which it makes at its start.
         subscribes: services that it subscribes to at its start.
+        subscribes_to_all: it subscribes to every service of the recording.
         recorded_as: its id in the recording, for people.
     """
 
     publishes: dict[ServiceName, Count] = {}
     subscribes: tuple[ServiceName, ...] = ()
+    subscribes_to_all: bool = False
     recorded_as: str = ""
 
 

@@ -65,7 +65,7 @@ class Clients:
             for service, count in recorded.publishes.items():
                 for _ in range(count):
                     self._publish(name, life, recording.services.index(service))
-            for service in recorded.subscribes:
+            for service in recording.services if recorded.subscribes_to_all else recorded.subscribes:
                 self._subscribe(name, life, recording.services.index(service))
 
     def ended(self, name: str) -> None:

@@ -38,7 +38,8 @@ def incident(lost: int = 3, **recorded: Any) -> dict[str, Any]:
             "clients": [
                 {"publishes": {"a": 3, "b": 1}},
                 {"publishes": {"b": 2}},
-                *[{"subscribes": ["a", "b"]}] * 2,
+                {"subscribes": ["a", "b"]},
+                {"subscribes_to_all": True},
                 {"publishes": {"a": 2}},
             ],
             "actions": [
