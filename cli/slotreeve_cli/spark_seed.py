@@ -60,9 +60,12 @@ def seed(
     store, span = Warehouse.existing(warehouse), must_be_a_span(instant(from_), instant(to))
     if out.exists() and not force:
         raise ConfigError(f"{out}: there is such a file; give another --out, or --force to replace it")
+    if not out.absolute().parent.is_dir():
+        raise StorageError(f"{out}: cannot be written: there is no such directory; choose another --out")
     limits = SeedLimits(services, clients, registrations, calls)
     wanted = None if service is None else DataInfo.parse(service).id
     with spark_session(master, conf) as session:
+        typer.echo(f"reading what was recorded until {to}", err=True)
         incident = recorded_incident(session, store, span, limits, wanted)
     found = seed_of(incident, limits, wanted)
     play = f"slotreeve sim run --scenario {shlex.quote(str(out))}"
@@ -71,10 +74,16 @@ def seed(
         out.write_text(as_toml(found.scenario, [*about, *(f"Left out: {line}" for line in found.left_out)]))
     except OSError as error:
         raise StorageError(f"{out}: cannot be written: {error.strerror}") from None
-    _report(found, out, play, output)
+    print_seed(found, out, play, output)
 
 
-def _report(found: Seed, out: Path, play: str, output: Output) -> None:
+def print_seed(found: Seed, out: Path, play: str, output: Output) -> None:
+    """Print what stands in the file: as JSON everything that happened, else the first actions in a table.
+
+    Args:
+        out: the file.
+        play: the command that plays it.
+    """
     from slotreeve_spark.report.terminal import fitted
 
     from slotreeve_cli.printing import print_json

@@ -39,8 +39,8 @@ class SymptomWatch:
         while losses[0] < now - symptom.within_seconds:
             losses.popleft()
         if len(losses) >= symptom.lost:
+            instances = "1 instance" if len(losses) == 1 else f"{len(losses)} instances"
             self._verdict.violate(
                 SYMPTOM,
-                f"{client} saw {service} lose {len(losses)} instances between {losses[0]:.3f} s and {now:.3f} s of the "
-                f"recording",
+                f"{client} saw {service} lose {instances} between {losses[0]:.3f} s and {now:.3f} s of the recording",
             )

@@ -13,7 +13,8 @@ class Violation:
     """A broken invariant.
 
     Attributes:
-        invariant: ``I1`` to ``I13``, ``convergence``, or ``health`` (a loop or server stopped because of an error).
+        invariant: ``I1`` to ``I13``, ``convergence``, ``latency``, ``health`` (a loop or server stopped because of an
+            error), or ``symptom``: no invariant is broken, but the symptom of a recorded incident was seen.
         text: what was observed.
     """
 

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from slotreeve.errors import ConfigError
+from slotreeve_cli.main import app
 from slotreeve_conformance import virtual_time
 from slotreeve_simulator.fault_kinds import FaultKind
 from slotreeve_simulator.plan import CallKind, plan
@@ -24,6 +25,7 @@ from slotreeve_simulator.shrink import shrink
 from slotreeve_simulator.symptom import SYMPTOM, SymptomWatch
 from slotreeve_simulator.trace import Trace
 from slotreeve_simulator.verdict import RunVerdict
+from typer.testing import CliRunner
 
 SECONDS = 20.0
 
@@ -235,6 +237,33 @@ def test_a_recording_that_cannot_be_played_is_refused_with_file_and_key(
     file.write_text(toml_text(tables))
     with pytest.raises(ConfigError, match=rf"scenario {file}: .*{says}"):
         load_scenario(str(file))
+
+
+def test_the_recorded_incident_of_the_manual_can_be_played_and_shows_its_symptom(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "simulator.md").read_text()
+    section = page.partition("## Recorded incidents")[2].partition("\n## ")[0]
+    file = tmp_path / "incident.toml"
+    file.write_text(
+        "".join(f"{line}\n" for line in section.splitlines() if line.startswith("    ")).replace("    ", "")
+    )
+    result = simulate(load_scenario(str(file)), 0)
+    assert result.violation is not None
+    assert "saw payments lose 5 instances" in result.violation.text
+
+
+def test_the_command_says_whether_the_symptom_was_seen(tmp_path: Path) -> None:
+    file = tmp_path / "my incident.toml"
+    file.write_text(toml_text(incident()))
+    seen = CliRunner().invoke(app, ["sim", "run", "--scenario", str(file)])
+    assert seen.exit_code == 1, seen.output
+    assert "shrunk in" in seen.output
+    assert f"replay: slotreeve sim run --seed 0 --scenario '{file}' --only '3' --calls 0\n" in seen.output
+    unseen = CliRunner().invoke(app, ["sim", "run", "--scenario", str(file), "--only", "1,2"])
+    assert unseen.exit_code == 0, unseen.output
+    assert "the symptom was not seen: no subscriber saw a lose 3 or more instances within 10 s" in unseen.output
+    longer = CliRunner().invoke(app, ["sim", "sweep", "--scenario", str(file), "--minutes", "2"])
+    assert longer.exit_code == 2
+    assert "is a recorded incident" in longer.output
 
 
 names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8)

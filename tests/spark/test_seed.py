@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from slotreeve.errors import ConfigError
+from slotreeve_cli.options import Output
+from slotreeve_cli.spark_seed import print_seed
 from slotreeve_simulator.fault_kinds import FaultKind
 from slotreeve_simulator.recorded import Recording
 from slotreeve_simulator.runner import simulate
@@ -284,6 +288,41 @@ def test_what_does_not_fit_is_left_out_and_said_so() -> None:
     assert sum(sum(client.publishes.values()) for client in recording(seed.scenario).clients) <= 6
     assert seed.scenario.symptom is not None
     assert seed.scenario.symptom.lost == 1  # no more than the simulated client has
+
+
+@pytest.mark.parametrize("columns", [40, 80])
+def test_a_seed_is_shown_in_lines_that_fit_the_terminal(
+    columns: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    seed = seed_of(replace(outage(), all_services=1_002), LIMITS)
+    print_seed(seed, Path("x.toml"), "slotreeve sim run --scenario x.toml", Output.TABLE)
+    shown = capsys.readouterr().out
+    assert all(len(line) <= columns for line in shown.splitlines()), shown
+    words = " ".join(shown.split())
+    assert "crash_client" in words
+    assert "symptom: subscribers see a lose 3 or more instances within 10 s" in words
+    assert "left out: 1,000 of 1,002 services" in words
+    assert "play it: slotreeve sim run --scenario x.toml" in words
+
+
+def test_a_seed_with_very_much_in_it_shows_the_beginning_and_one_with_nothing_says_so(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    events = [joined(float(number), "session-x") for number in range(1, 30)]
+    print_seed(seed_of(with_members(*events), LIMITS), Path("x.toml"), "play", Output.TABLE)
+    assert "... and 9 more in x.toml" in capsys.readouterr().out
+    print_seed(seed_of(QUIET, LIMITS), Path("x.toml"), "play", Output.TABLE)
+    shown = capsys.readouterr().out
+    assert "no server or client joined or died" in shown
+    assert "symptom: none, nothing expired" in shown
+
+
+def test_a_seed_as_json_has_every_action_and_the_symptom(capsys: pytest.CaptureFixture[str]) -> None:
+    print_seed(seed_of(outage(), LIMITS), Path("x.toml"), "play", Output.JSON)
+    shown = json.loads(capsys.readouterr().out)
+    assert [action["kind"] for action in shown["actions"]][-1] == "crash_client"
+    assert (shown["scenario"], shown["play"], shown["symptom"]["lost"]) == ("x.toml", "play", 3)
 
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)

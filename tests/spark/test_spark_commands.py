@@ -27,6 +27,11 @@ from slotreeve_cli.main import main
         ("ingest . --warehouse file/below", 1, "SR130: file/below"),
         ("marts --warehouse nowhere", 2, "SR100: nowhere: there is no such warehouse"),
         ("at yesterday --warehouse .", 2, "SR100: 'yesterday' is no moment"),
+        ("seed nowhere --from 1 --to 2", 2, "SR100: nowhere: there is no such warehouse"),
+        ("seed . --from yesterday --to 2", 2, "SR100: 'yesterday' is no moment"),
+        ("seed . --from 2000 --to 1000", 2, "SR100: --from 1970-.*: the end must be later, at most an hour"),
+        ("seed . --from 1 --to 2 --out file", 2, "SR100: file: there is such a file; .* or --force to replace it"),
+        ("seed . --from 1 --to 2 --out file/below", 1, "SR130: file/below: cannot be written: .*choose another --out"),
     ],
 )
 def test_a_wrong_command_ends_at_once_with_its_exit_code(

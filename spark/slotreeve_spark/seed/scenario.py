@@ -64,7 +64,7 @@ def seed_of(incident: Incident, limits: SeedLimits, service: str | None = None) 
     scenario = Scenario(
         name="incident",
         description=f"recorded from {incident.began} to {incident.ended}",
-        minutes=incident.seconds / 60,
+        minutes=round(incident.seconds / 60, 4),
         nodes=Nodes(
             meta=servers.sizes["meta"],
             data=servers.sizes["data"],
@@ -72,7 +72,7 @@ def seed_of(incident: Incident, limits: SeedLimits, service: str | None = None) 
             clients=len(clients.initial),
             settings=_settings(incident, left_out),
         ),
-        faults=FaultPlan(storm_seconds=incident.seconds),
+        faults=FaultPlan(storm_seconds=round(incident.seconds, 3)),
         recorded=recording,
         symptom=_symptom(histories, incident.seconds, service),
     )
