@@ -58,6 +58,9 @@ def run(
     calls: Annotated[float, typer.Option(min=0, max=1, help="Only this share of the clients' calls.")] = 1.0,
     trace: Annotated[bool, typer.Option("--trace", help="Print the trace even if all is well.")] = False,
     shrink: Annotated[bool, typer.Option(help="Shrink a failing run to its shortest form.")] = True,
+    shrink_runs: Annotated[
+        int, typer.Option(min=1, help="Shrink with at most so many runs; a long incident needs more.")
+    ] = 60,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Run one seed. A failing one, or one that shows the symptom of a recorded incident, is shrunk: its shortest trace
@@ -73,7 +76,7 @@ def run(
     took = time.perf_counter() - began
     shrunk = None
     if result.violation is not None and shrink and cut == Cut():
-        shrunk = shrink_run(loaded, result, minutes)
+        shrunk = shrink_run(loaded, result, minutes, shrink_runs)
     again = [f"--minutes {minutes:g}"] if minutes is not None else []
     replay = _replay(scenario, seed, cut if shrunk is None else shrunk.cut, again)
     _report(result, took, shrunk, replay, output)

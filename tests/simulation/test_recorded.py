@@ -243,9 +243,7 @@ def test_the_recorded_incident_of_the_manual_can_be_played_and_shows_its_symptom
     page = (Path(__file__).parents[2] / "docs" / "simulator.md").read_text()
     section = page.partition("## Recorded incidents")[2].partition("\n## ")[0]
     file = tmp_path / "incident.toml"
-    file.write_text(
-        "".join(f"{line}\n" for line in section.splitlines() if line.startswith("    ")).replace("    ", "")
-    )
+    file.write_text("\n".join(line.strip() for line in section.splitlines() if line.startswith("    ")))
     result = simulate(load_scenario(str(file)), 0)
     assert result.violation is not None
     assert "saw payments lose 5 instances" in result.violation.text

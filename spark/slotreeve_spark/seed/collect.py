@@ -26,7 +26,7 @@ from slotreeve_spark.seed.facts import (
 )
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, Row, SparkSession
 
 MOST_MEMBER_EVENTS = 10_000
 TICK_MS = 100
@@ -54,11 +54,13 @@ def recorded_incident(
     registrations = _registrations(cleaned, began, start_ms).persist()
     try:
         services, all_services = _services(registrations, limits.services, service)
-        if service is not None and service not in {counts.service for counts in services}:
+        if service is not None and service not in services:
             raise ConfigError(f"--service {service}: nothing of it was recorded, nor was it there before")
-        of_services = registrations.where(registrations.service.isin([counts.service for counts in services]))
+        of_services = registrations.where(registrations.service.isin(list(services)))
         clients, all_clients = _clients(of_services, limits.clients)
-        facts = _facts(of_services.where(of_services.client.isin(list(clients))), start_ms)
+        of_clients = of_services.where(of_services.client.isin(list(clients)))
+        facts = _facts(of_clients, start_ms)
+        counted = {row.service: _by_what(row) for row in _counted(of_clients, "service").collect()}
     finally:
         registrations.unpersist()
     slots, replicas = _shape(cleaned)
@@ -71,7 +73,7 @@ def recorded_incident(
         _leaders(cleaned, start_ms),
         slots,
         replicas,
-        services,
+        tuple(ServiceCounts(name, counted.get(name, {})) for name in services),
         clients,
         facts,
         all_services,
@@ -150,7 +152,11 @@ def _counted(registrations: DataFrame, name: str) -> DataFrame:
     return registrations.groupBy(name).agg(*counts)
 
 
-def _services(registrations: DataFrame, most: int, wanted: str | None) -> tuple[tuple[ServiceCounts, ...], int]:
+def _by_what(row: Row) -> dict[What, int]:
+    return {what: row[str(what)] for what in What}
+
+
+def _services(registrations: DataFrame, most: int, wanted: str | None) -> tuple[tuple[str, ...], int]:
     from pyspark.sql import functions as f
 
     counted = _counted(registrations, "service").persist()
@@ -158,10 +164,10 @@ def _services(registrations: DataFrame, most: int, wanted: str | None) -> tuple[
     order = [f.col("expired").desc(), changes.desc(), f.col("alive").desc(), f.col("service")]
     if wanted is not None:
         order.insert(0, (f.col("service") == wanted).desc())
-    rows = counted.orderBy(*order).limit(most).collect()
+    found = tuple(row.service for row in counted.orderBy(*order).limit(most).collect())
     number = counted.count()
     counted.unpersist()
-    return tuple(ServiceCounts(row.service, {what: row[str(what)] for what in What}) for row in rows), number
+    return found, number
 
 
 def _clients(registrations: DataFrame, most: int) -> tuple[tuple[str, ...], int]:

@@ -74,7 +74,7 @@ class LeaderChange:
 
 @dataclass(frozen=True)
 class ServiceCounts:
-    """Number of registrations of one service by what happened to them."""
+    """Number of registrations of one service and the kept clients, by what happened to them."""
 
     service: str
     counts: dict[What, int]
