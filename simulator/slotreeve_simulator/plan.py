@@ -32,7 +32,13 @@ CLIENT_FAULTS = frozenset(
 )
 ANY_PROCESS_FAULTS = frozenset({FaultKind.STARVE, FaultKind.STUTTER, FaultKind.STALL})
 INSTANT = frozenset(
-    {FaultKind.CUT, FaultKind.BREAK_LINK, FaultKind.CUT_CLIENT, FaultKind.ADD_CLIENT, FaultKind.STORE_RESTART}
+    {
+        FaultKind.CUT,
+        FaultKind.BREAK_LINK,
+        FaultKind.CUT_CLIENT,
+        FaultKind.ADD_CLIENT,
+        FaultKind.STORE_RESTART,
+    }
 )
 
 

@@ -24,9 +24,9 @@ from slotreeve_simulator.symptom import SYMPTOM
 from slotreeve_spark.seed.clients import ClientHistory, Loss, client_histories, short_name
 from slotreeve_spark.seed.facts import (
     Incident,
-    LeaderChange,
     MemberEvent,
     ProcessLife,
+    RecordedLeader,
     RegistrationFact,
     SeedLimits,
     ServiceCounts,
@@ -128,7 +128,7 @@ def test_a_meta_server_that_another_process_replaced_has_died() -> None:
 
 
 def test_a_meta_leader_has_died_that_wrote_nothing_once_another_one_led() -> None:
-    leaders = (LeaderChange(-80, "meta-a"), LeaderChange(30, "meta-b"))
+    leaders = (RecordedLeader(-80, "meta-a"), RecordedLeader(30, "meta-b"))
     dead = replace(QUIET, processes=(meta("meta-a", -90, 29), meta("meta-b", -90, 50)), leaders=leaders)
     assert acts(seeded_servers(dead)) == [(30.0, "crash_meta", "meta-1", 30.0)]
     deposed = replace(dead, processes=(meta("meta-a", -90, 31), meta("meta-b", -90, 50)))

@@ -16,9 +16,9 @@ from slotreeve_spark.pipeline.records import CLEANED
 from slotreeve_spark.seed.facts import (
     MOST_FACTS,
     Incident,
-    LeaderChange,
     MemberEvent,
     ProcessLife,
+    RecordedLeader,
     RegistrationFact,
     SeedLimits,
     ServiceCounts,
@@ -230,7 +230,7 @@ def _processes(cleaned: DataFrame, start_ms: int) -> tuple[ProcessLife, ...]:
     )
 
 
-def _leaders(cleaned: DataFrame, start_ms: int) -> tuple[LeaderChange, ...]:
+def _leaders(cleaned: DataFrame, start_ms: int) -> tuple[RecordedLeader, ...]:
     from pyspark.sql import functions as f
 
     rows = (
@@ -240,7 +240,7 @@ def _leaders(cleaned: DataFrame, start_ms: int) -> tuple[LeaderChange, ...]:
         .orderBy("term")
         .limit(MOST_MEMBER_EVENTS)
     )
-    return tuple(LeaderChange(_seconds(row.at_ms, start_ms), row.leader) for row in rows.collect())
+    return tuple(RecordedLeader(_seconds(row.at_ms, start_ms), row.leader) for row in rows.collect())
 
 
 def _shape(cleaned: DataFrame) -> tuple[int | None, int | None]:

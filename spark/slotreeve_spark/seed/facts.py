@@ -65,7 +65,7 @@ class ProcessLife:
 
 
 @dataclass(frozen=True)
-class LeaderChange:
+class RecordedLeader:
     """From then on, this meta server led."""
 
     at: float
@@ -114,7 +114,7 @@ class Incident:
     ended: str
     members: tuple[MemberEvent, ...] = ()
     processes: tuple[ProcessLife, ...] = ()
-    leaders: tuple[LeaderChange, ...] = ()
+    leaders: tuple[RecordedLeader, ...] = ()
     slots: int | None = None
     replicas: int | None = None
     services: tuple[ServiceCounts, ...] = ()

@@ -47,7 +47,7 @@ class SeededServers:
 
 def seeded_servers(incident: Incident) -> SeededServers:
     """What an incident has about its servers."""
-    timeline = _Timeline(incident)
+    timeline = _ServerTimeline(incident)
     for event in incident.members:
         timeline.take(event)
     timeline.take_meta_servers()
@@ -59,7 +59,7 @@ def order_of(name: str) -> tuple[int, str]:
     return len(name), name
 
 
-class _Timeline:
+class _ServerTimeline:
     """The servers as they come and go."""
 
     def __init__(self, incident: Incident) -> None:
