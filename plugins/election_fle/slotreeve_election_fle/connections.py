@@ -97,6 +97,7 @@ class Connections:
         self._sids: dict[Connection, int] = {}
         self._ended: dict[int, asyncio.Event] = {}
         self._complaints: dict[int, str] = {}
+        self._refused: dict[int, tuple[str, str]] = {}  # of members only: id of the process, and why
         self._dialling: list[asyncio.Task[None]] = []
         self._probes: set[asyncio.Task[None]] = set()
         self._listener: Listener | None = None
@@ -166,10 +167,12 @@ class Connections:
         else:
             connection.close("this was a probe of whether the process lives")
 
-    def hang_up(self, sid: int, reason: str) -> None:
-        """Close the connection to ``sid``."""
+    def hang_up(self, sid: int, reason: str, for_good: bool = False) -> None:
+        """Close the connection to ``sid``. ``for_good``: later ones of the same process are closed at once."""
         connection = self._by_sid.get(sid)
         if connection is not None:
+            if for_good and sid >= 0:  # a node that is no member has another id in each connection
+                self._refused[sid] = connection.peer.process_id, reason
             log.warning("election: closing the connection to server %d: %s", sid, reason)
             self._forget(connection)
             connection.close(reason)
@@ -206,6 +209,10 @@ class Connections:
                 "election: the process at %s has the name of this node, %s", connection.address, connection.peer.node
             )
             connection.close(f"{connection.peer.node} is the name of this node")
+            return
+        process_id, why = self._refused.get(sid, ("", ""))
+        if connection.peer.process_id == process_id:
+            connection.close(why)  # it replaces no connection of a process that fits
             return
         older = self._by_sid.get(sid)
         if older is not None:

@@ -90,7 +90,7 @@ class Disk:
     # --- reading --------------------------------------------------------------------------------------------------
 
     def read_identity(self, members: Sequence[str], weighing: str, rng: random.Random) -> IdentityRecord:
-        """The identity; a new directory gets one.
+        """The identity; a new directory gets one, and so does one that is the beginning of a new ensemble.
 
         Raises:
             StorageError: also where the directory was made for other members, weights or groups.
@@ -101,6 +101,9 @@ class Disk:
             self.write(SaveIdentity(identity))
         else:
             identity = self._decode(IDENTITY, content, IdentityRecord, IDENTITY_REMEDY)
+            if not identity.directory:
+                identity = new_identity(members, weighing, rng, identity.ensemble)
+                self.write(SaveIdentity(identity))
             check_identity(identity, members, weighing, self._path(IDENTITY))
         return identity
 

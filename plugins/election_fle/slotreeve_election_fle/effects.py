@@ -29,10 +29,16 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class HangUp:
-    """Close the connection to a peer. PeerDisconnected follows, and the connection is made again."""
+    """Close the connection to a peer. PeerDisconnected follows, and the connection is made again.
+
+    Attributes:
+        for_good: the peer's process can never take part with this one: its later connections are closed at once, and
+            replace no other one.
+    """
 
     sid: int
     reason: str
+    for_good: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,7 @@ from slotreeve_election_fle.effects import (
 from slotreeve_election_fle.events import Event, StillWriting, WriteAsked
 from slotreeve_election_fle.identity import Identity
 from slotreeve_election_fle.ledger import Ledger
+from slotreeve_election_fle.left_directory import LeftDirectory
 from slotreeve_election_fle.member import Member, Place
 from slotreeve_election_fle.messages import StoodDown
 from slotreeve_election_fle.quorum import Weighing
@@ -214,6 +215,16 @@ class FleElection:
             storage.close()
         return f"{self._data_dir} can be written; a durable write takes {1000 * seconds:.3g} ms"
 
+    def left_directory(self, path: str) -> LeftDirectory:
+        """A data directory that is left of a lost ensemble, for ``slotreeve election force-new-cluster``.
+
+        Raises:
+            StorageError: it cannot be opened, or another process holds it.
+        """
+        if self._open_storage is None:
+            raise ElectionError("this process cannot open directories")
+        return LeftDirectory(self._open_storage(path), path)
+
     def _reading(self, storage: Storage) -> _Reading:
         return _Reading(Disk(storage, self._data_dir), self._names, self._weighing, self._snapshot_every, self._rng)
 
@@ -244,8 +255,8 @@ class FleElection:
         match effect:
             case Send(to, message):
                 self._connections.send(to, message)
-            case HangUp(sid, reason):
-                self._connections.hang_up(sid, reason)
+            case HangUp(sid, reason, for_good):
+                self._connections.hang_up(sid, reason, for_good)
             case Probe(sid):
                 self._connections.probe(sid)
             case Applied(changes):

@@ -18,6 +18,11 @@ from slotreeve_election_fle.effects import SaveIdentity
 from slotreeve_election_fle.messages import FORMAT, Greeting
 from slotreeve_election_fle.records import IdentityRecord, PeerRecord
 
+CHANGE_ALL = (
+    "to change them stop all meta servers, make the most advanced data directory of all the beginning of a new cluster "
+    "with slotreeve election force-new-cluster, and start every one with a copy of it and the same configuration"
+)
+
 
 class Identity:
     """This server's directory, whether it may vote, and the directories of the others.
@@ -39,11 +44,18 @@ class Identity:
         """The first message to a peer."""
         held = self._held
         return Greeting(
-            FORMAT, held.members, held.directory, accepted_epoch, held.admitted_term, observer, held.weighing
+            FORMAT,
+            held.members,
+            held.directory,
+            accepted_epoch,
+            held.admitted_term,
+            observer,
+            held.weighing,
+            held.ensemble,
         )
 
-    def misfit(self, peer: Greeting) -> str | None:
-        """Why the two servers cannot be in one ensemble; None if they can."""
+    def misfit(self, peer: Greeting, accepted_epoch: int) -> str | None:
+        """Why the two servers cannot be in one ensemble; None if they can. ``accepted_epoch``: of this server."""
         if peer.format != FORMAT:
             return f"election messages have format {FORMAT} here and {peer.format} there"
         if peer.members != self._held.members:
@@ -52,7 +64,22 @@ class Identity:
         if peer.weighing != self._held.weighing:
             ours, theirs = _named(self._held.weighing), _named(peer.weighing)
             return f"the meta servers are weighed {ours} here and {theirs} there ([election.fle] weights, groups)"
-        return None
+        if peer.ensemble == self._held.ensemble or _is_new(self._held, accepted_epoch):
+            return None
+        if not peer.ensemble and not peer.accepted_epoch:
+            return None  # a new directory, which joins this ensemble
+        return (
+            f"the data directory here is of the ensemble {_ensemble(self._held.ensemble)}, the other one of "
+            f"{_ensemble(peer.ensemble)}: one of them is from before slotreeve election force-new-cluster, and its "
+            "server has to start with an empty directory"
+        )
+
+    def join(self, peer: Greeting, accepted_epoch: int) -> list[SaveIdentity]:
+        """A new directory belongs to the ensemble of the first voter that it meets. ``accepted_epoch``: of this
+        server."""
+        if not peer.ensemble or not _is_new(self._held, accepted_epoch):
+            return []
+        return self._change(msgspec.structs.replace(self._held, ensemble=peer.ensemble))
 
     def trusts(self, sid: int, peer: Greeting) -> bool:
         """Whether the peer still has the promises that it gave."""
@@ -93,9 +120,15 @@ class Identity:
         return [SaveIdentity(identity)]
 
 
-def new_identity(members: Sequence[str], weighing: str, rng: random.Random) -> IdentityRecord:
+def new_identity(members: Sequence[str], weighing: str, rng: random.Random, ensemble: str = "") -> IdentityRecord:
     """The identity of a new data directory."""
-    return IdentityRecord(f"{rng.getrandbits(64):016x}", list(members), True, 0, {}, weighing)
+    return IdentityRecord(f"{rng.getrandbits(64):016x}", list(members), True, 0, {}, weighing, ensemble)
+
+
+def unbound_identity(ensemble: str) -> IdentityRecord:
+    """The identity of a directory that is the beginning of a new ensemble. Members, weights, groups and an identity of
+    its own come with the first start, so that each member can start with a copy of it."""
+    return IdentityRecord("", [], True, 0, {}, "", ensemble)
 
 
 def check_identity(held: IdentityRecord, members: Sequence[str], weighing: str, path: str) -> None:
@@ -107,17 +140,23 @@ def check_identity(held: IdentityRecord, members: Sequence[str], weighing: str, 
     if held.members != list(members):
         raise StorageError(
             f"{path}: this directory belongs to a cluster of {', '.join(held.members)}, but [cluster.meta] "
-            f"names {', '.join(members)}; to change the members stop all of them, remove this file from every "
-            "data directory, and start them with the same new list"
+            f"names {', '.join(members)}; {CHANGE_ALL}"
         )
     if held.weighing != weighing:
         raise StorageError(
             f"{path}: this directory belongs to a cluster weighed {_named(held.weighing)}, but "
-            f"[election.fle] weights and groups make it {_named(weighing)}; to change them make sure that all "
-            "members run and have caught up, stop all of them, remove this file from every data directory, and start "
-            "them with the same new ones"
+            f"[election.fle] weights and groups make it {_named(weighing)}; {CHANGE_ALL}"
         )
 
 
 def _named(weighing: str) -> str:
     return weighing or "equally"
+
+
+def _is_new(held: IdentityRecord, accepted_epoch: int) -> bool:
+    """Whether a directory has taken part in no ensemble yet."""
+    return not held.ensemble and not accepted_epoch
+
+
+def _ensemble(name: str) -> str:
+    return name or "that began with empty directories"

@@ -178,12 +178,16 @@ class Member:
     # --- peers -------------------------------------------------------------------------------------------------------
 
     def _greeted(self, sid: int, peer: Greeting, now: float) -> Iterator[Effect]:
-        misfit = self._identity.misfit(peer)
+        misfit = self._identity.misfit(peer, self._ledger.accepted_epoch)
         if misfit is not None:
-            yield HangUp(sid, misfit)
+            yield HangUp(sid, misfit, for_good=True)
             return
         is_new, was_complete = sid not in self._peers, self._peers.is_complete
         is_voter = sid in self._quorum.voters and not peer.observer
+        if is_voter and (joined := self._identity.join(peer, self._ledger.accepted_epoch)):
+            yield from joined
+            for other in self._peers:  # they may be of another ensemble
+                yield HangUp(other, "this server has joined an ensemble, and greets again")
         self._peers.greeted(sid, is_voter and self._identity.trusts(sid, peer))
         if self._peers.trusts(sid):
             yield from self._identity.remember(sid, peer)

@@ -32,6 +32,7 @@ class Greeting(msgspec.Struct, array_like=True, frozen=True, tag=1):
         admitted_term: the term under which an established leader admitted this directory again; 0 if none had to.
         observer: the sender takes no part in elections.
         weighing: weights and groups of the members, in one line; must be the same everywhere (R3).
+        ensemble: the ensemble of the sender's directory; see :class:`.records.IdentityRecord`.
     """
 
     format: int
@@ -41,6 +42,7 @@ class Greeting(msgspec.Struct, array_like=True, frozen=True, tag=1):
     admitted_term: int
     observer: bool
     weighing: str = ""
+    ensemble: str = ""
 
 
 class Distrust(msgspec.Struct, array_like=True, frozen=True, tag=2):

@@ -45,12 +45,15 @@ class IdentityRecord(msgspec.Struct, array_like=True, frozen=True):
     """The file ``identity``.
 
     Attributes:
-        directory: identity of this data directory, drawn at its first start.
+        directory: identity of this data directory, drawn at its first start; empty in one that was made the beginning
+            of a new ensemble, and was not started since.
         members: names of all members, sorted.
         may_vote: False after a peer has remembered this server with another directory, until it is admitted again.
         admitted_term: the term in which it was; 0 if it never had to be.
         peers: what is remembered of the others, by server id.
         weighing: weights and groups of the members, in one line.
+        ensemble: name of the ensemble, drawn where an operator made it from one directory that was left of another;
+            empty for an ensemble that began with empty directories.
     """
 
     directory: str
@@ -59,3 +62,4 @@ class IdentityRecord(msgspec.Struct, array_like=True, frozen=True):
     admitted_term: int
     peers: dict[int, PeerRecord]
     weighing: str = ""
+    ensemble: str = ""
