@@ -69,11 +69,13 @@ class LeaseGranted(Message, frozen=True, tag=62):
 
 class LeaderIs(Message, frozen=True, tag=63):
     """Meta to all connected processes, and reply to GetLeader and to requests that only the leader can carry out: the
-    name and address of the leader (None: none is known)."""
+    name and address of the leader (None: none is known). ``is_moved``: the address is not the one of the configuration.
+    """
 
     term: int
     leader: str | None
     address: str | None
+    is_moved: bool = False
 
 
 class Leave(Message, frozen=True, tag=64):
@@ -252,7 +254,8 @@ class GetElection(Message, frozen=True, tag=88):
 class ElectionIs(Message, frozen=True, tag=89):
     """Reply to GetElection: the election in use, and the one that the configuration names.
 
-    ``generation`` is the number of the last swap.
+    ``generation`` is the number of the last swap. ``members`` are the addresses of the meta servers by name, as this
+    one knows them; empty in the reply of an older version.
     """
 
     node: str
@@ -261,3 +264,4 @@ class ElectionIs(Message, frozen=True, tag=89):
     generation: int
     leader: str | None
     term: int
+    members: dict[str, str] = msgspec.field(default_factory=dict)

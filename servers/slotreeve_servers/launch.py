@@ -22,6 +22,7 @@ from slotreeve_events.log import EventLog
 from slotreeve_events.segments import Segments
 
 from slotreeve_servers.data.server import DataServer
+from slotreeve_servers.meta.addresses import ELECTION_PORT_OFFSET as ELECTION_PORT_OFFSET
 from slotreeve_servers.meta.server import MetaServer
 from slotreeve_servers.meta.shadow import Shadow
 from slotreeve_servers.node.environment import Environment
@@ -31,7 +32,6 @@ from slotreeve_servers.settings import ServerConfiguration
 log = logging.getLogger("slotreeve.launch")
 
 ROLE_PORTS = {Role.META: 7710, Role.DATA: 7720, Role.SESSION: 7730}
-ELECTION_PORT_OFFSET = 2
 HIGHEST_PORT = 65_535
 SHADOW_PORT_OFFSET = 3
 """The shadow election listens at the port of the meta server plus this. Plus 1 is for HTTP, plus 2 for the election."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Mapping
 
 from slotreeve.model.nodes import Role
 from slotreeve.ports import Hello
@@ -27,11 +28,19 @@ def test_server_ids_are_ranks_and_the_greater_one_connects() -> None:
 class End:
     """One node's connections, and the events they made."""
 
-    def __init__(self, name: str, network: Wires, clock: VirtualClock) -> None:
+    def __init__(
+        self,
+        name: str,
+        network: Wires,
+        clock: VirtualClock,
+        members: Mapping[str, str] = MEMBERS,
+        is_moved: bool = False,
+    ) -> None:
         self.events: list[Event] = []
-        hello = Hello("test", name, Role.META, f"{name}@1")
+        addresses = Addresses.of(name, members, is_moved=is_moved)
+        hello = Hello("test", name, Role.META, f"{name}@1", addresses.announced)
         transport = network.transport(clock, name)
-        self.connections = Connections(Addresses.of(name, MEMBERS), transport, hello, clock, self.events.append)
+        self.connections = Connections(addresses, transport, hello, clock, self.events.append)
 
 
 def test_messages_arrive_and_the_end_of_a_connection_is_an_event_on_both_sides() -> None:
@@ -69,5 +78,99 @@ def test_a_member_that_does_not_listen_is_unreachable() -> None:
         await asyncio.sleep(0.1)
         assert set(end.events) == {PeerUnreachable(0)}
         await end.connections.close()
+
+    run(main, 1)
+
+
+NEW = {**MEMBERS, "a": "a:9"}
+"""The configuration of a member that takes the place of ``a`` at another address."""
+
+
+def test_a_member_that_has_moved_connects_to_those_that_should_connect_to_it_and_they_know_its_address() -> None:
+    async def main(_rng: random.Random) -> None:
+        clock = VirtualClock()
+        network = Wires()
+        old, other = End("a", network, clock), End("b", network, clock)
+        await old.connections.open()
+        await other.connections.open()
+        await asyncio.sleep(0.5)
+        await old.connections.close()
+        network.kill("a")
+        other.events.clear()
+        moved = End("a", network, clock, NEW, is_moved=True)
+        await moved.connections.open()
+        await asyncio.sleep(5.0)
+        assert other.events[-1] == PeerConnected(0)
+        assert other.connections.announced == {"a": "a:9"}
+        assert PeerConnected(1) in moved.events
+        network.cut("a", "b")
+        await asyncio.sleep(0.1)  # it is found at its announced address, without the second that it would wait
+        assert [event for event in other.events if isinstance(event, PeerConnected)] == [PeerConnected(0)] * 2
+        await moved.connections.close()
+        await other.connections.close()
+
+    run(main, 1)
+
+
+def test_a_member_that_has_moved_waits_for_those_that_find_it() -> None:
+    async def main(_rng: random.Random) -> None:
+        clock = VirtualClock()
+        network = Wires()
+        moved = End("a", network, clock, NEW, is_moved=True)
+        informed = [End(name, network, clock, NEW) for name in ("b", "c")]
+        for end in (*informed, moved):
+            await end.connections.open()
+        await asyncio.sleep(30.0)
+        assert sorted(e.sid for e in moved.events if isinstance(e, PeerConnected)) == [1, 2]
+        assert not any(isinstance(event, PeerDisconnected) for event in moved.events)
+        for end in (*informed, moved):
+            await end.connections.close()
+
+    run(main, 1)
+
+
+def test_a_process_is_probed_where_it_was_connected_and_not_where_the_configuration_has_it() -> None:
+    """Its promise would be ended otherwise while it leads: no process listens at the old address."""
+
+    async def main(_rng: random.Random) -> None:
+        clock = VirtualClock()
+        network = Wires()
+        other, moved = End("b", network, clock), End("a", network, clock, NEW, is_moved=True)
+        await other.connections.open()
+        await moved.connections.open()
+        await asyncio.sleep(3.0)
+        network.cut("a", "b")
+        other.events.clear()
+        other.connections.probe(0)
+        await asyncio.sleep(0.5)
+        assert PeerDead(0) not in other.events
+        await moved.connections.close()
+        await asyncio.sleep(3.0)  # the attempts at its announced address have failed, and it is forgotten
+        assert other.connections.announced == {}
+        other.connections.probe(0)
+        await asyncio.sleep(0.5)
+        assert PeerDead(0) in other.events
+        await other.connections.close()
+
+    run(main, 1)
+
+
+def test_a_member_that_is_back_at_its_configured_address_is_found_there() -> None:
+    async def main(_rng: random.Random) -> None:
+        clock = VirtualClock()
+        network = Wires()
+        other, moved = End("b", network, clock), End("a", network, clock, NEW, is_moved=True)
+        await other.connections.open()
+        await moved.connections.open()
+        await asyncio.sleep(3.0)
+        await moved.connections.close()
+        network.kill("a")
+        back = End("a", network, clock)
+        await back.connections.open()
+        await asyncio.sleep(3.0)
+        assert back.events == [PeerConnected(1)]
+        assert other.connections.announced == {}
+        for end in (back, other):
+            await end.connections.close()
 
     run(main, 1)

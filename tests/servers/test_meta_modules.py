@@ -18,6 +18,7 @@ from slotreeve.ports import Leadership
 from slotreeve_conformance.virtual_time import run
 from slotreeve_protocol.meta_messages import ConfigEntry, PutConfig, View
 from slotreeve_protocol.orders import ORDERS_KEY, Orders
+from slotreeve_servers.meta.addresses import ELECTION_PORT_OFFSET, MetaAddresses
 from slotreeve_servers.meta.configuration import MAX_KEY_LENGTH, MAX_VALUE_BYTES, PREFIX, ProvidedConfig
 from slotreeve_servers.meta.leases import Leases, Renewal
 from slotreeve_servers.meta.settings import MetaSettings
@@ -244,3 +245,24 @@ def test_a_shadow_that_cannot_start_says_why_and_stops_nothing() -> None:
         assert (report.agrees, report.failure) == (False, "no database")
 
     run(scenario)
+
+
+# --- addresses -------------------------------------------------------------------------------------------------------
+
+
+CONFIGURED = {"meta-1": "10.0.0.1:7710", "meta-2": "10.0.0.2:7710"}
+
+
+def test_a_meta_server_that_has_announced_its_election_is_known_at_the_port_below() -> None:
+    class Meets(ScriptedElection):
+        announced = {"meta-1": f"10.0.0.9:{7710 + ELECTION_PORT_OFFSET}"}  # noqa: RUF012
+
+    addresses = MetaAddresses(CONFIGURED, Meets)
+    assert addresses.all() == {"meta-1": "10.0.0.9:7710", "meta-2": "10.0.0.2:7710"}
+    assert [addresses.has_moved(name) for name in CONFIGURED] == [True, False]
+
+
+def test_where_members_do_not_meet_the_configured_addresses_are_those_of_the_meta_servers() -> None:
+    for addresses in (MetaAddresses(CONFIGURED, ScriptedElection), MetaAddresses(CONFIGURED)):
+        assert addresses.all() == CONFIGURED
+        assert not addresses.has_moved("meta-1")

@@ -612,6 +612,23 @@ def test_without_a_known_leader_every_meta_server_gets_a_heartbeat_then_only_the
     assert scene.heartbeats() == ["meta-2"] * 3
 
 
+def test_the_leader_is_looked_for_where_another_meta_server_names_it_and_an_older_name_changes_nothing() -> None:
+    class Places:
+        def __init__(self) -> None:
+            self.found_at: list[tuple[str, str | None]] = []
+
+        def found(self, name: str, moved_to: str | None) -> None:
+            self.found_at.append((name, moved_to))
+
+    scene = MemberScene()
+    places = scene.membership.places = Places()
+    scene.take("meta-1", LeaderIs(5, "meta-2", "b:9", is_moved=True))
+    scene.take("meta-1", LeaderIs(4, "meta-1", "a:9", is_moved=True))
+    scene.take("meta-1", LeaderIs(5, None, None))
+    scene.take("meta-1", LeaderIs(5, "meta-2", "b:1"))
+    assert places.found_at == [("meta-2", "b:9"), ("meta-2", None)]
+
+
 def test_a_leader_of_a_lower_term_is_not_followed() -> None:
     scene = MemberScene()
     scene.take("meta-1", LeaderIs(5, "meta-2", None))

@@ -44,6 +44,12 @@ class FleOptions(Options):
         default=1_000, ge=1, le=1_000_000, description="Committed writes after which a snapshot replaces the log."
     )
 
+    moved: bool = Field(
+        default=False,
+        description="This meta server has an address that is not in the configuration of all the others yet: it "
+        "connects to them by itself and announces where it is. For a server that takes the place of a dead one on "
+        "another machine.",
+    )
     weights: dict[str, NonNegativeInt] = Field(
         default_factory=dict,
         description="Weight of meta servers by name, where it is not 1. One of weight 0 votes without being counted, "
@@ -86,7 +92,8 @@ def build(options: FleOptions, context: Context) -> Election:
     weighing = Weighing(options.weights, options.groups)
     recovers = options.recover_lost_votes or (options.ephemeral and not options.data_dir)
     data_dir = options.data_dir.replace("{node}", context.node)
-    return FleElection(context, data_dir, timing, options.snapshot_every_writes, weighing, recovers)
+    every = options.snapshot_every_writes
+    return FleElection(context, data_dir, timing, every, weighing, recovers, options.moved)
 
 
 @hookimpl

@@ -2,6 +2,7 @@
 
 The member with the greater server id connects, as in ZooKeeper's QuorumCnxManager (docs/fle.md, section 3). A node that
 is no member (an observer from outside) connects to all members, and has a negative id as long as its connection lasts.
+A member that has moved announces its address in its hello, and connects to all members that do not find it.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ log = logging.getLogger("slotreeve.election.fle")
 CONNECT_SECONDS = 1.0
 FIRST_REDIAL_SECONDS = 0.02
 LONGEST_REDIAL_SECONDS = 0.5
+UNMET_SECONDS = 1.0
+"""A member that has moved connects to one that should connect to it and has not for so long."""
 MOST_STRANGERS = 64
 """Connections of nodes that are no members (observers from outside) that may be open at a time."""
 
@@ -45,23 +48,35 @@ class Addresses:
         listen: where this node listens, if it is a member.
         by_sid: election address of every member.
         by_name: server id by node name.
+        is_moved: the other members may have another address of this node in their configuration.
     """
 
     sid: int | None
     listen: str
     by_sid: Mapping[int, str]
     by_name: Mapping[str, int]
+    is_moved: bool = False
 
     @classmethod
-    def of(cls, node: str, members: Mapping[str, str], listen: str = "") -> Addresses:
+    def of(cls, node: str, members: Mapping[str, str], listen: str = "", is_moved: bool = False) -> Addresses:
         """The server id of a member is the rank of its name; it listens at its address unless ``listen`` is given."""
         by_name = {name: rank for rank, name in enumerate(sorted(members))}
         listen = listen or members.get(node, "")
-        return cls(by_name.get(node), listen, {by_name[name]: address for name, address in members.items()}, by_name)
+        by_sid = {by_name[name]: address for name, address in members.items()}
+        return cls(by_name.get(node), listen, by_sid, by_name, is_moved and node in members)
+
+    @property
+    def announced(self) -> str:
+        """The address that this node names in its hello; empty where the others know it."""
+        return self.by_sid[self.sid] if self.is_moved and self.sid is not None else ""
+
+    def dials(self, sid: int) -> bool:
+        """Whether this node connects to that member, and not the other way round."""
+        return self.sid is None or sid < self.sid
 
     def dialled(self) -> list[int]:
-        """The members that this node connects to; the others connect to it."""
-        return [sid for sid in sorted(self.by_sid) if self.sid is None or sid < self.sid]
+        """The members that this node connects to, at once or where they do not connect to it."""
+        return [sid for sid in sorted(self.by_sid) if self.dials(sid) or (self.is_moved and sid != self.sid)]
 
 
 class _IgnoringHandler:
@@ -81,6 +96,7 @@ class Connections:
     """The connections of one node; a :class:`slotreeve.ports.Handler`. Calls ``take`` with every event, on the loop.
 
     Attributes:
+        announced: election addresses of members by name that have announced one with their last connection.
         malformed: messages dropped because they do not belong to this protocol.
         failures: dialling loops that failed unexpectedly (and went on).
     """
@@ -97,12 +113,15 @@ class Connections:
         self._sids: dict[Connection, int] = {}
         self._ended: dict[int, asyncio.Event] = {}
         self._complaints: dict[int, str] = {}
+        self._names = {sid: name for name, sid in addresses.by_name.items()}
+        self._met_at: dict[int, str] = {}  # of members: where the process listens whose connection was the last one
         self._refused: dict[int, tuple[str, str]] = {}  # of members only: id of the process, and why
         self._dialling: list[asyncio.Task[None]] = []
         self._probes: set[asyncio.Task[None]] = set()
         self._listener: Listener | None = None
         self._next_stranger = -1
         self._is_paused = False
+        self.announced: dict[str, str] = {}
         self.malformed = 0
         self.failures = 0
 
@@ -155,9 +174,8 @@ class Connections:
         began = self._clock.now()
         hello = msgspec.structs.replace(self._hello, node=f"{self._hello.node} (probe)")
         try:
-            connection = await self._transport.connect(
-                self._addresses.by_sid[sid], hello, _IgnoringHandler(), CONNECT_SECONDS
-            )
+            address = self._met_at.get(sid, self._addresses.by_sid[sid])
+            connection = await self._transport.connect(address, hello, _IgnoringHandler(), CONNECT_SECONDS)
         except Unreachable:
             if self._clock.now() - began < CONNECT_SECONDS / 2:
                 self._take(PeerDead(sid))
@@ -220,7 +238,16 @@ class Connections:
             older.close("replaced by a newer connection")
         self._by_sid[sid] = connection
         self._sids[connection] = sid
+        if sid >= 0:
+            self._meet(sid, connection.peer)
         self._take(PeerConnected(sid))
+
+    def _meet(self, sid: int, hello: Hello) -> None:
+        self._met_at[sid] = hello.address or self._addresses.by_sid[sid]
+        if hello.address:
+            self.announced[hello.node] = hello.address
+        else:
+            self.announced.pop(hello.node, None)
 
     def received(self, connection: Connection, message: Message, request_id: int | None) -> None:
         """A message; one that does not belong to the election is dropped and counted."""
@@ -257,6 +284,7 @@ class Connections:
         while True:
             began = self._clock.now()
             try:
+                await self._until_unmet(sid)
                 await self._stay_connected(sid)
             except Exception:  # supervised: whatever happened, the next attempt is made
                 self.failures += 1
@@ -266,12 +294,24 @@ class Connections:
             await self._clock.sleep(pause)
             pause = min(2 * pause, LONGEST_REDIAL_SECONDS)
 
+    async def _until_unmet(self, sid: int) -> None:
+        """Return when there is no connection to the member. A member that has moved may have connected by itself."""
+        while True:
+            if not self._addresses.dials(sid):
+                await self._clock.sleep(UNMET_SECONDS)
+            if sid not in self._by_sid:
+                return
+            ended = self._ended[sid] = asyncio.Event()
+            await ended.wait()
+
     async def _stay_connected(self, sid: int) -> None:
         """Connect, and return when the connection has ended or none could be made."""
         ended = self._ended[sid] = asyncio.Event()
+        address = self.announced.get(self._names[sid], self._addresses.by_sid[sid])
         try:
-            connection = await self._transport.connect(self._addresses.by_sid[sid], self._hello, self, CONNECT_SECONDS)
+            connection = await self._transport.connect(address, self._hello, self, CONNECT_SECONDS)
         except (Unreachable, Refused) as error:
+            self.announced.pop(self._names[sid], None)
             if str(error) != self._complaints.get(sid):
                 self._complaints[sid] = str(error)
                 log.info("election: no connection to server %d: %s", sid, error)

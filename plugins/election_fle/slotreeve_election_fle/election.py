@@ -6,7 +6,7 @@ import asyncio
 import logging
 import random
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from slotreeve.errors import ElectionError, NotLeader, SlotreeveError, StorageError
 from slotreeve.model.nodes import Role
@@ -60,6 +60,7 @@ class FleElection:
     Attributes:
         failures: how often that has happened.
         disk_watch: how long the writes to the disk take.
+        announced: election addresses of members by name that announce one, because it is in no other configuration yet.
     """
 
     def __init__(
@@ -70,15 +71,17 @@ class FleElection:
         snapshot_every: int,
         weighing: Weighing,
         recovers: bool = False,
+        is_moved: bool = False,
     ) -> None:
-        """Nothing is opened before :meth:`start`. ``recovers``: see :class:`.member.Place`.
+        """Nothing is opened before :meth:`start`. ``recovers``: see :class:`.member.Place`; ``is_moved``: see
+        :class:`.connections.Addresses`.
 
         Raises:
             ConfigError: the weighing does not fit the members.
             ElectionError: the context names no transport, no members, or no place among them for this node.
         """
         self._transport = _checked_transport(context)
-        addresses = Addresses.of(context.node, context.members, context.listen)
+        addresses = Addresses.of(context.node, context.members, context.listen, is_moved)
         self._place = Place(
             NOBODY if addresses.sid is None else addresses.sid,
             context.observe_only or addresses.sid is None,
@@ -93,10 +96,11 @@ class FleElection:
         self._data_dir = data_dir
         self._open_storage = context.open_storage
         process = f"{context.node}@{context.rng.getrandbits(48):012x}"
-        hello = Hello(context.cluster, context.node, Role.META, process)
+        hello = Hello(context.cluster, context.node, Role.META, process, addresses.announced)
         self._driver: Driver[Event, Effect] = Driver(self._clock, self, DiskOrder())
         self.disk_watch = DiskWatch(self._clock, timing.ping, lambda: self._driver.take(StillWriting()))
         self._connections = Connections(addresses, self._transport, hello, self._clock, self._driver.take)
+        self.announced: Mapping[str, str] = self._connections.announced
         self._report = LeadershipReport()
         self._state = ReplicatedState(self._write)
         self._storage: Storage | None = None

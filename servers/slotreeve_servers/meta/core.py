@@ -31,6 +31,7 @@ from slotreeve_protocol.meta_messages import (
     View,
 )
 
+from slotreeve_servers.meta.addresses import MetaAddresses
 from slotreeve_servers.meta.arranger import Arranger, led_anew, without_replaced
 from slotreeve_servers.meta.configuration import ProvidedConfig
 from slotreeve_servers.meta.effects import MetaOutbox
@@ -58,6 +59,7 @@ class MetaCore:
         facts: the slot facts of the configuration.
 
     Attributes:
+        addresses: where the meta servers are.
         is_fit: False once the server has given up; it does not act any more.
         times_set_back: how often this leader found members with a newer view than the meta state has.
     """
@@ -72,7 +74,8 @@ class MetaCore:
         facts: SlotFacts,
     ) -> None:
         self._outbox, self._election, self._arranger = outbox, election, arranger
-        self._rules, self._addresses, self._facts = settings.meta, settings.cluster.meta, facts
+        self._rules, self._facts = settings.meta, facts
+        self.addresses = MetaAddresses(settings.cluster.meta)
         self._leases = Leases(settings.meta)
         self.view = CommittedView(election.state)
         self.configs = ProvidedConfig(election.state)
@@ -136,7 +139,9 @@ class MetaCore:
     def leader_is(self) -> LeaderIs:
         """The leader as this server knows it, for those that ask another one."""
         leadership = self._election.leadership()
-        return LeaderIs(leadership.term, leadership.leader, self._addresses.get(leadership.leader or ""))
+        leader = leadership.leader or ""
+        address, has_moved = self.addresses.all().get(leader), self.addresses.has_moved(leader)
+        return LeaderIs(leadership.term, leadership.leader, address, has_moved)
 
     def _on_resign(self, peer: Peer, message: Resign, request: Request) -> None:
         if not self._election.leadership().leading:

@@ -6,6 +6,7 @@ from slotreeve.errors import ConfigError
 from slotreeve.ports import Assigner, Balancer, Election, Leadership, Message, Versioned
 from slotreeve_protocol.meta_messages import GetElection, GetShadow, Stopping, SwapElection, SwapOrder
 
+from slotreeve_servers.meta.addresses import MetaAddresses
 from slotreeve_servers.meta.arranger import Arranger
 from slotreeve_servers.meta.beside import NO_BACK_ENDS, BackEnds
 from slotreeve_servers.meta.core import MetaCore
@@ -38,6 +39,7 @@ class MetaServer(NodeServer):
         arranger = Arranger(cluster.slots, cluster.replicas, assigner, balancer, settings.meta.protect_below)
         peers = self._peers = MetaPeers(environment, self._supervisor, election)
         self.core = peers.core = MetaCore(peers, election, arranger, settings, environment.node.name, environment.facts)
+        self.core.addresses = MetaAddresses(cluster.meta, lambda: election.back_end.election)
         desk = SwapDesk(environment, self._election, peers, self._supervisor)
         self._swaps = desk
         self.core.desk.requests[GetShadow] = self._on_get_shadow

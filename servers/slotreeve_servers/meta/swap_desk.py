@@ -51,7 +51,8 @@ class SwapDesk:
         """Which election this meta server uses."""
         election, leadership = self._election, self._election.leadership()
         name, number = election.latest
-        return ElectionIs(self._node, name, election.configured, number, leadership.leader, leadership.term)
+        members = self._peers.core.addresses.all()
+        return ElectionIs(self._node, name, election.configured, number, leadership.leader, leadership.term, members)
 
     def on_swap_order(self, _peer: Peer, order: SwapOrder, request: Request) -> None:
         """The meta leader orders a step."""

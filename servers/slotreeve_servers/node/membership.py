@@ -35,6 +35,13 @@ class MembershipOwner(Protocol):
         """The meta leader has answered a heartbeat."""
 
 
+class MetaPlaces(Protocol):
+    """Keeps the connections to the meta servers."""
+
+    def found(self, name: str, moved_to: str | None) -> None:
+        """A meta server is at this address; None: where the configuration has it."""
+
+
 class Membership:
     """Sends heartbeats to the meta server that leads, and takes newer views only.
 
@@ -45,6 +52,7 @@ class Membership:
         view: the newest view of the cluster.
         granted_at: when the heartbeat was sent that was granted last; minus infinity before the first.
         may_leave: the leader has agreed that this server stops.
+        places: is given the address of each leader; set by the shell.
     """
 
     def __init__(self, outbox: Outbox, node: Node, interval_seconds: float, member: MembershipOwner) -> None:
@@ -58,6 +66,7 @@ class Membership:
         self.view = NO_VIEW
         self.granted_at = -float("inf")
         self.may_leave = False
+        self.places: MetaPlaces | None = None
         self.desk = Desk({View: self._on_view, LeaderIs: self._on_leader_is})
 
     @property
@@ -103,8 +112,12 @@ class Membership:
         self._apply(peer, view)
 
     def _on_leader_is(self, peer: Peer, message: LeaderIs) -> None:
-        if message.leader is not None and self._follow(message.term, message.leader):
+        if message.leader is None:
+            return
+        if self._follow(message.term, message.leader):
             self.heartbeat_soon()
+        if self.places is not None and (message.term, message.leader) == (self._term, self._leader):
+            self.places.found(message.leader, message.address if message.is_moved else None)
 
     def _follow(self, term: int, leader: str) -> bool:
         """Follow ``leader`` unless its term is lower than the highest one seen; True where the leader changed."""

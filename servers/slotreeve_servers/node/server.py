@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Mapping
 
 from slotreeve.errors import Refused, SlotreeveError
 from slotreeve.ports import Listener
@@ -65,6 +66,26 @@ class NodeServer:
             self._environment.events.close()
 
 
+class _MetaLinks:
+    """The links to the meta servers: at their configured addresses, but one that leads elsewhere is linked to there."""
+
+    def __init__(self, links: Links, configured: Mapping[str, str]) -> None:
+        self._links, self._configured = links, configured
+        self._moved: dict[str, str] = {}
+        links.aim(configured)
+
+    def found(self, name: str, moved_to: str | None) -> None:
+        """See :class:`slotreeve_servers.node.membership.MetaPlaces`."""
+        if name not in self._configured or self._moved.get(name) == moved_to:
+            return
+        if moved_to is None:
+            del self._moved[name]
+        else:
+            log.warning("meta server %s is at %s; change its address in [cluster.meta]", name, moved_to)
+            self._moved[name] = moved_to
+        self._links.aim({**self._configured, **self._moved})
+
+
 class MemberServer(NodeServer):
     """A data or session server: links to every meta server and to data servers, and a planned way out."""
 
@@ -79,7 +100,7 @@ class MemberServer(NodeServer):
         maker = LinkMaker(environment.transport, self._clock, environment.hello, self._peers.attention)
         self._peers.links = Links(maker, self._supervisor, data_servers)
         meta_links = Links(maker, self._supervisor, meta_servers, self._refused)
-        meta_links.aim(environment.settings.cluster.meta)
+        membership.places = _MetaLinks(meta_links, environment.settings.cluster.meta)
         membership.start()
 
     @property
