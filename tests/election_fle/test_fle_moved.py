@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 from collections.abc import Callable
 
 import pytest
 import slotreeve_election_fle
-from slotreeve.errors import SlotreeveError
+from slotreeve.errors import ConnectionLost, SlotreeveError
 from slotreeve.ports import Context, Election
 from slotreeve_conformance.ensemble import Ensemble
 from slotreeve_election_fle import FleOptions
+from slotreeve_election_fle.disk import Disk
 from slotreeve_election_fle.election import FleElection
+from slotreeve_election_fle.identity import Identity
+from slotreeve_election_fle.messages import to_opaque
 from slotreeve_machines.storage import MemoryStorage
+
+from tests.election_fle.test_fle_left_directory import connected
+from tests.election_fle.test_fle_peers import Stranger
 
 Play = Callable[..., None]
 ELSEWHERE = 7799
@@ -135,6 +142,64 @@ def test_kills_at_any_moment_of_a_replacement_break_no_invariant_and_end_with_al
             await ensemble.agreed(within_seconds=15.0)
 
     play(scenario, seed=seed, build=build)
+
+
+@pytest.mark.parametrize("number", [1, 3])
+def test_the_directory_of_the_dead_server_never_takes_part_again_and_the_new_one_does(play: Play, number: int) -> None:
+    async def scenario(ensemble: Ensemble) -> None:
+        await ensemble.start()
+        await ensemble.agreed()
+        name = f"meta-{number}"
+        ensemble.kill(name)
+        old = ensemble.storages[name]
+        leader = await ensemble.agreed()
+        await replace(ensemble, name)
+        await until_it_votes(ensemble, name)
+        ensemble.kill(name)
+        new = ensemble.storages[name]
+        for _ in range(3):
+            ensemble.storages[name] = old
+            await ensemble.start(name)
+            await asyncio.sleep(3.0)
+            assert ensemble.election(name).leadership().leader is None
+            assert ensemble.leading() == [leader]
+            ensemble.kill(name)
+        ensemble.storages[name] = new
+        await ensemble.start(name)  # it is back at the old address, for that matter
+        assert await ensemble.agreed() == leader
+
+    play(scenario, build=build)
+
+
+def test_the_dead_server_that_comes_back_beside_the_new_one_disturbs_it_once(play: Play) -> None:
+    async def scenario(ensemble: Ensemble) -> None:
+        await ensemble.start()
+        await ensemble.agreed()
+        ensemble.kill("meta-1")
+        greeting = Identity(
+            Disk(_opened(ensemble.storages["meta-1"])).read_identity(ensemble.names, "", random.Random(0))
+        )
+        await replace(ensemble, "meta-1")
+        await until_it_votes(ensemble, "meta-1")
+        ends = []
+        for _ in range(5):
+            stranger = Stranger()
+            connection = await connected(ensemble, "meta-2", "meta-1", stranger)
+            with contextlib.suppress(ConnectionLost):  # it may have been closed at once
+                connection.send(to_opaque(greeting.greeting(1, False)))
+            await asyncio.sleep(1.5)
+            ends.append(stranger.ended)
+        assert all("start it with the newer one" in end for end in ends)
+        assert len([report for report in ensemble.reports("meta-1") if report.leader is None]) <= 1
+        assert await ensemble.agreed()
+
+    play(scenario, build=build)
+
+
+def _opened(storage: MemoryStorage) -> MemoryStorage:
+    copy = MemoryStorage()
+    copy.files = dict(storage.files)
+    return copy.open()
 
 
 def test_a_server_that_leads_elsewhere_is_known_there_to_the_others(play: Play) -> None:

@@ -18,7 +18,7 @@ from slotreeve_election_fle.connections import MOST_STRANGERS
 from slotreeve_election_fle.disk import IDENTITY, Disk
 from slotreeve_election_fle.effects import SaveIdentity
 from slotreeve_election_fle.election import FleElection
-from slotreeve_election_fle.identity import Identity
+from slotreeve_election_fle.identity import MOST_FORMER, Identity
 from slotreeve_election_fle.messages import (
     FORMAT,
     TOPIC,
@@ -265,6 +265,27 @@ def test_a_new_directory_is_trusted_once_a_leader_has_admitted_it_and_the_old_on
     assert known.trusts(of_directory("d1", 5))
     assert known.trusts(of_directory("d2", 6, admitted_term=6))
     assert not known.trusts(of_directory("d1", 5))
+
+
+def test_a_directory_that_was_replaced_is_refused_for_ever() -> None:
+    storage = MemoryStorage()
+    assert Known(storage).trusts(of_directory("d1", 5))
+    assert Known(storage).trusts(of_directory("d2", 6, admitted_term=6))
+    assert Known(storage).trusts(of_directory("d3", 6, admitted_term=6))
+    again = Known(storage).identity
+    for directory in ("d1", "d2"):
+        assert "start it with the newer one" in str(again.replaced(2, of_directory(directory, 7, admitted_term=7)))
+    assert again.replaced(2, of_directory("d3", 6)) is None
+    assert again.replaced(2, of_directory("d4", 0)) is None
+    assert again.replaced(1, of_directory("d1", 5)) is None
+
+
+def test_only_so_many_replaced_directories_are_remembered() -> None:
+    known = Known()
+    for number in range(MOST_FORMER + 3):
+        assert known.trusts(of_directory(f"d{number}", number, admitted_term=number))
+    assert known.identity.replaced(2, of_directory("d1", 9)) is None
+    assert known.identity.replaced(2, of_directory("d2", 9)) is not None
 
 
 def test_an_older_copy_of_a_directory_is_not_trusted() -> None:

@@ -18,6 +18,8 @@ from slotreeve_election_fle.effects import SaveIdentity
 from slotreeve_election_fle.messages import FORMAT, Greeting
 from slotreeve_election_fle.records import IdentityRecord, PeerRecord
 
+MOST_FORMER = 64
+"""Directories of one server that are remembered as replaced."""
 CHANGE_ALL = (
     "to change them stop all meta servers, make the most advanced data directory of all the beginning of a new cluster "
     "with slotreeve election force-new-cluster, and start every one with a copy of it and the same configuration"
@@ -81,6 +83,17 @@ class Identity:
             return []
         return self._change(msgspec.structs.replace(self._held, ensemble=peer.ensemble))
 
+    def replaced(self, sid: int, peer: Greeting) -> str | None:
+        """Why a peer whose directory was replaced cannot take part again; None for any other peer. Two directories of
+        one server that both count could give one epoch two leaders."""
+        known = self._held.peers.get(sid)
+        if known is None or peer.directory not in known.former:
+            return None
+        return (
+            f"server {sid} has taken part with another data directory since, and with this one it cannot any more; "
+            "start it with the newer one, or with an empty one"
+        )
+
     def trusts(self, sid: int, peer: Greeting) -> bool:
         """Whether the peer still has the promises that it gave."""
         known = self._held.peers.get(sid)
@@ -97,7 +110,8 @@ class Identity:
         known = self._held.peers.get(sid)
         if known is not None and known.directory == peer.directory:
             return []
-        peers = {**self._held.peers, sid: PeerRecord(peer.directory, peer.admitted_term)}
+        former = [] if known is None else [*known.former, known.directory][-MOST_FORMER:]
+        peers = {**self._held.peers, sid: PeerRecord(peer.directory, peer.admitted_term, former)}
         return self._change(msgspec.structs.replace(self._held, peers=peers))
 
     def accepted(self, sid: int, epoch: int) -> None:

@@ -178,7 +178,7 @@ class Member:
     # --- peers -------------------------------------------------------------------------------------------------------
 
     def _greeted(self, sid: int, peer: Greeting, now: float) -> Iterator[Effect]:
-        misfit = self._identity.misfit(peer, self._ledger.accepted_epoch)
+        misfit = self._identity.misfit(peer, self._ledger.accepted_epoch) or self._identity.replaced(sid, peer)
         if misfit is not None:
             yield HangUp(sid, misfit, for_good=True)
             return

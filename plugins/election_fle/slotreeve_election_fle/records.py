@@ -35,10 +35,12 @@ class PeerRecord(msgspec.Struct, array_like=True, frozen=True):
     Attributes:
         directory: identity of the peer's data directory.
         admitted_term: the term in which a leader admitted that directory; 0 if none had to.
+        former: the directories that it had before, the newest last.
     """
 
     directory: str
     admitted_term: int
+    former: list[str] = msgspec.field(default_factory=list)
 
 
 class IdentityRecord(msgspec.Struct, array_like=True, frozen=True):
