@@ -284,7 +284,9 @@ def test_a_server_that_leaves_for_a_restart_keeps_its_place_for_that_long() -> N
 def test_a_server_that_leaves_for_good_is_no_member_at_once() -> None:
     scene = Scene()
     scene.cluster("session-1", "session-2")
+    scene.outbox.effects.clear()
     deliver(scene.outbox, scene.core.desk, scene.peers["session-1"], Leave(scene.node("session-1"), "stopped"))
+    assert [effect.what for effect in scene.outbox.effects if effect.kind == "notify"] == ["slotreeve_node_left"]
     scene.commit_all()
     assert [node.name for node in scene.core.view.read().sessions] == ["session-2"]
 

@@ -106,7 +106,7 @@ class Arranger:
     def _waits(slot: Slot, live: Set[str], settled: Callable[[str, int], bool], leaving: Leaving) -> bool:
         """Whether a leader that leaves has a follower that lives, stays, and is not in sync yet."""
         going = leaving.for_good | leaving.for_a_restart
-        heirs = live.difference(going).intersection(slot.followers)
+        heirs = [name for name in slot.followers if name in live and name not in going]
         return slot.leader in going and any(not settled(name, slot.id) for name in heirs)
 
     def _checked(

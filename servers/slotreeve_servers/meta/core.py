@@ -202,6 +202,7 @@ class MetaCore:
             log.info("%s leaves: %s", message.node.name, message.reason)
             if back <= 0:
                 self._heartbeats.forget(message.node.name)
+                self._outbox.notify("slotreeve_node_left", node=message.node, reason=message.reason)
             self._look.soon()
         return Done()
 
