@@ -6,6 +6,7 @@ import asyncio
 import random
 from collections.abc import Mapping
 
+import pytest
 from slotreeve.model.nodes import Role
 from slotreeve.ports import Hello
 from slotreeve_conformance.election_backend import Wires
@@ -172,5 +173,27 @@ def test_a_member_that_is_back_at_its_configured_address_is_found_there() -> Non
         assert other.connections.announced == {}
         for end in (back, other):
             await end.connections.close()
+
+    run(main, 1)
+
+
+@pytest.mark.parametrize("address", ["nowhere", "a:", ":7", "a:0", "a:65536", "a:-1", "a:\u00b2", "a:" + 5_000 * "9"])
+def test_an_announced_address_that_is_none_is_not_used(address: str) -> None:
+    async def main(_rng: random.Random) -> None:
+        clock = VirtualClock()
+        network = Wires()
+        other, liar = End("b", network, clock), End("a", network, clock, NEW)
+        await other.connections.open()
+        connection = await network.transport(clock, "a").connect(
+            MEMBERS["b"], Hello("test", "a", Role.META, "a@1", address), liar.connections, 1.0
+        )
+        await asyncio.sleep(1.0)
+        assert other.events[-1] == PeerConnected(0)
+        assert other.connections.announced == {}
+        other.connections.probe(0)
+        connection.close("done")
+        await asyncio.sleep(3.0)
+        assert PeerDisconnected(0) in other.events
+        await other.connections.close()
 
     run(main, 1)

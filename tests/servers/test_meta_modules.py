@@ -266,3 +266,13 @@ def test_where_members_do_not_meet_the_configured_addresses_are_those_of_the_met
     for addresses in (MetaAddresses(CONFIGURED, ScriptedElection), MetaAddresses(CONFIGURED)):
         assert addresses.all() == CONFIGURED
         assert not addresses.has_moved("meta-1")
+
+
+@pytest.mark.parametrize("address", ["10.0.0.9:2", "10.0.0.9:", "nowhere"])
+def test_an_announced_address_at_which_no_meta_server_can_be_is_not_used(address: str) -> None:
+    class Meets(ScriptedElection):
+        announced = {"meta-1": address}  # noqa: RUF012
+
+    addresses = MetaAddresses(CONFIGURED, Meets)
+    assert addresses.all() == CONFIGURED
+    assert not addresses.has_moved("meta-1")

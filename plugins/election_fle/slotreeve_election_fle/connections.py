@@ -243,8 +243,10 @@ class Connections:
         self._take(PeerConnected(sid))
 
     def _meet(self, sid: int, hello: Hello) -> None:
-        self._met_at[sid] = hello.address or self._addresses.by_sid[sid]
-        if hello.address:
+        """A hello may come from anybody: an address that is none is not used."""
+        is_announced = _is_address(hello.address)
+        self._met_at[sid] = hello.address if is_announced else self._addresses.by_sid[sid]
+        if is_announced:
             self.announced[hello.node] = hello.address
         else:
             self.announced.pop(hello.node, None)
@@ -320,3 +322,9 @@ class Connections:
         self._complaints.pop(sid, None)
         if connection in self._sids:
             await ended.wait()
+
+
+def _is_address(text: str) -> bool:
+    """Whether it is ``host:port``."""
+    host, _, port = text.rpartition(":")
+    return bool(host) and port.isascii() and port.isdecimal() and len(port) <= 5 and 0 < int(port) < 65_536

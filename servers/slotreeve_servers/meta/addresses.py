@@ -29,18 +29,23 @@ class MetaAddresses:
 
     def all(self) -> dict[str, str]:
         """The addresses."""
-        moved = {name: _meta_address(address) for name, address in self._announced().items()}
-        return {**self._configured, **moved}
+        return {**self._configured, **self._moved()}
 
     def has_moved(self, name: str) -> bool:
         """Whether it has announced an address."""
-        return name in self._announced()
+        return name in self._moved()
 
-    def _announced(self) -> Mapping[str, str]:
+    def _moved(self) -> dict[str, str]:
         election = self._election()
-        return election.announced if isinstance(election, MeetsMembers) else {}
+        if not isinstance(election, MeetsMembers):
+            return {}
+        found = {name: _meta_address(address) for name, address in election.announced.items()}
+        return {name: address for name, address in found.items() if address is not None}
 
 
-def _meta_address(election_address: str) -> str:
+def _meta_address(election_address: str) -> str | None:
+    """None if no meta server can have an election there."""
     host, _, port = election_address.rpartition(":")
+    if not port.isdecimal() or int(port) <= ELECTION_PORT_OFFSET:
+        return None
     return f"{host}:{int(port) - ELECTION_PORT_OFFSET}"
