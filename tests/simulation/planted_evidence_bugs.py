@@ -292,13 +292,13 @@ def _given_up_is_lost() -> Patch:
     return patch.object(SessionCore, "_on_leaving", on_leaving)
 
 
-@bug("the claim of a client ends with its connection", "moves", 2)
+@bug("the claim of a client ends with its connection", "moves", 49)
 def _claims_end_at_once() -> Patch:
     original = Arrivals.lost
     return patch.object(Arrivals, "lost", lambda self, client, _seconds: original(self, client, 0.0))
 
 
-@bug("the claims of a session process end when it is gone", "moves", 215)
+@bug("the claims of a session process end when it is gone", "moves", 240)
 def _claims_end_with_their_process() -> Patch:
     return patch.object(HeldBack, "stay", lambda *_: None)
 
