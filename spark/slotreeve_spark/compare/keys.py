@@ -6,7 +6,7 @@ import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +15,8 @@ from slotreeve.errors import ConfigError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+Numbers = NDArray[np.unsignedinteger[Any]]
 
 KEY = "key"
 JARS, GENERATED, PARQUET, EVENTS, TEXT = "jars", "generated", "parquet", "events", "text"
@@ -93,11 +95,12 @@ def _generated(session: SparkSession, count: str, source: str) -> Keys:
 
 def generated(start: int, end: int) -> pa.Array:
     """The generated keys of the numbers ``start`` .. ``end`` - 1, in any order, alike to interface names with instance
-    and group: ``com.example.team5.Service69#@#DEFAULT_INSTANCE_ID#@#DEFAULT_GROUP``. Takes about 70 ns for each."""
+    and group: ``com.example.team5.Service69#@#DEFAULT_INSTANCE_ID#@#DEFAULT_GROUP``. Takes about 40 ns for each."""
     arrays = []
     while start < end:
         longer = min(end, 10 ** len(str(start)))  # the first number with more digits
-        numbers = np.arange(start, longer)
+        # A division of four bytes takes a third of the time that one of eight takes.
+        numbers = np.arange(start, longer, dtype=np.uint32 if longer <= 2**32 else np.uint64)
         teams = numbers % TEAMS
         are_short = teams < 10
         arrays += [_of_one_width(teams[alike], numbers[alike]) for alike in (are_short, ~are_short)]
@@ -105,7 +108,7 @@ def generated(start: int, end: int) -> pa.Array:
     return pa.concat_arrays(arrays)
 
 
-def _of_one_width(teams: NDArray[np.int64], numbers: NDArray[np.int64]) -> pa.Array:
+def _of_one_width(teams: Numbers, numbers: Numbers) -> pa.Array:
     """The keys of numbers that are equal in length, and of teams that are. Their text is written by column: there is no
     Python object for a key."""
     if not len(numbers):
@@ -120,7 +123,7 @@ def _of_one_width(teams: NDArray[np.int64], numbers: NDArray[np.int64]) -> pa.Ar
     return pa.StringArray.from_buffers(len(numbers), pa.py_buffer(offsets), pa.py_buffer(keys))
 
 
-def _write_digits(texts: NDArray[np.uint8], at: int, width: int, values: NDArray[np.int64]) -> None:
+def _write_digits(texts: NDArray[np.uint8], at: int, width: int, values: Numbers) -> None:
     for place in reversed(range(at, at + width)):
         tens = values // 10
         texts[:, place] = values - 10 * tens + ord("0")
