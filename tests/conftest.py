@@ -25,7 +25,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the searches: ``./run test`` runs them apart, without measuring coverage."""
+    """Mark the searches: ``./run test`` runs them apart, and no coverage is measured there."""
     for item in items:
         if item.path.is_relative_to(TESTS) and str(item.path.relative_to(TESTS)).startswith(SEARCHES):
             item.add_marker(pytest.mark.search)

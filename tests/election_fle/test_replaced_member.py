@@ -23,7 +23,7 @@ from tests.election_fle.test_force_new_cluster import leader
 from tests.election_mysql.test_another_election import Traffic, configuration, slotreeve
 from tests.election_mysql.test_swap_while_running import Writer
 
-pytestmark = pytest.mark.processes
+pytestmark = [pytest.mark.processes, pytest.mark.timed]
 
 MOST_SECONDS = 2.0
 

@@ -19,7 +19,7 @@ from slotreeve_harness.processes import ClusterSize, LocalCluster
 from slotreeve_harness.sql_backends import TIMES, ServerStore
 from slotreeve_harness.sql_servers import SqlServer
 
-pytestmark = pytest.mark.processes
+pytestmark = [pytest.mark.processes, pytest.mark.timed]
 
 
 def test_a_cluster_keeps_its_table_when_its_meta_leader_is_killed(

@@ -145,6 +145,7 @@ class TestHasty(ElectionContract):
 
 
 @pytest.mark.processes
+@pytest.mark.timed
 class TestPostgres(ElectionContract):
     @pytest.fixture(autouse=True)
     def _on_a_server(self, postgres: SqlServer) -> None:
@@ -155,6 +156,7 @@ class TestPostgres(ElectionContract):
 
 
 @pytest.mark.processes
+@pytest.mark.timed
 class TestMariaDb(ElectionContract):
     @pytest.fixture(autouse=True)
     def _on_a_server(self, mariadb: SqlServer) -> None:

@@ -17,7 +17,7 @@ from slotreeve_election_mysql.mysql import MYSQL
 from slotreeve_election_mysql.postgres import POSTGRES
 from slotreeve_harness.sql_servers import PASSWORD, SqlServer
 
-pytestmark = pytest.mark.processes
+pytestmark = [pytest.mark.processes, pytest.mark.timed]
 
 Build = Callable[..., LockElection]
 LEASE_SECONDS = 0.6

@@ -17,7 +17,7 @@ from slotreeve_election_mysql.mysql import MySqlSession
 from slotreeve_election_mysql.postgres import PostgresSession
 from slotreeve_election_mysql.table import Row
 
-pytestmark = pytest.mark.processes
+pytestmark = [pytest.mark.processes, pytest.mark.timed]
 
 MEMBERS = ["meta-1", "meta-2", "meta-3"]
 

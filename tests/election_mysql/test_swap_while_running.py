@@ -21,7 +21,7 @@ from slotreeve_harness.sql_backends import TIMES, fresh_tables
 from tests.election_mysql.conftest import shared_server
 from tests.election_mysql.test_another_election import Traffic, configuration, slotreeve
 
-pytestmark = pytest.mark.processes
+pytestmark = [pytest.mark.processes, pytest.mark.timed]
 
 MOST_SECONDS = 2.0
 

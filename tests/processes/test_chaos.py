@@ -21,8 +21,9 @@ WITHOUT_PROCESSOR_FAULTS = (
 """The machine that runs the tests has other work too: taking the processors away is for runs of their own."""
 
 
+@pytest.mark.timed
 @pytest.mark.timeout(600)
-def test_two_minutes_of_faults_break_no_invariant(tmp_path: Path) -> None:
+def test_a_minute_of_faults_break_no_invariant(tmp_path: Path) -> None:
     done = subprocess.run(
         [
             sys.executable,
@@ -31,7 +32,7 @@ def test_two_minutes_of_faults_break_no_invariant(tmp_path: Path) -> None:
             "chaos",
             "run",
             "--minutes",
-            "2",
+            "1",
             "--seed",
             "4",
             "--directory",
@@ -51,7 +52,7 @@ def test_two_minutes_of_faults_break_no_invariant(tmp_path: Path) -> None:
     assert first == [], f"{len(verdict['violations'])} violations in {tmp_path / 'chaos'}\n{done.stderr}"
     assert done.returncode == 0, done.stderr
     assert (verdict["missing"], verdict["stale"]) == (0, 0)
-    assert sum(verdict["faults"].values()) > 15
+    assert sum(verdict["faults"].values()) > 7
     assert verdict["callbacks"] > 1_000
     assert (tmp_path / "chaos" / "report.html").read_text().startswith("<!doctype html>")
 

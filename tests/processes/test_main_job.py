@@ -26,6 +26,7 @@ def slotreeve(*arguments: str, seconds: float = 300.0) -> subprocess.CompletedPr
     )
 
 
+@pytest.mark.timed
 @pytest.mark.timeout(300)
 def test_the_demo_survives_three_kills_with_nothing_missing_and_nothing_stale(tmp_path: Path) -> None:
     names = tmp_path / "names.txt"
@@ -49,6 +50,7 @@ def test_a_names_file_that_holds_no_name_is_an_error(tmp_path: Path) -> None:
     assert f"{names}: holds no name" in done.stderr
 
 
+@pytest.mark.timed
 @pytest.mark.timeout(300)
 def test_killed_processes_are_made_up_for_within_a_few_times_what_is_promised() -> None:
     done = slotreeve("bench", "failover", "--kills", "3", "-o", "json")
@@ -61,6 +63,7 @@ def test_killed_processes_are_made_up_for_within_a_few_times_what_is_promised() 
     assert figures["vanished_meanwhile"] == 0
 
 
+@pytest.mark.timed
 @pytest.mark.timeout(300)
 def test_bench_measures_latency_throughput_fanout_and_lookups() -> None:
     done = slotreeve(
