@@ -79,7 +79,8 @@ def settings() -> Iterator[str]:
         if model is not PluginChoice:
             yield f"## `[{section}]`\n\n{inspect.getdoc(model)}\n"
             yield from table_of(model, section)
-    yield "## Plugins\n\nWhich plugin fills a port, and the options of each, in a table named after it.\n"
+    yield "## Plugins\n\nWhich plugin fills a port, and the options of each, in a table named after it."
+    yield "A table of another name says with the key `plugin` which one it is for. So one can be configured twice.\n"
     yield "| setting | default | built in |\n|---|---|---|"
     catalogue = Catalogue.load()
     for port in Port:

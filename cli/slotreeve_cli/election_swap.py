@@ -16,6 +16,10 @@ EPILOG = (
     "slotreeve election swap --to fle"
 )
 ToOption = Annotated[str, typer.Option("--to", help="The election to use from now on, as in election.use.")]
+WithoutOption = Annotated[
+    list[str],
+    typer.Option("--without", help="Name of a meta server that is gone for good and is not asked. Repeatable."),
+]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only find out whether every meta server could.")]
 
 
@@ -30,6 +34,7 @@ def swap(
     meta: MetaOption = [DEFAULT_META],  # noqa: B006 - typer copies it
     cluster: ClusterOption = "slotreeve",
     dry_run: DryRunOption = False,
+    without: WithoutOption = [],  # noqa: B006 - typer copies it
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Let a running cluster use another election, with the meta state that it has. The configuration file of every
@@ -38,7 +43,7 @@ def swap(
 
     from slotreeve_cli.printing import print_rows
 
-    swapped, found = run_async(_swap(to, meta, cluster, dry_run))
+    swapped, found = run_async(_swap(to, meta, cluster, dry_run, without))
     row = {"from": swapped.came_from, "to": swapped.to, "keys": swapped.keys}
     if dry_run:
         print_rows([{**row, "swap": "possible"}], output)
@@ -77,14 +82,19 @@ def in_use(
         raise typer.Exit(1)
 
 
-async def _swap(to: str, addresses: list[str], cluster: str, dry_run: bool) -> tuple[Swapped, dict[str, ElectionIs]]:
-    from slotreeve_client.election_swap import all_use, swap_election
+async def _swap(
+    to: str, addresses: list[str], cluster: str, dry_run: bool, without: list[str]
+) -> tuple[Swapped, dict[str, ElectionIs]]:
+    from slotreeve_client.election_swap import all_use, elections_in_use, swap_election
     from slotreeve_client.tools import open_transport
 
     transport = open_transport()
     try:
-        swapped = await swap_election(transport, cluster, addresses, to, dry_run)
-        return swapped, {} if dry_run else await all_use(transport, cluster, addresses, to)
+        swapped = await swap_election(transport, cluster, addresses, to, dry_run, without)
+        if dry_run:
+            return swapped, {}
+        waited_for = await elections_in_use(transport, cluster, addresses) if without else addresses
+        return swapped, await all_use(transport, cluster, waited_for, to)
     finally:
         await transport.close()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from slotreeve.errors import ClientError, RequestTimeout, SlotreeveError, Unreachable
 from slotreeve.ports import Transport
@@ -18,10 +18,15 @@ AGREE_SECONDS = 15.0
 
 
 async def swap_election(
-    transport: Transport, cluster: str, addresses: Iterable[str], to: str, check_only: bool = False
+    transport: Transport,
+    cluster: str,
+    addresses: Iterable[str],
+    to: str,
+    check_only: bool = False,
+    without: Sequence[str] = (),
 ) -> Swapped:
     """Let the meta state of a running cluster go over to the election ``to``; with ``check_only``, find out whether
-    every meta server could.
+    every meta server could. Those that are named in ``without`` are not asked.
 
     Raises:
         Refused, Unreachable: as :func:`slotreeve_client.administration.ask_any`.
@@ -31,7 +36,8 @@ async def swap_election(
     known = list(addresses)
     for _ in range(SWAP_ATTEMPTS):
         leader = await _a_leader(transport, cluster, known)
-        reply = await ask_any(transport, cluster, [leader], SwapElection(to, check_only), SWAP_SECONDS)
+        asked = SwapElection(to, check_only, tuple(without))
+        reply = await ask_any(transport, cluster, [leader], asked, SWAP_SECONDS)
         if isinstance(reply, Swapped):
             return reply
     raise ClientError(f"the leader changed {SWAP_ATTEMPTS} times before the swap was done; it was not")

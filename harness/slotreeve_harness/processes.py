@@ -163,12 +163,7 @@ class LocalCluster:
         self._settings = {"cluster.name": self.name, "log.format": "json", **(settings or {})}
         if behind_proxies:
             self._put_behind_proxies(addresses, rng or random.Random())
-        self.servers = {
-            name: ServerProcess(
-                role, name, addresses[name], self._command(role, name, addresses[name]), directory / f"{name}.log"
-            )
-            for role, name in names
-        }
+        self.servers = {name: self._server(role, name, addresses[name]) for role, name in names}
 
     def _put_behind_proxies(self, addresses: dict[str, str], rng: random.Random) -> None:
         """Let every server listen at another address than it advertises; the caller forwards connections."""
@@ -188,6 +183,15 @@ class LocalCluster:
             settings["election.fle.data_dir"] = str(self.directory / f"{name}.state")
         flags = [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]
         return [sys.executable, "-m", "slotreeve_cli", str(role), "run", "--until-eof", *flags]
+
+    def _server(self, role: Role, name: str, address: str) -> ServerProcess:
+        return ServerProcess(role, name, address, self._command(role, name, address), self.directory / f"{name}.log")
+
+    def add_meta(self, name: str) -> ServerProcess:
+        """One more meta server, which is not started. The others know it from the next :meth:`configure` on."""
+        self.meta_addresses[name] = address = free_address()
+        self.servers[name] = server = self._server(Role.META, name, address)
+        return server
 
     def configure(self, role: Role, settings: Mapping[str, object]) -> None:
         """The servers of one role have these settings, too, from their next start on."""

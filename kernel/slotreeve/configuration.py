@@ -34,7 +34,8 @@ class Section(BaseModel):
 
 
 class PluginChoice(BaseModel):
-    """The table of a port: ``use`` names the chosen offer, and each offer may have a table under its name."""
+    """The table of a port: ``use`` names the chosen offer, and each offer may have a table under its name. A table of
+    another name says with ``plugin`` which offer it is for, so that one offer can be configured in several ways."""
 
     model_config = ConfigDict(frozen=True, extra="allow")
     use: str
@@ -47,9 +48,12 @@ class PluginChoice(BaseModel):
         return self
 
     def table(self, name: str) -> Mapping[str, object]:
-        """The settings given for the offer called ``name``."""
-        table: Mapping[str, object] = (self.model_extra or {}).get(name, {})
-        return table
+        """The options given under ``name``."""
+        return {key: value for key, value in (self.model_extra or {}).get(name, {}).items() if key != "plugin"}
+
+    def plugin(self, name: str) -> str:
+        """The offer that ``name`` stands for: the one that its table names, or the one of this name."""
+        return str((self.model_extra or {}).get(name, {}).get("plugin", name))
 
 
 class PortChoices(Section):
@@ -111,11 +115,11 @@ class Configuration(Generic[S]):
         for port in Port:
             choice = self.choice(port)
             known = catalogue.names(port)
-            entry = catalogue.find(port, choice.use, self.where(f"{port}.use"))
+            entry = catalogue.find(port, choice.plugin(choice.use), self.where(f"{port}.use"))
             for name in choice.model_extra or {}:
-                if name not in known:
+                if choice.plugin(name) not in known:
                     raise ConfigError(
-                        f"{self.where(f'{port}.{name}')}: there is no {port} plugin {name!r}; "
+                        f"{self.where(f'{port}.{name}')}: there is no {port} plugin {choice.plugin(name)!r}; "
                         f"available: {', '.join(known)}"
                     )
             prefix = f"{port}.{choice.use}"

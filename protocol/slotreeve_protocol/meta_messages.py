@@ -194,11 +194,13 @@ class ShadowIs(Message, frozen=True, tag=84):
 
 class SwapElection(Message, frozen=True, tag=85):
     """Any process to meta leader: let the meta state go over to the election ``to``; with ``check_only``, only find
-    out whether it could. Reply: Swapped, or LeaderIs, or Failed.
+    out whether it could. The meta servers ``without`` are not asked: they are gone for good. Reply: Swapped, or
+    LeaderIs, or Failed.
     """
 
     to: str
     check_only: bool = False
+    without: tuple[str, ...] = ()
 
 
 class Swapped(Message, frozen=True, tag=86):
@@ -234,9 +236,10 @@ class SwapStep(IntEnum):
 class SwapOrder(Message, frozen=True, tag=87):
     """Meta leader to meta: take one step of a swap to the election ``to``.
 
-    COPY: ``lineage`` names the cluster's meta state, ``term`` is the cluster's, ``digest`` that of the state which must
-    be copied (empty: whatever there is now; a complete copy follows). COPY, GO_OVER: ``generation`` is the number of
-    the swap. Reply: Done, or Failed.
+    TRY: ``agreement`` is what the options must have in common with those of the leader. COPY: ``lineage`` names the
+    cluster's meta state, ``term`` is the cluster's, ``digest`` that of the state which must be copied (empty: whatever
+    there is now; a complete copy follows). COPY, GO_OVER: ``generation`` is the number of the swap. Reply: Done, or
+    Failed.
     """
 
     step: SwapStep
@@ -245,6 +248,7 @@ class SwapOrder(Message, frozen=True, tag=87):
     lineage: str = ""
     term: int = 0
     digest: str = ""
+    agreement: str = ""
 
 
 class GetElection(Message, frozen=True, tag=88):

@@ -218,9 +218,9 @@ class Launcher:
         )
 
     def _build(self, port: Port, protocol: type[P], context: Context) -> P:
-        use = self._configuration.choice(port).use
+        choice = self._configuration.choice(port)
         options: Options = self._options[port]
-        built = self._catalogue.build(self._catalogue.find(port, use), options, context)
+        built = self._catalogue.build(self._catalogue.find(port, choice.plugin(choice.use)), options, context)
         assert isinstance(built, protocol)
         return built
 
@@ -245,9 +245,10 @@ def _election(
     configuration: ServerConfiguration, catalogue: Catalogue, name: str, where: str = ""
 ) -> tuple[Listed, Options]:
     """The offer of an election with the options that the configuration has for it. Raises PluginError."""
-    entry = catalogue.find(Port.ELECTION, name, where)
-    table = configuration.settings.election.table(name)
-    return entry, catalogue.options(entry, table, functools.partial(configuration.where_in, f"election.{name}"))
+    chosen = configuration.settings.election
+    entry = catalogue.find(Port.ELECTION, chosen.plugin(name), where)
+    where_in = functools.partial(configuration.where_in, f"election.{name}")
+    return entry, catalogue.options(entry, chosen.table(name), where_in)
 
 
 class ConfiguredElections:

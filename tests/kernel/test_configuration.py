@@ -130,6 +130,16 @@ def test_a_table_that_is_named_after_no_plugin_is_an_error() -> None:
         load(flags={"balancer.evn.tolerance": "2"}).check_plugins(Catalogue.load())
 
 
+def test_a_table_of_another_name_says_which_plugin_it_is_for_and_its_options_are_checked() -> None:
+    tables = {"balancer.quick.plugin": "default", "balancer.quick.threshold_percent": "20"}
+    found = load(flags={**tables, "balancer.use": "quick"}).check_plugins(Catalogue.load())
+    assert found[Port.BALANCER].model_dump()["threshold_percent"] == 20
+    with pytest.raises(PluginError, match=r"balancer\.quick\.treshold \(flag .*unknown key 'treshold'"):
+        load(flags={**tables, "balancer.use": "quick", "balancer.quick.treshold": "1"}).check_plugins(Catalogue.load())
+    with pytest.raises(ConfigError, match=r"balancer\.quick .*no balancer plugin 'evn'; available: default, even"):
+        load(flags={"balancer.quick.plugin": "evn"}).check_plugins(Catalogue.load())
+
+
 def test_an_unknown_plugin_or_option_is_an_error_with_its_origin() -> None:
     with pytest.raises(PluginError, match=r"balancer\.use \(flag for balancer\.use\): there is no balancer 'evn'"):
         load(flags={"balancer.use": "evn"}).check_plugins(Catalogue.load())

@@ -43,7 +43,19 @@ class FleOptions(Options):
     snapshot_every_writes: int = Field(
         default=1_000, ge=1, le=1_000_000, description="Committed writes after which a snapshot replaces the log."
     )
-
+    members: list[str] = Field(
+        default_factory=list,
+        description="Names of the meta servers that take part; none: all of cluster.meta. The others hold a copy of "
+        "the state and never lead. The same on all nodes.",
+    )
+    port_shift: int = Field(
+        default=0,
+        ge=-10_000,
+        le=10_000,
+        description="Added to every port of this election, which is otherwise 2 above that of the meta server: two "
+        "elections of this kind run beside each other while the cluster goes over to other members. The same on all "
+        "nodes.",
+    )
     moved: bool = Field(
         default=False,
         description="This meta server has an address that is not in the configuration of all the others yet: it "
@@ -75,11 +87,13 @@ def build(options: FleOptions, context: Context) -> Election:
     """The election of one node.
 
     Raises:
-        ConfigError: weights or groups do not fit the meta servers; or there are several and no data_dir.
+        ConfigError: members, ports, weights or groups do not fit the meta servers; or there are several and no
+            data_dir.
         ElectionError: the context names no transport, no members, or no place among them for this node.
     """
     from slotreeve_election_fle.election import FleElection
     from slotreeve_election_fle.quorum import Weighing
+    from slotreeve_election_fle.taking_part import taking_part
     from slotreeve_election_fle.timing import FleTiming
 
     if len(context.members) > 1 and not options.data_dir and not options.ephemeral:
@@ -88,6 +102,7 @@ def build(options: FleOptions, context: Context) -> Election:
             "when it is restarted; set a directory of its own for each, or accept the loss with "
             "election.fle.ephemeral = true on all"
         )
+    context = taking_part(context, options.members, options.port_shift)
     timing = FleTiming(options.ping_interval_ms / 1000, options.lease_ms / 1000)
     weighing = Weighing(options.weights, options.groups)
     recovers = options.recover_lost_votes or (options.ephemeral and not options.data_dir)

@@ -60,6 +60,7 @@ class FleElection:
     Attributes:
         failures: how often that has happened.
         disk_watch: how long the writes to the disk take.
+        agreement: the options that must be equal on all nodes.
         announced: election addresses of members by name that announce one, because it is in no other configuration yet.
     """
 
@@ -91,6 +92,8 @@ class FleElection:
         )
         self._weighing = str(weighing)
         self._names = sorted(context.members)
+        alike = f"members {', '.join(self._names)}; lease_ms {1000 * timing.lease:g}"
+        self.agreement = f"{alike}; weights {self._weighing}" if self._weighing else alike
         self._clock, self._rng = context.clock, context.rng
         self._snapshot_every = snapshot_every
         self._data_dir = data_dir

@@ -21,8 +21,9 @@ from slotreeve_election_fle.records import IdentityRecord, PeerRecord
 MOST_FORMER = 64
 """Directories of one server that are remembered as replaced."""
 CHANGE_ALL = (
-    "to change them stop all meta servers, make the most advanced data directory of all the beginning of a new cluster "
-    "with slotreeve election force-new-cluster, and start every one with a copy of it and the same configuration"
+    "to change them let the running cluster go over to a second election (docs/operating.md, 'Other meta servers'); or "
+    "stop all meta servers, make the most advanced data directory of all the beginning of a new cluster with slotreeve "
+    "election force-new-cluster, and start every one with a copy of it and the same configuration"
 )
 
 

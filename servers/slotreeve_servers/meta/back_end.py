@@ -25,6 +25,15 @@ class TriesOut(Protocol):
         """What was found, for people. Raises a SlotreeveError where the store cannot be used."""
 
 
+@runtime_checkable
+class NeedsAgreement(Protocol):
+    """An election that works only between nodes with the same options."""
+
+    @property
+    def agreement(self) -> str:
+        """Those options, for people; equal on all nodes."""
+
+
 class BackEnd:
     """An election by the name of its plugin.
 

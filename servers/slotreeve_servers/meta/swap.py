@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
+from collections.abc import Collection
 from typing import Protocol
 
 import msgspec
@@ -55,9 +56,13 @@ class Swap:
     def __init__(self, node: str, election: ElectionInUse, steps: SwapSteps, others: Others, clock: Clock) -> None:
         self._node, self._election, self._steps, self._others, self._clock = node, election, steps, others, clock
         self._is_under_way = False
+        self._asked: list[str] = []
 
-    async def run(self, to: str, check_only: bool = False) -> Swapped:
+    async def run(self, to: str, check_only: bool = False, without: Collection[str] = ()) -> Swapped:
         """Go over to the election ``to``; with ``check_only``, only find out whether every meta server could.
+
+        Those in ``without`` are not asked. One that lives after all finds the fence in the old back-end, as one does
+        that is down during a swap.
 
         Raises:
             NotLeader, StaleTerm: this meta server does not lead, or not any more; nothing has changed.
@@ -65,15 +70,24 @@ class Swap:
         """
         if self._is_under_way:
             raise ElectionError("a swap is under way already")
+        self._asked = self._all_but(without)
         self._is_under_way = True
         try:
             leading = self._leading()
-            await self._everywhere(SwapOrder(SwapStep.TRY, to))
+            await self._everywhere(SwapOrder(SwapStep.TRY, to, agreement=self._steps.agreement(to)))
             if check_only:
                 return Swapped(self._election.back_end.name, to, 0, len(self._election.back_end.keys()), 0.0)
             return await self._swap(to, leading.term)
         finally:
             self._is_under_way = False
+
+    def _all_but(self, without: Collection[str]) -> list[str]:
+        for name in without:
+            if name not in self._others.names:
+                raise ElectionError(
+                    f"no swap: {name!r} is none of the other meta servers {', '.join(self._others.names)}"
+                )
+        return [self._node, *(name for name in self._others.names if name not in without)]
 
     def _leading(self) -> Leadership:
         leadership = self._election.leadership()
@@ -176,8 +190,8 @@ class Swap:
             await self._others.ask(name, order, seconds)
 
     async def _try_everywhere(self, order: SwapOrder) -> list[BaseException]:
-        names = [self._node, *self._others.names]
-        done = await asyncio.gather(*(self._ask(name, order, STEP_SECONDS) for name in names), return_exceptions=True)
+        asked = (self._ask(name, order, STEP_SECONDS) for name in self._asked)
+        done = await asyncio.gather(*asked, return_exceptions=True)
         failures = [error for error in done if error is not None]
         for error in failures:
             log.warning("step %s of a swap to %s: %s", order.step.name, order.to, error)

@@ -76,7 +76,7 @@ class SwapDesk:
 
     async def _run(self, message: SwapElection, request: Request) -> None:
         try:
-            self._peers.reply(request, await self._swap.run(message.to, message.check_only))
+            self._peers.reply(request, await self._swap.run(message.to, message.check_only, message.without))
         except (NotLeader, StaleTerm) as error:
             log.warning("the swap to %s has ended with the lead of this server: %s", message.to, error)
             self._peers.reply(request, self._peers.core.leader_is())

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from slotreeve.clock import Clock
-from slotreeve.errors import ElectionError, NotLeader
+from slotreeve.errors import ElectionError, NotLeader, SlotreeveError
+from slotreeve.ports import Election
 from slotreeve_protocol.meta_messages import SwapOrder, SwapStep
 
-from slotreeve_servers.meta.back_end import BackEnd, TriesOut
+from slotreeve_servers.meta.back_end import BackEnd, NeedsAgreement, TriesOut
 from slotreeve_servers.meta.election_in_use import POLL_SECONDS, ElectionInUse
 from slotreeve_servers.meta.swap_record import SwapRecord
 
@@ -28,7 +29,7 @@ class SwapSteps:
             SlotreeveError: it cannot be taken; the message says why.
         """
         if order.step is SwapStep.TRY:
-            await self._try(order.to)
+            await self._try(order.to, order.agreement)
         elif order.step is SwapStep.START:
             await self._election.beside.start(order.to)
         elif order.step is SwapStep.COPY:
@@ -38,7 +39,15 @@ class SwapSteps:
         elif not self._election.is_going_over:
             await self._election.beside.drop()
 
-    async def _try(self, name: str) -> None:
+    def agreement(self, name: str) -> str:
+        """What the options of the election ``name`` must have in common with those of the other meta servers; empty if
+        nothing, or if it cannot be built."""
+        try:
+            return _agreement(self._election.beside.build(name))
+        except SlotreeveError:
+            return ""
+
+    async def _try(self, name: str, agreement: str) -> None:
         election = self._election
         if name == election.back_end.name:
             raise ElectionError(f"{name!r} is the election in use already")
@@ -46,6 +55,8 @@ class SwapSteps:
             raise ElectionError("a swap is under way already")
         await election.beside.stop()
         built = election.beside.build(name)
+        if agreement and (own := _agreement(built)) != agreement:
+            raise ElectionError(f"the options of {name!r} are not those of the leader: {own} here, {agreement} there")
         if isinstance(built, TriesOut):
             await built.try_out()
 
@@ -73,3 +84,7 @@ class SwapSteps:
             if self._clock.now() > deadline:
                 raise ElectionError(f"this meta server lags behind in the election {source.name!r}")
             await self._clock.sleep(POLL_SECONDS)
+
+
+def _agreement(election: Election) -> str:
+    return election.agreement if isinstance(election, NeedsAgreement) else ""
