@@ -6,6 +6,7 @@ import asyncio
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -24,16 +25,24 @@ pytestmark = pytest.mark.processes
 
 SERVICES = [f"swap.Service{number}" for number in range(20)]
 PAUSE_SECONDS = 0.01
+A_TURN = 6
+"""So many are published after each pause: about 500 a second, unless the machine is busy."""
 
 
 class Traffic:
-    """A provider that republishes all the time, and a consumer that must never see less than there is."""
+    """A provider that republishes all the time, and a consumer that must never see less than there is.
+
+    Attributes:
+        fewest: the lowest number of services that had an instance.
+        rate: publishes a second, once :meth:`run` has ended.
+    """
 
     def __init__(self, cluster: LocalCluster) -> None:
         self._cluster = cluster
         self.publications: list[Publication] = []
         self.subscriptions: list[Subscription] = []
         self.fewest = len(SERVICES)
+        self.rate = 0.0
         self._is_watching = False
 
     def _changed(self, _subscription: Subscription) -> None:
@@ -50,11 +59,13 @@ class Traffic:
             await asyncio.gather(*(subscription.ready() for subscription in self.subscriptions))
             self._is_watching = True
             begun.set()
-            number = 0
+            number, since = 0, time.monotonic()
             while not ended.is_set():
-                number += 1
-                self.publications[number % len(SERVICES)].republish(str(number))
+                for _ in range(A_TURN):
+                    number += 1
+                    self.publications[number % len(SERVICES)].republish(str(number))
                 await asyncio.sleep(PAUSE_SECONDS)
+            self.rate = number / (time.monotonic() - since)
             await provider.flush()
             wanted = [publication.data for publication in self.publications]
             async with asyncio.timeout(20):

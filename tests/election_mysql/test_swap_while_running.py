@@ -97,6 +97,7 @@ def test_a_running_cluster_goes_over_to_each_election_and_nothing_is_lost(tmp_pa
         ended.set()
         await running
         await transport.close()
+        print(f"{traffic.rate:.0f} publishes a second, at least {traffic.fewest} of {len(traffic.publications)} seen")
         assert traffic.fewest == len(traffic.publications)
 
     size = ClusterSize(meta=3, data=3, session=2)
