@@ -88,7 +88,8 @@ class ElectionBackend:
         outage_seconds: longest time until a leader stops leading after an outage of its store began.
         settle_seconds: longest time until followers hold what the leader has committed.
         rivals, rounds: number of nodes and of changes of leader in the long contest.
-        storms: number of runs of clients that write and read at once under faults.
+        storms, first_storm: number of runs of clients that write and read at once under faults, and the first one's
+            seed.
         drift: largest difference in speed between two nodes' clocks, as a share.
     """
 
@@ -101,6 +102,7 @@ class ElectionBackend:
     rivals = 20
     rounds = 50
     storms = 4
+    first_storm = 0
     drift = 0.01
 
     def build(self, context: Context) -> Election:

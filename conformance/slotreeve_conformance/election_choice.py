@@ -65,7 +65,7 @@ def _choice(config: pytest.Config, name: str, kind: type[ElectionBackend]) -> Ch
         attributes["realtime"] = True
         attributes["rivals"], attributes["rounds"] = REALTIME_CONTEST
         attributes["storms"] = 1
-    for attribute in ("rivals", "rounds"):
+    for attribute in ("rivals", "rounds", "storms", "first_storm"):
         given = config.getoption(f"election_{attribute}")
         if given is not None:
             attributes[attribute] = given

@@ -62,6 +62,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--election-rounds", type=int, default=None, metavar="N", help="number of changes of leader in the long contest"
     )
+    group.addoption(
+        "--election-storms", type=int, default=None, metavar="N", help="number of histories of clients under faults"
+    )
+    group.addoption(
+        "--election-first-storm", type=int, default=None, metavar="SEED", help="seed of the first of these histories"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:

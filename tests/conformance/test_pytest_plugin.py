@@ -57,12 +57,12 @@ def mark(done: subprocess.CompletedProcess[str], sentence: str) -> str:
 
 
 def test_an_installed_election_is_tested_from_an_empty_directory_and_a_matrix_is_printed(tmp_path: Path) -> None:
-    done = suite(
-        tmp_path, "--election=fle", "--election-option", "lease_ms=300", "--election-rivals=5", "--election-rounds=6"
-    )
+    sizes = ["--election-rivals=5", "--election-rounds=6", "--election-storms=2", "--election-first-storm=7"]
+    done = suite(tmp_path, "--election=fle", "--election-option", "lease_ms=300", *sizes)
     assert done.returncode == 0, done.stdout
     assert mark(done, "many rivals never lead at once over many changes") == "ok"
     assert re.search(r"^    fle: 5 nodes, 6 changes, \d+ samples; a new leader after", done.stdout, re.MULTILINE)
+    assert re.search(r"^    fle: 2 storms from seed 7, \d+ operations", done.stdout, re.MULTILINE)
     assert mark(done, "one node leads and all know it (5)") == "ok"
     assert re.search(
         r"^no node leads without the store and nothing is lost after the outage +-$", done.stdout, re.MULTILINE
