@@ -16,14 +16,22 @@ import asyncio
 import pytest
 from slotreeve.errors import NotLeader, StaleTerm
 
+from slotreeve_conformance.election_durability import ElectionDurabilityContract
 from slotreeve_conformance.election_faults import ElectionFaultsContract
 from slotreeve_conformance.election_history import ElectionHistoryContract
+from slotreeve_conformance.election_leases import ElectionLeasesContract
 from slotreeve_conformance.election_state import ElectionStateContract
 from slotreeve_conformance.ensemble import Ensemble
 
 
-class ElectionContract(ElectionStateContract, ElectionFaultsContract, ElectionHistoryContract):
-    """The whole suite: leadership (here), the fenced state, faults, and histories of clients under faults."""
+class ElectionContract(
+    ElectionStateContract,
+    ElectionDurabilityContract,
+    ElectionLeasesContract,
+    ElectionFaultsContract,
+    ElectionHistoryContract,
+):
+    """The whole suite: leadership (here), the fenced and durable state, leases, faults, and histories of clients."""
 
     @pytest.mark.parametrize("nodes", [1, 3, 5])
     def test_one_node_leads_and_all_know_it(self, nodes: int) -> None:

@@ -16,6 +16,9 @@ from slotreeve_conformance.pytest_plugin import BACKEND_PROPERTY, FIGURE_PROPERT
 Scenario = Callable[[Ensemble], Coroutine[Any, Any, None]]
 Record = Callable[[str, object], None]
 
+LONGEST_MEND = 20
+"""Changes of leader, the longest ones, that may take place before all nodes follow one leader after faults."""
+
 
 class ElectionScene:
     """Base class of the suite's classes.
@@ -57,6 +60,11 @@ class ElectionScene:
 
     def _build(self, context: Context) -> Election:
         return self.backend.build(context)
+
+    @property
+    def patience(self) -> float:
+        """Seconds: so long after the end of all faults every node follows one leader again."""
+        return LONGEST_MEND * self.backend.fail_over_seconds
 
     def measured(self, figure: str) -> None:
         """Show this with the result of the test."""

@@ -145,7 +145,7 @@ class EnsembleFaults:
         for name in others:
             if how == "cut":
                 network.cut(leader, name)
-            elif how == "drop" and isinstance(network, Wires):
+            elif how == "drop":
                 network.drop(name, leader)
         return others
 

@@ -58,6 +58,10 @@ class EnsembleNetwork(Protocol):
     def cut(self, first: str, second: str) -> int:
         """End every connection between two endpoints, at both ends at once. Returns the number of connections."""
 
+    def drop(self, name: str, peer: str) -> int:
+        """End every connection between two endpoints at the end of ``name`` alone; the peer sees that once packets pass
+        again. Returns the number of connections."""
+
 
 @dataclass(frozen=True)
 class Skew:
@@ -154,6 +158,7 @@ class Ensemble:
         acknowledged: the writes that were acknowledged: key -> version -> value.
         skews: clock skews by node name, from the node's next start on.
         samples: number of checks whether two nodes hold a lease at once.
+        when_leading: called with the name of a node whenever it begins to lead, before anything that it sends then.
     """
 
     def __init__(
@@ -173,6 +178,7 @@ class Ensemble:
         self.acknowledged: dict[str, dict[int, bytes]] = {}
         self.skews: dict[str, Skew] = {}
         self.samples = 0
+        self.when_leading: Callable[[str], None] = lambda _name: None
         self._members = {name: f"{name}:7712" for name in self.names}
         self._lives: dict[str, Life] = {}
         self._count = 0
@@ -333,6 +339,7 @@ class Ensemble:
     def _reported(self, life: Life, leadership: Leadership) -> None:
         if life.reports and leadership.term < life.reports[-1].term:
             self._violations.append(f"I1: {life.name} went from term {life.reports[-1].term} to {leadership.term}")
+        begins = leadership.leading and not (life.reports and life.reports[-1].leading)
         life.reports.append(leadership)
         if leadership.leading:
             first = self._leaders.setdefault(leadership.term, (life.name, life.number))
@@ -341,6 +348,8 @@ class Ensemble:
             if leadership.term < max(self._leaders):
                 self._violations.append(f"I1: {life.name} led in term {leadership.term} after a higher one")
         self._check_leases()
+        if begins:
+            self.when_leading(life.name)
 
     def _check_leases(self) -> None:
         self.samples += 1

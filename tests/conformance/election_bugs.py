@@ -7,10 +7,14 @@ from collections.abc import Callable
 
 import pytest
 from slotreeve_conformance.election import ElectionContract
+from slotreeve_conformance.election_durability import ElectionDurabilityContract
+from slotreeve_conformance.election_history import ElectionHistoryContract
+from slotreeve_conformance.election_leases import ElectionLeasesContract
+from slotreeve_conformance.election_scene import ElectionScene
 
 from tests.simulation.planting import Patch, both
 
-__all__ = ["BUGS", "ElectionBug", "Patch", "both", "bug", "found"]
+__all__ = ["BUGS", "ElectionBug", "Patch", "both", "bug", "found", "suite_of"]
 
 MOST_SEEDS = 30
 
@@ -47,7 +51,7 @@ def bug(election: str, what: str) -> Callable[[Callable[[], Patch]], Callable[[]
 
 
 def found(contract: type[ElectionContract], make: Callable[[], Patch], most_seeds: int = MOST_SEEDS) -> str | None:
-    """What the suite finds with the bug: a loss of power, then histories of clients under faults, then the other tests.
+    """What the suite finds with the bug: its short tests, then histories of clients under faults, then the rest.
 
     None: nothing.
     """
@@ -57,31 +61,40 @@ def found(contract: type[ElectionContract], make: Callable[[], Patch], most_seed
                 return problem
         for seed in range(most_seeds):
             try:
-                _suite(contract)._stay_linearizable(seed, nodes=3 + 2 * (seed % 2))
+                suite_of(contract)._stay_linearizable(seed, nodes=3 + 2 * (seed % 2))
             except Exception as error:  # noqa: BLE001 - whatever the bug raises is what was found
                 return f"history under faults, seed {seed}: {type(error).__name__}: {error}"
-        for name in sorted(name for name in dir(contract) if name.startswith("test_")):
-            if name not in LONG_TESTS | SHORT_TESTS and (problem := _problem(contract, name)) is not None:
+        for name in _tests(contract):
+            if name not in {*SHORT_TESTS, *_tests(ElectionHistoryContract)} and (problem := _problem(contract, name)):
                 return problem
     return None
 
 
-PARAMETERS = {"test_one_node_leads_and_all_know_it": (3,)}
-SHORT_TESTS = frozenset({"test_an_acknowledged_write_survives_a_loss_of_power_in_the_same_moment"})
-LONG_TESTS = frozenset({"test_concurrent_writers_and_readers_over_faults_stay_linearizable"})
-
-
-def _problem(contract: type[ElectionContract], name: str) -> str | None:
-    try:
-        getattr(_suite(contract), name)(*PARAMETERS.get(name, ()))
-    except pytest.skip.Exception:
-        return None
-    except Exception as error:  # noqa: BLE001 - whatever the bug raises is what was found
-        return f"{name}: {type(error).__name__}: {error}"
-    return None
-
-
-def _suite(contract: type[ElectionContract]) -> ElectionContract:
+def suite_of(contract: type[ElectionContract]) -> ElectionContract:
+    """An instance outside of pytest, which records nothing."""
     suite = contract()
     suite._record = lambda _name, _value: None
     return suite
+
+
+def _tests(contract: type[ElectionScene]) -> list[str]:
+    return sorted(name for name in dir(contract) if name.startswith("test_"))
+
+
+SHORT_TESTS = [*_tests(ElectionDurabilityContract), *_tests(ElectionLeasesContract)]
+PARAMETERS = {
+    "test_one_node_leads_and_all_know_it": [3],
+    "test_a_leader_that_is_cut_off_as_it_begins_to_lead_has_no_longer_lease": [0, 100, 300],
+}
+
+
+def _problem(contract: type[ElectionContract], name: str) -> str | None:
+    parameters = [[value] for value in PARAMETERS[name]] if name in PARAMETERS else [[]]
+    for arguments in parameters:
+        try:
+            getattr(suite_of(contract), name)(*arguments)
+        except pytest.skip.Exception:
+            return None
+        except Exception as error:  # noqa: BLE001 - whatever the bug raises is what was found
+            return f"{name}: {type(error).__name__}: {error}"
+    return None

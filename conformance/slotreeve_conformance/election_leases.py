@@ -1,0 +1,89 @@
+"""The contract of leases while nodes lose each other at the worst moment for a lease (invariant I2)."""
+
+# ruff: noqa: D102 - the names of tests are sentences
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from slotreeve_conformance.election_scene import ElectionScene
+from slotreeve_conformance.ensemble import Ensemble
+
+
+class ElectionLeasesContract(ElectionScene):
+    """The nodes that are left have a leader, and none before the lease of the one that is cut off has ended.
+
+    Packets that nobody takes wait, and the connections end at the others' ends alone, as after a time-out there. An
+    election with a store of its own does not depend on what passes between its nodes, and is not tested.
+    """
+
+    def test_a_leader_that_only_a_minority_still_hears_gives_way(self) -> None:
+        async def scenario(ensemble: Ensemble) -> None:
+            self._needs_each_other()
+            await ensemble.start()
+            for turn in range(2):
+                leader = await ensemble.agreed(within_seconds=self.patience)
+                others = [name for name in ensemble.names if name != leader]
+                hearing = others.pop(turn)
+                ensemble.network.partition([leader, hearing], others)
+                await self._lead_and_meet(ensemble, others)
+
+        self.play(scenario, nodes=5)
+
+    def test_a_follower_that_has_just_answered_the_leader_does_not_lead_before_that_lease_is_over(self) -> None:
+        """The other follower has not heard the leader for long, so nothing holds that one back."""
+
+        async def scenario(ensemble: Ensemble) -> None:
+            self._needs_each_other()
+            await ensemble.start()
+            for turn in range(2):
+                leader = await ensemble.agreed(within_seconds=self.patience)
+                others = [name for name in ensemble.names if name != leader]
+                ensemble.network.partition([leader], [others[turn]])
+                await asyncio.sleep(self.backend.fail_over_seconds)
+                await ensemble.write(leader, "k", b"known to the one that is bound")
+                self._cut_off(ensemble, leader)
+                await self._lead_and_meet(ensemble, others)
+
+        self.play(scenario)
+
+    @pytest.mark.parametrize("sync_ms", [0, 100, 300])
+    def test_a_leader_that_is_cut_off_as_it_begins_to_lead_has_no_longer_lease(self, sync_ms: int) -> None:
+        """What its first lease rests on was said before slow disks had stored it."""
+
+        async def scenario(ensemble: Ensemble) -> None:
+            self._needs_each_other()
+            for storage in ensemble.storages.values():
+                storage.sync_seconds = sync_ms / 1000
+            first: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+            def begins_to_lead(name: str) -> None:
+                if not first.done():
+                    self._cut_off(ensemble, name)
+                    for storage in ensemble.storages.values():
+                        storage.sync_seconds = 0.0
+                    first.set_result(name)
+
+            ensemble.when_leading = begins_to_lead
+            await ensemble.start()
+            leader = await first
+            await self._lead_and_meet(ensemble, [name for name in ensemble.names if name != leader])
+
+        self.play(scenario)
+
+    def _needs_each_other(self) -> None:
+        if self.store is not None:
+            pytest.skip("the nodes of this election need their store, not each other")
+
+    def _cut_off(self, ensemble: Ensemble, leader: str) -> None:
+        others = [name for name in ensemble.names if name != leader]
+        ensemble.network.partition([leader], others)
+        for name in others:
+            ensemble.network.drop(name, leader)
+
+    async def _lead_and_meet(self, ensemble: Ensemble, others: list[str]) -> None:
+        await ensemble.leader(among=others, within_seconds=self.patience)
+        ensemble.network.heal()
+        await ensemble.agreed(within_seconds=self.patience)
