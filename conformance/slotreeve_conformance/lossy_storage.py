@@ -30,9 +30,10 @@ class LossyStorage(MemoryStorage):
     What a method has returned from is durable. A job that is under way at a crash is carried out in part: some of its
     writes, and then one that is not finished. After the end of the process alone, the next one reads what that write
     has brought into the machine's memory: the beginning of an append, the old or the new file of a replacement. If the
-    machine loses its power then, or later without another sync of the file, any sectors of an append may be missing,
-    and of a replacement it is open again which of the two files is there. An append that a full disk refuses leaves its
-    beginning.
+    machine loses its power then, or later without another sync of the file, any sectors of an append may be missing.
+    Where the new file of a replacement was there it is open again which of the two is, until the directory is synced,
+    as every replacement and removal does; where the old one was there it stays. An append that a full disk refuses
+    leaves its beginning.
     """
 
     def __init__(self, name: str, rng: random.Random) -> None:
@@ -58,6 +59,7 @@ class LossyStorage(MemoryStorage):
             self._half_done(name, bytes(content), is_append=False)
         super().replace(name, content)
         self._unsynced.pop(name, None)
+        self._directory_is_synced()
 
     def append(self, name: str, content: bytes) -> None:
         """See :class:`slotreeve.ports.Storage`."""
@@ -72,6 +74,7 @@ class LossyStorage(MemoryStorage):
             self._half_done(name, None, is_append=False)
         super().remove(name)
         self._unsynced.pop(name, None)
+        self._directory_is_synced()
 
     # --- a crash -----------------------------------------------------------------------------------------------------
 
@@ -95,12 +98,18 @@ class LossyStorage(MemoryStorage):
         """Leave what the machine's memory has of an operation. Raises StorageError."""
         before = self.files.get(name)
         known = self._unsynced.get(name)
-        self._unsynced[name] = _Unsynced(before if known is None else known.before, after, is_append)
+        unsynced = _Unsynced(before if known is None else known.before, after, is_append)
         if is_append and after is not None:
+            self._unsynced[name] = unsynced
             self._put(name, after[: self._rng.randint(len(before or b""), len(after))])
         elif self._rng.random() < 0.5:
+            self._unsynced[name] = unsynced
             self._put(name, after)
         raise StorageError(f"{name}: cannot be written: {self.failure or 'the process ended'}")
+
+    def _directory_is_synced(self) -> None:
+        """Which file has which name is durable now, whatever the files hold."""
+        self._unsynced = {name: lost for name, lost in self._unsynced.items() if lost.is_append}
 
     def _after_power_loss(self, lost: _Unsynced) -> bytes | None:
         if not lost.is_append or lost.after is None:

@@ -58,6 +58,20 @@ def test_a_file_that_is_replaced_or_removed_is_the_old_or_the_new_one() -> None:
         assert found == {(OLD, OLD), (NEW, OLD), (NEW, None)}
 
 
+def test_of_a_file_that_was_replaced_unsynced_the_old_one_may_come_back_until_the_directory_is_synced() -> None:
+    came_back = 0
+    for seed in SEEDS:
+        storage = after_a_crash(seed, False, lambda storage: storage.replace("epochs", NEW))
+        seen = storage.read("epochs")
+        if seed % 2:
+            storage.remove("other")
+        storage.crash(power_lost=True)
+        came_back += storage.read("epochs") != seen
+        if seed % 2 or seen == OLD:
+            assert storage.read("epochs") == seen
+    assert came_back > 0
+
+
 def test_what_only_the_memory_of_the_machine_has_is_lost_with_it_unless_it_is_synced() -> None:
     lost = kept = 0
     for seed in SEEDS:

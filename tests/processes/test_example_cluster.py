@@ -1,49 +1,158 @@
-"""The example of docs/operating.md, started as it stands there."""
+"""The example of docs/operating.md, started as it stands there, and the steps for meta servers that are lost."""
 
 from __future__ import annotations
 
+import json
 import re
+import shlex
+import shutil
+import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 from slotreeve.model.nodes import Role
+from slotreeve_election_fle.left_directory import SKIPPED_EPOCHS
 from slotreeve_harness.processes import ServerProcess, free_address
 
 from tests.processes.test_bad_input import slotreeve
 
 pytestmark = pytest.mark.processes
 
-OPERATING = Path(__file__).parents[2] / "docs" / "operating.md"
+OPERATING = (Path(__file__).parents[2] / "docs" / "operating.md").read_text()
 PATIENCE_SECONDS = 30.0
 
 
 def example() -> str:
     """The first configuration of the page, at free addresses."""
-    found = re.search(r"```toml\n(\[cluster\]\n.*?)```", OPERATING.read_text(), re.DOTALL)
+    found = re.search(r"```toml\n(\[cluster\]\n.*?)```", OPERATING, re.DOTALL)
     assert found is not None
     return re.sub(r'"127\.0\.0\.1:\d+"', lambda _old: f'"{free_address()}"', found[1])
 
 
-def test_the_example_of_the_operators_page_passes_the_check_and_its_three_meta_servers_elect_a_leader(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def commands(section: str) -> list[str]:
+    """The commands in the blocks of a section of the page, in order."""
+    (text,) = re.findall(rf"^## {section}\n(.*?)^## ", OPERATING, re.DOTALL | re.MULTILINE)
+    blocks: list[str] = re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
+    return [line.strip() for block in blocks for line in block.splitlines() if line.strip()]
+
+
+class Metas:
+    """The meta servers of the example; they read ``cluster.toml`` in the present directory when they start."""
+
+    def __init__(self, addresses: dict[str, str], logs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.addresses, self._logs = addresses, logs
+        self._running: dict[str, ServerProcess] = {}
+        monkeypatch.setenv("SLOTREEVE_META", " ".join(addresses.values()))
+        monkeypatch.setenv("SLOTREEVE_CLUSTER", "east")
+
+    def start(self, name: str, command: str = "slotreeve meta run -c cluster.toml --name {name}") -> None:
+        _, *arguments = shlex.split(command.format(name=name))
+        line = [sys.executable, "-m", "slotreeve_cli", *arguments, "--until-eof"]
+        server = ServerProcess(Role.META, name, self.addresses[name], line, self._logs / f"{name}.log")
+        self._running[name] = server
+        server.start()
+
+    def stop(self, *names: str) -> None:
+        for name in names or list(self._running):
+            self._running.pop(name).stop()
+
+    def until(self, done: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while not done():
+            assert time.monotonic() < deadline, [log.read_text()[-2000:] for log in self._logs.glob("*.log")]
+
+    def leader(self) -> tuple[str, int]:
+        """Name and term, once there is one."""
+        self.until(lambda: slotreeve("leader").returncode == 0)
+        found = json.loads(slotreeve("leader", "-o", "json").stdout)
+        (row,) = found if isinstance(found, list) else [found]
+        return row["leader"], row["term"]
+
+    def follow(self, address: str) -> None:
+        """Wait until all follow one leader, meta-3 at this address."""
+
+        def together() -> bool:
+            done = slotreeve("election", "members", "list", "-o", "json")
+            rows = {row["member"]: row for row in json.loads(done.stdout)}
+            return rows["meta-3"]["address"] == address and len({row["leader"] for row in rows.values()} - {None}) == 1
+
+        self.until(lambda: together() and slotreeve("election", "members", "list").returncode == 0)
+
+
+@pytest.fixture
+def metas(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Metas]:
+    """The example's, none of them started."""
     monkeypatch.chdir(tmp_path)
     Path("cluster.toml").write_text(example())
+    addresses = dict(re.findall(r'^(meta-\d) = "(.*)"$', Path("cluster.toml").read_text(), re.MULTILINE))
+    assert len(addresses) == 3
+    found = Metas(addresses, tmp_path, monkeypatch)
+    with ExitStack() as at_the_end:
+        at_the_end.callback(found.stop)
+        yield found
+
+
+def test_the_example_of_the_operators_page_elects_and_survives_lost_and_dead_meta_servers_by_its_steps(
+    metas: Metas, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert slotreeve("config", "check", "-c", "cluster.toml").returncode == 0
-    addresses = dict(re.findall(r'^(meta-\d) = "(.*)"$', text := Path("cluster.toml").read_text(), re.MULTILINE))
-    assert len(addresses) == 3, text
-    with ExitStack() as running:
-        for name, address in addresses.items():
-            command = [sys.executable, "-m", "slotreeve_cli", "meta", "run", "-c", "cluster.toml", "--name", name]
-            server = ServerProcess(Role.META, name, address, [*command, "--until-eof"], tmp_path / f"{name}.log")
-            running.callback(server.stop)
-            server.start()
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        address = next(iter(addresses.values()))
-        while (done := slotreeve("leader", "--meta", address, "--cluster", "east")).returncode != 0:
-            assert time.monotonic() < deadline, [log.read_text() for log in tmp_path.glob("*.log")] + [done.stderr]
-        assert re.search(r"meta-\d", done.stdout)
-    assert sorted(path.name for path in tmp_path.glob("state-*")) == ["state-meta-1", "state-meta-2", "state-meta-3"]
+    for name in metas.addresses:
+        metas.start(name)
+    first, term = metas.leader()
+    assert first in metas.addresses
+    states = sorted(path.name for path in tmp_path.glob("state-*"))
+    assert states == ["state-meta-1", "state-meta-2", "state-meta-3"]
+    assert slotreeve("provide", "put", "limits.rate", "100").returncode == 0
+    metas.follow(metas.addresses["meta-3"])
+
+    # A lost majority
+    look, force, *copies = commands("A lost majority")
+    metas.stop()
+    for lost in states[1:]:
+        shutil.rmtree(lost)
+    assert "state-meta-1" in slotreeve(*shlex.split(look)[1:]).stdout
+    forced = subprocess.run(
+        [sys.executable, "-m", "slotreeve_cli", *shlex.split(force)[1:]],
+        input="y\n",
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+        check=False,
+    )
+    assert forced.returncode == 0, forced.stdout + forced.stderr
+    for copy in copies:
+        subprocess.run(shlex.split(copy), check=True, timeout=PATIENCE_SECONDS)
+    for name in metas.addresses:
+        metas.start(name)
+    assert metas.leader()[1] > term + SKIPPED_EPOCHS
+    assert "100" in slotreeve("provide", "get", "limits.rate").stdout
+
+    # Replacing a meta server
+    (moved,) = commands("Replacing a meta server")
+    metas.stop("meta-3")
+    shutil.rmtree("state-meta-3")
+    old, metas.addresses["meta-3"] = metas.addresses["meta-3"], free_address()
+    content = Path("cluster.toml").read_text().replace(old, metas.addresses["meta-3"])
+    machine = tmp_path / "new machine"
+    machine.mkdir()
+    (machine / "cluster.toml").write_text(content)
+    with monkeypatch.context() as there:
+        there.chdir(machine)
+        metas.start("meta-3", moved)
+    metas.follow(metas.addresses["meta-3"])
+
+    Path("cluster.toml").write_text(content)
+    for name in ("meta-1", "meta-2"):
+        metas.stop(name)
+        metas.start(name)
+        metas.follow(metas.addresses["meta-3"])
+    metas.stop("meta-3")
+    with monkeypatch.context() as there:
+        there.chdir(machine)
+        metas.start("meta-3")
+    metas.follow(metas.addresses["meta-3"])
+    assert "100" in slotreeve("provide", "get", "limits.rate").stdout
