@@ -48,10 +48,20 @@ def test_an_append_of_which_some_sectors_were_never_written_is_dropped(
     lost = data.draw(st.lists(st.sampled_from(sectors), min_size=1, unique=True), "sectors that were lost")
     for sector in lost:
         begin, end = max(len(before), sector * SECTOR), min(len(content), (sector + 1) * SECTOR)
-        if end - begin < 16:
-            return  # so few bytes are not taken for a hole
         content[begin:end] = bytes(end - begin)
     assert read_frames(bytes(content), "log", "do something") == (whole, len(content) - len(before))
+
+
+@pytest.mark.parametrize("reached", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("size", [10, 600])
+def test_a_hole_of_a_few_bytes_where_an_append_begins_is_one(reached: int, size: int) -> None:
+    """The append began so many bytes before the edge of a sector, and only the next sectors were written."""
+    before, last = frame(b"\1" * (SECTOR - reached - 16)), frame(b"\1" * size)
+    assert len(before) == SECTOR - reached
+    damaged = before + bytes(reached) + last[reached:]
+    assert read_frames(damaged, "log", "do something") == ([before[16:]], len(last))
+    with pytest.raises(StorageError, match=f"log: is damaged at byte {len(before)}"):
+        read_frames(damaged + frame(b"another"), "log", "do something")
 
 
 def test_a_hole_before_another_frame_is_damage() -> None:

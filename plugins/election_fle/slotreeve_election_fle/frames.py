@@ -19,7 +19,7 @@ _PREFIX = _HEAD.size + _HEAD_SUM.size
 SECTOR = 512
 """Bytes that a disk writes as a whole."""
 _SHORTEST_HOLE = 4
-"""Fewer zeros at the edge of a sector prove nothing."""
+"""Fewer zeros at the end of a file prove nothing."""
 
 
 def frame(payload: bytes) -> bytes:
@@ -102,8 +102,9 @@ def _has_hole(content: bytes, start: int) -> bool:
     if length is None and any(_whole_frame(content, place) is not None for place in _heads(content, start + 1)):
         return False
     ends = [*range(start - start % SECTOR + SECTOR, len(content), SECTOR), len(content)]
-    sectors = [content[begin:end] for begin, end in zip([start, *ends], ends, strict=False)]
-    return any(len(sector) >= _SHORTEST_HOLE and not any(sector) for sector in sectors)
+    first, *others = (content[begin:end] for begin, end in zip([start, *ends], ends, strict=False))
+    # A frame begins with no zero, so a single one there proves a hole.
+    return not any(first) or any(len(sector) >= _SHORTEST_HOLE and not any(sector) for sector in others)
 
 
 def _heads(content: bytes, start: int) -> Iterator[int]:
