@@ -1,0 +1,104 @@
+"""Bugs planted in the lock election that schedules find on a real database: on PostgreSQL, which starts fast."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from slotreeve_election_mysql.connection import Session
+from slotreeve_election_mysql.events import Renewed, TookOver
+from slotreeve_election_mysql.machine import Machine
+from slotreeve_election_mysql.meta_state_rows import MetaStateRows
+from slotreeve_election_mysql.sql_table import SqlLockTable
+from slotreeve_election_mysql.state import CopiedState
+from slotreeve_harness.sql_servers import SqlServer
+
+from tests.election_mysql import test_lock_interleavings as interleavings
+from tests.election_mysql import test_lock_schedules as schedules
+from tests.simulation.planting import Patch, both
+
+pytestmark = pytest.mark.processes
+
+
+def applies_what_follows_a_gap() -> Patch:
+    """A defect of old: after a write without an answer the leader reads what is committed, while that write still holds
+    the row, and takes its next write for the change that follows."""
+    return both(
+        patch.object(SqlLockTable, "settled_changes", SqlLockTable.changes),
+        patch.object(CopiedState, "follows", lambda _self, _change: True),
+    )
+
+
+def writes_without_the_lock_of_the_row() -> Patch:
+    original = MetaStateRows.hold_lock
+
+    class Unlocked:
+        def __init__(self, session: Session) -> None:
+            self._session = session
+
+        def query(self, statement: str, parameters: Any = ()) -> Any:
+            return self._session.query(statement.replace(" FOR UPDATE", ""), parameters)
+
+    def hold_lock(self: MetaStateRows, session: Any, owner: str, term: int, key: str) -> None:
+        original(self, Unlocked(session), owner, term, key)  # type: ignore[arg-type]
+
+    return patch.object(MetaStateRows, "hold_lock", hold_lock)
+
+
+def takes_over_whatever_the_row_says_by_now() -> Patch:
+    """No check of expiry, nor of what was read before."""
+
+    async def take_over(self: SqlLockTable, _seen: Any, owner: str, term: int, duration_ms: int) -> bool:
+        return await self._changed_row(
+            f"owner = %s, duration = %s, term = %s, term_duration = 0, gmt_modified = {self._dialect.now}",
+            (owner, duration_ms, term),
+            "1 = 1",
+            (),
+        )
+
+    return patch.object(SqlLockTable, "take_over", take_over)
+
+
+def counts_the_lease_from_the_answer() -> Patch:
+    original = Machine._answered
+
+    def answered(self: Machine, answer: Any, now: float) -> None:
+        if isinstance(answer, TookOver):
+            answer = TookOver(answer.won, now)
+        elif isinstance(answer, Renewed):
+            answer = Renewed(answer.done, now)
+        original(self, answer, now)
+
+    return patch.object(Machine, "_answered", answered)
+
+
+def stalled_commit(server: SqlServer) -> None:
+    schedules.test_a_write_whose_commit_stalls_and_succeeds_is_read_before_the_next_one_is_made(server.dialect, server)
+
+
+Found = Callable[[SqlServer], None]
+
+
+@pytest.mark.parametrize(
+    ("plant", "scenario"),
+    [
+        (applies_what_follows_a_gap, stalled_commit),
+        (
+            writes_without_the_lock_of_the_row,
+            interleavings.test_a_take_over_and_a_write_of_the_old_leader_in_any_order_of_their_statements_lose_nothing,
+        ),
+        (
+            takes_over_whatever_the_row_says_by_now,
+            interleavings.test_two_take_overs_in_any_order_of_their_statements_make_one_leader,
+        ),
+        (
+            counts_the_lease_from_the_answer,
+            schedules.test_a_renewal_whose_answer_comes_late_counts_from_its_sending,
+        ),
+    ],
+)
+def test_a_planted_bug_is_found(plant: Callable[[], Patch], scenario: Found, postgres: SqlServer) -> None:
+    with plant(), pytest.raises(AssertionError):
+        scenario(postgres)
