@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -60,41 +61,52 @@ def mariadb_programs() -> MariaDbPrograms:
     found = shutil.which("mariadbd", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
     if found is not None:
         return MariaDbPrograms(Path(found), Path(found).resolve().parent.parent)
-    unpacked = _servers_directory() / "mariadb"
-    if not unpacked.exists():
-        _fetch_mariadb(unpacked)
-    base = _readable(unpacked) / "usr"
+    tree = unpacked_packages(
+        servers_directory() / "mariadb",
+        DEBIAN_PACKAGES,
+        "no MariaDB server: put mariadbd on PATH (package mariadb-server)",
+    )
+    base = tree / "usr"
     folders = [*base.glob("lib/*-linux-gnu*"), *base.parent.glob("lib/*-linux-gnu*")]
     return MariaDbPrograms(base / "sbin/mariadbd", base, tuple(folders))
 
 
-def _fetch_mariadb(target: Path) -> None:
-    """Download Debian's packages and unpack them; whole or not at all, so that two may try at once."""
+def unpacked_packages(target: Path, packages: Sequence[str], missing: str) -> Path:
+    """Debian's packages, unpacked in ``target``, or in a copy of it where an unprivileged user may not go.
+
+    They are downloaded once: whole or not at all, so that two may try at once.
+
+    Raises:
+        ServerMissing: they could not be; the message begins with ``missing``.
+    """
+    if target.exists():
+        return _readable(target)
     if shutil.which("apt-get") is None or shutil.which("dpkg") is None:
         raise ServerMissing(
-            "no MariaDB server: put mariadbd on PATH (package mariadb-server); only where there are apt-get and dpkg "
-            "can it be fetched without being installed"
+            f"{missing}; only where there are apt-get and dpkg can it be fetched without being installed"
         )
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent, prefix="fetch-") as folder:
         done = subprocess.run(
-            ["apt-get", "download", "-q", *DEBIAN_PACKAGES], cwd=folder, capture_output=True, text=True, check=False
+            ["apt-get", "download", "-q", *packages], cwd=folder, capture_output=True, text=True, check=False
         )
-        packages = sorted(Path(folder).glob("*.deb"))
-        if done.returncode != 0 or not packages:
+        files = sorted(Path(folder).glob("*.deb"))
+        if done.returncode != 0 or not files:
             raise ServerMissing(
-                f"no MariaDB server: apt-get download of {', '.join(DEBIAN_PACKAGES)} failed; run apt-get update, or "
-                f"install mariadb-server.\n{done.stderr.strip()}"
+                f"{missing}; apt-get download of {', '.join(packages)} failed, perhaps before an apt-get update.\n"
+                f"{done.stderr.strip()}"
             )
         root = Path(folder) / "root"
-        for package in packages:
-            subprocess.run(["dpkg", "-x", str(package), str(root)], check=True)
+        for file in files:
+            subprocess.run(["dpkg", "-x", str(file), str(root)], check=True)
         root.chmod(0o755)
         if not target.exists():
             root.rename(target)
+    return _readable(target)
 
 
-def _servers_directory() -> Path:
+def servers_directory() -> Path:
+    """Where unpacked packages are kept."""
     named = os.environ.get("SLOTREEVE_SERVERS_DIR")
     return Path(named) if named else Path(sys.prefix) / "servers"
 

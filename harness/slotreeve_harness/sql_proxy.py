@@ -28,6 +28,7 @@ class SqlProxy:
         self._node, self._server, self._schedule, self._seen = node, server, schedule, seen
         self._links: set[_Link] = set()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._is_closed = False
         self.dsn = ""
 
     async def __aenter__(self) -> SqlProxy:
@@ -41,12 +42,14 @@ class SqlProxy:
 
     async def __aexit__(self, *_error: object) -> None:
         """End every connection."""
+        self._is_closed = True
         self._listener.close()
         self.cut()
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._listener.wait_closed()
+        await asyncio.sleep(0)  # connections that came meanwhile were aborted, and end now
 
     def cut(self) -> None:
         """End every connection; new ones may be made."""
@@ -54,9 +57,14 @@ class SqlProxy:
             link.cut()
 
     def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._is_closed:
+            writer.transport.abort()
+            return
         task = asyncio.get_running_loop().create_task(self._forward(reader, writer))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        # Also where the task was cancelled before its first step.
+        task.add_done_callback(lambda _task: writer.transport.abort())
 
     async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:

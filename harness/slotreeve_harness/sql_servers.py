@@ -17,7 +17,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
@@ -42,7 +42,9 @@ class SqlServer:
 
     dialect: str
 
-    def __init__(self, directory: Path | None = None) -> None:
+    def __init__(self, directory: Path | None = None, environment: Mapping[str, str] | None = None) -> None:
+        """``environment``: further variables for the server's programs."""
+        self._further = dict(environment or {})
         self._is_temporary = directory is None
         self._directory = Path(tempfile.mkdtemp(prefix="slotreeve-sql-")) if directory is None else directory
         self._process: subprocess.Popen[bytes] | None = None
@@ -172,7 +174,7 @@ class SqlServer:
             raise ServerFailed(f"{command[0]} ended with exit code {done.returncode}:\n{_tail(log)}")
 
     def _environment(self) -> dict[str, str]:
-        return {**os.environ, "HOME": str(self._directory)}
+        return {**os.environ, "HOME": str(self._directory), **self._further}
 
     def _make(self, data: Path, log: Path) -> None:
         raise NotImplementedError

@@ -12,7 +12,7 @@ from slotreeve.clock import LoopClock
 from slotreeve.ports import Context, Election, Versioned
 from slotreeve_conformance.election_backend import InstalledBackend, Wires
 from slotreeve_conformance.ensemble import CLUSTER, Ensemble
-from slotreeve_conformance.gaplessness import gap
+from slotreeve_conformance.gaplessness import Change, gap
 from slotreeve_conformance.sql_schedule import Moment, Schedule, Stop
 from slotreeve_election_mysql import LockOptions
 from slotreeve_election_mysql.connection import Session
@@ -23,6 +23,7 @@ from slotreeve_harness.sql_servers import SqlServer
 from slotreeve_harness.sql_watch import WatchedTables
 
 PATIENCE_SECONDS = 15.0
+MOST_ATTEMPTS = 300
 
 STEADY = {"lease_ms": 2_000, "renew_ms": 200, "timeout_ms": 700}
 """For leaders who have to keep their lease on a machine that is busy."""
@@ -125,9 +126,7 @@ class ScheduledNodes:
         there without a gap, and what was acknowledged is stored."""
         self.schedule.clear()
         await self.ensemble.agreed(within_seconds=PATIENCE_SECONDS)
-        committed = await asyncio.to_thread(self.watched.committed)
-        newest = {key: held for _, key, held in committed}
-        await until(lambda: all(self.state_of(name) == newest for name in self.ensemble.running), self._differences)
+        committed = await self._settled()
         self.ensemble.check()
         assert not self._rivals, f"two nodes held a lease at once: {self._rivals}"
         stored = {(key, held.version): held.value for _, key, held in committed}
@@ -140,12 +139,21 @@ class ScheduledNodes:
         terms = [held.term for _, _, held in committed]
         assert terms == sorted(terms), f"a write of an older term came after one of a newer term: {terms}"
 
+    async def _settled(self) -> Sequence[Change]:
+        """All that the database has committed, once every node knows it: a write that was given up may still come."""
+        committed: Sequence[Change] = []
+        for _ in range(MOST_ATTEMPTS):
+            committed = await asyncio.to_thread(self.watched.committed)
+            newest = {key: held for _, key, held in committed}
+            if all(self.state_of(name) == newest for name in self.ensemble.running):
+                return committed
+            await asyncio.sleep(PATIENCE_SECONDS / MOST_ATTEMPTS)
+        states = "; ".join(f"{name}: {self.state_of(name)}" for name in self.ensemble.running)
+        raise AssertionError(f"the database has {committed[-3:]}; {states}")
+
     def state_of(self, name: str) -> dict[str, Versioned]:
         """What the node knows."""
         return contents(self.ensemble.election(name))
-
-    def _differences(self) -> str:
-        return "; ".join(f"{name}: {self.state_of(name)}" for name in self.ensemble.running)
 
 
 def contents(election: Election) -> dict[str, Versioned]:
@@ -154,14 +162,14 @@ def contents(election: Election) -> dict[str, Versioned]:
     return {key: held for key in keys if (held := election.state.read(key)) is not None}
 
 
-async def until(condition: Callable[[], bool], problem: Callable[[], str] = lambda: "it did not happen") -> None:
+async def until(condition: Callable[[], bool]) -> None:
     """Wait for a condition, with a deadline."""
     try:
         async with asyncio.timeout(PATIENCE_SECONDS):
             while not condition():  # noqa: ASYNC110 - any condition
                 await asyncio.sleep(0.002)
     except TimeoutError:
-        raise AssertionError(problem()) from None
+        raise AssertionError(f"it did not happen within {PATIENCE_SECONDS:g} s") from None
 
 
 Scenario = Callable[[ScheduledNodes], Coroutine[Any, Any, None]]
