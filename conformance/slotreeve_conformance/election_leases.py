@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from slotreeve.errors import ElectionError
 
 from slotreeve_conformance.election_scene import ElectionScene
 from slotreeve_conformance.ensemble import Ensemble
@@ -70,6 +71,22 @@ class ElectionLeasesContract(ElectionScene):
             await ensemble.start()
             leader = await first
             await self._lead_and_meet(ensemble, [name for name in ensemble.names if name != leader])
+
+        self.play(scenario)
+
+    def test_a_leader_whose_disk_is_full_gives_way_before_another_leads(self) -> None:
+        async def scenario(ensemble: Ensemble) -> None:
+            self._needs_each_other()
+            await ensemble.start()
+            for _ in range(3):
+                leader = await ensemble.agreed(within_seconds=self.patience)
+                others = [name for name in ensemble.names if name != leader]
+                ensemble.storages[leader].failure = "No space left on device"
+                with pytest.raises(ElectionError):
+                    await ensemble.write(leader, "k", b"v")
+                await ensemble.leader(among=others, within_seconds=self.patience)
+                ensemble.storages[leader].failure = None
+                await ensemble.agreed(within_seconds=self.patience)
 
         self.play(scenario)
 

@@ -139,6 +139,27 @@ def _set_back_unnoticed() -> Patch:
     return patch.object(Machine, "_looked", looked)
 
 
+@bug(LOCK, "a node that has resigned stands for leadership again at once")
+def _resigned_node_stands_at_once() -> Patch:
+    original = Machine._resign
+
+    def resign(self: Machine, for_good: bool, now: float) -> None:
+        original(self, for_good, now)
+        self._stands_from = now
+
+    return patch.object(Machine, "_resign", resign)
+
+
+@bug(LOCK, "a history that was accepted anew ends no leadership that rests on the old one")
+def _accepted_anew_unnoticed() -> Patch:
+    original = Machine._looked
+
+    def looked(self: Machine, answer: Any, now: float) -> None:
+        original(self, replace(answer, is_accepted_anew=False), now)
+
+    return patch.object(Machine, "_looked", looked)
+
+
 # --- writes ----------------------------------------------------------------------------------------------------------
 
 

@@ -9,7 +9,7 @@ import pytest
 from slotreeve_conformance.election import ElectionContract
 from slotreeve_conformance.election_backend import ElectionBackend
 
-from tests.conformance import fle_bugs, lock_bugs
+from tests.conformance import fle_shell_bugs, lock_bugs
 from tests.conformance.election_bugs import BUGS, found, suite_of
 from tests.election_fle.test_fle_contract import FleBackend
 from tests.election_mysql.test_lock_contract import HastyBackend
@@ -25,6 +25,8 @@ HARMLESS = {
 GAPS = {
     "known_epoch_counted": "two servers lead under the same term only if a voter joins a candidate that has waited "
     "since before another leader was established, used and gone, by a vote that has been on its way for as long",
+    "accepted_anew_unnoticed": "an operator would have to accept a database that was set back within one renewal, "
+    "before the leader notices that it was",
 }
 """Bugs that break a promise and are not found, with the reason."""
 
@@ -46,7 +48,7 @@ class LockSuite(ElectionContract):
         return HastyBackend()
 
 
-SUITES: dict[str, type[ElectionContract]] = {fle_bugs.FLE: FleSuite, lock_bugs.LOCK: LockSuite}
+SUITES: dict[str, type[ElectionContract]] = {fle_shell_bugs.FLE: FleSuite, lock_bugs.LOCK: LockSuite}
 
 
 def test_of_at_least_fifty_harmful_bugs_in_both_elections_nearly_all_are_to_be_found() -> None:
