@@ -97,6 +97,6 @@ def _problem(contract: type[ElectionContract], name: str) -> str | None:
             getattr(suite_of(contract), name)(*arguments)
         except pytest.skip.Exception:
             return None
-        except Exception as error:  # noqa: BLE001 - whatever the bug raises is what was found
+        except (Exception, pytest.fail.Exception) as error:  # noqa: BLE001 - whatever the bug raises is what was found
             return f"{name}: {type(error).__name__}: {error}"
     return None
