@@ -23,7 +23,7 @@ pytestmark = pytest.mark.processes
 SLOW = {"lease_ms": 8_000, "renew_ms": 2_000, "timeout_ms": 2_000}
 """No renewal comes into the orders, or rarely."""
 TAKE_OVER_STATEMENTS, WRITE_STATEMENTS = 3, 6
-ORDERS = int(os.environ.get("SLOTREEVE_ORDERS", "24"))
+ORDERS = int(os.environ.get("SLOTREEVE_ORDERS", "12"))
 
 
 class Notifiable(Protocol):

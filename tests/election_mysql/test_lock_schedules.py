@@ -30,8 +30,8 @@ from tests.election_mysql.scheduled_nodes import (
 
 pytestmark = pytest.mark.processes
 
-LONG_LEASE = {"lease_ms": 5_000, "renew_ms": 400, "timeout_ms": 400}
-STALL_SECONDS = 1.0
+LONG_LEASE = {"lease_ms": 4_000, "renew_ms": 300, "timeout_ms": 300}
+STALL_SECONDS = 0.75
 """Two and a half times the time after which a statement is given up."""
 UNKNOWN = "may or may not be stored"
 
@@ -93,7 +93,7 @@ def test_a_write_whose_commit_stalls_and_fails_is_never_seen(server: SqlServer) 
         with pytest.raises(NotLeader, match=UNKNOWN):
             await stalled
         following = asyncio.ensure_future(ensemble.write(leader, "other", b"next"))
-        await asyncio.sleep(STALL_SECONDS - 0.4)
+        await asyncio.sleep(STALL_SECONDS - 0.3)
         halt.cut()
         await asyncio.gather(following, return_exceptions=True)
         await ensemble.write(leader, "last", b"2")
@@ -186,8 +186,8 @@ def test_a_renewal_whose_answer_comes_late_counts_from_its_sending(server: SqlSe
         election = ensemble.election(leader)
         term, before = election.leadership().term, election.leadership().valid_until
         answer = await schedule.hold(nodes.stop_at(leader, RENEW, Moment.ANSWER)).reached()
-        row_expires_at = ensemble.now(leader) + 1.5
-        await asyncio.sleep(0.4)
+        row_expires_at = ensemble.now(leader) + 1.0
+        await asyncio.sleep(0.35)
         schedule.hold(Stop(leader, "", times=None))
         answer.go_on()
         await until(lambda: election.leadership().valid_until > before)
@@ -195,7 +195,7 @@ def test_a_renewal_whose_answer_comes_late_counts_from_its_sending(server: SqlSe
         other = await ensemble.leader(among=[name for name in ensemble.names if name != leader])
         assert ensemble.election(other).leadership().term == term + 1
 
-    play(scenario, server, {"lease_ms": 1_500, "renew_ms": 200, "timeout_ms": 800})
+    play(scenario, server, {"lease_ms": 1_000, "renew_ms": 150, "timeout_ms": 650})
 
 
 def test_a_resignation_whose_answer_is_lost_is_one_all_the_same(server: SqlServer) -> None:
