@@ -2,6 +2,7 @@
 
     python benchmarks/spark.py                     # 10 million keys, 2 balancers x 20 traces x 10 seeds: some minutes
     python benchmarks/spark.py --keys 300000 --seeds 1
+    python benchmarks/spark.py --history 0.001     # the pipeline on a thousandth of 30 days at 1,000 records a second
 
 Slot functions on generated keys with local[2]: keys a second for crc32c alone, of the whole job and of one core in the
 function itself, for a row-at-a-time Python UDF in the same run, and for crc32c and md5 on every key; the same counts as
@@ -15,21 +16,30 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import threading
 import time
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import psutil  # type: ignore[import-untyped]
 from slotreeve_slotfunc.crc32c import Crc32c
 from slotreeve_slotfunc.md5 import Md5
 from slotreeve_spark.compare import balancers, keys, slot_functions
+from slotreeve_spark.pipeline import marts
+from slotreeve_spark.pipeline.compact import compact
+from slotreeve_spark.pipeline.history import table_at
+from slotreeve_spark.pipeline.ingest import ingest
+from slotreeve_spark.pipeline.warehouse import Warehouse
 from slotreeve_spark.session import open_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+T = TypeVar("T")
 SLOTS = 256
 WARM_UP_KEYS = 200_000
 
@@ -40,10 +50,17 @@ def main() -> None:
     parser.add_argument("--udf-keys", type=int, default=0, help="for the row-at-a-time UDF; default: --keys")
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--history", type=float, help="share of the records of 30 days; only the pipeline then")
     parser.add_argument("--cells-on", type=int, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.cells_on:
         print(json.dumps(cells(arguments.cells_on, arguments.seeds)))
+        return
+    if arguments.history:
+        load, session = os.getloadavg(), open_session("local[2]", {"spark.driver.memory": "3g"})
+        with tempfile.TemporaryDirectory(prefix="slotreeve-history-") as directory:
+            figures = history_figures(session, Path(directory), arguments.history)
+        print(json.dumps({"load_before": load, **figures}, indent=1))
         return
     session = open_session("local[2]", {})
     figures = slot_function_figures(session, arguments.keys, arguments.udf_keys or arguments.keys, arguments.runs)
@@ -173,6 +190,102 @@ def cells(cores: int, seeds: int) -> dict[str, object]:
     seconds = time.perf_counter() - began
     session.stop()
     return {"cells": table.num_rows, "seconds": round(seconds, 2), "rows": hash_of(table.to_pylist())}
+
+
+# --- the pipeline ----------------------------------------------------------------------------------------------------
+
+DAYS, RECORDS_A_SECOND, INGESTS = 30, 1_000, 3
+SERVERS, CLUSTER_SLOTS, SERVICES = 20, 256, 1_000
+START_MS = 1_760_000_000_000 // 86_400_000 * 86_400_000
+OF_CHANGES = ("slot_history", "moves", "moves_by_cause", "membership")
+OF_RECORDS = ("service_timeline", "push_latency", "staleness")
+
+
+def history_figures(session: SparkSession, directory: Path, share: float) -> dict[str, object]:
+    """Seconds and bytes of the pipeline on a share of the registrations and pushes of 30 days, with all changes of
+    servers and slots: those do not grow with the registrations. Each data server restarts once a day."""
+    log, store = directory / "log", Warehouse.open(directory / "warehouse")
+    log.mkdir()
+    records, log_bytes, seconds = 0, 0, {"ingest": 0.0}
+    for part in range(INGESTS):
+        for day in range(part * DAYS // INGESTS, (part + 1) * DAYS // INGESTS):
+            text = "\n".join(day_of_events(day, round(86_400 * RECORDS_A_SECOND * share)))
+            (log / f"{day:02}.jsonl").write_text(text)
+            log_bytes += len(text)
+        took, done = timed(lambda: ingest(session, log, store))
+        seconds["ingest"] += took
+        records += done.cleaned
+    small = size_of(directory / "warehouse" / "cleaned")
+    moment = datetime.fromtimestamp(START_MS / 1000 + 15.3 * 86_400, UTC)
+    seconds["marts of changes, not compacted"], _ = timed(lambda: marts.build(session, store, OF_CHANGES))
+    seconds["compact"], _ = timed(lambda: compact(session, store, keep_hours=0))
+    seconds["delete what was replaced"], _ = timed(lambda: compact(session, store, keep_hours=0))
+    seconds["marts of changes"], rows = timed(lambda: marts.build(session, store, OF_CHANGES))
+    seconds["marts of records"], _ = timed(lambda: marts.build(session, store, OF_RECORDS))
+    seconds["at"], table = timed(lambda: table_at(session, store, moment).collect())
+    assert len(table) == CLUSTER_SLOTS
+    return {
+        "days": DAYS,
+        "share_of_records": share,
+        "records": records,
+        "slot_history_rows": rows["slot_history"],
+        "seconds": {name: round(took, 2) for name, took in seconds.items()},
+        "megabytes": {
+            "log": round(log_bytes / 1e6, 1),
+            "raw": round(size_of(directory / "warehouse" / "raw")[1] / 1e6, 1),
+            "cleaned, not compacted": round(small[1] / 1e6, 1),
+            "cleaned, compacted": round(size_of(directory / "warehouse" / "compacted" / "cleaned")[1] / 1e6, 1),
+            "slot_history": round(size_of(directory / "warehouse" / "marts" / "slot_history")[1] / 1e6, 2),
+        },
+        "files_of_cleaned": {
+            "not compacted": small[0],
+            "compacted": size_of(directory / "warehouse" / "compacted" / "cleaned")[0],
+        },
+    }
+
+
+def timed(job: Callable[[], T]) -> tuple[float, T]:
+    began = time.perf_counter()
+    result = job()
+    return time.perf_counter() - began, result
+
+
+def size_of(directory: Path) -> tuple[int, int]:
+    """Parquet files below a directory, and their bytes."""
+    sizes = [path.stat().st_size for path in directory.rglob("*.parquet")]
+    return len(sizes), sum(sizes)
+
+
+def day_of_events(day: int, records: int) -> Iterator[str]:
+    """Half of the records are registrations, four in a line, half are pushes of one change."""
+    start, number = START_MS + day * 86_400_000, 0
+
+    def line(after_ms: int, kind: str, **fields: object) -> str:
+        nonlocal number
+        number += 1
+        known = {"v": 1, "id": f"session-1@{day}/{number}", "at_ms": start + after_ms, "node": "session-1"}
+        return json.dumps({**known, "kind": kind, **fields}, separators=(",", ":"))
+
+    for turn in range(records // 8):
+        after_ms, first = turn * 86_400_000 // (records // 8), turn * 4
+        names = [f"com.example.Service{(first + n) % SERVICES}#@#DEFAULT_INSTANCE_ID#@#DEFAULT_GROUP" for n in range(4)]
+        ids = [f"037dc99d9ab3e6b7-{(first + n) % 20_000}" for n in range(4)]
+        version = day * 1_000 + first // 20_000
+        yield line(after_ms, "registered", services=names, register_ids=ids, versions=[version] * 4)
+        for name, register_id in zip(names, ids, strict=True):
+            changes = [{"register_id": register_id, "version": version}]
+            yield line(after_ms + 5, "pushed", service=name, subscribers=3, changes=changes)
+    for server in range(SERVERS):
+        for back in (False, True):
+            after_ms, epoch = server * 3_600_000 + back * 60_000, 1 + 2 * (day * SERVERS + server) + back
+            here = f"data-{server}" if back else f"data-{(server + 1) % SERVERS}"
+            known = {"member": f"data-{server}", "role": "data", "reason": "lease expired"}
+            yield line(after_ms, "node_joined" if back else "node_left", **known)
+            slots = range(CLUSTER_SLOTS) if epoch == 1 else range(server, CLUSTER_SLOTS, SERVERS // 2)
+            held = {"leader": here, "leader_epoch": epoch, "followers": [f"data-{(server + 2) % SERVERS}"]}
+            moved = {"kind": "leader", "source": None, "target": here, "reason": f"data-{server} left"}
+            changed, moves = ([{"slot": slot, **each} for slot in slots] for each in (held, moved))
+            yield line(after_ms + 10, "table", epoch=epoch, term=1, changed=changed, moves=moves)
 
 
 def hash_of(rows: list[dict[str, object]]) -> str:

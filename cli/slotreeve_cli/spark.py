@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -19,6 +18,7 @@ def add_to(app: typer.Typer) -> None:
     spark_tune.add_to(group)
     group.command("ingest", epilog="Example: slotreeve spark ingest var/events --warehouse warehouse")(ingest)
     group.command("marts", epilog="Example: slotreeve spark marts --warehouse warehouse -o json")(marts)
+    group.command("compact", epilog="Example: slotreeve spark compact --warehouse s3a://bucket/warehouse")(compact)
     group.command("at", epilog="Example: slotreeve spark at 2026-11-21T12:00:00Z --warehouse warehouse")(at)
     group.command("diff", epilog="Example: slotreeve spark diff 2026-11-21T12:00 2026-11-21T13:00")(diff)
     spark_seed.add_to(group)
@@ -27,8 +27,8 @@ def add_to(app: typer.Typer) -> None:
 
 
 def ingest(
-    log: Annotated[Path, typer.Argument(help="Directory of event logs, as servers write it at [events] path.")],
-    warehouse: WarehouseOption = Path("warehouse"),
+    log: Annotated[str, typer.Argument(help="Directory of event logs, as servers write it at [events] path.")],
+    warehouse: WarehouseOption = "warehouse",
     lateness: Annotated[str, typer.Option(help="Records older than the newest by more than this are dropped.")] = (
         "1 day"
     ),
@@ -45,11 +45,12 @@ def ingest(
     from dataclasses import asdict
 
     from slotreeve_spark.pipeline import ingest as pipeline
+    from slotreeve_spark.pipeline.warehouse import Warehouse
 
     from slotreeve_cli.printing import print_json
 
-    pipeline.must_be_a_log(log)
-    store = pipeline.Warehouse.open(warehouse)
+    pipeline.event_log(log)
+    store = Warehouse.open(warehouse)
     with spark_session(master, conf) as session:
         if follow:
             typer.echo(f"taking in {log} every {pipeline.EVERY_SECONDS} s; end it with Ctrl-C", err=True)
@@ -67,7 +68,8 @@ def ingest(
 
 
 def marts(
-    warehouse: WarehouseOption = Path("warehouse"),
+    warehouse: WarehouseOption = "warehouse",
+    only: Annotated[list[str], typer.Option(help="Make this one only; repeatable. Default: all.")] = [],  # noqa: B006
     master: MasterOption = "local[*]",
     conf: ConfOption = [],  # noqa: B006
     output: OutputOption = Output.TABLE,
@@ -77,17 +79,44 @@ def marts(
 
     must_be_fit()
     from slotreeve_spark.pipeline import marts as pipeline
-    from slotreeve_spark.pipeline.ingest import Warehouse
+    from slotreeve_spark.pipeline.warehouse import Warehouse
+
+    pipeline.must_be_marts(only)
+    store = Warehouse.existing(warehouse)
+    with spark_session(master, conf) as session:
+        rows = pipeline.build(session, store, only)
+    print_rows([{"mart": name, "rows": number} for name, number in rows.items()], output)
+
+
+def compact(
+    warehouse: WarehouseOption = "warehouse",
+    keep_hours: Annotated[
+        float, typer.Option("--keep-hours", min=0.0, help="Delete files that were replaced so long ago.")
+    ] = 24.0,
+    file_megabytes: Annotated[int, typer.Option("--file-megabytes", min=1, help="Size of a large file.")] = 256,
+    master: MasterOption = "local[*]",
+    conf: ConfOption = [],  # noqa: B006
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Rewrite the small files of every day but the newest as few large ones. Readers and ingest may go on meanwhile; it
+    is safe to kill this, and to run it again."""
+    from slotreeve_cli.printing import print_rows
+
+    must_be_fit()
+    from dataclasses import asdict
+
+    from slotreeve_spark.pipeline import compact as pipeline
+    from slotreeve_spark.pipeline.warehouse import Warehouse
 
     store = Warehouse.existing(warehouse)
     with spark_session(master, conf) as session:
-        rows = pipeline.build(session, store)
-    print_rows([{"mart": name, "rows": number} for name, number in rows.items()], output)
+        done = pipeline.compact(session, store, keep_hours, file_megabytes * 2**20)
+    print_rows([asdict(each) for each in done], output)
 
 
 def at(
     moment: Annotated[str, typer.Argument(metavar="TIME", help="ISO 8601, UTC unless a zone is given.")],
-    warehouse: WarehouseOption = Path("warehouse"),
+    warehouse: WarehouseOption = "warehouse",
     master: MasterOption = "local[*]",
     conf: ConfOption = [],  # noqa: B006
     output: OutputOption = Output.TABLE,
@@ -97,7 +126,7 @@ def at(
 
     must_be_fit()
     from slotreeve_spark.pipeline.history import instant, table_at
-    from slotreeve_spark.pipeline.ingest import Warehouse
+    from slotreeve_spark.pipeline.warehouse import Warehouse
 
     store, when = Warehouse.existing(warehouse), instant(moment)
     with spark_session(master, conf) as session:
@@ -108,7 +137,7 @@ def at(
 def diff(
     first: Annotated[str, typer.Argument(metavar="TIME", help="ISO 8601, UTC unless a zone is given.")],
     second: Annotated[str, typer.Argument(metavar="TIME", help="A later moment, or an earlier one.")],
-    warehouse: WarehouseOption = Path("warehouse"),
+    warehouse: WarehouseOption = "warehouse",
     master: MasterOption = "local[*]",
     conf: ConfOption = [],  # noqa: B006
     output: OutputOption = Output.TABLE,
@@ -118,7 +147,7 @@ def diff(
 
     must_be_fit()
     from slotreeve_spark.pipeline.history import difference, instant
-    from slotreeve_spark.pipeline.ingest import Warehouse
+    from slotreeve_spark.pipeline.warehouse import Warehouse
 
     store, moments = Warehouse.existing(warehouse), (instant(first), instant(second))
     with spark_session(master, conf) as session:

@@ -19,11 +19,15 @@ MasterOption = Annotated[
     typer.Option("--master", envvar="SLOTREEVE_SPARK_MASTER", help="Where Spark runs: local[2], spark://HOST:PORT."),
 ]
 ConfOption = Annotated[list[str], typer.Option("--conf", help="A setting of Spark's, key=value; repeatable.")]
-OutOption = Annotated[Path, typer.Option("--out", help="Directory for Parquet tables and the HTML report.")]
+OutOption = Annotated[
+    Path, typer.Option("--out", help="Directory for Parquet tables and the HTML report, a local or mounted one.")
+]
 WheelOption = Annotated[
     list[Path], typer.Option("--plugin-wheel", help="Ship this wheel to the executors; repeatable.")
 ]
-WarehouseOption = Annotated[Path, typer.Option("--warehouse", "-w", help="Directory of the pipeline's tables.")]
+WarehouseOption = Annotated[
+    str, typer.Option("--warehouse", "-w", help="Directory of the pipeline's tables: a path, s3a://..., hdfs://...")
+]
 TimeoutOption = Annotated[float, typer.Option("--timeout", min=0.1, help="Seconds after which a cell is given up.")]
 MemoryOption = Annotated[
     int, typer.Option("--memory", min=16, help="Megabytes of memory after which a cell is given up.")

@@ -28,7 +28,7 @@ def add_to(group: typer.Typer) -> None:
 
 
 def seed(
-    warehouse: Annotated[Path, typer.Argument(help="Directory of the pipeline's tables.")],
+    warehouse: Annotated[str, typer.Argument(help="Directory of the pipeline's tables: a path, s3a://..., hdfs://...")],
     from_: Annotated[
         str, typer.Option("--from", metavar="TIME", help="Begin; ISO 8601, UTC unless a zone is given, or ms.")
     ],
@@ -52,7 +52,7 @@ def seed(
     from slotreeve.model.data_info import DataInfo
     from slotreeve_simulator.scenario_text import as_toml
     from slotreeve_spark.pipeline.history import instant
-    from slotreeve_spark.pipeline.ingest import Warehouse
+    from slotreeve_spark.pipeline.warehouse import Warehouse
     from slotreeve_spark.seed.collect import recorded_incident
     from slotreeve_spark.seed.facts import SeedLimits
     from slotreeve_spark.seed.scenario import must_be_a_span, seed_of

@@ -26,7 +26,7 @@ class TraceSource:
 
     given: tuple[MembershipTrace, ...] = ()
     kinds: tuple[str, ...] = ()
-    warehouse: Path | None = None
+    warehouse: str | None = None
 
     @classmethod
     def of(cls, text: str) -> TraceSource:
@@ -39,7 +39,7 @@ class TraceSource:
 
         word, _, warehouse = text.partition(":")
         if word == "recorded":
-            return cls(kinds=tuple(KINDS), warehouse=Path(warehouse or "warehouse"))
+            return cls(kinds=tuple(KINDS), warehouse=warehouse or "warehouse")
         if Path(text).is_file():
             return cls(tuple(read_traces(Path(text))), tuple(KINDS))
         return cls(kinds=tuple(KINDS) if text == "generated" else names(text, "--traces", ";"))
@@ -49,6 +49,6 @@ class TraceSource:
         if self.warehouse is None:
             return asked
         from slotreeve_spark.pipeline.history import recorded_trace
-        from slotreeve_spark.pipeline.ingest import Warehouse
+        from slotreeve_spark.pipeline.warehouse import Warehouse
 
         return replace(asked, traces=(recorded_trace(session, Warehouse.existing(self.warehouse)),))

@@ -21,7 +21,8 @@ from slotreeve_simulator.fault_kinds import FaultKind
 from slotreeve_simulator.plan import plan
 from slotreeve_simulator.scenario import Scenario, load_scenario
 from slotreeve_spark.pipeline.history import instant
-from slotreeve_spark.pipeline.ingest import Warehouse, ingest
+from slotreeve_spark.pipeline.ingest import ingest
+from slotreeve_spark.pipeline.warehouse import Warehouse
 from slotreeve_spark.seed.clients import short_name
 from slotreeve_spark.seed.collect import recorded_incident
 from slotreeve_spark.seed.facts import MemberEvent, RegistrationFact, SeedLimits, What

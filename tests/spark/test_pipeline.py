@@ -17,8 +17,9 @@ from slotreeve_spark.compare.keys import open_keys
 from slotreeve_spark.compare.traces import MembershipChange
 from slotreeve_spark.pipeline import marts
 from slotreeve_spark.pipeline.history import difference, instant, recorded_trace, table_at
-from slotreeve_spark.pipeline.ingest import Ingested, Warehouse, ingest
+from slotreeve_spark.pipeline.ingest import Ingested, ingest
 from slotreeve_spark.pipeline.records import CLEANED, RAW, parse
+from slotreeve_spark.pipeline.warehouse import Warehouse
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,6 +13,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from slotreeve.errors import ConfigError
 
+from slotreeve_spark.location import Files, Location
+from slotreeve_spark.pipeline.records import CLEANED
+from slotreeve_spark.pipeline.warehouse import Warehouse
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
@@ -59,7 +63,7 @@ def open_keys(session: SparkSession, source: str, column: str = "") -> Keys:
     if kind == GENERATED:
         return _generated(session, rest, source)
     if kind == EVENTS:
-        return _column(session, f"{rest}/cleaned", "service", source)
+        return _recorded(session, rest, source)
     if kind == PARQUET or source.endswith(".parquet"):
         return _column(session, rest if kind == PARQUET else source, column, source)
     return _text(session, rest if kind == TEXT else source, source)
@@ -138,8 +142,7 @@ def _only_column(batch: pa.RecordBatch) -> Iterator[pa.Array]:
 
 
 def _text(session: SparkSession, path: str, source: str) -> Keys:
-    _must_exist(path, source)
-    frame = session.read.text(path).withColumnRenamed("value", KEY).where("key <> ''")
+    frame = session.read.text(_must_exist(session, path, source)).withColumnRenamed("value", KEY).where("key <> ''")
     return Keys(source, frame, _only_column)
 
 
@@ -147,16 +150,23 @@ def _column(session: SparkSession, path: str, column: str, source: str) -> Keys:
     from pyspark.errors import PySparkException
     from pyspark.sql import functions as f
 
-    _must_exist(path, source)
+    place = _must_exist(session, path, source)
     try:
-        frame = session.read.parquet(path)
+        frame = session.read.parquet(place)
     except PySparkException as error:
         raise ConfigError(f"--keys {source}: {path} cannot be read as Parquet: {error.getCondition()}") from None
     column = column or (frame.columns[0] if len(frame.columns) == 1 else KEY)
     if column not in frame.columns:
         raise ConfigError(f"--keys {source}: there is no column {column!r}; there are {', '.join(frame.columns)}")
     chosen = frame.select(f.col(column).cast("string").alias(KEY)).where(f.col(KEY).isNotNull())
-    return Keys(source, chosen.distinct() if column == "service" else chosen, _only_column)
+    return Keys(source, chosen, _only_column)
+
+
+def _recorded(session: SparkSession, warehouse: str, source: str) -> Keys:
+    """Every service in the event log, once."""
+    cleaned = Warehouse.existing(warehouse).table(session, "cleaned", CLEANED)
+    services = cleaned.where("service is not null").select(cleaned.service.alias(KEY))
+    return Keys(source, services.distinct(), _only_column)
 
 
 def _jars(session: SparkSession, directory: Path, source: str) -> Keys:
@@ -202,6 +212,9 @@ def _class_name(entry: str) -> str:
     return ".".join(parts)
 
 
-def _must_exist(path: str, source: str) -> None:
-    if "://" not in path and not Path(path).exists():
+def _must_exist(session: SparkSession, path: str, source: str) -> str:
+    """What Spark is told."""
+    location = Location.of(path)
+    if not Files(session).exists(location):
         raise ConfigError(f"--keys {source}: {path} does not exist")
+    return location.uri

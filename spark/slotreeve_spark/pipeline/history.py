@@ -9,7 +9,7 @@ from slotreeve import Server
 from slotreeve.errors import ConfigError
 
 from slotreeve_spark.compare.traces import MembershipChange, MembershipTrace
-from slotreeve_spark.pipeline.ingest import Warehouse
+from slotreeve_spark.pipeline.warehouse import Warehouse
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -40,7 +40,7 @@ def table_at(session: SparkSession, warehouse: Warehouse, moment: datetime) -> D
     from pyspark.sql import functions as f
 
     at = f.lit(moment)
-    held = _mart(session, warehouse, "slot_history").where(
+    held = warehouse.mart(session, "slot_history").where(
         (f.col("valid_from") <= at) & (f.col("valid_until").isNull() | (f.col("valid_until") > at))
     )
     chosen = held.select("slot", "leader", "followers", "leader_epoch", "epoch", f.col("valid_from").alias("since"))
@@ -79,11 +79,11 @@ def recorded_trace(session: SparkSession, warehouse: Warehouse, name: str = "rec
     from pyspark.sql import functions as f
 
     # As many rows as servers ever joined or left: small, and every task needs all of it.
-    rows = _mart(session, warehouse, "membership").orderBy("at", "member").collect()
+    rows = warehouse.mart(session, "membership").orderBy("at", "member").collect()
     if not any(row.joined for row in rows):
-        raise ConfigError(f"{warehouse.directory.path}: no data server ever joined, so there is no history to replay")
+        raise ConfigError(f"{warehouse.location}: no data server ever joined, so there is no history to replay")
     first_join = next(row["at"] for row in rows if row.joined)
-    first_table = _mart(session, warehouse, "slot_history").agg(f.min("valid_from")).collect()[0][0]
+    first_table = warehouse.mart(session, "slot_history").agg(f.min("valid_from")).collect()[0][0]
     start = max(first_join, first_table or first_join)
     live: dict[str, Server] = {}
     beginning: tuple[Server, ...] = ()
@@ -101,10 +101,3 @@ def recorded_trace(session: SparkSession, warehouse: Warehouse, name: str = "rec
         elif joins or leaves:
             changes.append(MembershipChange((row["at"] - start).total_seconds(), joins, leaves))
     return MembershipTrace(name, beginning, tuple(changes))
-
-
-def _mart(session: SparkSession, warehouse: Warehouse, name: str) -> DataFrame:
-    place = warehouse.directory.path / "marts" / name
-    if not place.exists():
-        raise ConfigError(f"{warehouse.directory.path}: there is no mart {name}; run `slotreeve spark marts` first")
-    return session.read.parquet(str(place))

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 from slotreeve.errors import ConfigError, StorageError
 from slotreeve_events.segments import FINISHED, OPEN
 
-from slotreeve_spark.pipeline.records import CLEANED, QUARANTINE, RAW, clean, parse
-from slotreeve_spark.report.results import Directory
+from slotreeve_spark.location import Files, Location
+from slotreeve_spark.pipeline.records import RAW, clean, parse
+from slotreeve_spark.pipeline.warehouse import Warehouse
 from slotreeve_spark.session import first_line
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ FINISHED_FILES, ALL_FILES = f"*{FINISHED}", f"*{{{FINISHED},{OPEN}}}"
 FILES_A_BATCH = 200
 LATENESS = "1 day"
 EVERY_SECONDS = 10
+STORED = "stored"
+"""Name of the count of rows that a batch stores."""
 
 
 @dataclass(frozen=True)
@@ -46,43 +49,26 @@ class Ingested:
     late: int
 
 
-@dataclass(frozen=True)
-class Warehouse:
-    """A directory of tables: ``raw``, ``cleaned``, ``quarantine``, ``marts/...``, and the ``checkpoints``."""
-
-    directory: Directory
-
-    @classmethod
-    def open(cls, path: Path) -> Warehouse:
-        """Create the directory if it is missing. Raises StorageError if it cannot be written."""
-        return cls(Directory.make(path))
-
-    @classmethod
-    def existing(cls, path: Path) -> Warehouse:
-        """One to read from. Raises ConfigError if there is none."""
-        if not path.is_dir():
-            raise ConfigError(f"{path}: there is no such warehouse; `slotreeve spark ingest` makes one")
-        return cls(Directory(path))
-
-    def place(self, name: str) -> str:
-        """Where a table is."""
-        return str(self.directory.path / name)
-
-    def table(self, session: SparkSession, name: str, columns: str) -> DataFrame:
-        """A table as it is stored; empty where nothing has been stored yet."""
-        if not (self.directory.path / name).exists():
-            return session.createDataFrame([], columns)
-        return session.read.schema(columns).parquet(self.place(name))
+def event_log(given: str | Path) -> Location:
+    """Where an event log is. Raises ConfigError if it is local and no directory."""
+    location = Location.of(given)
+    if location.local is not None and not location.local.is_dir():
+        raise _no_log(location)
+    return location
 
 
-def must_be_a_log(path: Path) -> None:
-    """Raises ConfigError if it is no directory."""
-    if not path.is_dir():
-        raise ConfigError(f"{path}: there is no such directory of event logs; servers write one at [events] path")
+def _no_log(location: Location) -> ConfigError:
+    return ConfigError(f"{location}: there is no such directory of event logs; servers write one at [events] path")
+
+
+def _prepare(session: SparkSession, log: Location, warehouse: Warehouse) -> None:
+    if not Files(session).exists(log):
+        raise _no_log(log)
+    warehouse.make(session)
 
 
 def ingest(
-    session: SparkSession, log: Path, warehouse: Warehouse, lateness: str = LATENESS, unfinished: bool = False
+    session: SparkSession, log: str | Path, warehouse: Warehouse, lateness: str = LATENESS, unfinished: bool = False
 ) -> Ingested:
     """Take in everything that is new in the log, and return.
 
@@ -94,27 +80,26 @@ def ingest(
         ConfigError: there is no such directory, or ``lateness`` is no interval.
         StorageError: Spark cannot read the log or write the tables.
     """
-    must_be_a_log(log)
-    before = _counts(session, warehouse)
-    lines = sum(_run(start) for start in _land(session, log, warehouse, ALL_FILES if unfinished else FINISHED_FILES))
-    late = [0]
-    for start in _clean(session, warehouse, lateness):
-        _run(start, late)
-    after = _counts(session, warehouse)
-    return Ingested(lines, after[0] - before[0], after[1] - before[1], late[0])
+    place = event_log(log)
+    _prepare(session, place, warehouse)
+    landed = _run(_land(session, place, warehouse, ALL_FILES if unfinished else FINISHED_FILES))
+    cleaned, quarantined = (_run(start) for start in _clean(session, warehouse, lateness))
+    return Ingested(landed.read, cleaned.stored, quarantined.stored, cleaned.late)
 
 
-def follow(session: SparkSession, log: Path, warehouse: Warehouse, lateness: str = LATENESS) -> list[StreamingQuery]:
+def follow(
+    session: SparkSession, log: str | Path, warehouse: Warehouse, lateness: str = LATENESS
+) -> list[StreamingQuery]:
     """Go on taking in what comes, every few seconds; the running queries.
 
     Raises:
         ConfigError: there is no such directory.
     """
-    must_be_a_log(log)
-    for start in _land(session, log, warehouse):
-        _run(start)  # so that there is a table to read on from
+    place = event_log(log)
+    _prepare(session, place, warehouse)
+    _run(_land(session, place, warehouse))  # so that there is a table to read on from
     every = f"{EVERY_SECONDS} seconds"
-    starts = [*_land(session, log, warehouse), *_clean(session, warehouse, lateness)]
+    starts = [_land(session, place, warehouse), *_clean(session, warehouse, lateness)]
     return [start(lambda writer: writer.trigger(processingTime=every)) for start in starts]
 
 
@@ -122,7 +107,7 @@ Triggered = Callable[["DataStreamWriter"], "DataStreamWriter"]
 Start = Callable[[Triggered], "StreamingQuery"]
 
 
-def _land(session: SparkSession, log: Path, warehouse: Warehouse, files: str = FINISHED_FILES) -> list[Start]:
+def _land(session: SparkSession, log: Location, warehouse: Warehouse, files: str = FINISHED_FILES) -> Start:
     """Log -> raw."""
     from pyspark.sql import functions as f
 
@@ -130,11 +115,11 @@ def _land(session: SparkSession, log: Path, warehouse: Warehouse, files: str = F
         session.readStream.option("pathGlobFilter", files)
         .option("maxFilesPerTrigger", FILES_A_BATCH)
         .option("recursiveFileLookup", "true")
-        .text(str(log))
+        .text(log.uri)
         .select(f.col("value").alias("line"), f.col("_metadata.file_name").alias("file"))
         .where("line <> ''")
     )
-    return [_sink(lines, warehouse, "raw")]
+    return _sink(lines, warehouse, "raw")
 
 
 def _clean(session: SparkSession, warehouse: Warehouse, lateness: str) -> list[Start]:
@@ -153,8 +138,12 @@ def _clean(session: SparkSession, warehouse: Warehouse, lateness: str) -> list[S
 
 
 def _sink(frame: DataFrame, warehouse: Warehouse, name: str, *partitions: str) -> Start:
+    from pyspark.sql import functions as f
+
+    counted = frame.observe(STORED, f.count(f.lit(1)).alias(STORED))
+
     def start(triggered: Triggered) -> StreamingQuery:
-        writer = frame.writeStream.format("parquet").option(
+        writer = counted.writeStream.format("parquet").option(
             "checkpointLocation", warehouse.place(f"checkpoints/{name}")
         )
         return triggered(writer.partitionBy(*partitions).queryName(name)).start(warehouse.place(name))
@@ -162,8 +151,17 @@ def _sink(frame: DataFrame, warehouse: Warehouse, name: str, *partitions: str) -
     return start
 
 
-def _run(start: Start, late: list[int] | None = None) -> int:
-    """Run a query over what is there; how many rows it read. Adds the late ones to ``late``."""
+@dataclass(frozen=True)
+class _Counts:
+    """Rows that one run of a query read, stored, and dropped as too late."""
+
+    read: int
+    stored: int
+    late: int
+
+
+def _run(start: Start) -> _Counts:
+    """Run a query over what is there. The counts are those of its batches: the tables are not read for them."""
     from pyspark.errors import PySparkException, StreamingQueryException
 
     try:
@@ -174,13 +172,9 @@ def _run(start: Start, late: list[int] | None = None) -> int:
     except PySparkException as error:
         raise ConfigError(f"the pipeline does not start: {first_line(error)}") from None
     progress = query.recentProgress
-    if late is not None:
-        late[0] += sum(int(s["numRowsDroppedByWatermark"]) for p in progress for s in p["stateOperators"])
-    return sum(int(p["numInputRows"]) for p in progress)
-
-
-def _counts(session: SparkSession, warehouse: Warehouse) -> tuple[int, int]:
-    return (
-        warehouse.table(session, "cleaned", CLEANED).count(),
-        warehouse.table(session, "quarantine", QUARANTINE).count(),
+    stored = (p["observedMetrics"].get(STORED) for p in progress)
+    return _Counts(
+        sum(int(p["numInputRows"]) for p in progress),
+        sum(int(row[STORED]) for row in stored if row is not None),
+        sum(int(s["numRowsDroppedByWatermark"]) for p in progress for s in p["stateOperators"]),
     )

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from slotreeve_spark.pipeline.ingest import Warehouse
+from slotreeve.errors import ConfigError
+
 from slotreeve_spark.pipeline.records import CLEANED
+from slotreeve_spark.pipeline.warehouse import Warehouse
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -14,14 +16,22 @@ if TYPE_CHECKING:
 COME_AND_GO = ("registered", "unregistered", "expired")
 
 
-def build(session: SparkSession, warehouse: Warehouse) -> dict[str, int]:
-    """Make every mart; number of rows by name.
+def build(session: SparkSession, warehouse: Warehouse, names: Sequence[str] = ()) -> dict[str, int]:
+    """Make these marts, else all; number of rows by name.
 
     Raises:
+        ConfigError: there is no such mart, or no such warehouse.
         StorageError: a table cannot be written.
     """
+    must_be_marts(names)
     cleaned = warehouse.table(session, "cleaned", CLEANED)
-    return {name: warehouse.directory.write(f"marts/{name}", make(cleaned)).count() for name, make in MARTS.items()}
+    return {name: warehouse.write_mart(name, MARTS[name](cleaned)).count() for name in names or MARTS}
+
+
+def must_be_marts(names: Sequence[str]) -> None:
+    """Raises ConfigError where a name is none of :data:`MARTS`."""
+    if unknown := [name for name in names if name not in MARTS]:
+        raise ConfigError(f"there is no mart {unknown[0]!r}; there are {', '.join(MARTS)}")
 
 
 def service_timeline(cleaned: DataFrame) -> DataFrame:
@@ -84,7 +94,7 @@ def _push_origins(cleaned: DataFrame) -> tuple[DataFrame, DataFrame]:
 
 def slot_history(cleaned: DataFrame) -> DataFrame:
     """Holders of each slot over time: ``slot, epoch, term, valid_from, valid_until, leader, leader_epoch, followers``;
-    ``valid_until`` is null for what holds now."""
+    ``valid_until`` is null for what holds now. It is in order of time, so that a reader skips what is later."""
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 
@@ -104,6 +114,7 @@ def slot_history(cleaned: DataFrame) -> DataFrame:
             "leader_epoch",
             "followers",
         )
+        .orderBy("valid_from", "slot")
     )
 
 

@@ -24,13 +24,14 @@ LONGEST_TABLE = 2_000
 
 @dataclass(frozen=True)
 class Directory:
-    """Where one comparison's results go: a local or shared directory that driver and executors see alike."""
+    """Where one comparison's results go: a local or shared directory that driver and executors see alike. It is no URI:
+    the report is a file for a person's browser."""
 
     path: Path
 
     @classmethod
-    def make(cls, path: Path) -> Directory:
-        """Create it if it is missing; nothing runs before it can be written.
+    def make(cls, path: Path, option: str = "--out") -> Directory:
+        """Create it if it is missing; nothing runs before it can be written. ``option`` is the one that names it.
 
         Raises:
             StorageError: it cannot be created or written.
@@ -42,7 +43,7 @@ class Directory:
             probe.unlink()
         except OSError as error:
             raise StorageError(
-                f"{path}: results cannot be written there: {error.strerror}; choose another --out"
+                f"{path}: results cannot be written there: {error.strerror}; choose another {option}"
             ) from None
         return cls(path)
 
@@ -52,16 +53,7 @@ class Directory:
         Raises:
             StorageError: it cannot be written.
         """
-        from py4j.protocol import Py4JJavaError
-
-        place = str(self.path / name)
-        try:
-            frame.write.mode("overwrite").parquet(place)
-        except Py4JJavaError as error:
-            if (cause := storage_failure(error)) is None:
-                raise
-            raise StorageError(f"{place}: cannot be written: {cause}") from None
-        return frame.sparkSession.read.parquet(place)
+        return write_table(str(self.path / name), frame)
 
     def write_report(self, page: Page) -> Path:
         """The HTML file; returns its path. Raises StorageError."""
@@ -78,6 +70,23 @@ class Directory:
         except OSError as error:
             raise StorageError(f"{path}: cannot be written: {error.strerror}") from None
         return path
+
+
+def write_table(place: str, frame: DataFrame) -> DataFrame:
+    """Replace the table at ``place`` by ``frame``, and return what is stored: nothing is computed twice.
+
+    Raises:
+        StorageError: it cannot be written.
+    """
+    from py4j.protocol import Py4JJavaError
+
+    try:
+        frame.write.mode("overwrite").parquet(place)
+    except Py4JJavaError as error:
+        if (cause := storage_failure(error)) is None:
+            raise
+        raise StorageError(f"{place}: cannot be written: {cause}") from None
+    return frame.sparkSession.read.parquet(place)
 
 
 def storage_failure(error: BaseException) -> str | None:

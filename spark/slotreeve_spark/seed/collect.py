@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from slotreeve.errors import ConfigError
 
-from slotreeve_spark.pipeline.ingest import Warehouse
 from slotreeve_spark.pipeline.marts import COME_AND_GO
 from slotreeve_spark.pipeline.records import CLEANED
+from slotreeve_spark.pipeline.warehouse import Warehouse
 from slotreeve_spark.seed.facts import (
     MOST_FACTS,
     Incident,
