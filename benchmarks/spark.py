@@ -219,7 +219,7 @@ def history_figures(session: SparkSession, directory: Path, share: float) -> dic
     moment = datetime.fromtimestamp(START_MS / 1000 + 15.3 * 86_400, UTC)
     seconds["marts of changes, not compacted"], _ = timed(lambda: marts.build(session, store, OF_CHANGES))
     seconds["compact"], _ = timed(lambda: compact(session, store, keep_hours=0))
-    seconds["delete what was replaced"], _ = timed(lambda: compact(session, store, keep_hours=0))
+    seconds["compact again, nothing to do"], _ = timed(lambda: compact(session, store, keep_hours=0))
     seconds["marts of changes"], rows = timed(lambda: marts.build(session, store, OF_CHANGES))
     seconds["marts of records"], _ = timed(lambda: marts.build(session, store, OF_RECORDS))
     seconds["at"], table = timed(lambda: table_at(session, store, moment).collect())
@@ -247,7 +247,9 @@ def history_figures(session: SparkSession, directory: Path, share: float) -> dic
 def timed(job: Callable[[], T]) -> tuple[float, T]:
     began = time.perf_counter()
     result = job()
-    return time.perf_counter() - began, result
+    took = time.perf_counter() - began
+    print(f"{took:.1f} s: {str(result)[:100]}", file=sys.stderr)
+    return took, result
 
 
 def size_of(directory: Path) -> tuple[int, int]:
