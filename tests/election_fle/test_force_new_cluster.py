@@ -3,29 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import shutil
 import time
 from pathlib import Path
 
 import pytest
-import slotreeve_transport_zmq
-from slotreeve.errors import ConfigError, StorageError, Unreachable
-from slotreeve.ports import Transport
+from slotreeve.errors import ConfigError, StorageError
 from slotreeve_cli.main import app
 from slotreeve_client.administration import cluster_leader, cluster_view
-from slotreeve_client.tools import tool_context
 from slotreeve_election_fle.disk import Disk
 from slotreeve_election_fle.entries import Entry
 from slotreeve_election_fle.left_directory import SKIPPED_EPOCHS
 from slotreeve_harness.processes import ClusterSize, LocalCluster
 from slotreeve_machines.storage import DirectoryStorage
-from slotreeve_protocol.meta_messages import LeaderIs
 from typer.testing import CliRunner, Result
 
 from tests.election_fle.test_fle_left_directory import used
-from tests.election_mysql.test_another_election import Traffic, configuration, slotreeve
+from tests.processes.under_load import configuration, leader, slotreeve, under_load
 
 METAS = [part for n in (1, 2, 3) for part in ("--set", f"cluster.meta.meta-{n}=127.0.0.1:{7000 + 10 * n}")]
 FLAGS = [*METAS, "--set", "election.fle.data_dir=state-{node}"]
@@ -150,75 +145,55 @@ def test_an_election_without_data_directories_is_refused(tmp_path: Path) -> None
 @pytest.mark.timeout(200)
 def test_a_cluster_that_has_lost_two_of_three_directories_goes_on_and_no_registration_is_lost(tmp_path: Path) -> None:
     async def main(cluster: LocalCluster) -> None:
-        transport = slotreeve_transport_zmq.build(slotreeve_transport_zmq.ZmqOptions(), tool_context())
-        await cluster.ready(transport)
-        begun, ended = asyncio.Event(), asyncio.Event()
-        traffic = Traffic(cluster)
-        running = asyncio.create_task(traffic.run(begun, ended))
-        await begun.wait()
-        await slotreeve(cluster, "provide", "put", "limits.rate", "100")
-        await slotreeve(cluster, "admin", "client-off", "10.0.0.9")
-        metas = list(cluster.meta_addresses.values())
-        before, view = await configuration(cluster), await cluster_view(transport, cluster.name, metas)
-        old = await leader(cluster, transport)
-        state = {name: tmp_path / "cluster" / f"{name}.state" for name in cluster.meta_addresses}
-        survivor, late, lost = sorted(state, key=lambda name: name == old.leader)
+        async with under_load(cluster) as transport:
+            await slotreeve(cluster, "provide", "put", "limits.rate", "100")
+            await slotreeve(cluster, "admin", "client-off", "10.0.0.9")
+            metas = list(cluster.meta_addresses.values())
+            before, view = await configuration(cluster), await cluster_view(transport, cluster.name, metas)
+            old = await leader(cluster, transport)
+            state = {name: tmp_path / "cluster" / f"{name}.state" for name in cluster.meta_addresses}
+            survivor, late, lost = sorted(state, key=lambda name: name == old.leader)
 
-        for name in (late, lost):
-            cluster.servers[name].kill()
-        shutil.copytree(state[late], tmp_path / "late")
-        for name in (late, lost):
-            shutil.rmtree(state[name])
-        in_use = await asyncio.to_thread(forced, state[survivor], "--yes")
-        assert "stop its meta server" in str(in_use.exception)
-        cluster.servers[survivor].kill()
-        done = await asyncio.to_thread(forced, state[survivor], "--yes", "-o", "json")
-        assert done.exit_code == 0, done.output
-        (row,) = json.loads(done.stdout)
-        assert row["accepted epoch"] >= old.term
-        shutil.copytree(state[survivor], state[lost])
-        for name in (survivor, lost):
-            cluster.servers[name].start()
-        new = await leader(cluster, transport)
-        assert new.term > old.term + SKIPPED_EPOCHS
-        await cluster.ready(transport)
-        assert await configuration(cluster) == before
-        assert (await cluster_view(transport, cluster.name, metas)).table == view.table
+            for name in (late, lost):
+                cluster.servers[name].kill()
+            shutil.copytree(state[late], tmp_path / "late")
+            for name in (late, lost):
+                shutil.rmtree(state[name])
+            in_use = await asyncio.to_thread(forced, state[survivor], "--yes")
+            assert "stop its meta server" in str(in_use.exception)
+            cluster.servers[survivor].kill()
+            done = await asyncio.to_thread(forced, state[survivor], "--yes", "-o", "json")
+            assert done.exit_code == 0, done.output
+            (row,) = json.loads(done.stdout)
+            assert row["accepted epoch"] >= old.term
+            shutil.copytree(state[survivor], state[lost])
+            for name in (survivor, lost):
+                cluster.servers[name].start()
+            new = await leader(cluster, transport)
+            assert new.term > old.term + SKIPPED_EPOCHS
+            await cluster.ready(transport)
+            assert await configuration(cluster) == before
+            assert (await cluster_view(transport, cluster.name, metas)).table == view.table
 
-        shutil.copytree(tmp_path / "late", state[late])  # an old member comes back
-        cluster.servers[late].start()
-        await asyncio.to_thread(wait_for_line, cluster.servers[late].log, "from before slotreeve election force")
-        await slotreeve(cluster, "provide", "put", "limits.rate", "200")
-        assert (await leader(cluster, transport)).term == new.term
-        assert (await cluster_leader(transport, cluster.name, [cluster.meta_addresses[late]])).leader is None
-        cluster.servers[late].kill()
-        shutil.rmtree(state[late])
-        cluster.servers[late].start()  # with an empty directory, as its message says
-        other = survivor if new.leader == lost else lost
-        await leader(cluster, transport, cluster.meta_addresses[late])
-        cluster.servers[other].kill()
-        await slotreeve(cluster, "provide", "put", "limits.rate", "300")  # it counts
-        cluster.servers["data-1"].kill()
-        cluster.servers["data-1"].start()
-        await cluster.ready(transport)
-        ended.set()
-        await running
-        await transport.close()
-        assert traffic.fewest == len(traffic.publications)
+            shutil.copytree(tmp_path / "late", state[late])  # an old member comes back
+            cluster.servers[late].start()
+            await asyncio.to_thread(wait_for_line, cluster.servers[late].log, "from before slotreeve election force")
+            await slotreeve(cluster, "provide", "put", "limits.rate", "200")
+            assert (await leader(cluster, transport)).term == new.term
+            assert (await cluster_leader(transport, cluster.name, [cluster.meta_addresses[late]])).leader is None
+            cluster.servers[late].kill()
+            shutil.rmtree(state[late])
+            cluster.servers[late].start()  # with an empty directory, as its message says
+            other = survivor if new.leader == lost else lost
+            await leader(cluster, transport, cluster.meta_addresses[late])
+            cluster.servers[other].kill()
+            await slotreeve(cluster, "provide", "put", "limits.rate", "300")  # it counts
+            cluster.servers["data-1"].kill()
+            cluster.servers["data-1"].start()
+            await cluster.ready(transport)
 
     with LocalCluster(tmp_path / "cluster", ClusterSize(meta=3, data=3, session=2)) as cluster:
         asyncio.run(main(cluster))
-
-
-async def leader(cluster: LocalCluster, transport: Transport, *metas: str) -> LeaderIs:
-    """The leader, as one of these meta servers knows it, or any."""
-    async with asyncio.timeout(20):
-        while True:
-            with contextlib.suppress(Unreachable):  # none of them listens yet
-                known = await cluster_leader(transport, cluster.name, metas or list(cluster.meta_addresses.values()))
-                if known.leader is not None:
-                    return known
-            await asyncio.sleep(0.05)
 
 
 def wait_for_line(log: Path, text: str) -> None:

@@ -7,16 +7,12 @@ import json
 from pathlib import Path
 
 import pytest
-import slotreeve_transport_zmq
 from slotreeve.model.nodes import Role
 from slotreeve_client.administration import cluster_view
 from slotreeve_client.election_swap import all_use
-from slotreeve_client.tools import tool_context
 from slotreeve_harness.processes import ClusterSize, LocalCluster
 
-from tests.election_fle.test_force_new_cluster import leader
-from tests.election_mysql.test_another_election import Traffic, configuration, slotreeve
-from tests.election_mysql.test_swap_while_running import MOST_SECONDS, Writer
+from tests.processes.under_load import configuration, leader, slotreeve, under_load, written_all_the_time
 
 pytestmark = [pytest.mark.processes, pytest.mark.timed]
 
@@ -37,45 +33,31 @@ def with_five(directory: Path) -> dict[str, object]:
 @pytest.mark.timeout(240)
 def test_two_meta_servers_are_added_under_load_and_two_of_the_first_may_die_then(tmp_path: Path) -> None:
     async def main(cluster: LocalCluster) -> None:
-        transport = slotreeve_transport_zmq.build(slotreeve_transport_zmq.ZmqOptions(), tool_context())
-        await cluster.ready(transport)
-        begun, ended, written = asyncio.Event(), asyncio.Event(), asyncio.Event()
-        traffic = Traffic(cluster)
-        running = asyncio.create_task(traffic.run(begun, ended))
-        await begun.wait()
-        await slotreeve(cluster, "provide", "put", "limits.rate", "100")
-        first = list(cluster.meta_addresses)
-        view = await cluster_view(transport, cluster.name, list(cluster.meta_addresses.values()))
+        async with under_load(cluster) as transport:
+            await slotreeve(cluster, "provide", "put", "limits.rate", "100")
+            first = list(cluster.meta_addresses)
+            view = await cluster_view(transport, cluster.name, list(cluster.meta_addresses.values()))
 
-        added = [cluster.add_meta(name) for name in ("meta-4", "meta-5")]
-        cluster.configure(Role.META, with_five(cluster.directory))
-        for name in first:
-            cluster.servers[name].stop()
-            cluster.servers[name].start()
-            await all_use(transport, cluster.name, [cluster.meta_addresses[each] for each in first], "fle")
-        for server in added:
-            server.start()
-        metas = list(cluster.meta_addresses.values())
-        await all_use(transport, cluster.name, metas, "fle")
-        await slotreeve(cluster, "election", "swap", "--to", NEXT, "--dry-run")
-        writer = Writer(cluster, transport)
-        writing = asyncio.create_task(writer.run(written))
-        await slotreeve(cluster, "election", "swap", "--to", NEXT)
-        written.set()
-        await writing
-        print(f"five members: no write for {writer.longest:.3f} s, failures {writer.failures}")
-        assert writer.longest <= MOST_SECONDS
-        assert (await cluster_view(transport, cluster.name, metas)).table == view.table
+            added = [cluster.add_meta(name) for name in ("meta-4", "meta-5")]
+            cluster.configure(Role.META, with_five(cluster.directory))
+            for name in first:
+                cluster.servers[name].stop()
+                cluster.servers[name].start()
+                await all_use(transport, cluster.name, [cluster.meta_addresses[each] for each in first], "fle")
+            for server in added:
+                server.start()
+            metas = list(cluster.meta_addresses.values())
+            await all_use(transport, cluster.name, metas, "fle")
+            await slotreeve(cluster, "election", "swap", "--to", NEXT, "--dry-run")
+            async with written_all_the_time(cluster, transport, "five members"):
+                await slotreeve(cluster, "election", "swap", "--to", NEXT)
+            assert (await cluster_view(transport, cluster.name, metas)).table == view.table
 
-        for name in first[:2]:  # of the first three, one is left
-            cluster.servers[name].kill()
-        assert (await leader(cluster, transport)).leader not in first[:2]
-        await slotreeve(cluster, "provide", "put", "limits.rate", "200")
-        assert (await configuration(cluster))["limits.rate"] == "200"
-        ended.set()
-        await running
-        await transport.close()
-        assert traffic.fewest == len(traffic.publications)
+            for name in first[:2]:  # of the first three, one is left
+                cluster.servers[name].kill()
+            assert (await leader(cluster, transport)).leader not in first[:2]
+            await slotreeve(cluster, "provide", "put", "limits.rate", "200")
+            assert (await configuration(cluster))["limits.rate"] == "200"
 
     with LocalCluster(tmp_path / "cluster", ClusterSize(meta=3, data=2, session=2)) as cluster:
         asyncio.run(main(cluster))

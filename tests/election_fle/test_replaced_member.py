@@ -11,17 +11,13 @@ import sys
 from pathlib import Path
 
 import pytest
-import slotreeve_transport_zmq
 from slotreeve.model.nodes import Role
 from slotreeve.ports import Transport
 from slotreeve_client.administration import cluster_view
-from slotreeve_client.tools import tool_context
 from slotreeve_harness.processes import ClusterSize, LocalCluster, ServerProcess, free_address
 from slotreeve_protocol.meta_messages import View
 
-from tests.election_fle.test_force_new_cluster import leader
-from tests.election_mysql.test_another_election import Traffic, configuration, slotreeve
-from tests.election_mysql.test_swap_while_running import Writer
+from tests.processes.under_load import configuration, leader, slotreeve, under_load, written_all_the_time
 
 pytestmark = [pytest.mark.processes, pytest.mark.timed]
 
@@ -78,53 +74,39 @@ async def until_it_is_a_member(cluster: LocalCluster, transport: Transport, name
 @pytest.mark.parametrize("name", ["meta-1"])
 def test_a_dead_meta_server_is_replaced_on_another_machine_while_the_cluster_runs(tmp_path: Path, name: str) -> None:
     async def main(cluster: LocalCluster) -> None:
-        transport = slotreeve_transport_zmq.build(slotreeve_transport_zmq.ZmqOptions(), tool_context())
-        await cluster.ready(transport)
-        begun, ended, written = asyncio.Event(), asyncio.Event(), asyncio.Event()
-        traffic = Traffic(cluster)
-        running = asyncio.create_task(traffic.run(begun, ended))
-        await begun.wait()
-        await slotreeve(cluster, "provide", "put", "limits.rate", "100")
-        metas = list(cluster.meta_addresses.values())
-        view = await cluster_view(transport, cluster.name, metas)
+        async with under_load(cluster) as transport:
+            await slotreeve(cluster, "provide", "put", "limits.rate", "100")
+            metas = list(cluster.meta_addresses.values())
+            view = await cluster_view(transport, cluster.name, metas)
 
-        writer = Writer(cluster, transport)
-        writing = asyncio.create_task(writer.run(written))
-        cluster.servers[name].kill()
-        shutil.rmtree(tmp_path / "cluster" / f"{name}.state")
-        before = await leader(cluster, transport)
-        new = elsewhere(cluster, name, tmp_path / "cluster" / f"{name}.elsewhere")
-        new.start()
-        try:
-            await all_take_part(cluster, name, new.address)
-            assert await leader(cluster, transport) == before  # nobody was disturbed
-            written.set()
-            await writing
-            print(f"{name} replaced: no write for {writer.longest:.3f} s, failures {writer.failures}")
-            assert writer.longest <= MOST_SECONDS
-            assert (await cluster_view(transport, cluster.name, metas)).table == view.table
+            new = elsewhere(cluster, name, tmp_path / "cluster" / f"{name}.elsewhere")
+            try:
+                async with written_all_the_time(cluster, transport, f"{name} replaced"):
+                    cluster.servers[name].kill()
+                    shutil.rmtree(tmp_path / "cluster" / f"{name}.state")
+                    before = await leader(cluster, transport)
+                    new.start()
+                    await all_take_part(cluster, name, new.address)
+                    assert await leader(cluster, transport) == before  # nobody was disturbed
+                assert (await cluster_view(transport, cluster.name, metas)).table == view.table
 
-            # It is needed for a quorum, and leads; all servers but itself have its old address in their configuration.
-            other, gone = sorted(set(cluster.meta_addresses) - {name}, key=lambda each: each == before.leader)
-            cluster.servers[gone].kill()
-            await until_it_leads(cluster, name)
-            assert (await configuration(cluster))["limits.rate"] == "100"
-            cluster.servers["data-1"].kill()
-            cluster.servers["data-1"].start()
-            await until_it_is_a_member(cluster, transport, "data-1", view)
-            await cluster.ready(transport)
-            assert (await leader(cluster, transport)).leader == name
-            cluster.servers[gone].start()
-            await all_take_part(cluster, name, new.address)
-            cluster.servers[other].kill()
-            cluster.servers[other].start()  # with the old configuration
-            await all_take_part(cluster, name, new.address)
-        finally:
-            new.stop()
-        ended.set()
-        await running
-        await transport.close()
-        assert traffic.fewest == len(traffic.publications)
+                # It is needed for a quorum, and leads; all other servers have its old address in their configuration.
+                other, gone = sorted(set(cluster.meta_addresses) - {name}, key=lambda each: each == before.leader)
+                cluster.servers[gone].kill()
+                await until_it_leads(cluster, name)
+                assert (await configuration(cluster))["limits.rate"] == "100"
+                cluster.servers["data-1"].kill()
+                cluster.servers["data-1"].start()
+                await until_it_is_a_member(cluster, transport, "data-1", view)
+                await cluster.ready(transport)
+                assert (await leader(cluster, transport)).leader == name
+                cluster.servers[gone].start()
+                await all_take_part(cluster, name, new.address)
+                cluster.servers[other].kill()
+                cluster.servers[other].start()  # with the old configuration
+                await all_take_part(cluster, name, new.address)
+            finally:
+                new.stop()
 
     with LocalCluster(tmp_path / "cluster", ClusterSize(meta=3, data=3, session=2)) as cluster:
         asyncio.run(main(cluster))
