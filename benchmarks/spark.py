@@ -78,14 +78,16 @@ def slot_function_figures(session: SparkSession, number: int, udf_number: int, r
     with _Peak() as peak:
         alone = best(lambda: counted(session, number, ("crc32c",)), runs)
         both = best(lambda: counted(session, number, ("crc32c", "md5")), runs)
-    row_seconds = best(lambda: by_row(session, udf_number), 1)[0]
+    row_seconds = best(lambda: by_row(session, udf_number), runs)[0]
     expected = single_process(min(number, 1_000_000))
     found = counted(session, min(number, 1_000_000), ("crc32c", "md5"))
     rate, row_rate = number / alone[0], udf_number / row_seconds
     return {
         "keys": number,
+        "runs": runs,
         "crc32c_keys_per_second": round(rate),
         "crc32c_keys_per_second_per_core_in_the_function": round(rate_in_function(session, number)),
+        "row_at_a_time_keys": udf_number,
         "row_at_a_time_keys_per_second": round(row_rate),
         "times_faster": round(rate / row_rate, 1),
         "crc32c_and_md5_keys_per_second": round(number / both[0]),
