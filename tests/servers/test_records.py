@@ -11,7 +11,7 @@ from slotreeve.model.publisher import Publisher
 from slotreeve_protocol.slot_messages import SlotDigests
 from slotreeve_servers.node.deltas import size_of
 from slotreeve_servers.node.digests import sync_hash
-from slotreeve_servers.node.records import PARTS_PER_ANSWER, START, SlotStore, Stored
+from slotreeve_servers.node.records import FEW_RECORDS, PARTS_PER_ANSWER, START, SlotStore, Stored
 
 from tests.servers.sync_digest import sync_digest
 
@@ -60,19 +60,33 @@ def test_the_greatest_version_and_incarnation_wins_in_whatever_order_records_com
     assert store.digests() == (expected, {})
 
 
+VERSIONS = st.integers(1, 1_000)
+MANY_RECORDS = st.builds(
+    lambda key, version, session, data: Publisher(f"m{key}", "many", version, 1, session, "", data),
+    st.integers(0, FEW_RECORDS + 4),
+    VERSIONS,
+    st.sampled_from(["p", "q"]),
+    st.one_of(st.none(), st.just((b"1",))),
+)
 CHANGES = st.lists(
-    st.tuples(st.sampled_from(["put", "purge", "gone", "replace", "look"]), RECORDS),
-    max_size=40,
+    st.tuples(
+        st.sampled_from(["put", "put", "look", "purge", "put", "look", "gone", "replace"]),
+        st.one_of(RECORDS, MANY_RECORDS),
+    ),
+    max_size=60,
 )
 
 
-@given(CHANGES, st.sampled_from([16, 16_000, 1 << 20]))
+@given(st.integers(0, 2 * FEW_RECORDS), CHANGES, st.sampled_from([16, 16_000, 1 << 20]))
 def test_running_digests_equal_those_of_all_records_whatever_changed(
-    changes: list[tuple[str, Publisher]], part_bytes: int
+    size: int, changes: list[tuple[str, Publisher]], part_bytes: int
 ) -> None:
-    """The dumb twin hashes every record of every part."""
+    """The dumb twin hashes every record of every part. A look comes after any number of changes. ``size``: records of
+    the larger service in the beginning."""
     store = SlotStore(part_bytes)
-    for kind, record in changes:
+    for number in range(size):
+        store.put(Publisher(f"m{number}", "many", 0, 1, "p", "", (b"0",)), 0.0)
+    for kind, record in [*changes, ("look", Publisher("a", "s", 1, 1, "p", "", None))]:
         if kind == "put":
             store.put(record, 0.0)
         elif kind == "purge":
@@ -81,7 +95,7 @@ def test_running_digests_equal_those_of_all_records_whatever_changed(
             store.put_gone(record.tombstone(), 0.0)
         elif kind == "replace":
             store.replace(record.data_info_id, [record] if record.data is not None else [])
-        for session in (None, "p", "q") if kind == "look" else (None,):
+        for session in (None, "p", "q") if kind == "look" else ():
             whole, parts = store.digests(session)
             records = [r for r in store.records() if session in (None, r.session)]
             names = {r.data_info_id for r in records}

@@ -143,7 +143,7 @@ class RunningDigests:
         part_bytes: a service larger than this has parts of at most about so many bytes.
 
     Attributes:
-        sizes: bytes of each service with parts.
+        sizes: bytes of each service that was hashed as a whole and had more than one record.
         parted: the services with parts.
     """
 
@@ -193,10 +193,10 @@ class RunningDigests:
         return True
 
     def move(self, data_info_id: str, before: Mapping[str, Publisher | None], now: Mapping[str, Publisher]) -> None:
-        """A service with parts has changed: ``before`` holds the changed register ids with their records before,
-        ``now`` all records of the service."""
-        parted = self.parted[data_info_id]
-        size = self.sizes.get(data_info_id, 0)
+        """Some records of a service, which was hashed before, have changed: ``before`` holds the changed register ids
+        with their records before, ``now`` all records of the service."""
+        parted = self.parted.get(data_info_id)
+        size = self.sizes[data_info_id]
         moved: dict[str | None, int] = {None: 0}
         for register_id, old in before.items():
             new = now.get(register_id)
@@ -205,7 +205,8 @@ class RunningDigests:
             for record, sign in ((old, -1), (new, 1)):
                 if record is not None:
                     value = sign * sync_hash(record)
-                    parted.move(record, value, sign > 0)
+                    if parted is not None:
+                        parted.move(record, value, sign > 0)
                     moved[record.session] = moved.get(record.session, 0) + value
                     moved[None] += value
                     size += sign * size_of(record)
@@ -214,8 +215,8 @@ class RunningDigests:
         if now:
             self._divide(data_info_id, size, now)
         else:
-            del self.parted[data_info_id]
-            self.sizes.pop(data_info_id, None)
+            self.parted.pop(data_info_id, None)
+            del self.sizes[data_info_id]
 
     def _set(self, session: str | None, data_info_id: str, digest: int) -> None:
         if digest:
@@ -226,7 +227,7 @@ class RunningDigests:
                 del self._sums[session]
 
     def _divide(self, data_info_id: str, size: int, now: Mapping[str, Publisher]) -> None:
-        """Give a service that has become too large for its parts more of them. The size of a large one is kept."""
+        """Keep the size of a service, and give one that has become too large for its parts more of them."""
         parted = self.parted.get(data_info_id)
         enough = count = parted.count if parted is not None else 1
         while size > enough * self._part_bytes:
@@ -236,8 +237,7 @@ class RunningDigests:
             parted.regroup(now, REGROUPED_AT_ONCE)
         elif enough > count:
             self.parted[data_info_id] = PartedService(enough, now.values())
-        if enough > 1:
-            self.sizes[data_info_id] = size
+        self.sizes[data_info_id] = size
 
     def with_parts(self, data_info_id: str, count: int, now: Mapping[str, Publisher]) -> PartedService:
         """The parts of a service, of which there are at least ``count`` soon; at once where it had none. Its changes

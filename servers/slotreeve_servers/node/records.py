@@ -22,6 +22,8 @@ PARTS_PER_ANSWER = 4
 is sent whole."""
 LARGE_RECORDS = 1_000
 """A service with more records than this has parts: to hash all of them at once would hold up other services."""
+FEW_RECORDS = 8
+"""A service with fewer records is hashed as a whole."""
 FOLD_AT = 500
 """So many changes of a service with parts are not left for the next comparison, which they would hold up."""
 
@@ -110,10 +112,10 @@ class SlotStore:
         if service is None:
             service = self.services[record.data_info_id] = {}
         service[register_id] = record
-        if (old is None and len(service) > LARGE_RECORDS) or (self._parted and record.data_info_id in self._parted):
-            self._note(record.data_info_id, register_id, old)
-        else:
+        if len(service) < FEW_RECORDS and record.data_info_id not in self._parted:
             self._changed[record.data_info_id] = None
+        else:
+            self._note(record.data_info_id, register_id, old)
         return _CHANGED if old is None or old.data != record.data or old.zone != record.zone else _SILENTLY
 
     def find(self, record: Publisher) -> Publisher | None:
@@ -167,16 +169,22 @@ class SlotStore:
         return True
 
     def _note(self, data_info_id: str, register_id: str, old: Publisher | None) -> None:
-        """A live record has just changed from ``old`` (None: there was none). A small service is hashed as a whole in
-        the next comparison, a large one only where it changed."""
-        service = self.services.get(data_info_id, {})
+        """A live record has just changed from ``old`` (None: there was none). A service of few records is hashed as a
+        whole in the next comparison, any other one only where it changed."""
+        service = self.services.get(data_info_id, _EMPTY)
         if data_info_id not in self._parted:
-            self._changed[data_info_id] = None
             if len(service) > LARGE_RECORDS:
+                self._changed[data_info_id] = None
                 self._digests.with_parts(data_info_id, FANOUT, service)
                 self._fold(data_info_id)
+                return
+            if len(service) < FEW_RECORDS:
+                self._changed[data_info_id] = None
+                return
+        changes = self._changes.get(data_info_id)
+        if changes is None:
+            self._changes[data_info_id] = {register_id: old}
             return
-        changes = self._changes.setdefault(data_info_id, {})
         changes.setdefault(register_id, old)
         if len(changes) >= FOLD_AT:
             self._fold(data_info_id)
@@ -206,6 +214,8 @@ class SlotStore:
         count, services = self._digests.count, self.services
         for data_info_id in changed:
             count(data_info_id, services.get(data_info_id, _EMPTY))
+            if self._changes:
+                self._changes.pop(data_info_id, None)
         for data_info_id in list(self._changes):
             self._fold(data_info_id)
 
