@@ -188,12 +188,14 @@ class Part:
         """Publish everything; returns when it is acknowledged."""
         for number, client in self._clients.items():
             self._publications += [client.publish(name, f"10.0.0.1:{number}") for name in self._plan.publishes(number)]
+            await asyncio.sleep(0)  # the other clients of this process are not frozen meanwhile
         await asyncio.gather(*(client.flush() for client in self._clients.values()))
 
     async def subscribe(self) -> None:
         """Subscribe; returns when every view is complete."""
         for number, client in self._clients.items():
             self._subscriptions += [client.subscribe(name) for name in self._plan.watches(number)]
+            await asyncio.sleep(0)
         await asyncio.gather(*(subscription.ready() for subscription in self._subscriptions))
 
     async def move(self, left: str) -> None:
