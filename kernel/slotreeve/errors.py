@@ -88,9 +88,10 @@ class AddressInUse(TransportError):
 
 
 class Unreachable(TransportError):
-    """No process answered at the address in time."""
+    """No process answered at the address in time. ``nobody_listens``: the host has said at once that none is there."""
 
     code = "SR202"
+    nobody_listens = False
 
 
 class Refused(TransportError):

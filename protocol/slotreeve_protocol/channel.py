@@ -276,10 +276,12 @@ class Channel:
             self._release()
         return True
 
-    def lost(self, reason: str) -> None:
+    def lost(self, reason: str, nobody_listens: bool = False) -> None:
         """The link has ended; nothing more can be written. Does nothing once the channel has ended."""
         if self._state is _State.GREETING:
-            self._fail_greeting(Unreachable(f"{self._link.address}: {reason}"))
+            error = Unreachable(f"{self._link.address}: {reason}")
+            error.nobody_listens = nobody_listens
+            self._fail_greeting(error)
         elif self._state is _State.OPEN:
             self._end(reason)
         self._release()

@@ -83,6 +83,35 @@ def test_a_member_that_does_not_listen_is_unreachable() -> None:
     run(main, 1)
 
 
+def test_a_probe_that_breaks_on_its_way_does_not_show_that_the_process_is_dead() -> None:
+    """The promise to a leader that is cut off would end, and two could hold a lease."""
+
+    async def main(_rng: random.Random) -> None:
+        clock = VirtualClock()
+        network = Wires()
+        leader, other = End("a", network, clock), End("b", network, clock)
+        await leader.connections.open()
+        await other.connections.open()
+        await asyncio.sleep(1.0)
+        network.partition(["a"], ["b"])
+        other.connections.probe(0)
+        await asyncio.sleep(0.002)
+        assert network.drop("b", "a") >= 1
+        await asyncio.sleep(2.0)
+        assert PeerDead(0) not in other.events
+        network.heal()
+        network.partition(["a"], ["b"])
+        other.connections.probe(0)
+        await asyncio.sleep(0.002)
+        network.kill("a")
+        assert network.drop("b", "a") >= 1
+        await asyncio.sleep(2.0)
+        assert PeerDead(0) in other.events, "the repeated probe is refused"
+        await other.connections.close()
+
+    run(main, 1)
+
+
 NEW = {**MEMBERS, "a": "a:9"}
 """The configuration of a member that takes the place of ``a`` at another address."""
 

@@ -97,10 +97,8 @@ class Connection(Protocol):
 
 
 class Handler(Protocol):
-    """Receives the events of connections. Called on the event loop; must not block or raise.
-
-    An exception from a handler is logged and counted, and ends the connection.
-    """
+    """Receives the events of connections. Called on the event loop; must not block or raise. An exception is logged and
+    counted, and ends the connection."""
 
     def opened(self, connection: Connection) -> None:
         """The hellos were exchanged and accepted. Always the first call for a connection."""

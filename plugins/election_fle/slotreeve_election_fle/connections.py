@@ -31,6 +31,8 @@ from slotreeve_election_fle.messages import FleMessage, from_opaque, to_opaque
 log = logging.getLogger("slotreeve.election.fle")
 
 CONNECT_SECONDS = 1.0
+PROBE_PAUSE_SECONDS = 0.01
+"""Pause between two probes, where the first one broke on its way."""
 FIRST_REDIAL_SECONDS = 0.02
 LONGEST_REDIAL_SECONDS = 0.5
 UNMET_SECONDS = 1.0
@@ -170,20 +172,26 @@ class Connections:
 
     async def _probe(self, sid: int) -> None:
         """Connect under another name. A process that is frozen or cut off lets the attempt time out; only a host on
-        which no process listens any more refuses it sooner."""
-        began = self._clock.now()
+        which no process listens any more refuses it. An attempt that broke on its way says nothing, and is repeated:
+        the process may have ended since."""
+        until = self._clock.now() + CONNECT_SECONDS / 2
         hello = msgspec.structs.replace(self._hello, node=f"{self._hello.node} (probe)")
         try:
-            address = self._met_at.get(sid, self._addresses.by_sid[sid])
-            connection = await self._transport.connect(address, hello, _IgnoringHandler(), CONNECT_SECONDS)
-        except Unreachable:
-            if self._clock.now() - began < CONNECT_SECONDS / 2:
-                self._take(PeerDead(sid))
+            while self._clock.now() < until:
+                try:
+                    address = self._met_at.get(sid, self._addresses.by_sid[sid])
+                    connection = await self._transport.connect(address, hello, _IgnoringHandler(), CONNECT_SECONDS)
+                except Unreachable as error:
+                    if error.nobody_listens:
+                        self._take(PeerDead(sid))
+                        return
+                    await self._clock.sleep(PROBE_PAUSE_SECONDS)
+                else:
+                    connection.close("this was a probe of whether the process lives")
+                    return
         except Exception:
             self.failures += 1
             log.exception("election: probing server %d failed", sid)
-        else:
-            connection.close("this was a probe of whether the process lives")
 
     def hang_up(self, sid: int, reason: str, for_good: bool = False) -> None:
         """Close the connection to ``sid``. ``for_good``: later ones of the same process are closed at once."""

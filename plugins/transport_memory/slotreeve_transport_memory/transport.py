@@ -70,7 +70,9 @@ class MemoryTransport:
         network = self._join()
         listener = network.listener_at(address)
         if listener is None:
-            raise Unreachable(f"no process listens at {address} on this memory network")
+            error = Unreachable(f"no process listens at {address} on this memory network")
+            error.nobody_listens = True
+            raise error
         near = MemoryLink(network, self._clock, self._name, listener.transport.name, address, self._released)
         near.channel = self.channel(near, hello, handler)
         near.other = listener.accept(self._name)

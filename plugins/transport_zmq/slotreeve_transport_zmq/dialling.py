@@ -27,8 +27,9 @@ _EVENTS = (
     | zmq.EVENT_HANDSHAKE_SUCCEEDED
 )
 _SUCCEEDED = int(zmq.EVENT_HANDSHAKE_SUCCEEDED)
+_CLOSED = int(zmq.EVENT_CLOSED)
 _REASONS = {
-    int(zmq.EVENT_CLOSED): "the connection was refused",
+    _CLOSED: "the connection was refused",
     int(zmq.EVENT_DISCONNECTED): "connection lost",
     int(zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL): "the peer disconnected during the handshake",
     int(zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL): "the peer does not speak ZeroMQ",
@@ -51,6 +52,7 @@ class DialledLink(SocketEnd, OutgoingLink):
         self._address = address
         self._on_release = released
         self._end_reason = ""
+        self._was_refused = False
         self._has_answered = False
         self._monitor = Monitor(context, socket, _EVENTS, flusher.loop, self._happened)
 
@@ -106,7 +108,7 @@ class DialledLink(SocketEnd, OutgoingLink):
         for _ in range(TURN_PACKETS):
             if not self.is_readable:
                 if self._end_reason:
-                    channel.lost(self._end_reason)
+                    channel.lost(self._end_reason, self._was_refused)
                 return True
             packet = receive(NOBLOCK)
             if self.socket.getsockopt(RCVMORE):
@@ -126,5 +128,7 @@ class DialledLink(SocketEnd, OutgoingLink):
             self._has_answered = True
             self.channel.greeting_looks += BUSY_PEER_LOOKS
             return
+        if not self._end_reason:
+            self._was_refused = event == _CLOSED
         self._end_reason = self._end_reason or _REASONS.get(event, "connection lost")
         self.schedule()
