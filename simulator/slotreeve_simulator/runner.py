@@ -26,6 +26,7 @@ from slotreeve_simulator.probes import Probes
 from slotreeve_simulator.reach import Reach
 from slotreeve_simulator.scenario import Scenario
 from slotreeve_simulator.servers_watch import ServersWatch
+from slotreeve_simulator.state_clients import StateClients
 from slotreeve_simulator.symptom import SymptomWatch
 from slotreeve_simulator.trace import Trace, Weight
 from slotreeve_simulator.verdict import RunVerdict, Violation
@@ -99,6 +100,7 @@ class _Run:
         self._symptom = SymptomWatch(scenario.symptom, self._verdict, self._now)
         clients_watch = ClientsWatch(self._reach, self._trace, self._verdict, self._symptom)
         self._clients = Clients(scenario, seed, self._cluster, clients_watch, self._trace)
+        self._state_clients = StateClients(scenario.workload.state_clients, seed, self._cluster)
         self._injector = Injector(self._cluster, self._clients, self._watch, self._trace, self._verdict, self._now)
         longest_delay = scenario.network.delay_ms[1] / 1000
         self._probes = Probes(self._cluster, self._clients, longest_delay, self._trace, self._verdict)
@@ -147,9 +149,11 @@ class _Run:
             await self._cluster.start(name)
         self._clients.come_all()
         await self._until_well("the new cluster", READY_SECONDS)
+        self._state_clients.come_all()
         for number, storm in enumerate(storms):
             if self._verdict.violation is None:
                 await self._storm(number, storm)
+        await self._state_clients.leave_all()
 
     async def _storm(self, number: int, storm: Storm) -> None:
         self._trace.note(Weight.FAULT, f"storm {number + 1} begins")
@@ -169,6 +173,8 @@ class _Run:
         self._trace.note(Weight.FAULT, f"the cluster has recovered after {took:.3f} s")
         self._reach.recovered()
         self._watch.somebody_leaves = False
+        if (problem := self._state_clients.problem()) is not None:
+            self._verdict.violate("I18", problem)
         await asyncio.sleep(rules.calm_seconds)
         problem = self._problem() or follower_difference(self._cluster) or await self._leftover()
         problem = problem or await self._clients.read_all()

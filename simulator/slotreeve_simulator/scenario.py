@@ -80,6 +80,9 @@ class WorkloadPlan(ScenarioTable):
     publishers: int = Field(default=90, ge=0)
     subscriptions: int = Field(default=60, ge=0)
     calls_per_second: float = Field(default=6.0, ge=0)
+    state_clients: int = Field(
+        default=0, ge=0, description="Clients that write and read the meta state; what they see must be linearizable."
+    )
 
 
 class FaultPlan(ScenarioTable):

@@ -17,6 +17,7 @@ from slotreeve_servers.node.membership import Membership
 from slotreeve_servers.session.server import SessionServer
 
 from slotreeve_simulator.cluster import ScenarioCluster
+from slotreeve_simulator.state_watch import StateWatch
 from slotreeve_simulator.trace import Trace, Weight
 from slotreeve_simulator.verdict import RunVerdict
 
@@ -30,7 +31,7 @@ long after its start, it has joined."""
 
 
 class ServersWatch:
-    """Checks I1 to I6 and I13 on the state of all servers of one cluster.
+    """Checks I1 to I6, I13 and I18 on the state of all servers of one cluster.
 
     Attributes:
         somebody_leaves: whether a data server is stopping, or was just now.
@@ -42,6 +43,7 @@ class ServersWatch:
     ) -> None:
         self._cluster, self._replicas, self._now = cluster, replicas, now
         self._trace, self._verdict = trace, verdict
+        self._state = StateWatch(verdict)
         self._leader_of_term: dict[int, str] = {}
         self._leaderships: dict[str, Leadership] = {}
         self._terms: dict[str, int] = {}
@@ -96,13 +98,15 @@ class ServersWatch:
         acting = []
         for name, server in self._cluster.servers.items():
             if isinstance(server, MetaServer):
+                clock = self._cluster.clock(name)
+                self._state.look(name, server, clock.now())
                 leadership = server.leadership()
                 known = self._leaderships.get(name)
                 if known is None or known.term != leadership.term or known.leader != leadership.leader:
                     self._leadership(name, leadership)
                 if server.core.times_set_back:
                     self._verdict.violate("I3", f"{name} leads with a view older than what members have")
-                if leadership.leading and self._cluster.clock(name).now() < leadership.valid_until:
+                if leadership.leading and clock.now() < leadership.valid_until:
                     acting.append(name)
         if len(acting) > 1:
             self._verdict.violate("I2", f"{' and '.join(acting)} hold a leader's lease at the same time")

@@ -55,6 +55,11 @@ class MetaServer(NodeServer):
         """The leader as this node knows it."""
         return self._election.leadership()
 
+    @property
+    def election(self) -> Election:
+        """The election in use, with the meta state as this node holds it."""
+        return self._election
+
     async def start(self) -> None:
         """Listen, then join the election.
 
