@@ -20,6 +20,7 @@ from slotreeve_conformance.election_durability import ElectionDurabilityContract
 from slotreeve_conformance.election_faults import ElectionFaultsContract
 from slotreeve_conformance.election_history import ElectionHistoryContract
 from slotreeve_conformance.election_leases import ElectionLeasesContract
+from slotreeve_conformance.election_load import ElectionLoadContract
 from slotreeve_conformance.election_state import ElectionStateContract
 from slotreeve_conformance.ensemble import Ensemble
 
@@ -29,9 +30,10 @@ class ElectionContract(
     ElectionDurabilityContract,
     ElectionLeasesContract,
     ElectionFaultsContract,
+    ElectionLoadContract,
     ElectionHistoryContract,
 ):
-    """The whole suite: leadership (here), the fenced and durable state, leases, faults, and histories of clients."""
+    """The whole suite: leadership (here), the fenced and durable state, leases, faults, load, histories of clients."""
 
     @pytest.mark.parametrize("nodes", [1, 3, 5])
     def test_one_node_leads_and_all_know_it(self, nodes: int) -> None:
