@@ -82,12 +82,26 @@ def test_the_monitor_reports_that_an_address_is_closed() -> None:
     asyncio.run(scenario())
 
 
+def test_an_address_to_which_there_is_no_way_does_not_count_as_one_where_nobody_listens() -> None:
+    """The system refuses both at once, and libzmq reports both alike. The process there may live, and lead."""
+
+    async def scenario() -> None:
+        transport = ZmqTransport(LoopClock())
+        with pytest.raises(Unreachable) as unreachable:
+            await transport.connect("255.255.255.255:80", CLIENT, RecordingHandler(), 5.0)
+        assert not unreachable.value.nobody_listens
+        await transport.close()
+
+    asyncio.run(scenario())
+
+
 def test_a_dialled_address_without_a_listener_is_unreachable_and_leaves_no_link() -> None:
     async def scenario() -> None:
         clock = LoopClock()
         transport = ZmqTransport(clock)
-        with pytest.raises(Unreachable, match="the connection was refused"):
+        with pytest.raises(Unreachable, match="the connection was refused") as refused:
             await transport.connect("127.0.0.1:1", CLIENT, RecordingHandler(), 5.0)
+        assert refused.value.nobody_listens
         await transport.close()
 
     asyncio.run(scenario())

@@ -47,6 +47,22 @@ async def endpoint_of(address: str) -> str:
     return f"tcp://{join_address(host, port)}"
 
 
+async def is_refused(endpoint: str, timeout_seconds: float) -> bool:
+    """Whether the host of an endpoint answers that nobody listens there. False also where there is no way to it, which
+    libzmq reports in the same words."""
+    host, port = split_address(endpoint.removeprefix("tcp://"))
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as attempt:
+        attempt.setblocking(False)
+        try:
+            async with asyncio.timeout(timeout_seconds):
+                await asyncio.get_running_loop().sock_connect(attempt, (host, port))
+        except ConnectionRefusedError:
+            return True
+        except (OSError, TimeoutError):
+            return False
+    return False
+
+
 @functools.lru_cache(maxsize=256)
 def _is_ip_address(host: str) -> bool:
     """Remembered, because clients that lose a server connect to the same few others."""

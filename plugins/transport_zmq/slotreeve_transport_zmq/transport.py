@@ -11,12 +11,14 @@ from slotreeve.ports import Connection, Handler, Hello, Listener, TransportCount
 from slotreeve_protocol.channel import Channel
 from slotreeve_protocol.packets import ChannelLimits, Link, settle
 
-from slotreeve_transport_zmq.addresses import endpoint_of, join_address, split_address
+from slotreeve_transport_zmq.addresses import endpoint_of, is_refused, join_address, split_address
 from slotreeve_transport_zmq.contexts import SharedContext, take_context
 from slotreeve_transport_zmq.dialling import DialledLink
 from slotreeve_transport_zmq.listening import AcceptedLink, RouterEnd
 from slotreeve_transport_zmq.sockets import Flusher, new_socket
 
+REFUSAL_SECONDS = 0.25
+"""A host that refuses a connection is asked once more whether it does, and has so long to answer."""
 _POLL_SECONDS = 0.001
 _CLOSED = "this transport was closed"
 
@@ -90,7 +92,11 @@ class ZmqTransport:
         except zmq.ZMQError as error:
             link.channel.abandon()
             raise Unreachable(f"{address}: {error.strerror}") from None
-        await link.channel.establish(left_seconds)
+        try:
+            await link.channel.establish(left_seconds)
+        except Unreachable as error:
+            error.nobody_listens = error.nobody_listens and await is_refused(endpoint, REFUSAL_SECONDS)
+            raise
         return link.channel
 
     def has_answered(self, address: str) -> bool:
