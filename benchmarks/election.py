@@ -90,7 +90,11 @@ class _Node:
                 latencies.append(time.perf_counter() - began)
 
         began = time.perf_counter()
-        await asyncio.gather(*(write(worker) for worker in range(concurrency)))
+        try:
+            await asyncio.gather(*(write(worker) for worker in range(concurrency)))
+        except ElectionError as error:
+            _tell(event="not written", why=f"after {time.perf_counter() - began:.3f} s: {error}")
+            return
         seconds = time.perf_counter() - began
         _tell(event="written", per_second=round(len(latencies) / seconds), latency_ms=_figures(latencies))
 
@@ -146,6 +150,8 @@ class _Cluster:
                 for reported in node.events():
                     if reported["event"] == event:
                         return node, reported
+                    if reported["event"] == "not written":
+                        raise SystemExit(f"{node.name}: the writes failed {reported['why']}")
             time.sleep(0.0005)
         raise TimeoutError(f"no {event!r} within {PATIENCE_SECONDS:g} s")
 
