@@ -26,6 +26,7 @@ CAPTIONS = {
     "conformance": "tests for authors of plugins",
     "simulator": "a cluster on virtual time",
     "harness": "real processes, databases",
+    "console": "health, metrics over HTTP",
     "spark": "tables, comparisons",
     "chaos": "faults, history, checker",
     "bench": "measurements",
@@ -33,7 +34,7 @@ CAPTIONS = {
     "cli": "the command slotreeve",
 }
 """Every room, in the order from left to right on its floor, with what it holds."""
-COLUMN = {"conformance": 1 / 6}
+COLUMN = {"conformance": 1 / 6, "console": 1 / 2}
 """Where the middle of a room stands on its floor, 0 left to 1 right, if the floor is not to be spread evenly."""
 
 WIDTH, MARGIN, FLOOR, BOX_WIDTH, BOX_HEIGHT = 1000, 30, 100, 200, 54
@@ -56,7 +57,9 @@ class Box:
 
 
 def packages() -> dict[str, str]:
-    """The room of each import package."""
+    """The room of each import package. Raises KeyError: a room has no caption."""
+    if missing := {path.parts[-3] for path in ROOT.glob("*/slotreeve*/__init__.py")} - CAPTIONS.keys():
+        raise KeyError(f"docs/draw_rooms.py: CAPTIONS lacks {', '.join(sorted(missing))}")
     fronts = [path for room in CAPTIONS for path in (ROOT / room).rglob("__init__.py")]
     return {
         path.parent.name: path.relative_to(ROOT).parts[0]

@@ -1,4 +1,5 @@
-"""Writes the reference parts of settings.md, plugins.md and commands.md from the code: ``python docs/make_pages.py``.
+"""Writes the reference parts of settings.md, plugins.md, commands.md and counters.md from the code:
+``python docs/make_pages.py``.
 
 Everything between the two marks of a page is replaced; what stands around them is written by hand. With ``--check``
 nothing is written, and the exit code is 1 if a page is not what the code says (tests/test_docs.py runs that).
@@ -21,6 +22,7 @@ from slotreeve.catalogue import Catalogue
 from slotreeve.configuration import PluginChoice
 from slotreeve.offers import Port
 from slotreeve_cli.main import app
+from slotreeve_servers.counted import BY_SERVER, CounterKind
 from slotreeve_servers.settings import Settings
 
 DOCS = Path(__file__).resolve().parent
@@ -166,10 +168,23 @@ def plain(value: object) -> str:
     return str(getattr(value, "value", value))
 
 
+def counters() -> Iterator[str]:
+    """Every counter, by the servers that have it, with its name as a metric."""
+    for title, part in BY_SERVER.items():
+        yield f"## {title}\n"
+        yield "| counter | meaning | metric | zero in a quiet cluster |\n|---|---|---|---|"
+        for name, counted in part.items():
+            suffix = "_total" if counted.kind is CounterKind.COUNTER else ""
+            quiet = "yes" if counted.quiet else ""
+            yield f"| `{name}` | {cell(counted.meaning)} | `slotreeve_{name}{suffix}` | {quiet} |"
+        yield ""
+
+
 PAGES: dict[str, Callable[[], Iterator[str]]] = {
     "settings.md": settings,
     "plugins.md": plugins,
     "commands.md": commands,
+    "counters.md": counters,
 }
 
 

@@ -21,6 +21,7 @@ PACKAGES = {
     "slotreeve_events": "events",
     "slotreeve_servers": "servers",
     "slotreeve_client": "client",
+    "slotreeve_console": "console",
     "slotreeve_conformance": "conformance",
     "slotreeve_simulator": "simulator",
     "slotreeve_harness": "harness",
@@ -64,8 +65,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     # Its light subscribers take large pushes from the transport without decoding them.
     "slotreeve_bench": {*REGISTRY, "slotreeve_harness", "slotreeve_transport_zmq"},
     "slotreeve_demo": {*REGISTRY, "slotreeve_harness"},
+    "slotreeve_console": {"slotreeve", "slotreeve_servers"},
     "slotreeve_cli": {
         *REGISTRY,
+        "slotreeve_console",
         "slotreeve_simulator",
         "slotreeve_harness",
         "slotreeve_chaos",
@@ -85,6 +88,9 @@ ONLY_IN = {
     "typer": {"slotreeve_cli"},
     "rich": {"slotreeve_cli"},
     "structlog": {"slotreeve_cli"},
+    "starlette": {"slotreeve_console"},
+    "uvicorn": {"slotreeve_console"},
+    "prometheus_client": {"slotreeve_console"},
     "pyspark": {"slotreeve_spark"},
     "py4j": {"slotreeve_spark"},
     "pyarrow": {"slotreeve_spark"},
@@ -116,7 +122,7 @@ RUNS_FOR_PEOPLE = {
     "slotreeve_demo",
     "slotreeve_cli",
 }
-MAY_USE_EDGES = {"slotreeve_transport_zmq", "slotreeve_election_mysql", *RUNS_FOR_PEOPLE}
+MAY_USE_EDGES = {"slotreeve_transport_zmq", "slotreeve_election_mysql", "slotreeve_console", *RUNS_FOR_PEOPLE}
 
 
 def modules(package: str) -> Iterator[Path]:

@@ -11,6 +11,7 @@ from slotreeve_client.tools import run_async
 from slotreeve_cli.options import ConfigOption, SetOption, read_configuration
 
 if TYPE_CHECKING:
+    from slotreeve_console.http_end import HttpEnd
     from slotreeve_servers.launch import Server
     from slotreeve_servers.settings import ServerConfiguration
 
@@ -57,7 +58,7 @@ async def _run(configuration: ServerConfiguration, until_eof: bool) -> None:
     from slotreeve_servers.launch import Launcher
 
     from slotreeve_cli.logs import configure_logging
-    from slotreeve_cli.run import stop_requested
+    from slotreeve_cli.run import health_pages, stop_requested
 
     began = time.monotonic()
     configure_logging(configuration.settings.log, "dev")
@@ -66,6 +67,7 @@ async def _run(configuration: ServerConfiguration, until_eof: bool) -> None:
     servers: list[Server] = []
     names = set()
     transports = []
+    pages: list[HttpEnd] = []
     try:
         for role in (Role.META, Role.DATA, Role.SESSION):
             environment = launcher.environment(role)
@@ -74,6 +76,10 @@ async def _run(configuration: ServerConfiguration, until_eof: bool) -> None:
                 names.add(environment.node.name)
             server = launcher.server(environment, DirectoryStorage.open)
             servers.append(server)
+            if (
+                end := await health_pages(server, environment.node, launcher.http_address(environment.bind))
+            ) is not None:
+                pages.append(end)
             await server.start()
         settings = configuration.settings
         await complete_view(
@@ -90,7 +96,7 @@ async def _run(configuration: ServerConfiguration, until_eof: bool) -> None:
     finally:
         for server in reversed(servers):
             await server.stop(Stopping.NO)
-        await asyncio.gather(*(transport.close() for transport in transports))
+        await asyncio.gather(*(transport.close() for transport in transports), *(end.stop() for end in pages))
 
 
 def _say_environment(session: str, meta: str) -> None:

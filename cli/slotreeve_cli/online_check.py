@@ -27,7 +27,10 @@ async def try_online(configuration: ServerConfiguration, launcher: Launcher) -> 
             f"--set node.name={next(iter(members))}"
         )
     requests, election = launcher.meta_listens_at(node)
-    rows = [_port("requests", requests), _port("election", election), await _store(launcher, node)]
+    rows = [_port("requests", requests), _port("election", election)]
+    if pages := launcher.http_address(requests):
+        rows.append(_port("HTTP", pages))
+    rows.append(await _store(launcher, node))
     return rows + [_other(name, address) for name, address in members.items() if name != node]
 
 

@@ -16,7 +16,8 @@ from slotreeve_client.tools import run_async
 from slotreeve_cli.options import ConfigOption, SetOption, read_configuration
 
 if TYPE_CHECKING:
-    from slotreeve.model.nodes import Role
+    from slotreeve.model.nodes import Node, Role
+    from slotreeve_console.http_end import HttpEnd
     from slotreeve_servers.launch import Server
     from slotreeve_servers.settings import ServerConfiguration
 
@@ -76,6 +77,7 @@ async def _run_server(configuration: ServerConfiguration, role: Role, until_eof:
     environment = launcher.environment(role)
     configure_logging(configuration.settings.log, environment.node.name)
     server = launcher.server(environment, DirectoryStorage.open)
+    pages = await health_pages(server, environment.node, launcher.http_address(environment.bind))
     stopping = stop_requested(until_eof)
     how = Stopping.FOR_GOOD
 
@@ -97,6 +99,21 @@ async def _run_server(configuration: ServerConfiguration, role: Role, until_eof:
     finally:
         await server.stop(Stopping.NO if server.given_up.done() else how)
         await environment.transport.close()
+        if pages is not None:
+            await pages.stop()
+
+
+async def health_pages(server: Server, node: Node, address: str) -> HttpEnd | None:
+    """Serve the server's health and metrics, where there is an address. They tell from the beginning to the end that a
+    server starts or stops. Raises AddressInUse."""
+    if not address:
+        return None
+    from slotreeve_console.health import HealthPages
+    from slotreeve_console.http_end import HttpEnd
+
+    pages = HttpEnd(HealthPages(server, node).application(), address)
+    await pages.start()
+    return pages
 
 
 async def _started(server: Server, stopping: asyncio.Event) -> bool:

@@ -33,8 +33,9 @@ log = logging.getLogger("slotreeve.launch")
 
 ROLE_PORTS = {Role.META: 7710, Role.DATA: 7720, Role.SESSION: 7730}
 HIGHEST_PORT = 65_535
+HTTP_PORT_OFFSET = 1
 SHADOW_PORT_OFFSET = 3
-"""The shadow election listens at the port of the meta server plus this. Plus 1 is for HTTP, plus 2 for the election."""
+"""The shadow election listens at the port of the meta server plus this. Plus 2 is for the election."""
 
 Server = MetaServer | DataServer | SessionServer
 P = TypeVar("P")
@@ -76,13 +77,31 @@ class Launcher:
                 )
             advertise = settings.cluster.meta[name]
         bind = mine.bind or advertise
-        if not mine.insecure and not _is_loopback(bind):
-            raise ConfigError(
-                f"{self._configuration.where('node.bind')}: {bind} can be reached from other machines and there is no "
-                "authentication; listen on loopback, or accept that with node.insecure = true"
-            )
+        self._check_reach("node.bind", bind)
         process_id = f"{name}@{self._rng.getrandbits(48):012x}"
         return Node(name, role, advertise, process_id, mine.zone, mine.weight), bind
+
+    def http_address(self, bind: str) -> str:
+        """Where a server that listens at ``bind`` serves health and metrics; empty: it does not.
+
+        Raises:
+            ConfigError: the address is not host:port, or is open to the world.
+        """
+        http = self._configuration.settings.http
+        if not http.enabled:
+            return ""
+        address = http.listen or _port_above(bind, HTTP_PORT_OFFSET, "node.bind", "HTTP")
+        _port_above(address, 0, self._configuration.where("http.listen"), "HTTP")
+        self._check_reach("http.listen", address)
+        return address
+
+    def _check_reach(self, key: str, address: str) -> None:
+        """Raises ConfigError: other machines can reach ``address``, and the operator has not accepted that."""
+        if not self._configuration.settings.node.insecure and not _is_loopback(address):
+            raise ConfigError(
+                f"{self._configuration.where(key)}: {address} can be reached from other machines and there is no "
+                "authentication; listen on loopback, or accept that with node.insecure = true"
+            )
 
     def environment(self, role: Role, transport: Transport | None = None) -> Environment:
         """What a server of this role is built with.
@@ -202,9 +221,10 @@ class Launcher:
     ) -> Context:
         cluster, bind = self._configuration.settings.cluster, self._configuration.settings.node.bind
         members = {
-            name: _election_address(address, offset, f"cluster.meta.{name}") for name, address in cluster.meta.items()
+            name: _port_above(address, offset, f"cluster.meta.{name}", "the election")
+            for name, address in cluster.meta.items()
         }
-        listen = _election_address(bind, offset, "node.bind") if bind else ""
+        listen = _port_above(bind, offset, "node.bind", "the election") if bind else ""
         return Context(
             cluster.name + suffix,
             cluster.slots,
@@ -280,13 +300,13 @@ class ConfiguredElections:
         return sorted({chosen.use, *(chosen.model_extra or {})})
 
 
-def _election_address(address: str, offset: int, key: str) -> str:
-    """Where the election of the meta server at ``address`` listens; ``key`` is the setting, for the message."""
+def _port_above(address: str, offset: int, key: str, what: str) -> str:
+    """``address`` with its port plus ``offset``, where ``what`` listens; ``key`` is the setting, for the message."""
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit():
         raise ConfigError(f"{key}: {address!r} is not host:port")
     if int(port) + offset > HIGHEST_PORT:
-        raise ConfigError(f"{key}: {address!r} leaves no port for the election, which listens {offset} above it")
+        raise ConfigError(f"{key}: {address!r} leaves no port for {what}, which listens {offset} above it")
     return f"{host}:{int(port) + offset}"
 
 

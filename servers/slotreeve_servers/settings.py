@@ -10,7 +10,7 @@ from slotreeve_events.settings import EventSettings
 
 from slotreeve_servers.data.settings import DataSettings
 from slotreeve_servers.meta.settings import MetaSettings
-from slotreeve_servers.node.settings import ClusterSettings, LogSettings, NodeSettings
+from slotreeve_servers.node.settings import ClusterSettings, HttpSettings, LogSettings, NodeSettings
 from slotreeve_servers.session.settings import SessionSettings
 
 
@@ -22,6 +22,7 @@ class Settings(PortChoices):
     meta: MetaSettings = MetaSettings()
     data: DataSettings = DataSettings()
     session: SessionSettings = SessionSettings()
+    http: HttpSettings = HttpSettings()
     log: LogSettings = LogSettings()
     events: EventSettings = EventSettings()
 

@@ -166,7 +166,7 @@ class Reach:
         server = self._cluster.servers[name]
         assert isinstance(server, SessionServer)
         table = server.view.table
-        if not self._cluster.network.passes(name, name) or server.core.is_closed_to_clients or not table.slots:
+        if not self._cluster.network.passes(name, name) or server.core.why_closed or not table.slots:
             return False
         is_stale = table.epoch < self._newest_epoch and self._now() > self._newest_since + STALE_SECONDS
         return not is_stale and all(self._both_ways(name, leader) for leader in leaders)

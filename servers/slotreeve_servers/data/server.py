@@ -6,6 +6,7 @@ from slotreeve_protocol.meta_messages import Stopping
 
 from slotreeve_servers.data.core import DataCore
 from slotreeve_servers.node.environment import Environment
+from slotreeve_servers.node.readiness import Condition
 from slotreeve_servers.node.server import MemberServer
 
 
@@ -21,6 +22,12 @@ class DataServer(MemberServer):
     def counters(self) -> dict[str, int]:
         """What the core counts, and what every server counts."""
         return {**self.core.counters(), **self._common_counters()}
+
+    def readiness(self) -> list[Condition]:
+        """The checks of every member, and that all slots of this server are settled."""
+        unsettled = self.core.slots.unsettled()
+        problem = f"{len(unsettled)} slots are being taken over or copied" if unsettled else ""
+        return [*super().readiness(), Condition("slots", problem)]
 
     async def start(self) -> None:
         """Listen, then join the cluster.

@@ -16,6 +16,7 @@ from slotreeve_servers.meta.shadow import Shadow
 from slotreeve_servers.meta.swap_desk import SwapDesk
 from slotreeve_servers.node.environment import Environment
 from slotreeve_servers.node.outbox import Peer
+from slotreeve_servers.node.readiness import Condition
 from slotreeve_servers.node.server import NodeServer
 
 
@@ -50,6 +51,16 @@ class MetaServer(NodeServer):
     def counters(self) -> dict[str, int]:
         """What the core counts, what its election counts, and what every server counts."""
         return {**self.core.counters(), **self._election.counters(), **self._common_counters()}
+
+    def readiness(self) -> list[Condition]:
+        """The checks of every server, and that this one knows a leader."""
+        problem = "" if self.leadership().leader is not None else "no meta server leads, as far as this one knows"
+        return [*super().readiness(), Condition("leader", problem)]
+
+    @property
+    def is_leading(self) -> bool:
+        """Whether this server leads."""
+        return self.leadership().leading
 
     def leadership(self) -> Leadership:
         """The leader as this node knows it."""

@@ -78,7 +78,7 @@ class Dispatcher:
         self._messages, self._later = desk.messages, desk.later
         self._requests: dict[type, Callable[[Peer, Any], Message]] = {Ping: lambda peer, message: Done()}
         if source is not None:
-            self._requests[GetCounters] = lambda peer, message: self._count(source)
+            self._requests[GetCounters] = lambda peer, message: Counters(source.counters())
         self._requests.update(desk.requests)
         self.unexpected = 0
 
@@ -109,9 +109,6 @@ class Dispatcher:
             log.warning("%s from %s: %s", kind.__name__, peer.node, error)
             if request_id is not None:
                 connection.reply(request_id, Failed(error.code, str(error)))
-
-    def _count(self, source: CountersSource) -> Counters:
-        return Counters(source.counters() | {"unexpected_messages": self.unexpected})
 
     def _refuse(self, connection: Connection, peer: Peer, message: Message, request_id: int | None) -> None:
         self.unexpected += 1

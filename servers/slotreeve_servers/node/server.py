@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 
 from slotreeve.errors import Refused, SlotreeveError
@@ -15,6 +16,7 @@ from slotreeve_servers.node.environment import Environment
 from slotreeve_servers.node.links import LinkMaker, Links
 from slotreeve_servers.node.membership import NO_VIEW, Membership
 from slotreeve_servers.node.peers import Peers
+from slotreeve_servers.node.readiness import Condition, membership_check
 from slotreeve_servers.node.supervisor import Supervisor
 
 log = logging.getLogger("slotreeve.server")
@@ -23,7 +25,7 @@ STOP_POLL_SECONDS = 0.02
 LEAVE_TIMEOUT_SECONDS = 1.0
 
 
-class NodeServer:
+class NodeServer(ABC):
     """A process that listens. Use it on its event loop only."""
 
     def __init__(self, environment: Environment) -> None:
@@ -31,6 +33,27 @@ class NodeServer:
         self._supervisor = Supervisor(environment.clock)
         self._peers = Peers(environment.clock, self._supervisor, environment.settings.node.part_bytes)
         self._listener: Listener | None = None
+        self._dispatchers: list[Dispatcher] = []
+        self._closed = False
+
+    @abstractmethod
+    def counters(self) -> dict[str, int]:
+        """See :class:`slotreeve_servers.node.readiness.Inspected`."""
+
+    def readiness(self) -> list[Condition]:
+        """See :class:`slotreeve_servers.node.readiness.Inspected`."""
+        problem = "" if self._listener is not None else "this server has not started to listen"
+        return [Condition("listens", "this server has stopped" if self._closed else problem)]
+
+    @property
+    def is_leading(self) -> bool:
+        """See :class:`slotreeve_servers.node.readiness.Inspected`."""
+        return False
+
+    @property
+    def failure(self) -> str:
+        """See :class:`slotreeve_servers.node.readiness.Inspected`."""
+        return str(self.given_up.result()) if self.given_up.done() else ""
 
     @property
     def given_up(self) -> asyncio.Future[SlotreeveError]:
@@ -43,11 +66,17 @@ class NodeServer:
         return self._listener.address if self._listener is not None else self._environment.bind
 
     def _dispatcher(self, desk: Desk, guest: Guest, source: CountersSource | None = None) -> Dispatcher:
-        return Dispatcher(self._peers, self._environment.node.role, desk, guest, source)
+        dispatcher = Dispatcher(self._peers, self._environment.node.role, desk, guest, source)
+        self._dispatchers.append(dispatcher)
+        return dispatcher
 
     def _common_counters(self) -> dict[str, int]:
         """What every server counts."""
-        return {**self._environment.common_counters(self._supervisor), **self._peers.attention.counters()}
+        return {
+            **self._environment.common_counters(self._supervisor),
+            **self._peers.attention.counters(),
+            "unexpected_messages": sum(dispatcher.unexpected for dispatcher in self._dispatchers),
+        }
 
     async def _listen(self, dispatcher: Dispatcher) -> None:
         """Raises AddressInUse."""
@@ -60,6 +89,7 @@ class NodeServer:
         """End the loops, every connection that was accepted, and the event log."""
         self._peers.silence()
         await self._supervisor.stop()
+        self._closed = True
         if self._listener is not None:
             await self._listener.close()
         if self._environment.events is not None:
@@ -107,6 +137,10 @@ class MemberServer(NodeServer):
     def view(self) -> View:
         """The newest view of the cluster that this server knows."""
         return self._membership.view if self._membership is not None else NO_VIEW
+
+    def readiness(self) -> list[Condition]:
+        """The checks of every server, and that the meta leader counts this process as a member."""
+        return [*super().readiness(), membership_check(self.view, self._environment.node.process_id)]
 
     def _refused(self, error: Refused) -> None:
         # A server that was never a member is configured wrongly, and its operator looks at it now. A member works on

@@ -45,6 +45,15 @@ class NodeSettings(Section):
     insecure: bool = Field(default=False, description="Allow listening on other than loopback addresses.")
 
 
+class HttpSettings(Section):
+    """Health and metrics of this process over HTTP: ``/livez``, ``/readyz``, ``/leader``, ``/metrics``."""
+
+    enabled: bool = Field(default=False, description="Serve them.")
+    listen: str = Field(
+        default="", description="host:port; empty: where this process listens for the cluster, at the port plus 1."
+    )
+
+
 class LogSettings(Section):
     """What is written to standard error."""
 

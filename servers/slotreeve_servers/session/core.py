@@ -84,6 +84,7 @@ class SessionCore:
 
     Attributes:
         clients: the connected clients by peer.
+        isolation: whether this server reaches the leaders of the slots.
     """
 
     def __init__(
@@ -116,7 +117,7 @@ class SessionCore:
         self.clients: dict[Peer, ConnectedClient] = {}
         self._leases = ClientLeases(rules.client_lease_seconds)
         self._frozen = FrozenClients(outbox, self._leases, self.clients, self._registrations)
-        self._isolation = Isolation(outbox, self.routes, self.membership, self.clients, node.process_id)
+        self.isolation = Isolation(outbox, self.routes, self.membership, self.clients, node.process_id)
         self._sessions = SessionList(outbox)
         self._closed_to_clients = ""
         self._leaving = Places(outbox, LEAVING_AT_ONCE, self._send_away)
@@ -151,13 +152,13 @@ class SessionCore:
         """Begin the upkeep."""
         self._outbox.repeat("client leases", sweep_seconds(self._rules), self._sweep)
         self._outbox.repeat("version scan", self._rules.scan_seconds, self._scan)
-        self._outbox.repeat("reach of the leaders", LOOK_SECONDS, self._isolation.look)
+        self._outbox.repeat("reach of the leaders", LOOK_SECONDS, self.isolation.look)
 
     # --- a client comes and goes -------------------------------------------------------------------------------------
 
     def opened(self, peer: Peer) -> None:
         """A client is connected."""
-        reason = self._closed_to_clients or ("" if self.routes.slots else "this session server has no slot table yet")
+        reason = self.why_closed
         client = ConnectedClient(peer, self._outbox.attended())
         if reason:
             self._arrivals.turned_away(client, self._rules.linger_seconds)
@@ -281,9 +282,9 @@ class SessionCore:
         self._outbox.send(client.peer, redirect(self.membership.view, self._node.process_id))
 
     @property
-    def is_closed_to_clients(self) -> bool:
-        """Whether this server takes no new clients: it stops, or the operator banned it."""
-        return bool(self._closed_to_clients)
+    def why_closed(self) -> str:
+        """Why this server takes no new clients: it stops, the operator banned it, or it has only begun; else empty."""
+        return self._closed_to_clients or ("" if self.routes.slots else "this session server has no slot table yet")
 
     # --- provided configuration, and the operator's orders in it ---------------------------------------------------
 
@@ -335,7 +336,7 @@ class SessionCore:
             "clients": len(self.clients),
             "services_watched": len(self.interests.services),
             "clients_waiting": self._arrivals.waiting,
-            "clients_sent_away": self._isolation.sent_away,
+            "clients_sent_away": self.isolation.sent_away,
             "writes_waiting": self.writes.waiting,
             "write_retries": self.writes.retries,
             "change_gaps": self.interests.gaps,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from slotreeve_protocol.meta_messages import Stopping
 
 from slotreeve_servers.node.environment import Environment
+from slotreeve_servers.node.readiness import Condition
 from slotreeve_servers.node.server import STOP_POLL_SECONDS, MemberServer
 from slotreeve_servers.session.core import SessionCore
 
@@ -27,6 +28,11 @@ class SessionServer(MemberServer):
     def counters(self) -> dict[str, int]:
         """What the core counts, and what every server counts."""
         return {**self.core.counters(), **self._common_counters()}
+
+    def readiness(self) -> list[Condition]:
+        """The checks of every member, that this server takes clients, and that it reaches the slots' leaders."""
+        cut_off = "" if self.core.isolation.since is None else "this server does not reach the leaders of some slots"
+        return [*super().readiness(), Condition("clients", self.core.why_closed), Condition("leaders", cut_off)]
 
     async def start(self) -> None:
         """Listen, then join the cluster.

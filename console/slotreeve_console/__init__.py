@@ -1,0 +1,1 @@
+"""What operators and their tools read of a server over HTTP: health and metrics."""

@@ -1,0 +1,103 @@
+"""Serves an ASGI application beside a server, in the same event loop (uvicorn)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import uvicorn
+from slotreeve.errors import AddressInUse
+from starlette.types import ASGIApp
+
+log = logging.getLogger("slotreeve.http")
+
+MOST_CONNECTIONS = 64
+"""Beyond this, requests are answered with 503. Health checks and scrapes of a few observers need less."""
+KEEP_ALIVE_SECONDS = 5
+LONGEST_HEAD_BYTES = 16 * 1024
+STOP_SECONDS = 1
+BACKLOG = 128
+
+
+class _Server(uvicorn.Server):
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Signals belong to the process, not to its pages."""
+        yield
+
+
+class HttpEnd:
+    """Answers HTTP/1.1 requests at ``address``, from :meth:`start` to :meth:`stop`. Use it on one event loop."""
+
+    def __init__(self, application: ASGIApp, address: str) -> None:
+        self._application, self._address = application, address
+        self._server: uvicorn.Server | None = None
+        self._serving: asyncio.Task[None] | None = None
+
+    @property
+    def address(self) -> str:
+        """Where it listens; the port is a free one where the asked one was 0."""
+        return self._address
+
+    async def start(self) -> None:
+        """Begin to answer.
+
+        Raises:
+            AddressInUse: the address cannot be bound.
+        """
+        listener = _listen(self._address)
+        host, port = listener.getsockname()[:2]
+        self._address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        config = uvicorn.Config(
+            self._application,
+            log_config=None,
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            lifespan="off",
+            ws="none",
+            http="h11",
+            limit_concurrency=MOST_CONNECTIONS,
+            timeout_keep_alive=KEEP_ALIVE_SECONDS,
+            timeout_graceful_shutdown=STOP_SECONDS,
+            h11_max_incomplete_event_size=LONGEST_HEAD_BYTES,
+        )
+        self._server = _Server(config)
+        self._serving = asyncio.get_running_loop().create_task(
+            self._server.serve(sockets=[listener]), name="HTTP pages"
+        )
+        self._serving.add_done_callback(_ended)
+
+    async def stop(self) -> None:
+        """End: open requests have a second to be answered."""
+        if self._server is not None and self._serving is not None:
+            self._server.should_exit = True
+            await asyncio.wait([self._serving])
+            self._server = None
+
+
+def _listen(address: str) -> socket.socket:
+    host, _, port = address.rpartition(":")
+    host = host.strip("[]")
+    try:
+        family, kind, protocol, _, place = socket.getaddrinfo(host, int(port), type=socket.SOCK_STREAM)[0]
+        listener = socket.socket(family, kind, protocol)
+    except OSError as error:
+        raise AddressInUse(f"http.listen: {address} cannot be used: {error}") from None
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind(place)
+        listener.listen(BACKLOG)
+    except OSError as error:
+        listener.close()
+        raise AddressInUse(f"http.listen: cannot listen at {address}: {error}") from None
+    listener.setblocking(False)
+    return listener
+
+
+def _ended(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and task.exception() is not None:
+        log.critical("the HTTP pages have failed; the server goes on without them", exc_info=task.exception())

@@ -1,0 +1,134 @@
+"""What servers count: every counter's name, meaning and kind, in one place (docs/counters.md is made from it)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import NamedTuple
+
+
+class CounterKind(StrEnum):
+    """How a number behaves."""
+
+    COUNTER = "counter"
+    """Counts from the start of the process, and never falls."""
+    GAUGE = "gauge"
+    """What is there now."""
+
+
+class Counted(NamedTuple):
+    """One number that servers report.
+
+    Attributes:
+        kind: whether it only rises.
+        meaning: for people, as a phrase.
+        quiet: it is 0, or does not rise, while no server joins, leaves or restarts.
+    """
+
+    kind: CounterKind
+    meaning: str
+    quiet: bool = False
+
+
+_C, _G = CounterKind.COUNTER, CounterKind.GAUGE
+
+EVERY_SERVER: Mapping[str, Counted] = {
+    "loop_failures": Counted(
+        _C, "background loops that failed and were started again; each one is a defect, please report it", True
+    ),
+    "loop_lag_ms": Counted(
+        _G,
+        "the largest lag of the event loop in the last 10 s, in milliseconds; a busy or starved machine shows here",
+    ),
+    "loop_late_seconds": Counted(
+        _C,
+        "seconds during which the process was frozen or got no processor; they are not held against other servers",
+    ),
+    "malformed_frames": Counted(_C, "frames that were not a message of this protocol", True),
+    "oversize_frames": Counted(_C, "frames that were larger than a frame may be", True),
+    "refused_hellos": Counted(
+        _C, "connections refused because of another cluster, protocol version or slot function", True
+    ),
+    "backpressure": Counted(_C, "messages that were not sent because the queue to a peer was full", True),
+    "handler_errors": Counted(_C, "errors raised while a message was handled", True),
+    "unexpected_messages": Counted(_C, "messages that this role has no handler for", True),
+}
+META: Mapping[str, Counted] = {
+    "leading": Counted(_G, "1 on the meta leader, 0 on the others"),
+    "term": Counted(_G, "the term of the election"),
+    "election_failures": Counted(
+        _C,
+        "`fle` only: how often its disk refused a write or its state machine failed, and it started again from the "
+        "disk",
+        True,
+    ),
+    "election_slow_writes": Counted(_C, "`fle` only: writes to the disk that took longer than 100 ms"),
+    "election_slowest_write_ms": Counted(_G, "`fle` only: the longest write to the disk, in milliseconds"),
+    "revision": Counted(_G, "the revision of the committed view of the cluster"),
+    "table_epoch": Counted(_G, "the epoch of the slot table"),
+    "data_servers": Counted(_G, "data servers that are members"),
+    "session_servers": Counted(_G, "session servers that are members"),
+    "protected": Counted(_G, "1 while `meta.protect_below` freezes the slot table", True),
+    "state_set_back": Counted(
+        _C, "how often this leader found members with a newer view than the meta state has", True
+    ),
+    "rejected_plans": Counted(
+        _C,
+        "results of the assigner or balancer that were not valid (I5), or whose moves did not lead to their table, and "
+        "were dropped",
+        True,
+    ),
+}
+DATA: Mapping[str, Counted] = {
+    "slots_led": Counted(_G, "slots that this server leads"),
+    "slots_followed": Counted(_G, "slots that this server follows"),
+    "slots_unsettled": Counted(_G, "slots that are still being taken over or copied", True),
+    "registrations": Counted(_G, "registrations in the slots that this server leads"),
+    "session_repairs": Counted(_C, "services that differed between a session server and the serving leader", True),
+    "follower_repairs": Counted(_C, "services that differed between the leader and a follower in sync", True),
+    "takeover_differences": Counted(
+        _C, "services that differed while a new leader compared itself with the session servers"
+    ),
+    "slots_served_incomplete": Counted(
+        _C, "slots that serve without the records of a silent session server (`data.emergency_seconds`)", True
+    ),
+    "services_copied": Counted(_C, "services that a new follower copied from the leader"),
+    "departures_held": Counted(
+        _G,
+        "registrations of lost clients that are not removed yet: they wait for evidence, or the brake on mass expiry "
+        "holds them (decision 10)",
+        True,
+    ),
+    "departures_overdue": Counted(
+        _C,
+        "registrations removed although the brake held them, because `data.departure_hold_seconds` was over",
+        True,
+    ),
+    "clients_claimed": Counted(
+        _G, "clients that are connected to a session server and have not sent everything again yet"
+    ),
+    "changes_sent": Counted(_C, "messages about changed services sent to session servers"),
+    "records_replicated": Counted(_C, "records sent to followers"),
+}
+SESSION: Mapping[str, Counted] = {
+    "clients": Counted(_G, "clients connected"),
+    "clients_waiting": Counted(_G, "clients that are connected and not let in yet, because many came at once", True),
+    "clients_sent_away": Counted(
+        _C, "clients that were sent to another session server because this one is cut off", True
+    ),
+    "services_watched": Counted(_G, "services with at least one subscriber here"),
+    "writes_waiting": Counted(_G, "registrations that a data server has not acknowledged yet"),
+    "write_retries": Counted(_C, "batches of writes that were sent again", True),
+    "change_gaps": Counted(
+        _C, "changes of a service that were missed, so that the whole datum was fetched again", True
+    ),
+}
+BY_SERVER: Mapping[str, Mapping[str, Counted]] = {
+    "Every server": EVERY_SERVER,
+    "Meta servers": META,
+    "Data servers": DATA,
+    "Session servers": SESSION,
+}
+"""All of them, under the title of their part of the page."""
+COUNTED: Mapping[str, Counted] = {name: counted for part in BY_SERVER.values() for name, counted in part.items()}
+"""All of them by name. An election of another package may report further ones."""
