@@ -1,4 +1,4 @@
-"""Writes the reference parts of settings.md, plugins.md, commands.md and counters.md from the code:
+"""Writes the reference parts of settings.md, plugins.md, commands.md, counters.md and health.md from the code:
 ``python docs/make_pages.py``.
 
 Everything between the two marks of a page is replaced; what stands around them is written by hand. With ``--check``
@@ -22,7 +22,7 @@ from slotreeve.catalogue import Catalogue
 from slotreeve.configuration import PluginChoice
 from slotreeve.offers import Port
 from slotreeve_cli.main import app
-from slotreeve_servers.counted import BY_SERVER, CounterKind
+from slotreeve_servers.node.counted import BY_SERVER, TIMED, CounterKind
 from slotreeve_servers.settings import Settings
 
 DOCS = Path(__file__).resolve().parent
@@ -180,11 +180,19 @@ def counters() -> Iterator[str]:
         yield ""
 
 
+def timings() -> Iterator[str]:
+    """Every duration that servers measure."""
+    yield "| metric | what is timed |\n|---|---|"
+    for name, meaning in TIMED.items():
+        yield f"| `slotreeve_{name}` | {cell(meaning)} |"
+
+
 PAGES: dict[str, Callable[[], Iterator[str]]] = {
     "settings.md": settings,
     "plugins.md": plugins,
     "commands.md": commands,
     "counters.md": counters,
+    "health.md": timings,
 }
 
 

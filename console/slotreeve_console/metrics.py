@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import accumulate
 
 from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
+from prometheus_client.utils import floatToGoString
 from slotreeve.model.nodes import Node
-from slotreeve_servers.counted import COUNTED, CounterKind
+from slotreeve_servers.node.counted import COUNTED, TIMED, CounterKind
 from slotreeve_servers.node.readiness import Inspected
+from slotreeve_servers.node.timings import BOUNDS_SECONDS, Timing
 
 PREFIX = "slotreeve_"
 OF_A_PLUGIN = "reported by a plugin"
@@ -24,7 +27,8 @@ class ServerCollector(Collector):
         self._of = (str(node.role), node.name, node.zone)
 
     def collect(self) -> Iterator[Metric]:
-        """One family for each counter, and ``slotreeve_ready``. Names end in ``_total`` where the number only rises."""
+        """One family for each counter and each timing, and ``slotreeve_ready``. Names of counters end in ``_total``
+        where the number only rises."""
         for name, value in sorted(self._server.counters().items()):
             known = COUNTED.get(name)
             meaning = known.meaning if known is not None else OF_A_PLUGIN
@@ -32,12 +36,22 @@ class ServerCollector(Collector):
             family = kind(PREFIX + name, meaning, labels=_LABELS)
             family.add_metric(self._of, value)
             yield family
+        for name, timing in self._server.timings().items():
+            histogram = HistogramMetricFamily(PREFIX + name, TIMED.get(name, OF_A_PLUGIN), labels=_LABELS)
+            histogram.add_metric(self._of, list(_buckets(timing)), timing.total_seconds)
+            yield histogram
         ready = GaugeMetricFamily(
             f"{PREFIX}ready", "1 while the check of /readyz passes, else 0", labels=(*_LABELS, "check")
         )
         for check in self._server.readiness():
             ready.add_metric((*self._of, check.name), int(check.passes))
         yield ready
+
+
+def _buckets(timing: Timing) -> Iterator[tuple[str, float]]:
+    """How many durations were at most each bound, as Prometheus counts them."""
+    names = [*map(floatToGoString, BOUNDS_SECONDS), "+Inf"]
+    yield from zip(names, accumulate(timing.counts), strict=True)
 
 
 def exposition(server: Inspected, node: Node) -> bytes:

@@ -13,8 +13,9 @@ from slotreeve.errors import StorageError
 from slotreeve.model.nodes import Node, Role
 from slotreeve_conformance.virtual_time import run
 from slotreeve_console.health import HealthPages
-from slotreeve_servers.counted import COUNTED, CounterKind
+from slotreeve_servers.node.counted import COUNTED, LOOP_LAG, PUSH_WAIT, STORE, TIMED, CounterKind
 from slotreeve_servers.node.readiness import Condition, Inspected
+from slotreeve_servers.node.timings import BOUNDS_SECONDS, Timing
 from slotreeve_simulator.simulated_cluster import SimulatedCluster
 
 Get = Callable[[str, str], Coroutine[Any, Any, httpx.Response]]
@@ -125,11 +126,39 @@ def test_every_counter_is_a_metric_of_its_kind() -> None:
                     assert sample.labels["role"] == node.role
                     if family.name == "slotreeve_ready":
                         assert sample.value == 1
-                    else:
+                    elif family.type != "histogram":
                         counter = family.name.removeprefix("slotreeve_")
                         assert sample.value == server.counters()[counter]
         assert found.pop("slotreeve_ready") == "gauge"
+        assert {found.pop(f"slotreeve_{name}") for name in TIMED} == {"histogram"}
         assert found == {f"slotreeve_{name}": str(counted.kind) for name, counted in COUNTED.items()}
+
+    play(scenario)
+
+
+def test_stages_are_timed_in_ranges_that_add_up() -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
+        client = cluster.client()
+        await cluster.client().subscribe("s").ready()
+        for number in range(30):
+            client.publish("s", str(number))
+            await client.flush()
+            await asyncio.sleep(0.1)
+        sessions = [cluster.session(name) for name in cluster.servers if name.startswith("session")]
+        for name, least in ((STORE, 30), (PUSH_WAIT, 30), (LOOP_LAG, 60)):
+            total = 0
+            for server in sessions:
+                text = (await ask(server, "/metrics")).text
+                family = next(f for f in text_string_to_metric_families(text) if f.name == f"slotreeve_{name}")
+                ranges = [sample.value for sample in family.samples if sample.name.endswith("_bucket")]
+                (count,) = (sample.value for sample in family.samples if sample.name.endswith("_count"))
+                (seconds,) = (sample.value for sample in family.samples if sample.name.endswith("_sum"))
+                assert len(ranges) == len(BOUNDS_SECONDS) + 1
+                assert ranges == sorted(ranges)
+                assert ranges[-1] == count
+                assert 0 <= seconds <= count * BOUNDS_SECONDS[6], name
+                total += int(count)
+            assert total >= least, name
 
     play(scenario)
 
@@ -142,6 +171,9 @@ class OfAPlugin:
 
     def counters(self) -> dict[str, int]:
         return {"my_elections": 7}
+
+    def timings(self) -> dict[str, Timing]:
+        return {}
 
     def readiness(self) -> list[Condition]:
         return [Condition("listens", "")]

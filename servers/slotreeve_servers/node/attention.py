@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
+from slotreeve_servers.node.timings import Timing
+
 TICK_SECONDS = 0.1
 """The clock must be told that the process runs this often."""
 LONGEST_STEP_SECONDS = 0.3
@@ -25,6 +27,9 @@ class AttendedClock:
     it reads the same way. It starts with the real time of its making.
 
     Invariant: it never runs backwards, and never advances more than the real clock.
+
+    Attributes:
+        lag: how late the ticks were.
     """
 
     def __init__(self, now: Callable[[], float]) -> None:
@@ -34,6 +39,7 @@ class AttendedClock:
         # Begin and end of each time that is not counted, oldest first.
         self._gaps: deque[tuple[float, float]] = deque(maxlen=KEPT_GAPS)
         self._lags: deque[tuple[float, float]] = deque()
+        self.lag = Timing()
 
     def tick(self) -> None:
         """The process runs. Call it every :data:`TICK_SECONDS`."""
@@ -42,7 +48,9 @@ class AttendedClock:
         if now > counted_until:
             self._gaps.append((counted_until, now))
             self._missed += now - counted_until
-        self._lags.append((now, max(0.0, now - self._ticked_at - TICK_SECONDS)))
+        lag = max(0.0, now - self._ticked_at - TICK_SECONDS)
+        self.lag.took(lag)
+        self._lags.append((now, lag))
         while self._lags[0][0] < now - LAG_WINDOW_SECONDS:
             self._lags.popleft()
         self._ticked_at = now

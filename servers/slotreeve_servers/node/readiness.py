@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from slotreeve_protocol.meta_messages import View
+
+from slotreeve_servers.node.timings import Timing
 
 
 class Condition(NamedTuple):
@@ -24,7 +26,10 @@ class Inspected(Protocol):
     """A server as its operators see it. Call it on its event loop only."""
 
     def counters(self) -> dict[str, int]:
-        """What it counts, by the names of :mod:`slotreeve_servers.counted`."""
+        """What it counts, by the names of :mod:`slotreeve_servers.node.counted`."""
+
+    def timings(self) -> Mapping[str, Timing]:
+        """What it has timed, by the same module's names."""
 
     def readiness(self) -> Sequence[Condition]:
         """Its checks. It is ready when all of them pass."""

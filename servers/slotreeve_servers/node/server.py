@@ -11,6 +11,7 @@ from slotreeve.errors import Refused, SlotreeveError
 from slotreeve.ports import Listener
 from slotreeve_protocol.meta_messages import Leave, Stopping, View
 
+from slotreeve_servers.node.counted import LOOP_LAG
 from slotreeve_servers.node.dispatch import CountersSource, Desk, Dispatcher, Guest
 from slotreeve_servers.node.environment import Environment
 from slotreeve_servers.node.links import LinkMaker, Links
@@ -18,6 +19,7 @@ from slotreeve_servers.node.membership import NO_VIEW, Membership
 from slotreeve_servers.node.peers import Peers
 from slotreeve_servers.node.readiness import Condition, membership_check
 from slotreeve_servers.node.supervisor import Supervisor
+from slotreeve_servers.node.timings import Timing
 
 log = logging.getLogger("slotreeve.server")
 
@@ -39,6 +41,10 @@ class NodeServer(ABC):
     @abstractmethod
     def counters(self) -> dict[str, int]:
         """See :class:`slotreeve_servers.node.readiness.Inspected`."""
+
+    def timings(self) -> dict[str, Timing]:
+        """See :class:`slotreeve_servers.node.readiness.Inspected`."""
+        return {LOOP_LAG: self._peers.attention.lag}
 
     def readiness(self) -> list[Condition]:
         """See :class:`slotreeve_servers.node.readiness.Inspected`."""

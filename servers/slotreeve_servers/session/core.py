@@ -84,6 +84,7 @@ class SessionCore:
 
     Attributes:
         clients: the connected clients by peer.
+        push_waits: how long changes waited until they were pushed.
         isolation: whether this server reaches the leaders of the slots.
     """
 
@@ -107,6 +108,7 @@ class SessionCore:
             outbox, node.process_id, slot_function, self.writes, rules.max_pending_writes, events
         )
         pushes = PushRules(outbox, rules, node.zone, self._orders, events, DuePushes(outbox))
+        self.push_waits = pushes.waits
         self.interests = Interests(self.routes, pushes)
         self._wants = DueWants(outbox, self.interests, self._registrations)
         self._arrivals = Arrivals(outbox, self.routes, self)

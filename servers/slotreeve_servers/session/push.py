@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 
@@ -26,6 +26,7 @@ from slotreeve_protocol.client_messages import PushReceipt, Scope
 from slotreeve_protocol.datum_copy import DatumCopy, Step
 
 from slotreeve_servers.node.outbox import Outbox
+from slotreeve_servers.node.timings import Timing
 from slotreeve_servers.session.clients import ConnectedClient
 from slotreeve_servers.session.due_pushes import DuePushes
 from slotreeve_servers.session.orders import OrdersInForce
@@ -54,6 +55,7 @@ class PushRules:
         orders: the operator's orders, which may stop pushes.
         events: the event log, where one is written.
         due: the pushes that wait for the end of a turn.
+        waits: how long changes waited until they were pushed.
     """
 
     outbox: Outbox
@@ -62,6 +64,7 @@ class PushRules:
     orders: OrdersInForce
     events: EventLog | None
     due: DuePushes
+    waits: Timing = field(default_factory=Timing)
 
 
 class Subscriber:
@@ -108,6 +111,7 @@ class PushGroup:
         "_pending",
         "_rules",
         "_scheduled",
+        "_scheduled_at",
         "_scope",
         "_unanswered",
         "_version",
@@ -130,6 +134,7 @@ class PushGroup:
         self._window = rules.settings.push_window_seconds
         self._last_push = -float("inf")
         self._scheduled = False
+        self._scheduled_at = 0.0
         self._unanswered = False
 
     def _records(self) -> list[Publisher]:
@@ -178,7 +183,8 @@ class PushGroup:
 
     def _schedule(self) -> None:
         self._scheduled = True
-        wait = self._last_push + self._window - self._outbox.now()
+        self._scheduled_at = self._outbox.now()
+        wait = self._last_push + self._window - self._scheduled_at
         if wait <= 0:
             self._rules.due.add(self)
         else:
@@ -191,6 +197,7 @@ class PushGroup:
             return  # a gap: the whole service comes, and what waits goes out with it
         self._unanswered = False
         began = self._outbox.now()
+        self._rules.waits.took(began - self._scheduled_at)
         if self._rules.events is not None:
             self._rules.events.pushed(self._data_info_id, self._pending, len(self.subscribers))
         if self._version != NO_VERSION:

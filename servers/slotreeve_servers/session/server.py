@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from slotreeve_protocol.meta_messages import Stopping
 
+from slotreeve_servers.node.counted import PUSH_WAIT, STORE
 from slotreeve_servers.node.environment import Environment
 from slotreeve_servers.node.readiness import Condition
 from slotreeve_servers.node.server import STOP_POLL_SECONDS, MemberServer
+from slotreeve_servers.node.timings import Timing
 from slotreeve_servers.session.core import SessionCore
 
 
@@ -28,6 +30,10 @@ class SessionServer(MemberServer):
     def counters(self) -> dict[str, int]:
         """What the core counts, and what every server counts."""
         return {**self.core.counters(), **self._common_counters()}
+
+    def timings(self) -> dict[str, Timing]:
+        """What every server times, the answers of slot leaders, and the waits of changes."""
+        return {**super().timings(), STORE: self.core.writes.answers, PUSH_WAIT: self.core.push_waits}
 
     def readiness(self) -> list[Condition]:
         """The checks of every member, that this server takes clients, and that it reaches the slots' leaders."""

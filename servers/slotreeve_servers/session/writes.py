@@ -19,6 +19,7 @@ from slotreeve_protocol.general_messages import Done
 from slotreeve_protocol.slot_messages import Access, Answers, SlotWrite, Write
 
 from slotreeve_servers.node.outbox import Outbox, Peer, Request, Retry, TurnEnd
+from slotreeve_servers.node.timings import Timing
 from slotreeve_servers.session.clients import ConnectedClient
 from slotreeve_servers.session.routes import Routes
 
@@ -107,6 +108,7 @@ class SentBatches:
     """One message on its way to a data server: for each batch its lane, slot, and the leader epoch that it names."""
 
     peer: Peer
+    at: float
     batches: dict[WriteBatch, tuple[Lane, int, int]] = field(default_factory=dict)
     weight: int = 0
 
@@ -117,6 +119,7 @@ class Writes:
     Attributes:
         waiting: records and departures that no slot leader has stored yet.
         retries: batches that were sent again since the start; 0 in a quiet cluster.
+        answers: how long the slots' leaders took for the messages that they stored.
     """
 
     def __init__(self, outbox: Outbox, routes: Routes) -> None:
@@ -134,6 +137,7 @@ class Writes:
         self._retry = Retry(outbox, RETRY_SECONDS, self._try_refused)
         self.waiting = 0
         self.retries = 0
+        self.answers = Timing()
 
     def submit(self, slot: int, record: Publisher, weight: int, client: ConnectedClient, sequence: int) -> None:
         """Bring ``record``, which weighs ``weight``, to the leader of ``slot``, then acknowledge ``sequence`` to
@@ -198,6 +202,7 @@ class Writes:
 
     def _send_waiting(self) -> None:
         messages: dict[Peer, SentBatches] = {}
+        now = self._outbox.now()
         for lane, most in ((self._prompt, IN_FLIGHT + 1), (self._replays, IN_FLIGHT)):
             for slot, batch in lane.items():
                 leader = self._routes.leader_of(slot)
@@ -206,7 +211,7 @@ class Writes:
                 peer, epoch = leader
                 message = messages.get(peer)
                 if message is None:
-                    message = messages[peer] = SentBatches(peer)
+                    message = messages[peer] = SentBatches(peer, now)
                 if self._in_flight.get(peer, 0) < most and message.weight < WEIGHT_PER_MESSAGE:
                     part = batch if batch.weight <= WEIGHT_PER_MESSAGE else batch.split()
                     message.batches[part] = (lane, slot, epoch)
@@ -240,6 +245,7 @@ class Writes:
             self._in_flight[sent.peer] -= 1
         stored: set[int] = set()
         if isinstance(reply, Answers):
+            self.answers.took(self._outbox.now() - sent.at)
             stored = {a.slot for a in reply.answers if a.access is Access.ACCEPT or a.access is Access.MIGRATING}
         for batch, (lane, slot, epoch) in sent.batches.items():
             del self._sent[slot][batch]

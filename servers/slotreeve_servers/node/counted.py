@@ -1,4 +1,5 @@
-"""What servers count: every counter's name, meaning and kind, in one place (docs/counters.md is made from it)."""
+"""What servers count and time: each name, meaning and kind, in one place (docs/counters.md and a part of docs/health.md
+are made from it)."""
 
 from __future__ import annotations
 
@@ -132,3 +133,12 @@ BY_SERVER: Mapping[str, Mapping[str, Counted]] = {
 """All of them, under the title of their part of the page."""
 COUNTED: Mapping[str, Counted] = {name: counted for part in BY_SERVER.values() for name, counted in part.items()}
 """All of them by name. An election of another package may report further ones."""
+
+LOOP_LAG, STORE, PUSH_WAIT = "loop_lag_seconds", "store_seconds", "push_wait_seconds"
+TIMED: Mapping[str, str] = {
+    LOOP_LAG: "every server: how late its event loop looked at the clock, ten times a second",
+    STORE: "session servers: from a message with registrations to a slot's leader until its answer that it has them",
+    PUSH_WAIT: "session servers: from a change of a service until it goes out to the subscribers; changes that come "
+    "shortly after each other go out together",
+}
+"""The meaning of each duration that servers measure, by name."""
