@@ -11,12 +11,15 @@ from contextlib import contextmanager
 import uvicorn
 from slotreeve.errors import AddressInUse
 from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 log = logging.getLogger("slotreeve.http")
 
 MOST_CONNECTIONS = 64
 """Beyond this, requests are answered with 503. Health checks and scrapes of a few observers need less."""
 KEEP_ALIVE_SECONDS = 5
+SILENCE_SECONDS = 10.0
+"""A connection that has brought no request for so long, or only a part of one, is ended: the others need its place."""
 LONGEST_HEAD_BYTES = 16 * 1024
 STOP_SECONDS = 1
 BACKLOG = 128
@@ -27,6 +30,27 @@ class _Server(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         """Signals belong to the process, not to its pages."""
         yield
+
+
+class _Impatient(H11Protocol):
+    """One connection. uvicorn by itself waits for ever for the first request, and for the rest of a head."""
+
+    silence_seconds = SILENCE_SECONDS
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._look_later()
+
+    def _look_later(self) -> None:
+        self.loop.call_later(self.silence_seconds, self._look, self.cycle)
+
+    def _look(self, seen: object) -> None:
+        if self.transport.is_closing():
+            return
+        if self.cycle is seen and (seen is None or self.cycle.response_complete):
+            self.transport.close()
+        else:
+            self._look_later()
 
 
 class HttpEnd:
@@ -59,7 +83,7 @@ class HttpEnd:
             server_header=False,
             lifespan="off",
             ws="none",
-            http="h11",
+            http=_Impatient,
             limit_concurrency=MOST_CONNECTIONS,
             timeout_keep_alive=KEEP_ALIVE_SECONDS,
             timeout_graceful_shutdown=STOP_SECONDS,

@@ -10,7 +10,7 @@ import pytest
 from slotreeve.errors import AddressInUse
 from slotreeve.model.nodes import Node, Role
 from slotreeve_console.health import HealthPages
-from slotreeve_console.http_end import LONGEST_HEAD_BYTES, MOST_CONNECTIONS, HttpEnd
+from slotreeve_console.http_end import LONGEST_HEAD_BYTES, MOST_CONNECTIONS, HttpEnd, _Impatient
 
 from tests.console.test_health import OfAPlugin
 
@@ -88,6 +88,28 @@ def test_too_many_connections_are_answered_with_503_and_not_kept() -> None:
         answer = b""
         while b" 200 " not in answer:  # until the server has seen the ends of the others
             answer = await say(end, b"GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+
+    play(scenario)
+
+
+@pytest.mark.parametrize("said", [b"", b"GET /livez HTTP/1.1\r\nHost:"], ids=["nothing", "half a head"])
+def test_a_connection_without_a_whole_request_loses_its_place_and_one_that_asks_keeps_it(
+    said: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_Impatient, "silence_seconds", 0.2)
+
+    async def scenario(end: HttpEnd) -> None:
+        asking, asks = await connect(end)
+        silent, writer = await connect(end)
+        writer.write(said)
+        reading = asyncio.ensure_future(silent.read())
+        while not reading.done():
+            asks.write(b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert (await asking.readuntil(b"ok\n")).startswith(b"HTTP/1.1 200 ")
+            await asyncio.sleep(0.02)
+        assert await reading == b""
+        writer.close()
+        asks.close()
 
     play(scenario)
 
