@@ -141,14 +141,14 @@ class ChaosWorkload:
             instances={i.register_id: int(i.data[0]) for i in subscription.instances},
         )
 
-    async def start_provider(self) -> Provider:
+    async def start_provider(self) -> ProviderProcess:
         """A provider process of its own, of some services; returns once it has published."""
-        provider = Provider(self._recorder, self._rng.sample(self._services, 10))
+        provider = ProviderProcess(self._recorder, self._rng.sample(self._services, 10))
         await provider.start(self._options, self._sessions)
         return provider
 
 
-class Provider:
+class ProviderProcess:
     """A provider process that can be killed or paused by its handle."""
 
     def __init__(self, recorder: HistoryRecorder, services: list[str]) -> None:
