@@ -10,7 +10,7 @@ import msgspec
 from slotreeve_cli.options import Output
 
 if TYPE_CHECKING:
-    from slotreeve_client import Instance
+    from slotreeve_client import Provider
 
 
 def print_json(value: object) -> None:
@@ -38,7 +38,7 @@ def print_rows(rows: Sequence[dict[str, object]], output: Output, title: str = "
     console.print(table)
 
 
-def instance_row(instance: Instance) -> dict[str, object]:
+def instance_row(instance: Provider) -> dict[str, object]:
     """One provider; its data as text; bytes that are not text are escaped."""
     values = [value.decode("utf-8", "backslashreplace") for value in instance.data]
     return {

@@ -12,13 +12,16 @@
 """
 
 from slotreeve_protocol.client_messages import Scope
+from slotreeve_protocol.instance import Health, Instance
 
 from slotreeve_client.client import Client, ClientState, connect
 from slotreeve_client.configuration import ConfigWatch
+from slotreeve_client.instance_publication import InstancePublication
 from slotreeve_client.options import ClientOptions
+from slotreeve_client.provider import Provider
 from slotreeve_client.publication import Publication
 from slotreeve_client.statistics import ClientStatistics
-from slotreeve_client.subscription import Instance, Subscription
+from slotreeve_client.subscription import Subscription
 from slotreeve_client.threads import BlockingClient, connect_blocking
 
 __all__ = [
@@ -28,7 +31,10 @@ __all__ = [
     "ClientState",
     "ClientStatistics",
     "ConfigWatch",
+    "Health",
     "Instance",
+    "InstancePublication",
+    "Provider",
     "Publication",
     "Scope",
     "Subscription",

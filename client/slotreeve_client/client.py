@@ -10,6 +10,7 @@ from collections.abc import Callable
 from enum import StrEnum
 from types import TracebackType
 
+import msgspec
 from slotreeve.catalogue import build_plugin
 from slotreeve.clock import Clock, LoopClock
 from slotreeve.errors import ClientClosed, ClientError
@@ -19,18 +20,22 @@ from slotreeve.model.publisher import Publisher
 from slotreeve.offers import Port
 from slotreeve.ports import Context, Hello, Message, Transport
 from slotreeve_protocol.client_messages import Datum, Get, ListedUpTo, ListServices, Scope, Services
+from slotreeve_protocol.envelope import encode_instance
 from slotreeve_protocol.hello import OLDEST_PROTOCOL_VERSION, PROTOCOL_VERSION
+from slotreeve_protocol.instance import Instance
 
 from slotreeve_client.callbacks import Callbacks
 from slotreeve_client.configuration import ConfigWatch
 from slotreeve_client.connector import Connector
 from slotreeve_client.core import ClientCore
+from slotreeve_client.instance_publication import InstancePublication
 from slotreeve_client.options import ClientOptions
+from slotreeve_client.provider import Provider
 from slotreeve_client.publication import Publication
 from slotreeve_client.reconnect import Reconnect
 from slotreeve_client.sender import Sender
 from slotreeve_client.statistics import ClientStatistics
-from slotreeve_client.subscription import Instance, Subscription
+from slotreeve_client.subscription import Subscription
 
 log = logging.getLogger("slotreeve.client")
 
@@ -66,7 +71,7 @@ class Client:
             raise ClientError("no session server address was given; give at least one host:port")
         self.client_id = f"{rng.getrandbits(64):016x}"
         self.state = ClientState.CONNECTING
-        self._clock = clock
+        self._clock, self._zone = clock, options.zone
         self._callbacks = Callbacks(clock)
         self._sender = Sender(clock)
         self._core = ClientCore(self.client_id, options, self._sender.flush_soon, self._callbacks)
@@ -102,6 +107,19 @@ class Client:
         """
         return self._core.publish(service, data, zone)
 
+    def register(self, service: str, instance: Instance) -> InstancePublication:
+        """Register ``instance`` as a provider of ``service`` (a data id, or a whole data info id). Returns at once, as
+        :meth:`publish`. An instance without a zone gets the client's.
+
+        Raises:
+            ModelError: the name is not a valid service name, or the instance is too large.
+            ClientClosed: the client was closed.
+        """
+        if not instance.zone and self._zone:
+            instance = msgspec.structs.replace(instance, zone=self._zone)
+        publication = self._core.publish(service, (encode_instance(instance),), instance.zone)
+        return InstancePublication(publication, instance)
+
     def subscribe(
         self,
         service: str,
@@ -126,7 +144,7 @@ class Client:
         """
         return self._core.watch_config(key, on_change)
 
-    async def get(self, service: str) -> tuple[Instance, ...]:
+    async def get(self, service: str) -> tuple[Provider, ...]:
         """The providers of ``service`` now, read from the leader of its slot.
 
         Raises:
@@ -146,7 +164,7 @@ class Client:
                 found, version = [], reply.version  # the first page, or the slot's leader has only a newer list
             found += reply.publishers
             if len(found) >= reply.total or not reply.publishers:
-                return tuple([Instance(p.register_id, p.zone, p.data) for p in found if p.data is not None])
+                return tuple([Provider(p.register_id, p.zone, p.data) for p in found if p.data is not None])
 
     async def list(self, prefix: str = "") -> dict[str, int]:
         """Number of providers by data info id, of all services whose id starts with ``prefix``.

@@ -58,7 +58,7 @@ class Publication:
             RegistrationError: the registration was unpublished or refused.
             ClientClosed: the client was closed.
         """
-        self._check()
+        self.check()
         self.data = payload(data)
         self.version += 1
         self._changed(self)
@@ -70,12 +70,13 @@ class Publication:
             RegistrationError: the registration was unpublished or refused before.
             ClientClosed: the client was closed.
         """
-        self._check()
+        self.check()
         self.data = None
         self.version += 1
         self._changed(self)
 
-    def _check(self) -> None:
+    def check(self) -> None:
+        """Raise RegistrationError or ClientClosed if nothing can be published under this registration any more."""
         if self.ended is not None:
             raise self.ended
         if self.data is None:

@@ -5,22 +5,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import NamedTuple
 
 from slotreeve.errors import ClientClosed
 from slotreeve.model.datum import NO_VERSION
 from slotreeve_protocol.client_messages import Push, Scope
 from slotreeve_protocol.datum_copy import DatumCopy, Fit
 
+from slotreeve_client.provider import Provider, Providers
+
 log = logging.getLogger("slotreeve.client")
-
-
-class Instance(NamedTuple):
-    """One provider: the id of its registration, its zone, and its payload."""
-
-    register_id: str
-    zone: str
-    data: tuple[bytes, ...]
 
 
 class Watched:
@@ -31,14 +24,22 @@ class Watched:
         scope: whose registrations it holds.
         copy: the records.
         subscriptions: the subscribers.
+        changes: number of changes of the records so far.
     """
 
-    __slots__ = ("copy", "data_info_id", "scope", "subscriptions")
+    __slots__ = ("_providers", "changes", "copy", "data_info_id", "scope", "subscriptions")
 
     def __init__(self, data_info_id: str, scope: Scope) -> None:
         self.data_info_id, self.scope = data_info_id, scope
         self.copy = DatumCopy()
         self.subscriptions: list[Subscription] = []
+        self.changes = 0
+        self._providers = Providers()
+
+    @property
+    def providers(self) -> tuple[Provider, ...]:
+        """All providers, in the order of their register ids."""
+        return self._providers.of(self.copy.records)
 
     def fits(self, push: Push) -> bool:
         """Whether a push leads from the copy to a newer state."""
@@ -50,6 +51,7 @@ class Watched:
         fit = self.copy.fit(push)
         if fit is Fit.NEXT:
             if self.copy.apply(push) is not None:
+                self.changes += 1
                 return True
             log.warning("the digest of a push of %s is wrong; asking for the whole service", self.data_info_id)
         elif fit is Fit.PART:
@@ -107,16 +109,15 @@ class Subscription:
         return self._watched.copy.version
 
     @property
-    def instances(self) -> tuple[Instance, ...]:
+    def instances(self) -> tuple[Provider, ...]:
         """All providers in the order of their register ids: none before the first push, all of them after it."""
-        records = self._watched.copy.records
-        return tuple(
-            [
-                Instance(key, records[key].zone, data)
-                for key in sorted(records)
-                if (data := records[key].data) is not None
-            ]
-        )
+        return self._watched.providers
+
+    @property
+    def changes(self) -> int:
+        """Rises with each change of :attr:`instances`: while it is the same, they are the same. Any thread may read
+        it."""
+        return self._watched.changes
 
     @property
     def count(self) -> int:

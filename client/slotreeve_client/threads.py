@@ -10,18 +10,21 @@ from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from functools import partial
 from types import TracebackType
-from typing import TypeVar
+from typing import TypeVar, Unpack
 
 from slotreeve.errors import ClientClosed, RequestTimeout
 from slotreeve_protocol.client_messages import Scope
+from slotreeve_protocol.instance import Health, Instance, InstanceChanges
 
 from slotreeve_client.callback_thread import CallbackThread
 from slotreeve_client.client import Client, ClientState, connect
 from slotreeve_client.configuration import ConfigWatch
+from slotreeve_client.instance_publication import InstancePublication
 from slotreeve_client.options import ClientOptions
+from slotreeve_client.provider import Provider
 from slotreeve_client.publication import Publication
 from slotreeve_client.statistics import ClientStatistics
-from slotreeve_client.subscription import Instance, Subscription
+from slotreeve_client.subscription import Subscription
 
 T = TypeVar("T")
 CLOSED = "the client was closed"
@@ -46,6 +49,34 @@ class BlockingPublication:
         self._owner.wait(self._publication.acknowledged(), timeout_seconds)
 
 
+class BlockingInstancePublication:
+    """A registered instance for threads; see :class:`slotreeve_client.InstancePublication`."""
+
+    def __init__(self, owner: BlockingClient, registered: InstancePublication) -> None:
+        self._owner, self._registered = owner, registered
+
+    @property
+    def instance(self) -> Instance:
+        """The instance now."""
+        return self._owner.call(lambda: self._registered.instance)
+
+    def update(self, **changes: Unpack[InstanceChanges]) -> None:
+        """Give these fields other values. Raises ModelError, RegistrationError, ClientClosed."""
+        self._owner.call(lambda: self._registered.update(**changes))
+
+    def set_health(self, health: Health, note: str = "") -> None:
+        """Say how the instance is, and for people why. Raises as :meth:`update`."""
+        self._owner.call(lambda: self._registered.set_health(health, note))
+
+    def unpublish(self) -> None:
+        """End the registration. Raises RegistrationError, ClientClosed."""
+        self._owner.call(self._registered.unpublish)
+
+    def acknowledged(self, timeout_seconds: float) -> None:
+        """Wait until the slot's leader holds it. Raises RequestTimeout, RegistrationError, ClientClosed."""
+        self._owner.wait(self._registered.acknowledged(), timeout_seconds)
+
+
 class BlockingSubscription:
     """A subscription for threads; see :class:`slotreeve_client.Subscription`."""
 
@@ -53,7 +84,7 @@ class BlockingSubscription:
         self._owner, self._subscription = owner, subscription
 
     @property
-    def instances(self) -> tuple[Instance, ...]:
+    def instances(self) -> tuple[Provider, ...]:
         """All providers, by register id."""
         return self._owner.call(lambda: self._subscription.instances)
 
@@ -119,10 +150,14 @@ class BlockingClient:
         """Register a provider; return at once. Raises ModelError, ClientClosed."""
         return BlockingPublication(self, self.call(lambda: self._client.publish(service, *data, zone=zone)))
 
+    def register(self, service: str, instance: Instance) -> BlockingInstancePublication:
+        """Register an instance; return at once. Raises ModelError, ClientClosed."""
+        return BlockingInstancePublication(self, self.call(lambda: self._client.register(service, instance)))
+
     def subscribe(
         self,
         service: str,
-        on_change: Callable[[tuple[Instance, ...]], None] | None = None,
+        on_change: Callable[[tuple[Provider, ...]], None] | None = None,
         scope: Scope = Scope.DATA_CENTER,
     ) -> BlockingSubscription:
         """Watch a service. ``on_change`` gets all providers after every change. Raises ModelError, ClientClosed."""
@@ -147,7 +182,7 @@ class BlockingClient:
         """Run ``function`` on the thread of callbacks, unless its source has ended by then."""
         self._callbacks.submit(source, source.label, lambda: None if source.has_ended else function())
 
-    def get(self, service: str, timeout_seconds: float = 5.0) -> tuple[Instance, ...]:
+    def get(self, service: str, timeout_seconds: float = 5.0) -> tuple[Provider, ...]:
         """The providers now. Raises ModelError, ClientClosed, RequestTimeout."""
         return self.wait(self._client.get(service), timeout_seconds)
 

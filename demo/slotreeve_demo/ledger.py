@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from slotreeve_client import Instance, Publication, Subscription
+from slotreeve_client import Provider, Publication, Subscription
 
 
 @dataclass
@@ -44,7 +44,7 @@ def compare(
 
 
 def compare_lookups(
-    expected: dict[str, dict[str, tuple[bytes, ...]]], seen: dict[str, tuple[Instance, ...]]
+    expected: dict[str, dict[str, tuple[bytes, ...]]], seen: dict[str, tuple[Provider, ...]]
 ) -> LedgerComparison:
     """As :func:`compare`, for what lookups at the slot leaders answered."""
     result = LedgerComparison()
@@ -57,7 +57,7 @@ def _compare_service(
     result: LedgerComparison,
     service: str,
     expected: dict[str, dict[str, tuple[bytes, ...]]],
-    instances: Iterable[Instance],
+    instances: Iterable[Provider],
 ) -> None:
     wanted = expected.get(service, {})
     seen = {instance.register_id: instance.data for instance in instances}

@@ -14,7 +14,7 @@ from slotreeve.errors import RequestTimeout, TransportError
 from slotreeve.model.data_info import DataInfo
 from slotreeve.model.nodes import Role
 from slotreeve.ports import Transport
-from slotreeve_client import Client, ClientState, Instance, Publication, Subscription
+from slotreeve_client import Client, ClientState, Provider, Publication, Subscription
 from slotreeve_client.administration import cluster_leader, cluster_view
 from slotreeve_client.tools import open_client
 from slotreeve_harness.processes import LocalCluster
@@ -297,7 +297,7 @@ class DemoStage:
         expected = expected_views(self._publications)
         async with open_client(self._running_sessions(), self._cluster.name) as newcomer:
             sample = self._rng.sample(sorted(expected), min(LOOKUPS, len(expected)))
-            seen: dict[str, tuple[Instance, ...]] = {service: await newcomer.get(service) for service in sample}
+            seen: dict[str, tuple[Provider, ...]] = {service: await newcomer.get(service) for service in sample}
             self._note(compare_lookups(expected, seen))
             counts = await newcomer.list()
             self.outcome.missing += [(service, "in the list") for service in expected.keys() - counts.keys()]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Protocol
 
-from slotreeve_client import Instance, Publication, Subscription
+from slotreeve_client import Provider, Publication, Subscription
 
 from slotreeve_simulator.symptom import SymptomWatch
 from slotreeve_simulator.trace import Trace, Weight
@@ -180,7 +180,7 @@ class ClientsWatch:
         return f"{registration.payload} of {registration.client} in {registration.service}"
 
 
-def read(instances: tuple[Instance, ...]) -> dict[int, int]:
+def read(instances: tuple[Provider, ...]) -> dict[int, int]:
     """Count by serial."""
     return dict([_numbers(instance.data[0]) for instance in instances])
 

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, MutableSequence
 
 import pytest
 from slotreeve.errors import ClientClosed, ClientError, ModelError, PluginError, RequestTimeout
-from slotreeve_client import ClientOptions, Instance, Subscription
+from slotreeve_client import ClientOptions, Provider, Subscription
 from slotreeve_client.client import Client, ClientState, connect
 from slotreeve_conformance import virtual_time
 from slotreeve_conformance.virtual_time import VirtualClock
@@ -30,13 +30,13 @@ def on_a_cluster(story: Callable[[SimulatedCluster], Awaitable[None]]) -> None:
 def test_a_published_provider_is_read_listed_and_pushed() -> None:
     async def story(cluster: SimulatedCluster) -> None:
         provider, consumer = cluster.client(zone="east"), cluster.client()
-        seen: list[tuple[Instance, ...]] = []
+        seen: list[tuple[Provider, ...]] = []
         subscription = consumer.subscribe("com.example.A", lambda s: seen.append(s.instances))
         await subscription.ready()
         assert seen == [()]
         publication = provider.publish("com.example.A", "10.0.0.1:1", b"\xff")
         await provider.flush()
-        expected = (Instance(publication.register_id, "east", (b"10.0.0.1:1", b"\xff")),)
+        expected = (Provider(publication.register_id, "east", (b"10.0.0.1:1", b"\xff")),)
         assert publication.is_acknowledged
         assert await consumer.get("com.example.A") == expected
         assert await consumer.list("com.example.") == {A: 1}

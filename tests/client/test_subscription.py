@@ -8,7 +8,8 @@ import pytest
 from slotreeve.errors import ClientClosed
 from slotreeve.model.datum import NO_VERSION, content_digest
 from slotreeve.model.publisher import Publisher
-from slotreeve_client.subscription import Instance, Subscription, Watched
+from slotreeve_client.provider import Provider
+from slotreeve_client.subscription import Subscription, Watched
 from slotreeve_protocol.client_messages import Push, Scope
 
 A = "a#@#i#@#g"
@@ -29,7 +30,7 @@ def watched() -> Watched:
     return made
 
 
-def subscribe(to: Watched, seen: list[tuple[Instance, ...]] | None = None) -> Subscription:
+def subscribe(to: Watched, seen: list[tuple[Provider, ...]] | None = None) -> Subscription:
     def changed(subscription: Subscription) -> None:
         if seen is not None:
             seen.append(subscription.instances)
@@ -41,7 +42,7 @@ def subscribe(to: Watched, seen: list[tuple[Instance, ...]] | None = None) -> Su
 
 def test_providers_come_in_the_order_of_their_ids() -> None:
     made = subscribe(watched())
-    assert made.instances == (Instance("p", "", (b"x",)), Instance("q", "", (b"x",)))
+    assert made.instances == (Provider("p", "", (b"x",)), Provider("q", "", (b"x",)))
     assert made.count == 2
     assert (made.version, made.data_info_id, made.scope, made.is_ready) == (5, A, Scope.DATA_CENTER, True)
 
@@ -50,7 +51,7 @@ def test_a_delta_leads_from_one_version_to_the_next() -> None:
     copy = watched()
     result = [provider("q"), provider("r", zone="east")]
     assert copy.apply(push(5, 6, [provider("r", zone="east")], result, "p"))
-    assert subscribe(copy).instances == (Instance("q", "", (b"x",)), Instance("r", "east", (b"x",)))
+    assert subscribe(copy).instances == (Provider("q", "", (b"x",)), Provider("r", "east", (b"x",)))
 
 
 def test_a_push_that_is_not_newer_changes_nothing() -> None:
@@ -92,7 +93,7 @@ def test_a_call_passes_on_what_the_callback_raises() -> None:
 
 def test_no_callback_follows_the_end_of_a_subscription() -> None:
     copy = watched()
-    seen: list[tuple[Instance, ...]] = []
+    seen: list[tuple[Provider, ...]] = []
     made = subscribe(copy, seen)
     assert made.changed()
     made.call()

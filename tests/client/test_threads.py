@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 from slotreeve.errors import ClientClosed, ModelError, RegistrationError, RequestTimeout
-from slotreeve_client import ClientOptions, ClientState, Instance
+from slotreeve_client import ClientOptions, ClientState, Health, Instance, Provider
 from slotreeve_client.threads import BlockingClient, connect_blocking
 from slotreeve_harness.processes import DevServer, free_address
 
@@ -30,10 +30,10 @@ def client(dev: DevServer) -> Iterator[BlockingClient]:
 
 
 def test_what_one_thread_publishes_another_sees(client: BlockingClient, dev: DevServer) -> None:
-    seen: list[tuple[Instance, ...]] = []
+    seen: list[tuple[Provider, ...]] = []
     changed = threading.Event()
 
-    def on_change(instances: tuple[Instance, ...]) -> None:
+    def on_change(instances: tuple[Provider, ...]) -> None:
         seen.append(instances)
         if [i.data for i in instances] == [(b"2",)]:
             changed.set()
@@ -55,6 +55,21 @@ def test_what_one_thread_publishes_another_sees(client: BlockingClient, dev: Dev
             publication.republish("3")
 
 
+def test_a_registered_instance_is_seen_and_changed_from_threads(client: BlockingClient) -> None:
+    registered = client.register("threads.Typed", Instance("10.0.0.1", 8080))
+    registered.set_health(Health.WARNING, "slow")
+    registered.update(weight=7)
+    registered.acknowledged(SOON)
+    expected = Instance("10.0.0.1", 8080, weight=7, health=Health.WARNING, health_note="slow")
+    assert registered.instance == expected
+    assert [p.instance for p in client.get("threads.Typed")] == [expected]
+    with pytest.raises(ModelError, match="weight is -1"):
+        registered.update(weight=-1)
+    registered.unpublish()
+    with pytest.raises(RegistrationError, match="was unpublished"):
+        registered.set_health(Health.PASSING)
+
+
 def test_many_threads_may_share_a_client(client: BlockingClient) -> None:
     def publish(number: int) -> None:
         for turn in range(20):
@@ -70,10 +85,10 @@ def test_many_threads_may_share_a_client(client: BlockingClient) -> None:
 
 
 def test_a_callback_may_call_its_own_client(client: BlockingClient) -> None:
-    found: list[tuple[Instance, ...]] = []
+    found: list[tuple[Provider, ...]] = []
     done = threading.Event()
 
-    def on_change(instances: tuple[Instance, ...]) -> None:
+    def on_change(instances: tuple[Provider, ...]) -> None:
         found.append(client.get("threads.Own"))
         done.set()
 
@@ -87,7 +102,7 @@ def test_a_slow_callback_delays_neither_pings_nor_requests_and_sees_the_newest_s
     begun, go_on, done = threading.Event(), threading.Event(), threading.Event()
     seen: list[int] = []
 
-    def on_change(instances: tuple[Instance, ...]) -> None:
+    def on_change(instances: tuple[Provider, ...]) -> None:
         begun.set()
         assert go_on.wait(SOON)
         seen.append(len(instances))
@@ -112,7 +127,7 @@ def test_a_slow_callback_delays_neither_pings_nor_requests_and_sees_the_newest_s
 def test_an_exit_in_a_callback_is_a_failed_callback_and_the_client_lives(
     client: BlockingClient, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def on_change(instances: tuple[Instance, ...]) -> None:
+    def on_change(instances: tuple[Provider, ...]) -> None:
         if not instances:
             raise SystemExit(3)
         done.set()
@@ -131,7 +146,7 @@ def test_a_callback_may_close_its_own_client(dev: DevServer) -> None:
     client = connect_blocking(dev.session_address)
     closed = threading.Event()
 
-    def on_change(_instances: tuple[Instance, ...]) -> None:
+    def on_change(_instances: tuple[Provider, ...]) -> None:
         client.close()
         closed.set()
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 from slotreeve import Slot, SlotTable
 from slotreeve.model.nodes import Node, Role
-from slotreeve_client import Instance, Publication
+from slotreeve_client import Provider, Publication
 from slotreeve_conformance.virtual_time import run
 from slotreeve_protocol.meta_messages import View
 from slotreeve_simulator.clients_watch import ClientsWatch, Registration, Watcher, read
@@ -125,7 +125,7 @@ def test_the_difference_names_what_is_missing_what_is_left_and_what_is_old() -> 
 
 
 def test_payloads_are_read_as_serial_and_count() -> None:
-    assert read((Instance("a", "", (b"3.7",)), Instance("b", "", (b"12.1",)))) == {3: 7, 12: 1}
+    assert read((Provider("a", "", (b"3.7",)), Provider("b", "", (b"12.1",)))) == {3: 7, 12: 1}
 
 
 @pytest.mark.parametrize(

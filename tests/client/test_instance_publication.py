@@ -1,0 +1,97 @@
+"""Registered instances, on a simulated cluster."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Awaitable, Callable
+
+import pytest
+from slotreeve.errors import ClientClosed, ModelError, RegistrationError
+from slotreeve_client import Health, Instance
+from slotreeve_client.instance_publication import InstancePublication
+from slotreeve_conformance import virtual_time
+from slotreeve_protocol.envelope import decode_instance
+from slotreeve_simulator.simulated_cluster import SimulatedCluster
+
+S = "com.example.S"
+
+
+def on_a_cluster(story: Callable[[SimulatedCluster], Awaitable[None]]) -> None:
+    async def scenario(rng: random.Random) -> None:
+        async with SimulatedCluster(rng, meta=1, data=2) as cluster:
+            await story(cluster)
+
+    virtual_time.run(scenario, seed=5)
+
+
+def test_a_registered_instance_is_seen_typed_and_each_change_of_it() -> None:
+    async def story(cluster: SimulatedCluster) -> None:
+        consumer = cluster.client()
+        watched = consumer.subscribe(S)
+        registered = cluster.client(zone="east").register(S, Instance("10.0.0.1", 80, tags=("blue",)))
+        await registered.acknowledged()
+        assert registered.is_acknowledged
+        [provider] = await consumer.get(S)
+        assert provider.instance == registered.instance == Instance("10.0.0.1", 80, zone="east", tags=("blue",))
+        assert (provider.zone, provider.register_id) == ("east", registered.register_id)
+        assert decode_instance(provider.data) == provider.instance
+        registered.set_health(Health.CRITICAL, "the database is away")
+        registered.update(weight=7, enabled=False)
+        wanted = registered.instance
+        assert (wanted.health, wanted.health_note) == (Health.CRITICAL, "the database is away")
+        await cluster.until(lambda: [p.instance for p in watched.instances] == [wanted], "the change is seen")
+        changes = watched.changes
+        registered.unpublish()
+        await cluster.until(lambda: not watched.instances, "its end is seen")
+        assert watched.changes == changes + 1
+
+    on_a_cluster(story)
+
+
+def test_a_change_that_changes_nothing_sends_nothing() -> None:
+    async def story(cluster: SimulatedCluster) -> None:
+        registered = cluster.client().register(S, Instance("10.0.0.1", 80))
+        for _ in range(3):
+            registered.set_health(Health.PASSING)
+        assert registered.publication.version == 1
+        with pytest.raises(ModelError, match="weight is -1"):
+            registered.update(weight=-1)
+        assert (registered.publication.version, registered.instance.weight) == (1, 100)
+        with pytest.raises(ModelError, match="takes 20155 bytes"):
+            registered.update(metadata={str(n): "x" * 1000 for n in range(20)})
+        assert (registered.publication.version, registered.instance.metadata) == (1, {})
+
+    on_a_cluster(story)
+
+
+def test_an_instance_that_ended_cannot_be_changed_also_not_to_what_it_is() -> None:
+    async def story(cluster: SimulatedCluster) -> None:
+        client = cluster.client(zone="east")
+        ended = client.register(S, Instance("10.0.0.1", 80, zone="west"))
+        assert (ended.instance.zone, ended.publication.zone) == ("west", "west")
+        assert ended.data_info_id.startswith(S)
+        ended.unpublish()
+        with pytest.raises(RegistrationError, match="was unpublished"):
+            ended.set_health(Health.PASSING)
+        with pytest.raises(RegistrationError, match="was unpublished"):
+            ended.unpublish()
+        closed = client.register(S, Instance("10.0.0.2", 80))
+        await client.close()
+        with pytest.raises(ClientClosed):
+            closed.set_health(Health.PASSING)
+        with pytest.raises(ClientClosed):
+            client.register(S, Instance("10.0.0.3", 80))
+
+    on_a_cluster(story)
+
+
+def test_bytes_and_instances_of_one_service_live_beside_each_other() -> None:
+    async def story(cluster: SimulatedCluster) -> None:
+        client = cluster.client()
+        plain = client.publish(S, "10.0.0.1:80")
+        typed: InstancePublication = client.register(S, Instance("10.0.0.2", 80))
+        await client.flush()
+        found = {p.register_id: p.instance for p in await client.get(S)}
+        assert found == {plain.register_id: None, typed.register_id: typed.instance}
+
+    on_a_cluster(story)
