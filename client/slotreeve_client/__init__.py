@@ -14,30 +14,38 @@
 from slotreeve_protocol.client_messages import Scope
 from slotreeve_protocol.instance import Health, Instance
 
+from slotreeve_client.choosers import Chooser, RoundRobin, WeightedRandom, ZoneFirst
 from slotreeve_client.client import Client, ClientState, connect
 from slotreeve_client.configuration import ConfigWatch
 from slotreeve_client.instance_publication import InstancePublication
 from slotreeve_client.options import ClientOptions
 from slotreeve_client.provider import Provider
 from slotreeve_client.publication import Publication
+from slotreeve_client.selection import Filter, Selection
 from slotreeve_client.statistics import ClientStatistics
 from slotreeve_client.subscription import Subscription
 from slotreeve_client.threads import BlockingClient, connect_blocking
 
 __all__ = [
     "BlockingClient",
+    "Chooser",
     "Client",
     "ClientOptions",
     "ClientState",
     "ClientStatistics",
     "ConfigWatch",
+    "Filter",
     "Health",
     "Instance",
     "InstancePublication",
     "Provider",
     "Publication",
+    "RoundRobin",
     "Scope",
+    "Selection",
     "Subscription",
+    "WeightedRandom",
+    "ZoneFirst",
     "connect",
     "connect_blocking",
 ]

@@ -12,6 +12,7 @@ from slotreeve_protocol.client_messages import Push, Scope
 from slotreeve_protocol.datum_copy import DatumCopy, Fit
 
 from slotreeve_client.provider import Provider, Providers
+from slotreeve_client.selection import Filter, Selection
 
 log = logging.getLogger("slotreeve.client")
 
@@ -118,6 +119,10 @@ class Subscription:
         """Rises with each change of :attr:`instances`: while it is the same, they are the same. Any thread may read
         it."""
         return self._watched.changes
+
+    def select(self, chosen: Filter | None = None) -> Selection:
+        """Those of :attr:`instances` that a filter admits, by default the enabled ones that are not critical."""
+        return Selection(self, chosen if chosen is not None else Filter())
 
     @property
     def count(self) -> int:

@@ -23,6 +23,7 @@ from slotreeve_client.instance_publication import InstancePublication
 from slotreeve_client.options import ClientOptions
 from slotreeve_client.provider import Provider
 from slotreeve_client.publication import Publication
+from slotreeve_client.selection import Filter, Selection
 from slotreeve_client.statistics import ClientStatistics
 from slotreeve_client.subscription import Subscription
 
@@ -87,6 +88,15 @@ class BlockingSubscription:
     def instances(self) -> tuple[Provider, ...]:
         """All providers, by register id."""
         return self._owner.call(lambda: self._subscription.instances)
+
+    @property
+    def changes(self) -> int:
+        """Rises with each change of :attr:`instances`. Does not wait for the client's event loop."""
+        return self._subscription.changes
+
+    def select(self, chosen: Filter | None = None) -> Selection:
+        """Those of :attr:`instances` that a filter admits, by default the enabled ones that are not critical."""
+        return Selection(self, chosen if chosen is not None else Filter())
 
     def ready(self, timeout_seconds: float) -> None:
         """Wait for the first push. Raises RequestTimeout, ClientClosed."""

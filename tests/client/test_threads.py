@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 import threading
+import time
 from collections.abc import Iterator
 
 import pytest
 from slotreeve.errors import ClientClosed, ModelError, RegistrationError, RequestTimeout
-from slotreeve_client import ClientOptions, ClientState, Health, Instance, Provider
+from slotreeve_client import ClientOptions, ClientState, Filter, Health, Instance, Provider, RoundRobin
 from slotreeve_client.threads import BlockingClient, connect_blocking
 from slotreeve_harness.processes import DevServer, free_address
 
@@ -68,6 +70,30 @@ def test_a_registered_instance_is_seen_and_changed_from_threads(client: Blocking
     registered.unpublish()
     with pytest.raises(RegistrationError, match="was unpublished"):
         registered.set_health(Health.PASSING)
+
+
+def test_threads_choose_among_the_selected_providers(client: BlockingClient, dev: DevServer) -> None:
+    good = client.register("threads.Chosen", Instance("10.0.0.1", 1, tags=("blue",)))
+    client.register("threads.Chosen", Instance("10.0.0.2", 1))
+    client.publish("threads.Chosen", "opaque")
+    client.flush(SOON)
+    with connect_blocking(dev.session_address) as consumer:
+        subscription = consumer.subscribe("threads.Chosen")
+        subscription.ready(SOON)
+        chooser = RoundRobin(subscription.select(Filter(tags={"blue"})), random.Random(1))
+        chosen: list[Provider | None] = []
+        threads = [threading.Thread(target=lambda: chosen.append(chooser.choose())) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert [one and one.instance for one in chosen] == [good.instance] * 8
+        before = subscription.changes
+        good.unpublish()
+        deadline = time.monotonic() + SOON
+        while subscription.changes == before and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert chooser.choose() is None
 
 
 def test_many_threads_may_share_a_client(client: BlockingClient) -> None:
