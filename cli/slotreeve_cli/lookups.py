@@ -29,10 +29,12 @@ def get(
 async def _get(sessions: list[str], cluster: str, service: str, output: Output) -> None:
     from slotreeve_client.tools import open_client
 
-    from slotreeve_cli.printing import instance_row, print_rows
+    from slotreeve_cli.instances import provider_row, provider_table
+    from slotreeve_cli.printing import print_rows
 
     async with open_client(sessions, cluster) as client:
-        rows = [instance_row(instance) for instance in await client.get(service)]
+        providers = await client.get(service)
+    rows = list(map(provider_row, providers)) if output is Output.JSON else provider_table(providers)
     print_rows(rows, output, empty=f"{service} has no providers")
     if not rows:
         raise typer.Exit(NOT_FOUND)

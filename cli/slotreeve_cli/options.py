@@ -34,6 +34,14 @@ class ScopeName(StrEnum):
     DATA_CENTER = "data_center"
 
 
+class HealthName(StrEnum):
+    """How a provider is."""
+
+    PASSING = "passing"
+    WARNING = "warning"
+    CRITICAL = "critical"
+
+
 OutputOption = Annotated[Output, typer.Option("--output", "-o", help="table for people, json for programs.")]
 SessionOption = Annotated[
     list[str],

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from slotreeve_cli.options import Output
 
-if TYPE_CHECKING:
-    from slotreeve_client import Provider
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]").sub
 
 
 def print_json(value: object) -> None:
@@ -25,6 +24,7 @@ def print_rows(rows: Sequence[dict[str, object]], output: Output, title: str = "
         return
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     console = Console(highlight=False)
     if not rows:
@@ -34,23 +34,18 @@ def print_rows(rows: Sequence[dict[str, object]], output: Output, title: str = "
     for column, value in rows[0].items():
         table.add_column(column, justify="right" if isinstance(value, int | float) else "left", overflow="fold")
     for row in rows:
-        table.add_row(*(_text(value) for value in row.values()))
+        table.add_row(*(Text(as_text(value)) for value in row.values()))
     console.print(table)
 
 
-def instance_row(instance: Provider) -> dict[str, object]:
-    """One provider; its data as text; bytes that are not text are escaped."""
-    values = [value.decode("utf-8", "backslashreplace") for value in instance.data]
-    return {
-        "data": values[0] if len(values) == 1 else values,
-        "zone": instance.zone,
-        "register_id": instance.register_id,
-    }
-
-
-def _text(value: object) -> str:
+def as_text(value: object) -> str:
+    """A value in a table. Control characters are escaped: what others published must not steer the terminal."""
     if isinstance(value, float):
         return f"{value:.3g}" if value < 100 else f"{value:,.0f}"
     if isinstance(value, list | tuple):
-        return ", ".join(map(str, value))
-    return "-" if value is None else str(value)
+        return ", ".join(map(as_text, value))
+    return "-" if value is None else _CONTROL(_escaped, str(value))
+
+
+def _escaped(match: re.Match[str]) -> str:
+    return match[0].encode("unicode_escape").decode()

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import Annotated
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from slotreeve_client.tools import run_async
 
-from slotreeve_cli.options import DEFAULT_SESSION, ClusterOption, Output, OutputOption, SessionOption
+from slotreeve_cli.options import DEFAULT_SESSION, ClusterOption, HealthName, Output, OutputOption, SessionOption
+
+if TYPE_CHECKING:
+    from slotreeve_client import Client, Instance, Publication
 
 TIMEOUT_SECONDS = 10.0
 
@@ -19,13 +24,34 @@ def add_to(app: typer.Typer) -> None:
     app.command(
         "publish",
         epilog="Examples: slotreeve publish com.example.Greeter 10.0.0.1:8080  |  "
-        "slotreeve publish com.example.Greeter 10.0.0.1:8080 --zone east --for 60",
+        "slotreeve publish com.example.Greeter 10.0.0.1:8080 --zone east --for 60  |  "
+        "slotreeve publish com.example.Greeter --address 10.0.0.1:8080 --scheme http --weight 50 --tag blue "
+        "--meta version=1.2  |  slotreeve publish com.example.Greeter --address [2001:db8::1]:8080 "
+        "--health warning --note 'disk at 91 %'",
     )(publish)
 
 
 def publish(
     service: Annotated[str, typer.Argument(help="The service: a data id, or a whole data info id.")],
-    data: Annotated[list[str], typer.Argument(help="What subscribers receive, usually an address.")],
+    data: Annotated[
+        list[str] | None,
+        typer.Argument(help="What subscribers receive, as it is; or give --address.", show_default=False),
+    ] = None,
+    address: Annotated[
+        str | None, typer.Option("--address", help="Register an instance here: an address or name, with :port.")
+    ] = None,
+    scheme: Annotated[str, typer.Option("--scheme", help="Instance: how to talk to it, e.g. http.")] = "",
+    weight: Annotated[
+        int | None, typer.Option("--weight", help="Instance: share of the traffic, 100 by default.")
+    ] = None,
+    tag: Annotated[list[str], typer.Option("--tag", help="Instance: a tag; repeatable.")] = [],  # noqa: B006
+    meta: Annotated[list[str], typer.Option("--meta", help="Instance: metadata key=value; repeatable.")] = [],  # noqa: B006
+    health: Annotated[HealthName, typer.Option("--health", help="Instance: how it is.")] = HealthName.PASSING,
+    note: Annotated[str, typer.Option("--note", help="Instance: why it is so, for people.")] = "",
+    disabled: Annotated[bool, typer.Option("--disabled", help="Instance: it must not be called.")] = False,
+    instance_id: Annotated[
+        str, typer.Option("--id", help="Instance: its id within the service; by default address:port.")
+    ] = "",
     session: SessionOption = [DEFAULT_SESSION],  # noqa: B006 - typer copies it
     cluster: ClusterOption = "slotreeve",
     zone: Annotated[str | None, typer.Option("--zone", help="The provider's zone.")] = None,
@@ -34,16 +60,51 @@ def publish(
     ] = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Publish DATA under SERVICE until the command ends; then the provider disappears from every subscriber's view."""
-    run_async(_publish(session, cluster, service, data, zone, seconds, output))
+    """Publish DATA, or register the instance at --address, under SERVICE until the command ends; then the provider
+    disappears from every subscriber's view."""
+    from slotreeve_client import Health, Instance
+    from slotreeve_protocol.addresses import split_endpoint
+    from slotreeve_protocol.instance import DEFAULT_WEIGHT
+
+    from slotreeve_cli.instances import pairs
+
+    if (address is None) == (not data):
+        raise typer.BadParameter("give exactly one of DATA and --address")
+    if address is None:
+        if scheme or weight is not None or tag or meta or note or disabled or instance_id or health != "passing":
+            raise typer.BadParameter("options of an instance need --address instead of DATA")
+        offer = partial(_publish_data, service=service, data=data or [], zone=zone)
+    else:
+        host, port = split_endpoint(address)
+        instance = Instance(
+            host,
+            port,
+            scheme,
+            DEFAULT_WEIGHT if weight is None else weight,
+            zone or "",
+            tuple(tag),
+            pairs("--meta", meta),
+            Health(health.value),
+            note,
+            not disabled,
+            instance_id,
+        )
+        offer = partial(_register, service=service, instance=instance)
+    run_async(_publish(session, cluster, offer, seconds, output))
+
+
+def _publish_data(client: Client, service: str, data: list[str], zone: str | None) -> Publication:
+    return client.publish(service, *data, zone=zone)
+
+
+def _register(client: Client, service: str, instance: Instance) -> Publication:
+    return client.register(service, instance).publication
 
 
 async def _publish(
     sessions: list[str],
     cluster: str,
-    service: str,
-    data: list[str],
-    zone: str | None,
+    offer: Callable[[Client], Publication],
     seconds: float | None,
     output: Output,
 ) -> None:
@@ -56,13 +117,13 @@ async def _publish(
     stopping = stop_requested(until_eof=False)
     async with open_client(sessions, cluster) as client:
         began = time.monotonic()
-        publication = client.publish(service, *data, zone=zone)
+        publication = offer(client)
         try:
             async with asyncio.timeout(TIMEOUT_SECONDS):
                 await publication.acknowledged()
         except TimeoutError:
             raise Unreachable(
-                f"{service} was not acknowledged within {TIMEOUT_SECONDS:g} s by {', '.join(sessions)}"
+                f"{publication.data_info_id} was not acknowledged within {TIMEOUT_SECONDS:g} s by {', '.join(sessions)}"
                 f"{client.why_not_connected()}"
             ) from None
         took_ms = 1000 * (time.monotonic() - began)

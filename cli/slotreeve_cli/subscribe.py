@@ -84,13 +84,14 @@ def _tell_if_silent(client: Client) -> None:
 
 
 def _print(subscription: Subscription, output: Output) -> None:
-    from slotreeve_cli.printing import instance_row, print_json
+    from slotreeve_cli.instances import provider_line, provider_row
+    from slotreeve_cli.printing import print_json
 
-    rows = [instance_row(instance) for instance in subscription.instances]
+    providers = subscription.instances
     if output is Output.JSON:
+        rows = list(map(provider_row, providers))
         print_json({"data_info_id": subscription.data_info_id, "version": subscription.version, "instances": rows})
         return
-    typer.echo(f"{subscription.data_info_id}: {len(rows)} provider{'' if len(rows) == 1 else 's'}")
-    for row in rows:
-        zone = f"  (zone {row['zone']})" if row["zone"] else ""
-        typer.echo(f"  {row['data']}{zone}")
+    typer.echo(f"{subscription.data_info_id}: {len(providers)} provider{'' if len(providers) == 1 else 's'}")
+    for provider in providers:
+        typer.echo(f"  {provider_line(provider)}")
