@@ -13,8 +13,6 @@ from slotreeve_cli.options import DEFAULT_META, ClusterOption, MetaOption, Outpu
 if TYPE_CHECKING:
     from slotreeve_protocol.orders import Orders
 
-ATTEMPTS = 10
-
 NodeArgument = Annotated[list[str], typer.Argument(metavar="NODE...", help="Names of data or session servers.")]
 ClientArgument = Annotated[list[str], typer.Argument(metavar="CLIENT...", help="Client ids or IP addresses.")]
 
@@ -124,26 +122,17 @@ def _order(addresses: list[str], cluster: str, output: Output, change: Callable[
 
 async def _carry_out(addresses: list[str], cluster: str, change: Callable[[Orders], Orders] | None) -> Orders:
     """Read, change, and write if the orders did not change meanwhile; otherwise try again."""
-    from slotreeve.errors import ClientError
-    from slotreeve_client.administration import get_configs, put_config
+    from slotreeve_client.administration import change_config
     from slotreeve_client.tools import open_transport
     from slotreeve_protocol.orders import ORDERS_KEY, Orders
 
+    def changed(value: bytes | None) -> bytes | None:
+        before = Orders.decode(value)
+        after = change(before) if change is not None else before
+        return value if after == before else after.encode()
+
     transport = open_transport()
     try:
-        for _ in range(ATTEMPTS):
-            entries = {entry.key: entry for entry in await get_configs(transport, cluster, addresses, ORDERS_KEY)}
-            stored = entries.get(ORDERS_KEY)
-            intent = Orders.decode(stored.value if stored is not None else None)
-            if change is None or change(intent) == intent:
-                return intent
-            version = stored.version if stored is not None else 0
-            try:
-                await put_config(transport, cluster, addresses, ORDERS_KEY, change(intent).encode(), version)
-            except ClientError as error:
-                conflict = error
-                continue
-            return change(intent)
-        raise conflict
+        return Orders.decode(await change_config(transport, cluster, addresses, ORDERS_KEY, changed))
     finally:
         await transport.close()

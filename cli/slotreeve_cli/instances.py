@@ -23,12 +23,14 @@ def pairs(option: str, values: Sequence[str]) -> dict[str, str]:
 
 
 def provider_row(provider: Provider) -> dict[str, object]:
-    """A provider for programs. ``data`` is what it published as bytes, and null where it registered an instance."""
+    """A provider for programs. ``data`` is what it published as bytes, and null where it registered an instance.
+    ``said`` is the instance as the provider registered it, ``instance`` has the operator's override in it."""
     return {
         "data": _data(provider) if provider.instance is None else None,
         "zone": provider.zone,
         "register_id": provider.register_id,
         "instance": None if provider.instance is None else instance_row(provider.instance),
+        "said": None if provider.said is None else instance_row(provider.said),
     }
 
 
@@ -58,20 +60,28 @@ def provider_line(provider: Provider) -> str:
 
 
 def _columns(provider: Provider) -> dict[str, object]:
-    instance = provider.instance
-    if instance is None:
+    instance, said = provider.instance, provider.said
+    if instance is None or said is None:
         columns: dict[str, object] = dict.fromkeys(("weight", "health", "enabled", "tags", "metadata"))
         return {"provider": _data(provider), **columns, "zone": provider.zone, "register_id": provider.register_id}
     return {
         "provider": f"{instance.scheme}://{instance.endpoint}" if instance.scheme else instance.endpoint,
-        "weight": instance.weight,
+        "weight": _overridden(instance.weight, said.weight),
         "health": f"{instance.health}: {instance.health_note}" if instance.health_note else str(instance.health),
-        "enabled": "yes" if instance.enabled else "no",
+        "enabled": _overridden(_yes(instance.enabled), _yes(said.enabled)),
         "tags": list(instance.tags),
         "metadata": [f"{key}={value}" for key, value in sorted(instance.metadata.items())],
         "zone": provider.zone,
         "register_id": provider.register_id,
     }
+
+
+def _overridden(seen: int | str, said: int | str) -> str:
+    return str(seen) if seen == said else f"{seen} (said {said})"
+
+
+def _yes(value: bool) -> str:
+    return "yes" if value else "no"
 
 
 def _data(provider: Provider) -> str | list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Set
+from collections.abc import Callable, Iterable, Set
 
 from slotreeve.errors import ClientError, Refused, RequestTimeout, TransportError, Unreachable
 from slotreeve.model.nodes import Role
@@ -19,9 +19,11 @@ from slotreeve_protocol.meta_messages import (
     PutConfig,
     View,
 )
+from slotreeve_protocol.overrides import OVERRIDES_KEY, Overrides
 
 POLL_SECONDS = 0.02
 LEADER_ATTEMPTS = 100
+CHANGE_ATTEMPTS = 10
 
 
 class _RepliesOnly:
@@ -138,6 +140,58 @@ async def get_configs(
     """
     reply = await _ask_leader(transport, cluster, addresses, GetConfigs(prefix))
     return [entry for entry in reply.entries if with_deleted or entry.value is not None]
+
+
+async def change_config(
+    transport: Transport,
+    cluster: str,
+    addresses: Iterable[str],
+    key: str,
+    change: Callable[[bytes | None], bytes | None],
+) -> bytes | None:
+    """Read one key of the provided configuration, and write what ``change`` makes of it; return the stored value.
+
+    Where somebody else wrote it meanwhile, it is read and changed again. ``change`` gets None where there is no value.
+    Nothing is written where it returns what it got.
+
+    Raises:
+        Refused, Unreachable, ClientError: as :func:`put_config`; and whatever ``change`` raises.
+    """
+    known = list(addresses)
+    for attempt in range(1, CHANGE_ATTEMPTS + 1):
+        # A deleted key has a version too, which a write must expect.
+        entries = {entry.key: entry for entry in await get_configs(transport, cluster, known, key, with_deleted=True)}
+        stored = entries.get(key, ConfigEntry(key, None, 0))
+        value = change(stored.value)
+        if value == stored.value:
+            break
+        try:
+            await put_config(transport, cluster, known, key, value, stored.version)
+        except ClientError:
+            if attempt == CHANGE_ATTEMPTS:
+                raise
+        else:
+            break
+    return value
+
+
+async def change_overrides(
+    transport: Transport, cluster: str, addresses: Iterable[str], change: Callable[[Overrides], Overrides]
+) -> Overrides:
+    """Change the operator's overrides of instances; return those that are in force then. They are stored when any
+    minority of the meta servers may be lost.
+
+    Raises:
+        Refused, Unreachable, ClientError: as :func:`put_config`; and whatever ``change`` raises.
+        ModelError: the stored overrides cannot be read, or the changed ones are too large.
+    """
+
+    def changed(value: bytes | None) -> bytes | None:
+        before = Overrides.decode(value)
+        after = change(before)
+        return value if after == before else after.encode()
+
+    return Overrides.decode(await change_config(transport, cluster, addresses, OVERRIDES_KEY, changed))
 
 
 async def _ask_leader(

@@ -13,14 +13,14 @@ from types import TracebackType
 import msgspec
 from slotreeve.catalogue import build_plugin
 from slotreeve.clock import Clock, LoopClock
-from slotreeve.errors import ClientClosed, ClientError
+from slotreeve.errors import ClientClosed, ClientError, RequestTimeout
 from slotreeve.model.datum import NO_VERSION
 from slotreeve.model.nodes import Role
 from slotreeve.model.publisher import Publisher
 from slotreeve.offers import Port
 from slotreeve.ports import Context, Hello, Message, Transport
 from slotreeve_protocol.client_messages import Datum, Get, ListedUpTo, ListServices, Scope, Services
-from slotreeve_protocol.envelope import encode_instance
+from slotreeve_protocol.envelope import begins_like_envelope, encode_instance
 from slotreeve_protocol.hello import OLDEST_PROTOCOL_VERSION, PROTOCOL_VERSION
 from slotreeve_protocol.instance import Instance
 
@@ -71,7 +71,7 @@ class Client:
             raise ClientError("no session server address was given; give at least one host:port")
         self.client_id = f"{rng.getrandbits(64):016x}"
         self.state = ClientState.CONNECTING
-        self._clock, self._zone = clock, options.zone
+        self._clock, self._zone, self._request_seconds = clock, options.zone, options.request_seconds
         self._callbacks = Callbacks(clock)
         self._sender = Sender(clock)
         self._core = ClientCore(self.client_id, options, self._sender.flush_soon, self._callbacks)
@@ -145,7 +145,7 @@ class Client:
         return self._core.watch_config(key, on_change)
 
     async def get(self, service: str) -> tuple[Provider, ...]:
-        """The providers of ``service`` now, read from the leader of its slot.
+        """The providers of ``service`` now, read from the leader of its slot, with the operator's overrides.
 
         Raises:
             ModelError: the name is not a valid service name.
@@ -164,7 +164,12 @@ class Client:
                 found, version = [], reply.version  # the first page, or the slot's leader has only a newer list
             found += reply.publishers
             if len(found) >= reply.total or not reply.publishers:
-                return tuple([Provider(p.register_id, p.zone, p.data) for p in found if p.data is not None])
+                providers = [Provider(p.register_id, p.zone, p.data) for p in found if p.data is not None]
+                if not any(begins_like_envelope(provider.data) for provider in providers):
+                    return tuple(providers)
+                await _known(self._core.watch_overrides(), self._request_seconds)
+                overrides = self._core.services.in_force.of(data_info_id)
+                return tuple([provider.overridden(overrides) for provider in providers])
 
     async def list(self, prefix: str = "") -> dict[str, int]:
         """Number of providers by data info id, of all services whose id starts with ``prefix``.
@@ -293,6 +298,15 @@ class Client:
                 listener(state)
             except (Exception, asyncio.CancelledError):
                 log.exception("a listener of the client's state failed")
+
+
+async def _known(watch: ConfigWatch, seconds: float) -> None:
+    """Wait until the value of a watch is known. Raises RequestTimeout, ClientClosed."""
+    try:
+        async with asyncio.timeout(seconds):
+            await watch.ready()
+    except TimeoutError:
+        raise RequestTimeout(f"the session server did not send {watch.key} within {seconds:g} s") from None
 
 
 def connect(*addresses: str, options: ClientOptions | None = None) -> Client:

@@ -28,6 +28,7 @@ from slotreeve_protocol.client_messages import (
     Want,
 )
 from slotreeve_protocol.meta_messages import Configs, UnwatchConfig, WatchConfigs
+from slotreeve_protocol.overrides import OVERRIDES_KEY
 
 from slotreeve_client.callbacks import Callbacks
 from slotreeve_client.configuration import ConfigWatch, ConfigWatches
@@ -36,7 +37,8 @@ from slotreeve_client.options import ClientOptions
 from slotreeve_client.postponed import Postponed
 from slotreeve_client.publication import Publication, payload
 from slotreeve_client.replay import ClientReplay
-from slotreeve_client.subscription import Subscription, Watched
+from slotreeve_client.services import WatchedServices
+from slotreeve_client.subscription import Subscription
 from slotreeve_client.wants import ServiceKey, Wants
 
 log = logging.getLogger("slotreeve.client")
@@ -60,6 +62,7 @@ class ClientCore:
     Attributes:
         incarnation: number of connections so far.
         names: the data info ids of services.
+        services: the copies of services that the client subscribed to.
         postponed: the records for which the session server had no room.
         wants: the subscriptions that the session server has not confirmed.
         closed: True once :meth:`close` was called.
@@ -72,7 +75,8 @@ class ClientCore:
         self._in_flight: dict[int, tuple[Publication, int, int]] = {}
         self._weight = 0
         self._replay = ClientReplay(())
-        self._watched: dict[ServiceKey, Watched] = {}
+        self.services = WatchedServices(callbacks)
+        self._overrides: ConfigWatch | None = None
         self.wants = Wants(())
         self._messages: list[Message] = []
         self._configs = ConfigWatches()
@@ -115,9 +119,9 @@ class ClientCore:
         """Watch a service. ``on_change`` is due at once if there is a copy already. Raises ModelError, ClientClosed."""
         self._check_open()
         key = (self.names.id_of(service), scope)
-        watched = self._watched.get(key)
+        watched = self.services.by_key.get(key)
         if watched is None:
-            watched = self._watched[key] = Watched(*key)
+            watched = self.services.add(key)
             if self._session is not None:
                 self.wants.add(key)
                 self._wake()
@@ -129,12 +133,12 @@ class ClientCore:
 
     def _unsubscribe(self, subscription: Subscription) -> None:
         key = (subscription.data_info_id, subscription.scope)
-        watched = self._watched.get(key)
+        watched = self.services.by_key.get(key)
         if watched is None:
             return
         watched.subscriptions.remove(subscription)
         if not watched.subscriptions:
-            del self._watched[key]
+            del self.services.by_key[key]
             if self._session is not None and self.wants.discard(key):
                 self._send(Unsubscribe(*key))
 
@@ -146,6 +150,13 @@ class ClientCore:
         if self._session is not None:
             self._send(WatchConfigs({key: 0}))
         return watch
+
+    def watch_overrides(self) -> ConfigWatch:
+        """Follow the operator's overrides from now on, because there is an instance. Clients that only see bytes do
+        not need them. Raises ClientClosed."""
+        if self._overrides is None:
+            self._overrides = self.watch_config(OVERRIDES_KEY, None)
+        return self._overrides
 
     def _unwatch_config(self, watch: ConfigWatch) -> None:
         if self._configs.remove(watch) and self._session is not None:
@@ -176,7 +187,7 @@ class ClientCore:
         }
         self._replay = ClientReplay(self._outbox)
         self._receipts.clear()
-        self.wants = Wants(self._watched)
+        self.wants = Wants(self.services.by_key)
         configs = self._configs.versions
         self._messages = [WatchConfigs(configs)] if configs else []
         self._wake()
@@ -207,7 +218,10 @@ class ClientCore:
             self._rejected(message)
         elif isinstance(message, Configs):
             for watch in self._configs.apply(message.entries):
-                self._callbacks.add(watch)
+                if watch is self._overrides:
+                    self.services.overrides_arrived(watch.value)
+                else:
+                    self._callbacks.add(watch)
         else:
             log.warning("the session server sent a %s, which clients do not expect", type(message).__name__)
 
@@ -215,11 +229,11 @@ class ClientCore:
         """The session server that the client is leaving sent a message. Its pushes count until the new one has
         confirmed the subscription. Its acknowledgements do not count: it has an older incarnation of the records."""
         if isinstance(message, Push):
-            watched = self._watched.get((message.data_info_id, message.scope))
+            watched = self.services.by_key.get((message.data_info_id, message.scope))
             if watched is None or self.wants.is_confirmed((message.data_info_id, message.scope)):
                 return
             if watched.fits(message) and watched.apply(message):
-                self._changed(watched)
+                self.services.announce(watched)
 
     def _published(self, sequences: list[int]) -> None:
         in_flight, replay = self._in_flight, self._replay
@@ -261,27 +275,24 @@ class ClientCore:
 
     def _pushed(self, push: Push) -> None:
         key = (push.data_info_id, push.scope)
-        watched = self._watched.get(key)
+        watched = self.services.by_key.get(key)
         if watched is None:
             return  # the user has unsubscribed
         is_step = bool(push.changed or push.removed or push.more or watched.copy.parts)
         newer = watched.apply(push)
+        if watched.has_instances:
+            self.watch_overrides()
         if newer or not push.more or watched.copy.version >= push.version:
             # In the third case a former server brought what the parts lead to; then the rest of them does not come.
             self.wants.confirmed(key)
         if is_step or watched.copy.version != push.version or push.from_version == NO_VERSION:
             self._receipts[key] = PushReceipt(*key, push.version, watched.copy.version, watched.copy.parts)
             if newer:
-                self._changed(watched)
+                self.services.announce(watched)
         # Otherwise the push only says that the copy is current: one for each subscription, after each reconnection. In
         # a move the former server may have brought its state before; a newer state is reported.
         if watched.copy.version == NO_VERSION or len(self._receipts) >= RECEIPTS_PER_MESSAGE or self.wants.has_room:
             self._wake()
-
-    def _changed(self, watched: Watched) -> None:
-        for subscription in list(watched.subscriptions):
-            if subscription.changed():
-                self._callbacks.add(subscription)
 
     @property
     def owes_receipts(self) -> bool:
@@ -307,7 +318,7 @@ class ClientCore:
         if self._replay.end():
             messages.append(ReplayEnded())
         while keys := self.wants.take():
-            copies = [(key, self._watched[key].copy) for key in keys]
+            copies = [(key, self.services.by_key[key].copy) for key in keys]
             messages.append(Subscribe([Want(*key, copy.version, copy.digest) for key, copy in copies]))
         return messages
 
@@ -342,6 +353,4 @@ class ClientCore:
         for publication in self._publications.values():
             publication.end(error)
         self._configs.close()
-        for watched in self._watched.values():
-            for subscription in watched.subscriptions:
-                subscription.close()
+        self.services.close()

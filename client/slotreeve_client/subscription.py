@@ -10,7 +10,9 @@ from slotreeve.errors import ClientClosed
 from slotreeve.model.datum import NO_VERSION
 from slotreeve_protocol.client_messages import Push, Scope
 from slotreeve_protocol.datum_copy import DatumCopy, Fit
+from slotreeve_protocol.envelope import begins_like_envelope
 
+from slotreeve_client.overriding import OverridesInForce
 from slotreeve_client.provider import Provider, Providers
 from slotreeve_client.selection import Filter, Selection
 
@@ -25,22 +27,52 @@ class Watched:
         scope: whose registrations it holds.
         copy: the records.
         subscriptions: the subscribers.
-        changes: number of changes of the records so far.
+        changes: number of changes of the records, and of the operator's overrides of them, so far.
+        has_instances: whether a record began like an instance. Only then do overrides matter.
     """
 
-    __slots__ = ("_providers", "changes", "copy", "data_info_id", "scope", "subscriptions")
+    __slots__ = (
+        "_in_force",
+        "_is_shown",
+        "_overrides",
+        "_providers",
+        "changes",
+        "copy",
+        "data_info_id",
+        "has_instances",
+        "scope",
+        "subscriptions",
+    )
 
-    def __init__(self, data_info_id: str, scope: Scope) -> None:
+    def __init__(self, data_info_id: str, scope: Scope, in_force: OverridesInForce) -> None:
         self.data_info_id, self.scope = data_info_id, scope
         self.copy = DatumCopy()
         self.subscriptions: list[Subscription] = []
         self.changes = 0
+        self.has_instances = False
+        self._in_force, self._overrides = in_force, in_force.of(data_info_id)
+        self._is_shown = False
         self._providers = Providers()
 
     @property
     def providers(self) -> tuple[Provider, ...]:
-        """All providers, in the order of their register ids."""
-        return self._providers.of(self.copy.records)
+        """All providers, in the order of their register ids. None before the overrides of instances are known: a
+        drained instance must not be seen undrained at first. What was seen once stays."""
+        return self._providers.of(self.copy.records, self._overrides) if self._is_shown else ()
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the first push has arrived, and the overrides where it has instances."""
+        return self._is_shown and self.copy.version != NO_VERSION
+
+    def follow_overrides(self) -> bool:
+        """The overrides have changed, or are known for the first time. True if subscribers must be told."""
+        before, self._overrides = self._overrides, self._in_force.of(self.data_info_id)
+        if not self.has_instances or (self._is_shown and self._overrides == before):
+            return False
+        self._is_shown = self.copy.version != NO_VERSION or self._is_shown
+        self.changes += 1
+        return True
 
     def fits(self, push: Push) -> bool:
         """Whether a push leads from the copy to a newer state."""
@@ -49,9 +81,12 @@ class Watched:
     def apply(self, push: Push) -> bool:
         """Apply a push, or keep it until all its parts have arrived. True if it led to a newer version. Where it does
         not fit the copy, the version of the copy is 0 afterwards, and the whole service is needed."""
+        if not self.has_instances:
+            self.has_instances = any(begins_like_envelope(record.data) for record in push.changed)
         fit = self.copy.fit(push)
         if fit is Fit.NEXT:
             if self.copy.apply(push) is not None:
+                self._is_shown = self._is_shown or not self.has_instances or self._in_force.are_known
                 self.changes += 1
                 return True
             log.warning("the digest of a push of %s is wrong; asking for the whole service", self.data_info_id)
@@ -131,8 +166,9 @@ class Subscription:
 
     @property
     def is_ready(self) -> bool:
-        """True once the first push has arrived (which may be that there are no providers)."""
-        return self._watched.copy.version != NO_VERSION
+        """True once the first push has arrived (which may be that there are no providers), and with it, where there
+        are instances, what the operator overrides of them."""
+        return self._watched.is_ready
 
     @property
     def has_ended(self) -> bool:

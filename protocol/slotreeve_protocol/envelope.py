@@ -38,12 +38,17 @@ def encode_instance(instance: Instance) -> bytes:
     return envelope
 
 
+def begins_like_envelope(payload: tuple[bytes, ...] | None) -> bool:
+    """Whether a payload begins as an envelope does. It may still be opaque."""
+    return payload is not None and len(payload) == 1 and payload[0].startswith(MAGIC)
+
+
 def decode_instance(payload: tuple[bytes, ...]) -> Instance | None:
     """The instance in a payload; None if the payload is opaque. Never raises.
 
     Of an envelope of a newer version the fields that this version knows are read.
     """
-    if len(payload) != 1 or not payload[0].startswith(MAGIC):
+    if not begins_like_envelope(payload):
         return None
     envelope = payload[0]
     if not len(_HEAD) < len(envelope) <= MAX_ENVELOPE_BYTES or envelope[len(MAGIC)] < 1:

@@ -44,6 +44,7 @@ def test_programs_get_the_typed_fields_and_people_one_line() -> None:
             "enabled": False,
             "id": "[fe80::1]:8080",
         },
+        "said": provider_row(TYPED)["instance"],
     }
     expected = "http://[fe80::1]:8080  weight 7  health warning: disk\\x1b[31m  enabled no  tags blue, v2  "
     assert provider_line(TYPED) == expected + "metadata a=1, b=2  (zone east)"
@@ -51,7 +52,7 @@ def test_programs_get_the_typed_fields_and_people_one_line() -> None:
 
 def test_what_was_published_as_bytes_is_shown_as_before() -> None:
     shown = {"data": ["10.0.0.1:80", "\\xff"], "zone": "", "register_id": "r-2"}
-    assert provider_row(OPAQUE) == {**shown, "instance": None}
+    assert provider_row(OPAQUE) == {**shown, "instance": None, "said": None}
     assert provider_table([OPAQUE]) == [shown]
     assert provider_line(OPAQUE) == "10.0.0.1:80, \\xff"
 

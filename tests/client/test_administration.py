@@ -7,9 +7,11 @@ import random
 from collections.abc import Awaitable, Callable
 
 import pytest
-from slotreeve.errors import ClientError, Refused, RequestTimeout, Unreachable
+from slotreeve.errors import ClientError, ModelError, Refused, RequestTimeout, Unreachable
 from slotreeve_client.administration import (
     ask_any,
+    change_config,
+    change_overrides,
     cluster_leader,
     cluster_view,
     complete_view,
@@ -20,6 +22,7 @@ from slotreeve_client.administration import (
 from slotreeve_conformance import virtual_time
 from slotreeve_protocol.general_messages import Opaque
 from slotreeve_protocol.meta_messages import GetLeader
+from slotreeve_protocol.overrides import MAX_OVERRIDES, OVERRIDES_KEY, Override, Overrides
 from slotreeve_simulator.simulated_cluster import SimulatedCluster
 from slotreeve_transport_memory.transport import MemoryTransport
 
@@ -116,5 +119,48 @@ def test_a_complete_cluster_is_reported_and_the_time_out_says_what_is_missing() 
             await complete_view(tool.transport, "slotreeve", tool.metas, {*NAMES, "data-9"}, 2, 2.0)
         with pytest.raises(RequestTimeout, match="after 1 s: no server answers"):
             await complete_view(tool.transport, "slotreeve", ["nowhere:1"], NAMES, 2, 1.0)
+
+    on_a_cluster(story)
+
+
+def test_a_change_that_somebody_else_overtook_is_made_again_on_what_there_is() -> None:
+    async def story(_cluster: SimulatedCluster, tool: Tool) -> None:
+        async def append(letter: str) -> bytes | None:
+            return await change_config(
+                tool.transport, "slotreeve", tool.metas, "k", lambda value: (value or b"") + letter.encode()
+            )
+
+        found = await asyncio.gather(*map(append, "abc"))
+        [entry] = await get_configs(tool.transport, "slotreeve", tool.metas, "k")
+        assert sorted((entry.value or b"").decode()) == ["a", "b", "c"]
+        assert entry.value in found
+        assert await change_config(tool.transport, "slotreeve", tool.metas, "k", lambda _value: None) is None
+        assert await append("d") == b"d", "a key that was deleted is written again"
+
+    on_a_cluster(story)
+
+
+def test_a_change_that_changes_nothing_is_not_written_and_one_that_never_fits_is_an_error() -> None:
+    async def story(_cluster: SimulatedCluster, tool: Tool) -> None:
+        await put_config(tool.transport, "slotreeve", tool.metas, "k", b"1")
+        assert await change_config(tool.transport, "slotreeve", tool.metas, "k", lambda value: value) == b"1"
+        [entry] = await get_configs(tool.transport, "slotreeve", tool.metas, "k")
+        assert entry.version == 1
+        with pytest.raises(ClientError, match="too many"):
+            await change_config(tool.transport, "slotreeve", tool.metas, "k", lambda _value: b"x" * 300_000)
+
+    on_a_cluster(story)
+
+
+def test_the_overrides_are_bounded() -> None:
+    async def story(_cluster: SimulatedCluster, tool: Tool) -> None:
+        full = Overrides({"s": {str(n): Override(drain=True) for n in range(MAX_OVERRIDES)}})
+        await put_config(tool.transport, "slotreeve", tool.metas, OVERRIDES_KEY, full.encode())
+        with pytest.raises(ModelError, match="501 overrides are too many"):
+            await change_overrides(
+                tool.transport, "slotreeve", tool.metas, lambda o: o.changed("t", "a", Override(drain=True))
+            )
+        now = await change_overrides(tool.transport, "slotreeve", tool.metas, lambda o: o.changed("s", "7", None))
+        assert now.count == MAX_OVERRIDES - 1
 
     on_a_cluster(story)

@@ -31,8 +31,11 @@ from slotreeve_protocol.client_messages import (
     Unsubscribe,
     Want,
 )
+from slotreeve_protocol.envelope import encode_instance
 from slotreeve_protocol.general_messages import Done
+from slotreeve_protocol.instance import Instance
 from slotreeve_protocol.meta_messages import ConfigEntry, Configs, UnwatchConfig, WatchConfigs
+from slotreeve_protocol.overrides import OVERRIDES_KEY, Override, Overrides
 
 A = "a#@#DEFAULT_INSTANCE_ID#@#DEFAULT_GROUP"
 WINDOW, BATCH = 5, 3
@@ -615,3 +618,38 @@ def test_a_closed_core_refuses_every_call_and_ends_what_there_is() -> None:
             call()
     assert isinstance(publication.ended, ClientClosed)
     assert not subscription.is_ready
+
+
+# --- overrides of instances ------------------------------------------------------------------------------------------
+
+
+def test_a_client_that_sees_an_instance_follows_the_overrides_and_one_that_sees_bytes_does_not() -> None:
+    shell = Shell()
+    shell.connect(1)
+    subscription = shell.subscribe()
+    shell.sent()
+    shell.core.received(push([provider("p")], 1))
+    assert not [m for m in shell.sent() if isinstance(m, WatchConfigs)]
+    typed = provider("q", encode_instance(Instance("10.0.0.1", 80)))
+    shell.core.received(push([provider("p"), typed], 2))
+    assert [m for m in shell.sent() if isinstance(m, WatchConfigs)] == [WatchConfigs({OVERRIDES_KEY: 0})]
+    shell.core.received(push([typed], 3))
+    assert not [m for m in shell.sent() if isinstance(m, WatchConfigs)]
+    value = Overrides().changed(A, "10.0.0.1:80", Override(weight=3)).encode()
+    shell.core.received(Configs([ConfigEntry(OVERRIDES_KEY, value, 4)]))
+    assert [p.instance and p.instance.weight for p in subscription.instances] == [3]
+    shell.core.connected("s@2")
+    assert [m for m in shell.sent() if isinstance(m, WatchConfigs)] == [WatchConfigs({OVERRIDES_KEY: 4})]
+
+
+def test_a_user_may_watch_the_overrides_too() -> None:
+    shell = Shell()
+    shell.connect(1)
+    seen: list[bytes | None] = []
+    watch = shell.core.watch_config(OVERRIDES_KEY, lambda w: seen.append(w.value))
+    subscription = shell.subscribe()
+    shell.core.received(push([provider("q", encode_instance(Instance("10.0.0.1", 80)))], 1))
+    shell.core.received(Configs([ConfigEntry(OVERRIDES_KEY, None, 0)]))
+    assert (seen, len(subscription.instances)) == ([None], 1)
+    watch.unwatch()
+    assert not [m for m in shell.sent() if isinstance(m, UnwatchConfig)], "the client itself still needs it"

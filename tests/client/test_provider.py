@@ -29,7 +29,7 @@ def test_providers_are_what_the_records_say_however_they_changed(states: list[di
     for state in states:
         records = {key: record(key, data, zone) for key, (data, zone) in state.items()}
         expected = [(key, r.zone, r.data) for key, r in sorted(records.items()) if r.data is not None]
-        found = providers.of(records)
+        found = providers.of(records, {})
         assert list(found) == expected
         assert [p.instance for p in found] == [decode_instance(data) for _, _, data in expected]
 
@@ -47,16 +47,16 @@ def test_a_provider_is_still_a_tuple_of_id_zone_and_payload() -> None:
 def test_what_did_not_change_is_not_decoded_again() -> None:
     providers = Providers()
     records = {"a": record("a", ENVELOPE), "b": record("b", ENVELOPE), "c": record("c", ENVELOPE)}
-    first = providers.of(records)
+    first = providers.of(records, {})
     decoded = [provider.instance for provider in first]
     changed = encode_instance(Instance("10.0.0.2", 8080))
     records |= {"b": record("b", (changed,)), "c": record("c", ENVELOPE, "east")}
-    second = providers.of(records)
+    second = providers.of(records, {})
     assert second[0] is first[0]
     assert second[0].instance is decoded[0] is not None
     assert second[1].instance == Instance("10.0.0.2", 8080)
     assert second[2].zone == "east"
     del records["a"]
-    providers.of(records)
+    providers.of(records, {})
     records["a"] = record("a", ENVELOPE)
-    assert providers.of(records)[0] is not first[0], "what has gone must not be kept"
+    assert providers.of(records, {})[0] is not first[0], "what has gone must not be kept"

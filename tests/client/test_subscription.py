@@ -8,6 +8,7 @@ import pytest
 from slotreeve.errors import ClientClosed
 from slotreeve.model.datum import NO_VERSION, content_digest
 from slotreeve.model.publisher import Publisher
+from slotreeve_client.overriding import OverridesInForce
 from slotreeve_client.provider import Provider
 from slotreeve_client.subscription import Subscription, Watched
 from slotreeve_protocol.client_messages import Push, Scope
@@ -25,7 +26,7 @@ def push(start: int, version: int, changed: list[Publisher], result: list[Publis
 
 def watched() -> Watched:
     """A copy at version 5 with two providers."""
-    made = Watched(A, Scope.DATA_CENTER)
+    made = Watched(A, Scope.DATA_CENTER, OverridesInForce())
     assert made.apply(push(0, 5, [provider("q"), provider("p")], [provider("q"), provider("p")]))
     return made
 
@@ -107,7 +108,7 @@ def test_no_callback_follows_the_end_of_a_subscription() -> None:
 
 def test_ready_waits_for_the_first_push() -> None:
     async def scenario() -> None:
-        copy = Watched(A, Scope.DATA_CENTER)
+        copy = Watched(A, Scope.DATA_CENTER, OverridesInForce())
         made = subscribe(copy)
         waiting = asyncio.create_task(made.ready())
         await asyncio.sleep(0)
@@ -123,7 +124,7 @@ def test_ready_waits_for_the_first_push() -> None:
 
 def test_ready_fails_when_the_subscription_ends() -> None:
     async def scenario() -> None:
-        made = subscribe(Watched(A, Scope.DATA_CENTER))
+        made = subscribe(Watched(A, Scope.DATA_CENTER, OverridesInForce()))
         waiting = asyncio.create_task(made.ready())
         await asyncio.sleep(0)
         made.close()

@@ -13,6 +13,7 @@ from slotreeve.errors import ModelError
 from slotreeve_protocol.envelope import (
     MAGIC,
     MAX_ENVELOPE_BYTES,
+    begins_like_envelope,
     decode_instance,
     encode_instance,
 )
@@ -105,6 +106,7 @@ def test_version_zero_and_payloads_of_several_parts_are_opaque() -> None:
     envelope = encode_instance(FULL)
     assert decode_instance((envelope[:4] + b"\x00" + envelope[5:],)) is None
     assert decode_instance((envelope, b"")) is None
+    assert [begins_like_envelope(p) for p in ((envelope,), (envelope, b""), (b"",), (), None)] == [True] + [False] * 4
     assert decode_instance(()) is None
 
 

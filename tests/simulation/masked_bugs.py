@@ -51,7 +51,7 @@ def _copies_are_forgotten() -> Patch:
     def pushed(self: ClientCore, push: Push) -> None:
         nonlocal count
         count += 1
-        watched = self._watched.get((push.data_info_id, push.scope))
+        watched = self.services.by_key.get((push.data_info_id, push.scope))
         if watched is not None and count % PUSHES_PER_LOSS == 0:
             watched.copy.forget_version()
         original(self, push)

@@ -1,0 +1,160 @@
+"""``slotreeve override``: what an operator wants of single instances, whatever their providers say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from slotreeve_client.tools import run_async
+
+from slotreeve_cli.options import (
+    DEFAULT_META,
+    DEFAULT_SESSION,
+    NOT_FOUND,
+    ClusterOption,
+    MetaOption,
+    Output,
+    OutputOption,
+    SessionOption,
+)
+
+if TYPE_CHECKING:
+    from slotreeve_protocol.overrides import Overrides
+
+ServiceArgument = Annotated[str, typer.Argument(help="The service: a data id, or a whole data info id.")]
+IdArgument = Annotated[str, typer.Argument(metavar="ID", help="The id of the instance, by default its address:port.")]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the commands."""
+    group = typer.Typer(
+        help="What an operator wants of single instances: weight, enabled, drain. Providers keep theirs."
+    )
+    group.command(
+        "set",
+        epilog="Examples: slotreeve override set com.example.Greeter 10.0.0.1:8080 --drain --note 'new disk'  |  "
+        "slotreeve override set com.example.Greeter 10.0.0.1:8080 --weight 10  |  "
+        "slotreeve override set com.example.Greeter 10.0.0.1:8080 --disabled",
+    )(set_)
+    group.command(
+        "list", epilog="Examples: slotreeve override list  |  slotreeve override list com.example.Greeter -o json"
+    )(list_)
+    group.command("clear", epilog="Example: slotreeve override clear com.example.Greeter 10.0.0.1:8080")(clear)
+    app.add_typer(group, name="override", no_args_is_help=True)
+
+
+def set_(
+    service: ServiceArgument,
+    instance_id: IdArgument,
+    weight: Annotated[int | None, typer.Option("--weight", help="Its share of the traffic, 0 to 65535.")] = None,
+    enabled: Annotated[bool | None, typer.Option("--enabled/--disabled", help="Whether it may be called.")] = None,
+    drain: Annotated[bool | None, typer.Option("--drain/--no-drain", help="No new traffic: its weight is 0.")] = None,
+    note: Annotated[str | None, typer.Option("--note", help="Why, for people.")] = None,
+    meta: MetaOption = [DEFAULT_META],  # noqa: B006 - typer copies it
+    cluster: ClusterOption = "slotreeve",
+) -> None:
+    """Override what the provider of instance ID says. It holds until it is cleared, also where the provider registers
+    again. What is not given stays as it was overridden before. The instance need not be registered."""
+    from msgspec.structs import replace
+    from slotreeve.model.data_info import DataInfo
+    from slotreeve_protocol.overrides import Override
+
+    given = {"weight": weight, "enabled": enabled, "drain": drain, "note": note}
+    changes = {field: value for field, value in given.items() if value is not None}
+    if not changes:
+        raise typer.BadParameter("give at least one of --weight, --enabled, --disabled, --drain, --no-drain and --note")
+    data_info_id = DataInfo.parse(service).id
+
+    def change(overrides: Overrides) -> Overrides:
+        before = overrides.of(data_info_id).get(instance_id, Override())
+        return overrides.changed(data_info_id, instance_id, replace(before, **changes))
+
+    run_async(_change(meta, cluster, change))
+    typer.echo(f"overridden: {instance_id} of {data_info_id}")
+
+
+def clear(
+    service: ServiceArgument,
+    instance_id: IdArgument,
+    meta: MetaOption = [DEFAULT_META],  # noqa: B006 - typer copies it
+    cluster: ClusterOption = "slotreeve",
+) -> None:
+    """Let instance ID be as its provider says. Exit code 3 where it is not overridden."""
+    from slotreeve.model.data_info import DataInfo
+
+    data_info_id = DataInfo.parse(service).id
+    was_there = False
+
+    def change(overrides: Overrides) -> Overrides:
+        nonlocal was_there
+        was_there = instance_id in overrides.of(data_info_id)
+        return overrides.changed(data_info_id, instance_id, None)
+
+    run_async(_change(meta, cluster, change))
+    if not was_there:
+        typer.echo(f"{instance_id} of {data_info_id} is not overridden")
+        raise typer.Exit(NOT_FOUND)
+    typer.echo(f"cleared: {instance_id} of {data_info_id}")
+
+
+def list_(
+    service: Annotated[str, typer.Argument(help="Only of this service.")] = "",
+    meta: MetaOption = [DEFAULT_META],  # noqa: B006 - typer copies it
+    session: SessionOption = [DEFAULT_SESSION],  # noqa: B006 - typer copies it
+    cluster: ClusterOption = "slotreeve",
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Every override, and whether its instance is registered now (unknown where no session server says)."""
+    from slotreeve.model.data_info import DataInfo
+
+    from slotreeve_cli.printing import print_rows
+
+    only = DataInfo.parse(service).id if service else ""
+    print_rows(run_async(_list(meta, session, cluster, only)), output, empty="nothing is overridden")
+
+
+async def _list(metas: list[str], sessions: list[str], cluster: str, only: str) -> list[dict[str, object]]:
+    overrides = await _change(metas, cluster, lambda overrides: overrides)
+    services = [name for name in sorted(overrides.services) if name == only or not only]
+    registered = await _registered(sessions, cluster, services)
+    return [
+        {
+            "service": name,
+            "id": instance_id,
+            "weight": override.weight,
+            "enabled": override.enabled,
+            "drain": override.drain,
+            "note": override.note,
+            "registered": instance_id in registered[name] if registered is not None else None,
+        }
+        for name in services
+        for instance_id, override in sorted(overrides.of(name).items())
+    ]
+
+
+async def _registered(sessions: list[str], cluster: str, services: list[str]) -> dict[str, set[str]] | None:
+    """The ids of the registered instances by service; None where the session servers do not tell."""
+    from slotreeve.errors import TransportError
+    from slotreeve_client.tools import open_client
+
+    found: dict[str, set[str]] = {}
+    async with open_client(sessions, cluster) as client:
+        try:
+            for name in services:
+                found[name] = {p.said.id for p in await client.get(name) if p.said is not None}
+        except TransportError as error:
+            typer.echo(f"which of them are registered is unknown: {error}", err=True)
+            return None
+    return found
+
+
+async def _change(metas: list[str], cluster: str, change: Callable[[Overrides], Overrides]) -> Overrides:
+    from slotreeve_client.administration import change_overrides
+    from slotreeve_client.tools import open_transport
+
+    transport = open_transport()
+    try:
+        return await change_overrides(transport, cluster, metas, change)
+    finally:
+        await transport.close()
