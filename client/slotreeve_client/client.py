@@ -168,7 +168,7 @@ class Client:
                 if not any(begins_like_envelope(provider.data) for provider in providers):
                     return tuple(providers)
                 await _known(self._core.watch_overrides(), self._request_seconds)
-                overrides = self._core.services.in_force.of(data_info_id)
+                overrides = self._core.services.in_force.of(data_info_id) or {}
                 return tuple([provider.overridden(overrides) for provider in providers])
 
     async def list(self, prefix: str = "") -> dict[str, int]:

@@ -12,26 +12,23 @@ log = logging.getLogger("slotreeve.client")
 
 
 class OverridesInForce:
-    """The newest overrides that can be read.
+    """The newest overrides that can be read."""
 
-    Attributes:
-        are_known: whether the first value, which may be that there are none, has arrived.
-    """
-
-    __slots__ = ("_overrides", "are_known")
+    __slots__ = ("_overrides",)
 
     def __init__(self) -> None:
-        self._overrides = Overrides()
-        self.are_known = False
+        self._overrides: Overrides | None = None
 
     def take(self, value: bytes | None) -> None:
         """A newer value has arrived. One that cannot be read is logged, and the overrides before it stay in force."""
-        self.are_known = True
         try:
             self._overrides = Overrides.decode(value)
         except ModelError as error:
             log.error("%s; the overrides before it stay in force", error)
+            if self._overrides is None:
+                self._overrides = Overrides()
 
-    def of(self, data_info_id: str) -> Mapping[str, Override]:
-        """The overrides of one service by the id of the instance."""
-        return self._overrides.of(data_info_id)
+    def of(self, data_info_id: str) -> Mapping[str, Override] | None:
+        """The overrides of one service by the id of the instance; None before the first value, which may be that there
+        are none, has arrived."""
+        return self._overrides.of(data_info_id) if self._overrides is not None else None

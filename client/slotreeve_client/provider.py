@@ -56,7 +56,7 @@ class Provider(_Record):
 
     def overridden(self, overrides: Mapping[str, Override]) -> Provider:
         """The same provider with these overrides, by the id of the instance, in place of others."""
-        if overrides == self._overrides:
+        if overrides is self._overrides or overrides == self._overrides:
             return self
         made = Provider(*self)
         made._overrides = overrides
@@ -76,9 +76,14 @@ class Providers:
     def __init__(self) -> None:
         self._typed: dict[str, Provider] = {}
 
-    def of(self, records: Mapping[str, Publisher], overrides: Mapping[str, Override]) -> tuple[Provider, ...]:
-        """All of them, in the order of their register ids. ``overrides``: those of the service, by the id of the
-        instance."""
+    def of(self, records: Mapping[str, Publisher], overrides: Mapping[str, Override] | None) -> tuple[Provider, ...]:
+        """All of them, in the order of their register ids.
+
+        Args:
+            records: the records of the service.
+            overrides: the operator's overrides in it, by the id of the instance. None: they are not known yet; then
+                instances are left out, so that a drained one is never seen undrained.
+        """
         typed: dict[str, Provider] = {}
         found: list[Provider] = []
         new = tuple.__new__  # what Provider() calls: it takes a fifth of the time of a large service
@@ -88,6 +93,8 @@ class Providers:
             if data is None:
                 continue
             if len(data) == 1 and data[0].startswith(MAGIC):
+                if overrides is None:
+                    continue
                 provider = typed[register_id] = self._kept(record, data).overridden(overrides)
                 found.append(provider)
             else:

@@ -33,7 +33,6 @@ class Watched:
 
     __slots__ = (
         "_in_force",
-        "_is_shown",
         "_overrides",
         "_providers",
         "changes",
@@ -51,26 +50,23 @@ class Watched:
         self.changes = 0
         self.has_instances = False
         self._in_force, self._overrides = in_force, in_force.of(data_info_id)
-        self._is_shown = False
         self._providers = Providers()
 
     @property
     def providers(self) -> tuple[Provider, ...]:
-        """All providers, in the order of their register ids. None before the overrides of instances are known: a
-        drained instance must not be seen undrained at first. What was seen once stays."""
-        return self._providers.of(self.copy.records, self._overrides) if self._is_shown else ()
+        """All providers, in the order of their register ids; without the instances until their overrides are known."""
+        return self._providers.of(self.copy.records, self._overrides)
 
     @property
     def is_ready(self) -> bool:
-        """Whether the first push has arrived, and the overrides where it has instances."""
-        return self._is_shown and self.copy.version != NO_VERSION
+        """Whether the first push has arrived, and the overrides where there are instances."""
+        return self.copy.version != NO_VERSION and not (self.has_instances and self._overrides is None)
 
     def follow_overrides(self) -> bool:
         """The overrides have changed, or are known for the first time. True if subscribers must be told."""
         before, self._overrides = self._overrides, self._in_force.of(self.data_info_id)
-        if not self.has_instances or (self._is_shown and self._overrides == before):
+        if not self.has_instances or self._overrides == before:
             return False
-        self._is_shown = self.copy.version != NO_VERSION or self._is_shown
         self.changes += 1
         return True
 
@@ -86,7 +82,6 @@ class Watched:
         fit = self.copy.fit(push)
         if fit is Fit.NEXT:
             if self.copy.apply(push) is not None:
-                self._is_shown = self._is_shown or not self.has_instances or self._in_force.are_known
                 self.changes += 1
                 return True
             log.warning("the digest of a push of %s is wrong; asking for the whole service", self.data_info_id)

@@ -8,6 +8,7 @@ from slotreeve.model.publisher import Publisher
 from slotreeve_client.provider import Provider, Providers
 from slotreeve_protocol.envelope import decode_instance, encode_instance
 from slotreeve_protocol.instance import Instance
+from slotreeve_protocol.overrides import Override
 
 from tests.protocol.instances import INSTANCES
 
@@ -32,6 +33,15 @@ def test_providers_are_what_the_records_say_however_they_changed(states: list[di
         found = providers.of(records, {})
         assert list(found) == expected
         assert [p.instance for p in found] == [decode_instance(data) for _, _, data in expected]
+
+
+def test_instances_are_left_out_while_their_overrides_are_not_known() -> None:
+    records = {"a": record("a", ENVELOPE), "b": record("b", (b"x",)), "c": record("c", ENVELOPE)}
+    assert [provider.register_id for provider in Providers().of(records, None)] == ["b"]
+    drained = Providers().of(records, {"10.0.0.1:8080": Override(drain=True)})
+    assert [p.instance and (p.instance.weight, p.said == INSTANCE) for p in drained] == [(0, True), None, (0, True)]
+    others = Providers().of(records, {"10.0.0.1:8081": Override(drain=True)})
+    assert [p.instance for p in others] == [INSTANCE, None, INSTANCE]
 
 
 def test_a_provider_is_still_a_tuple_of_id_zone_and_payload() -> None:

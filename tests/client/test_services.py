@@ -97,13 +97,24 @@ def test_overrides_that_come_before_the_first_push_wait_for_it() -> None:
     in_a_world(story)
 
 
-def test_what_was_seen_stays_when_an_instance_joins_bytes() -> None:
+def test_an_instance_that_joins_bytes_is_seen_once_its_overrides_are_known_and_the_bytes_stay() -> None:
     def story(world: World) -> None:
         world.push(b"x")
         world.push(b"x", ENVELOPE)
-        assert world.told == [[None], [None, 100]]
+        assert (world.told, world.weights) == ([[None]], [None])
         world.services.overrides_arrived(DRAINED)
-        assert world.told[-1] == [None, 0]
+        assert world.told == [[None], [None, 0]]
+
+    in_a_world(story)
+
+
+def test_the_first_instance_of_an_empty_service_is_not_seen_undrained() -> None:
+    def story(world: World) -> None:
+        world.push()
+        world.push(ENVELOPE)
+        assert (world.told, world.weights) == ([[]], [])
+        world.services.overrides_arrived(DRAINED)
+        assert world.told == [[], [0]]
 
     in_a_world(story)
 

@@ -78,7 +78,8 @@ def test_a_provider_that_registers_again_meets_the_same_override_and_is_never_se
         def changed(subscription: Subscription) -> None:
             seen.append(weights(subscription.instances))
 
-        cluster.client().subscribe(S, changed)
+        await cluster.client().subscribe(S, changed).ready()
+        assert seen == [[]]
         register_ids = []
         for _ in range(3):
             async with cluster.client() as provider:
