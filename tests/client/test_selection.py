@@ -101,3 +101,12 @@ def test_a_change_while_a_selection_is_made_is_not_missed() -> None:
 def test_a_filter_that_makes_no_sense_is_refused(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(ModelError, match=message):
         Filter(**arguments)
+
+
+@pytest.mark.parametrize(("enough", "expected"), [(None, "aebc"), (3, "aebc"), (2, "ae"), (1, "ae")])
+def test_the_own_zone_is_enough_from_the_named_count_on(enough: int | None, expected: str) -> None:
+    zones = {"a": "east", "b": "west", "c": "", "e": "east"}
+    providers = [provider(name, Instance(name, zone=zone)) for name, zone in zones.items()]
+    critical = provider("f", Instance("f", zone="east", health=Health.CRITICAL))
+    found = Filter(zone="east", enough=enough).of([*providers, critical])
+    assert "".join(one.register_id for one in found) == expected
