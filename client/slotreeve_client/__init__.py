@@ -6,6 +6,7 @@
         publication = client.publish("com.example.Greeter", b"10.0.0.1:8080")
         await publication.acknowledged()
         subscription = client.subscribe("com.example.Greeter", lambda s: print(s.instances))
+        client.register("com.example.Shop", Instance("10.0.0.1", 8080, tags=("blue",)))
 
     with slotreeve_client.connect_blocking("127.0.0.1:7730") as client:
         client.publish("com.example.Greeter", b"10.0.0.1:8080").acknowledged(timeout_seconds=5)

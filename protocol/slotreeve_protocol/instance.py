@@ -80,7 +80,7 @@ class Instance(msgspec.Struct, array_like=True, frozen=True, gc=False):
         weight: its share of the traffic in comparison with others, 0 to 65535. 0 means none, unless all have 0.
         zone: the failure domain that it is in, at most 255 characters; empty if not said.
         tags: at most 64 different texts of 1 to 512 characters, in the provider's order.
-        metadata: at most 64 entries; keys have 1 to 128 characters, values at most 1,024. Do not change it.
+        metadata: at most 64 entries; keys have 1 to 128 characters, values at most 1,024.
         health: how it is, as its provider says.
         health_note: why, for people; at most 1,024 characters.
         enabled: False means that it must not be called, however healthy it is.
@@ -147,9 +147,18 @@ class Instance(msgspec.Struct, array_like=True, frozen=True, gc=False):
         for key, value in metadata.items():
             _check_line("a key of metadata", key, 1, MAX_METADATA_KEY_LENGTH)
             _check_text(f"metadata[{key!r}]", value, MAX_METADATA_VALUE_LENGTH)
+        # The caller may go on changing the dictionary, and the instance must not change with it.
+        msgspec.structs.force_setattr(self, "metadata", dict(metadata))
 
     def changed(self, **changes: Unpack[InstanceChanges]) -> Instance:
-        """A copy with other values in these fields. The id and the zone stay. Raises ModelError."""
+        """A copy with other values in these fields.
+
+        Raises:
+            ModelError: a value is wrong, or the field is the id or the zone, which stay.
+        """
+        for field in ("id", "zone"):
+            if field in changes:
+                raise ModelError(f"instance: {field} of {self.id} cannot change; expected another instance of its own")
         return msgspec.structs.replace(self, **changes)
 
     @property

@@ -32,6 +32,24 @@ def test_a_changed_copy_keeps_the_id_and_everything_else() -> None:
         made.changed(weight=-1)
 
 
+def test_id_and_zone_do_not_change() -> None:
+    changes: Any = {"zone": "west"}
+    with pytest.raises(ModelError, match="zone of a:1 cannot change"):
+        Instance("a", 1).changed(**changes)
+    changes = {"id": "b"}
+    with pytest.raises(ModelError, match="id of a:1 cannot change"):
+        Instance("a", 1).changed(**changes)
+
+
+def test_an_instance_does_not_change_with_the_dictionary_that_it_was_made_of() -> None:
+    metadata = {"version": "1"}
+    made = Instance("a", 1, metadata=metadata)
+    other = made.changed(metadata=metadata)
+    metadata["version"] = "2"
+    assert made.metadata == other.metadata == {"version": "1"}
+    assert made.changed(metadata=metadata) != made
+
+
 def test_health_goes_from_passing_to_critical() -> None:
     assert sorted(Health, key=lambda health: health.rank) == [Health.PASSING, Health.WARNING, Health.CRITICAL]
 
