@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 PUSH_ALLOWANCE_SECONDS = 0.2
 """For everything that is not waiting: noticing a closed connection, messages, comparing digests, callbacks."""
+LEASE_LOOKS = 3
+"""The leader finds a lease at the second look after its end, and may end it at the next one."""
 ELECTION_ALLOWANCE_SECONDS = 0.3
 """For the election once the lease is over."""
 
@@ -60,6 +62,9 @@ def staleness(
 
 def bounds(settings: Settings) -> list[tuple[str, float, str]]:
     """(what happens, seconds, which settings add up to that)."""
+    from slotreeve_servers.data.held_leases import DRIFT
+    from slotreeve_servers.data.lease_keeper import LOOK_SECONDS
+    from slotreeve_servers.node.membership import LEASE_HEARTBEATS
     from slotreeve_servers.session.core import sweep_seconds
 
     session, data, meta = settings.session, settings.data, settings.meta
@@ -86,6 +91,22 @@ def bounds(settings: Settings) -> list[tuple[str, float, str]]:
             "very many clients lost at once (more than data.departure_clients, and data.departure_share of a service)",
             data.departure_hold_seconds + data.session_grace_seconds + push,
             "data.departure_hold_seconds, data.session_grace_seconds",
+        ),
+        (
+            "lease not renewed, after its time to live and 2 % of it",
+            meta.heartbeat_seconds + LEASE_LOOKS * LOOK_SECONDS + push,
+            f"meta.heartbeat_seconds, {LEASE_LOOKS} x {LOOK_SECONDS:g} s",
+        ),
+        (
+            "lease not renewed after the leader of its slot changed, after its time to live and 2 % of it",
+            (1 + LEASE_HEARTBEATS * DRIFT) * meta.heartbeat_seconds + LEASE_LOOKS * LOOK_SECONDS + push,
+            f"{1 + LEASE_HEARTBEATS} x meta.heartbeat_seconds, {LEASE_LOOKS} x {LOOK_SECONDS:g} s",
+        ),
+        (
+            "very many leases not renewed at once (more than data.lease_guard_leases, and data.lease_guard_share of a "
+            "service), or none renewed at all, after their time to live and 2 % of it",
+            data.lease_guard_hold_seconds + LEASE_LOOKS * LOOK_SECONDS + push,
+            f"data.lease_guard_hold_seconds, {LEASE_LOOKS} x {LOOK_SECONDS:g} s",
         ),
         ("client frozen", session.client_lease_seconds + sweep_seconds(session) + push, "session.client_lease_seconds"),
         (

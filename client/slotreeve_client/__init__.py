@@ -19,6 +19,7 @@ from slotreeve_client.choosers import Chooser, RoundRobin, WeightedRandom, ZoneF
 from slotreeve_client.client import Client, ClientState, connect
 from slotreeve_client.configuration import ConfigWatch
 from slotreeve_client.instance_publication import InstancePublication
+from slotreeve_client.leases import Lease, LeaseAnswers
 from slotreeve_client.options import ClientOptions
 from slotreeve_client.provider import Provider
 from slotreeve_client.publication import Publication
@@ -39,6 +40,8 @@ __all__ = [
     "Health",
     "Instance",
     "InstancePublication",
+    "Lease",
+    "LeaseAnswers",
     "Provider",
     "Publication",
     "RoundRobin",

@@ -29,6 +29,7 @@ from slotreeve_client.configuration import ConfigWatch
 from slotreeve_client.connector import Connector
 from slotreeve_client.core import ClientCore
 from slotreeve_client.instance_publication import InstancePublication
+from slotreeve_client.leases import LeaseRegistrations
 from slotreeve_client.options import ClientOptions
 from slotreeve_client.provider import Provider
 from slotreeve_client.publication import Publication
@@ -62,6 +63,7 @@ class Client:
     Attributes:
         client_id: unique id, drawn at random.
         state: whether the client is connected.
+        leases: registrations that the registry keeps for whoever renews them.
     """
 
     def __init__(
@@ -87,6 +89,7 @@ class Client:
         )
         reconnect = Reconnect(addresses, options.connect_seconds, options.longest_pause_seconds, rng)
         self._connector = Connector(self, transport, hello, reconnect, options, clock)
+        self.leases = LeaseRegistrations(self._connector, self._core.names, options.zone)
         self._sender.begin(self._core, self._connector)
         self._connector.start()
 

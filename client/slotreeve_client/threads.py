@@ -16,6 +16,7 @@ from slotreeve.errors import ClientClosed, RequestTimeout
 from slotreeve_protocol.client_messages import Scope
 from slotreeve_protocol.instance import Health, Instance, InstanceChanges
 
+from slotreeve_client.blocking_leases import BlockingLeases
 from slotreeve_client.callback_thread import CallbackThread
 from slotreeve_client.client import Client, ClientState, connect
 from slotreeve_client.configuration import ConfigWatch
@@ -187,6 +188,11 @@ class BlockingClient:
                 self._call_back(watch, partial(on_change, watch.value))
 
         return BlockingConfigWatch(self, self.call(lambda: self._client.watch_config(key, changed)))
+
+    @property
+    def leases(self) -> BlockingLeases:
+        """Registrations that the registry keeps for whoever renews them."""
+        return BlockingLeases(self, self._client.leases)
 
     def _call_back(self, source: Subscription | ConfigWatch, function: Callable[[], None]) -> None:
         """Run ``function`` on the thread of callbacks, unless its source has ended by then."""

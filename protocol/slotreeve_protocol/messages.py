@@ -33,6 +33,15 @@ from slotreeve_protocol.general_messages import (
     Opaque,
     Ping,
 )
+from slotreeve_protocol.lease_messages import (
+    Confirm,
+    EndLeases,
+    KeepLeases,
+    LeasesKept,
+    LeasesKnown,
+    RegisterLeases,
+    RenewLeases,
+)
 from slotreeve_protocol.meta_messages import (
     Configs,
     ElectionIs,
@@ -109,6 +118,13 @@ AnyMessage = (
     | Replicate
     | Deliver
     | Claims
+    | RegisterLeases
+    | RenewLeases
+    | EndLeases
+    | LeasesKnown
+    | KeepLeases
+    | LeasesKept
+    | Confirm
     | View
     | Heartbeat
     | LeaseGranted

@@ -32,6 +32,15 @@ from slotreeve_protocol.client_messages import (
     Withdraw,
 )
 from slotreeve_protocol.general_messages import Counters, Done, Failed, GetCounters, Goodbye, Opaque, Ping
+from slotreeve_protocol.lease_messages import (
+    Confirm,
+    EndLeases,
+    KeepLeases,
+    LeasesKept,
+    LeasesKnown,
+    RegisterLeases,
+    RenewLeases,
+)
 from slotreeve_protocol.meta_messages import (
     Configs,
     ElectionIs,
@@ -124,6 +133,10 @@ SENDERS: Mapping[type[Message], Routes] = {
     GivenUp: _CLIENT_TO_SESSION,
     WatchConfigs: _CLIENT_TO_SESSION,
     UnwatchConfig: _CLIENT_TO_SESSION,
+    RegisterLeases: _CLIENT_TO_SESSION,
+    RenewLeases: _CLIENT_TO_SESSION,
+    EndLeases: _CLIENT_TO_SESSION,
+    LeasesKnown: _NOT_AT_A_DESK,
     # Session and data servers.
     Write: _SESSION_TO_DATA,
     Answers: _NOT_AT_A_DESK,
@@ -136,6 +149,9 @@ SENDERS: Mapping[type[Message], Routes] = {
     Replicate: _DATA_TO_DATA,
     Deliver: _DATA_TO_SESSION,
     Claims: _SESSION_TO_DATA,
+    KeepLeases: _SESSION_TO_DATA,
+    LeasesKept: _NOT_AT_A_DESK,
+    Confirm: _DATA_TO_DATA,
     # Members and meta servers.
     View: _META_TO_MEMBER,
     Heartbeat: _MEMBER_TO_META,

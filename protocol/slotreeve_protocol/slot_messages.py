@@ -57,7 +57,7 @@ class Write(Message, frozen=True, tag=40):
 
 
 class Answers(Message, frozen=True, tag=41):
-    """Reply to Write, DeclareInterest and Fetch: one answer for each slot of the request, in its order."""
+    """Reply to Write, DeclareInterest, Fetch and Confirm: one answer for each slot of the request, in its order."""
 
     answers: list[SlotAnswer]
 

@@ -145,5 +145,6 @@ def test_the_default_configuration_keeps_the_published_bounds_of_staleness() -> 
     assert seconds["session server killed, with its clients"] <= 5
     assert seconds["data server killed, until readable"] <= 2
     assert seconds["meta leader killed or frozen, until another leads"] <= 1
+    assert seconds["lease not renewed, after its time to live and 2 % of it"] <= 2
     shorter = json.loads(run("explain", "staleness", "--set", "session.client_lease_seconds=4", "-o", "json"))
     assert {row["what"]: row["at most, s"] for row in shorter}["client frozen"] == pytest.approx(4.45)

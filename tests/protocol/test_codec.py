@@ -17,6 +17,7 @@ from slotreeve.model.slots import Slot, SlotFacts, SlotTable
 from slotreeve.ports import Hello
 from slotreeve_protocol import client_messages as client
 from slotreeve_protocol import general_messages as general
+from slotreeve_protocol import lease_messages as lease
 from slotreeve_protocol import meta_messages as meta
 from slotreeve_protocol import slot_messages as slot
 from slotreeve_protocol.codec import Kind, decode_frame, encode_frame, encode_message
@@ -33,6 +34,7 @@ FACTS = SlotFacts(256, 2, "crc32c")
 TABLE = SlotTable(9, (Slot(0, "data-1", 8, ("data-2",)), Slot(1, None, 9, ())))
 WRITE = slot.SlotWrite(7, 8, [RECORD], [TOMBSTONE], [("orders@@shop", "r-0")])
 CHANGE = slot.DatumChange("orders@@shop", 4, 5, 0xFFFF_FFFF_FFFF_FFFF, [RECORD], ["r-0"])
+TERMS = lease.LeaseTerms("orders@@shop", "web-1", "zone-a", (b"10.0.0.1:80",), 30_000)
 
 SAMPLES: list[AnyMessage] = [
     Hello("prod", "data-1", Role.DATA, "process-9", "10.0.0.9:7720", 1, 2, FACTS),
@@ -73,6 +75,13 @@ SAMPLES: list[AnyMessage] = [
     slot.Replicate([WRITE]),
     slot.Deliver([7, 8]),
     slot.Claims(["client-1"], ["client-2"]),
+    lease.RegisterLeases([TERMS]),
+    lease.RenewLeases({"orders@@shop": ["web-1", "web-2"]}),
+    lease.EndLeases({"orders@@shop": ["web-1"]}),
+    lease.LeasesKnown({"orders@@shop": ["web-2"]}, {"users@@shop": ["u-1"]}, "no leader"),
+    lease.KeepLeases([lease.SlotLeases(7, 8, [TERMS], {"orders@@shop": ["web-2"]}, {"orders@@shop": ["web-3"]})]),
+    lease.LeasesKept([lease.KeptLeases(7, slot.Access.ACCEPT, 8, {"orders@@shop": ["web-2"]})]),
+    lease.Confirm([lease.SlotEpoch(7, 8)]),
     meta.View(3, 12, TABLE, [NODE], [], FACTS),
     meta.Heartbeat(NODE, 12, 9, [0, 1]),
     meta.LeaseGranted(3, 5.0, meta.View(3, 12, TABLE, [NODE], [], FACTS)),

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from slotreeve.model.publisher import Publisher
 from slotreeve.model.slots import Slot, SlotTable
 from slotreeve_servers.data import held_back
-from slotreeve_servers.data.brake import Brake, DepartureTally, ServiceTallies
+from slotreeve_servers.data.brake import Brake, BrakeLimits, DepartureTally, ServiceTallies
 from slotreeve_servers.data.claims import ClaimedClients, client_of
 from slotreeve_servers.data.held_back import HeldBack, LostRecord
 from slotreeve_servers.data.settings import DataSettings
@@ -335,7 +335,7 @@ def tally(*clients: str) -> ServiceTallies:
 
 
 def test_the_brake_forgets_what_left_before_its_window() -> None:
-    brake = Brake(DataSettings(departure_clients=1, departure_share=0.0, departure_window_seconds=10.0))
+    brake = Brake(BrakeLimits(clients=1, share=0.0, window_seconds=10.0))
     brake.release(tally("a"), 0.0)
     assert brake.allows_service("s", tally("a").total, 10, 9.0)  # the same client
     assert not brake.allows_service("s", tally("b").total, 10, 9.9)
@@ -344,7 +344,7 @@ def test_the_brake_forgets_what_left_before_its_window() -> None:
 
 
 def test_a_share_of_nought_allows_nothing_and_a_tally_merges() -> None:
-    brake = Brake(DataSettings(departure_clients=0, departure_share=0.0))
+    brake = Brake(BrakeLimits(clients=0, share=0.0, window_seconds=10.0))
     one, two = DepartureTally(), DepartureTally()
     one.add(record(1))
     two.add(record(2))

@@ -19,8 +19,8 @@ class Publisher(msgspec.Struct, array_like=True, frozen=True, gc=False):
         register_id: id of the registration, made by the client, unique in the cluster.
         data_info_id: the service.
         version: number of times the client has published or unpublished under this id, from 1.
-        incarnation: number of connections that the client had made when it sent this record.
-        session: process id of the session server that holds the client's connection.
+        incarnation: number of connections that the client had made; of a lease its time to live in milliseconds.
+        session: process id of the session server that holds the client's connection; ``lease`` of a lease.
         zone: where the provider runs; scope ``zone`` filters by it.
         data: the payload: the byte strings that the provider published; None in a tombstone.
     """

@@ -7,12 +7,12 @@ See docs/decisions/0010-a-brake-on-mass-expiry.md.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from typing import NamedTuple
 
 from slotreeve.model.publisher import Publisher
 
 from slotreeve_servers.data.claims import client_of
-from slotreeve_servers.data.settings import DataSettings
 
 
 class DepartureTally:
@@ -55,18 +55,34 @@ class ServiceTallies:
     def add(self, record: Publisher) -> None:
         """Count one record."""
         self.total.add(record)
-        tally = self.services.get(record.data_info_id)
+        self._of(record.data_info_id).add(record)
+
+    def add_singles(self, data_info_id: str, register_ids: Collection[str]) -> None:
+        """Count records of one service, each of which counts as a client: leases."""
+        for tally in (self.total, self._of(data_info_id)):
+            tally.records += len(register_ids)
+            tally.clients.update(register_ids)
+
+    def _of(self, data_info_id: str) -> DepartureTally:
+        tally = self.services.get(data_info_id)
         if tally is None:
-            tally = self.services[record.data_info_id] = DepartureTally()
-        tally.add(record)
+            tally = self.services[data_info_id] = DepartureTally()
+        return tally
+
+
+class BrakeLimits(NamedTuple):
+    """What may be removed within ``window_seconds``: so many clients; beyond that, less than this share."""
+
+    clients: int
+    share: float
+    window_seconds: float
 
 
 class Brake:
     """Allows a removal of few clients, or of a small share; counts what it allowed within a window of time."""
 
-    def __init__(self, rules: DataSettings) -> None:
-        self._clients, self._share = rules.departure_clients, rules.departure_share
-        self._window = rules.departure_window_seconds
+    def __init__(self, limits: BrakeLimits) -> None:
+        self._clients, self._share, self._window = limits
         self._released: deque[tuple[float, ServiceTallies]] = deque()
 
     def release(self, tallies: ServiceTallies, now: float) -> None:

@@ -14,6 +14,7 @@ from slotreeve.model.slots import SlotTable
 from slotreeve.ports import Message
 from slotreeve_events.log import EventLog
 from slotreeve_protocol.client_messages import ListServices
+from slotreeve_protocol.lease_messages import KeepLeases
 from slotreeve_protocol.meta_messages import LeaseGranted, View
 from slotreeve_protocol.slot_messages import (
     Access,
@@ -29,10 +30,12 @@ from slotreeve_protocol.slot_messages import (
 
 from slotreeve_servers.data.changes import Changes
 from slotreeve_servers.data.comparison import SessionComparison
+from slotreeve_servers.data.confirmations import FollowerConfirmations
 from slotreeve_servers.data.departures import Departures
 from slotreeve_servers.data.exchange import DigestExchange
 from slotreeve_servers.data.following import FollowedLeaders
 from slotreeve_servers.data.interest import SessionInterests
+from slotreeve_servers.data.lease_keeper import LOOK_SECONDS, LeaseKeeper
 from slotreeve_servers.data.listing import Listing
 from slotreeve_servers.data.losses import ClientLosses
 from slotreeve_servers.data.pages import Pages
@@ -62,6 +65,7 @@ class DataCore:
 
     Attributes:
         departures: the registrations of clients that have left. ``losses``: what this server knows of lost clients.
+        leases: the leases in the slots that it leads.
     """
 
     def __init__(
@@ -83,6 +87,8 @@ class DataCore:
         self._sessions = SessionServers(CURRENT_HEARTBEATS * heartbeat_seconds)
         self.departures = Departures(outbox, self.slots, self, self._sessions, rules, events)
         self.losses = ClientLosses(outbox, self.slots, self._sessions, self.departures, rules)
+        confirmations = FollowerConfirmations(outbox, self._streams)
+        self.leases = LeaseKeeper(outbox, self.slots, self, self.membership, confirmations, rules, events)
         self._pages = Pages(outbox)
         self._comparisons: dict[Peer, DigestExchange] = {}
         self.leaders = FollowedLeaders(outbox, self.slots, self, self._counters)
@@ -96,12 +102,14 @@ class DataCore:
                 ListServices: Listing(outbox, self.slots).answer,
                 Follow: self._streams.answer,
             },
+            {KeepLeases: self.leases.keep},
         )
 
     def start(self) -> None:
         """Begin the upkeep."""
         self._outbox.repeat("repair", self._rules.repair_seconds, self._repair)
         self._outbox.repeat("overdue", UPKEEP_SECONDS, self._overdue)
+        self._outbox.repeat("leases", LOOK_SECONDS, self.leases.look)
 
     # --- the table names the slots that this server holds -----------------------------------------------------------
 
@@ -113,6 +121,7 @@ class DataCore:
         led, followed = self.slots.apply(self._table_of(view))
         for slot in led:
             slot.led_since = self._outbox.attended()
+        self.leases.table_changed(led)
         for slot in self.slots.led():
             self._serve_if_complete(slot)
         for comparison in self._comparisons.values():
@@ -317,4 +326,5 @@ class DataCore:
             "changes_sent": self.changes.sent,
             "records_replicated": self._streams.records,
             **self.departures.counters(),
+            **self.leases.counters(),
         }

@@ -7,7 +7,16 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from slotreeve.ports import Message
-from slotreeve_protocol.slot_messages import Access, Follow, Replicate, SlotDifference, SlotDigests
+from slotreeve_protocol.lease_messages import Confirm, SlotEpoch
+from slotreeve_protocol.slot_messages import (
+    Access,
+    Answers,
+    Follow,
+    Replicate,
+    SlotAnswer,
+    SlotDifference,
+    SlotDigests,
+)
 
 from slotreeve_servers.data.exchange import DigestExchange, Progress, services_in
 from slotreeve_servers.data.slots import HeldSlot, HeldSlots
@@ -73,7 +82,7 @@ class FollowedLeaders:
     def __init__(self, outbox: Outbox, slots: HeldSlots, followership: Followership, counters: Counter[str]) -> None:
         self._outbox, self._slots, self._followership, self._counters = outbox, slots, followership, counters
         self._exchanges: dict[Peer, DigestExchange] = {}
-        self.desk = Desk({Replicate: self._on_replicate})
+        self.desk = Desk({Replicate: self._on_replicate}, {Confirm: self._on_confirm})
 
     def opened(self, peer: Peer) -> None:
         """A leader is connected: ask it for every slot that this server follows there."""
@@ -104,3 +113,14 @@ class FollowedLeaders:
             slot = self._slots.get(write.slot)
             if slot is not None and not slot.leads and slot.slot.leader_epoch == write.leader_epoch:
                 slot.apply(write, now)
+
+    def _on_confirm(self, peer: Peer, message: Confirm) -> Message:
+        """What the leader streamed before this message was handled before it."""
+        return Answers([self._confirmation(peer, asked) for asked in message.slots])
+
+    def _confirmation(self, peer: Peer, asked: SlotEpoch) -> SlotAnswer:
+        slot = self._slots.get(asked.slot)
+        if slot is None or slot.leads or slot.slot.leader != peer.node or not slot.synced:
+            return SlotAnswer(asked.slot, Access.MOVED, 0)
+        is_same = slot.slot.leader_epoch == asked.leader_epoch
+        return SlotAnswer(asked.slot, Access.ACCEPT if is_same else Access.MISMATCH, slot.slot.leader_epoch)

@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeVar
 
 from slotreeve.model.publisher import Publisher
 
-from slotreeve_servers.data.brake import Brake, ServiceTallies
+from slotreeve_servers.data.brake import Brake, BrakeLimits, ServiceTallies
 from slotreeve_servers.data.claims import ClaimedClients, client_of
 from slotreeve_servers.data.settings import DataSettings
 from slotreeve_servers.data.slots import HeldSlot, HeldSlots
@@ -73,7 +73,8 @@ class HeldBack:
     def __init__(self, rules: DataSettings, slots: HeldSlots, claims: ClaimedClients) -> None:
         self._grace, self._hold = rules.session_grace_seconds, rules.departure_hold_seconds
         self._slots, self._claims = slots, claims
-        self._brake = Brake(rules)
+        limits = BrakeLimits(rules.departure_clients, rules.departure_share, rules.departure_window_seconds)
+        self._brake = Brake(limits)
         self._clients: dict[str, _LostClient] = {}
         self._last_return: dict[str, float] = {}
         self._nothing_before = 0.0

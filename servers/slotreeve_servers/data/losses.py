@@ -9,6 +9,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from slotreeve.model.publisher import Publisher
+from slotreeve_protocol.leases import LEASE_OWNER
 from slotreeve_protocol.slot_messages import Claims
 
 from slotreeve_servers.data.departures import Departures
@@ -111,7 +112,8 @@ class ClientLosses:
 
     def adopt(self, slot: HeldSlot) -> None:
         """This server serves the slot from now on: it may hold records of session processes that are no members."""
-        for process_id in sorted({record.session for record in slot.store.records()} - set(self._sessions.members)):
+        owners = {record.session for record in slot.store.records()} - {LEASE_OWNER}
+        for process_id in sorted(owners - set(self._sessions.members)):
             self._gone.suspect((process_id,))
             if self._gone.since(process_id) is not None:
                 self._to_search.append((process_id, slot.slot.id))

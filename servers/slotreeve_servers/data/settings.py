@@ -31,6 +31,23 @@ class DataSettings(Section):
     departure_hold_seconds: float = Field(
         default=60.0, ge=0, description="Longest time for which the removal of a lost client is held back."
     )
+    lease_guard_leases: int = Field(
+        default=16,
+        ge=0,
+        description="So many leases may end at once, of one service and of all together, for want of renewals.",
+    )
+    lease_guard_share: float = Field(
+        default=0.2,
+        ge=0,
+        le=1,
+        description="Beyond lease_guard_leases, only less than this share of a service's and of all leases ends.",
+    )
+    lease_guard_window_seconds: float = Field(
+        default=10.0, gt=0, description="Ends within this time count together for lease_guard_leases and _share."
+    )
+    lease_guard_hold_seconds: float = Field(
+        default=60.0, ge=0, description="Longest time for which the end of a lease is held back, from when it is due."
+    )
     emergency_seconds: float = Field(
         default=40.0,
         ge=0,

@@ -79,6 +79,12 @@ class HeldSlot:
         """Complete in its role."""
         return self.serving if self.leads else self.synced
 
+    def next_version(self) -> int:
+        """A version for the record of a lease: greater than each one given before, also under an earlier leader
+        epoch."""
+        self.version += 1
+        return self.version
+
     def apply(self, write: SlotWrite, now: float) -> dict[str, TrackedService]:
         """Store ``write``; return the tracked services whose content changed, by data info id."""
         touched: dict[str, TrackedService] = {}

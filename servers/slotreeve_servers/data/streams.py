@@ -33,7 +33,7 @@ class Streams:
     def __init__(self, outbox: Outbox, slots: HeldSlots) -> None:
         self._outbox, self._slots = outbox, slots
         self._waiting: dict[Peer, list[SlotWrite]] = {}
-        self._flush = TurnEnd(outbox, self._send_all)
+        self._flush = TurnEnd(outbox, self.flush)
         self.records = 0
 
     def send(self, slot: HeldSlot, write: SlotWrite) -> None:
@@ -51,7 +51,7 @@ class Streams:
 
         Invariant: nothing is stored between answer and stream, so that they leave no gap.
         """
-        self._send_all()
+        self.flush()
         answers, left = [], self._outbox.part_bytes
         for asked in follow.slots:
             answer, size = self._difference(peer, asked, left)
@@ -92,7 +92,8 @@ class Streams:
         for slot in self._slots.led():
             slot.streams.pop(peer, None)
 
-    def _send_all(self) -> None:
+    def flush(self) -> None:
+        """Send what waits for the end of the turn."""
         waiting, self._waiting = self._waiting, {}
         for peer, writes in waiting.items():
             limit = self._outbox.part_bytes

@@ -108,6 +108,18 @@ DATA: Mapping[str, Counted] = {
     "clients_claimed": Counted(
         _G, "clients that are connected to a session server and have not sent everything again yet"
     ),
+    "leases": Counted(_G, "leases in the slots that this server leads ([leases.md](leases.md))"),
+    "leases_expired": Counted(_C, "leases that ended because nobody renewed them"),
+    "leases_held": Counted(
+        _G,
+        "leases that nobody renewed and that the guard against mass expiry holds back; the ALARM in the log names the services",
+        True,
+    ),
+    "leases_overdue": Counted(
+        _C,
+        "leases that ended although the guard held them, because `data.lease_guard_hold_seconds` was over",
+        True,
+    ),
     "changes_sent": Counted(_C, "messages about changed services sent to session servers"),
     "records_replicated": Counted(_C, "records sent to followers"),
 }

@@ -77,7 +77,12 @@ class Membership:
     @property
     def has_lease(self) -> bool:
         """Whether the meta leader has granted one of the last heartbeats."""
-        return self._outbox.now() - self.granted_at < LEASE_HEARTBEATS * self._interval
+        return self._outbox.now() - self.granted_at < self.lease_seconds
+
+    @property
+    def lease_seconds(self) -> float:
+        """For so long after a heartbeat that was granted this server :attr:`has_lease`, on its own clock."""
+        return LEASE_HEARTBEATS * self._interval
 
     def start(self) -> None:
         """Send heartbeats from now on."""

@@ -198,6 +198,11 @@ class SlotStore:
         for service in self.services.values():
             yield from service.values()
 
+    def services_of(self, session: str) -> list[str]:
+        """The services with records of one session process. It does not look at all records."""
+        self._fold_all()
+        return list(self._digests.of(session))
+
     # --- comparing ---------------------------------------------------------------------------------------------------
 
     def _fold(self, data_info_id: str) -> None:

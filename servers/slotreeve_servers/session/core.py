@@ -28,6 +28,7 @@ from slotreeve_protocol.client_messages import (
     Withdraw,
 )
 from slotreeve_protocol.general_messages import Ping
+from slotreeve_protocol.lease_messages import EndLeases, RegisterLeases, RenewLeases
 from slotreeve_protocol.meta_messages import (
     ConfigEntry,
     Configs,
@@ -50,6 +51,7 @@ from slotreeve_servers.session.frozen_clients import FrozenClients
 from slotreeve_servers.session.interests import Interests
 from slotreeve_servers.session.isolation import LOOK_SECONDS, Isolation
 from slotreeve_servers.session.leaders import SlotLeaders
+from slotreeve_servers.session.lease_requests import LeaseRequests
 from slotreeve_servers.session.leases import ClientLeases
 from slotreeve_servers.session.orders import OrdersInForce
 from slotreeve_servers.session.places import Places
@@ -117,6 +119,7 @@ class SessionCore:
         )
         self._reads = Reads(outbox, self.routes, slot_function)
         self.clients: dict[Peer, ConnectedClient] = {}
+        self._lease_requests = LeaseRequests(outbox, self.routes, self._registrations.slot, self.clients)
         self._leases = ClientLeases(rules.client_lease_seconds)
         self._frozen = FrozenClients(outbox, self._leases, self.clients, self._registrations)
         self.isolation = Isolation(outbox, self.routes, self.membership, self.clients, node.process_id)
@@ -147,6 +150,9 @@ class SessionCore:
                 ListServices: lambda peer, message, request: self._reads.list_services(
                     message, list(self.routes.linked.values()), request
                 ),
+                RegisterLeases: self._lease_requests.answer,
+                RenewLeases: self._lease_requests.answer,
+                EndLeases: self._lease_requests.answer,
             },
         )
 

@@ -1,0 +1,100 @@
+"""Messages about leases: between clients and session servers, between session and data servers, and among data servers.
+
+Rules for all messages: :mod:`slotreeve_protocol.general_messages`.
+"""
+
+from __future__ import annotations
+
+import msgspec
+from slotreeve.ports import Message
+
+from slotreeve_protocol.slot_messages import Access
+
+LeaseIds = dict[str, list[str]]
+"""Lease ids by data info id."""
+
+
+class LeaseTerms(msgspec.Struct, array_like=True, frozen=True):
+    """One lease to be registered: it ends unless it is renewed within ``ttl_ms`` milliseconds, again and again."""
+
+    data_info_id: str
+    lease_id: str
+    zone: str
+    data: tuple[bytes, ...]
+    ttl_ms: int
+
+
+class RegisterLeases(Message, frozen=True, tag=56):
+    """Client to session: keep these registrations, or replace payload, zone and time to live of those that exist.
+    Reply: LeasesKnown, or Failed where one of them cannot be good."""
+
+    leases: list[LeaseTerms]
+
+
+class RenewLeases(Message, frozen=True, tag=57):
+    """Client to session: the time to live of these leases begins anew. Reply: LeasesKnown, or Failed."""
+
+    leases: LeaseIds
+
+
+class EndLeases(Message, frozen=True, tag=51):
+    """Client to session: end these leases now. Reply: LeasesKnown, or Failed."""
+
+    leases: LeaseIds
+
+
+class LeasesKnown(Message, frozen=True, tag=52):
+    """Reply to RegisterLeases, RenewLeases and EndLeases: it was carried out for all leases but these. ``unknown``:
+    there is no such lease. ``unanswered``: no leader of their slot has answered in time, for ``reason``; it may have
+    been carried out."""
+
+    unknown: LeaseIds
+    unanswered: LeaseIds
+    reason: str = ""
+
+
+class SlotLeases(msgspec.Struct, array_like=True, frozen=True):
+    """What is to be done with the leases of one slot, in this order."""
+
+    slot: int
+    leader_epoch: int
+    registered: list[LeaseTerms]
+    renewed: LeaseIds
+    ended: LeaseIds
+
+
+class KeepLeases(Message, frozen=True, tag=53):
+    """Session to data leader: register, renew and end these leases. Reply: LeasesKept."""
+
+    batches: list[SlotLeases]
+
+
+class KeptLeases(msgspec.Struct, array_like=True, frozen=True):
+    """What became of the part of a request that concerns one slot. ``access``: it was carried out only with Accept and
+    Migrating. Moved also means that the server cannot make sure that it still leads the slot, or that the followers
+    have what it stored; the request may be repeated. ``unknown``: there are no such leases to renew or end."""
+
+    slot: int
+    access: Access
+    leader_epoch: int
+    unknown: LeaseIds
+
+
+class LeasesKept(Message, frozen=True, tag=54):
+    """Reply to KeepLeases: one answer for each slot of the request, in its order."""
+
+    answers: list[KeptLeases]
+
+
+class SlotEpoch(msgspec.Struct, array_like=True, frozen=True):
+    """A slot under one leader epoch."""
+
+    slot: int
+    leader_epoch: int
+
+
+class Confirm(Message, frozen=True, tag=55):
+    """Data leader to data follower: say whether everything that was streamed to you for these slots is stored. It is
+    (Accept) where the slot is in sync and you still follow it under this leader epoch. Reply: Answers."""
+
+    slots: list[SlotEpoch]

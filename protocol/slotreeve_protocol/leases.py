@@ -1,0 +1,80 @@
+"""Leases: registrations that a slot's leader keeps for whoever renews them, and no connection holds.
+
+See docs/decisions/0024-leases-that-no-connection-holds.md.
+"""
+
+from __future__ import annotations
+
+from zlib import crc32
+
+from slotreeve.errors import ModelError
+from slotreeve.model.publisher import MAX_PAYLOAD_BYTES, Publisher
+
+LEASE_OWNER = "lease"
+"""What the record of a lease names in the place of a session process. No process id is like it: each contains a
+random number."""
+SHORTEST_TTL_SECONDS = 1.0
+LONGEST_TTL_SECONDS = 86_400.0
+LONGEST_LEASE_ID = 512
+"""In characters."""
+
+
+def is_lease(record: Publisher) -> bool:
+    """Whether the record is a lease, or the tombstone of one."""
+    return record.session == LEASE_OWNER
+
+
+def lease_suffix(data_info_id: str) -> str:
+    """What follows the lease id in a register id. It depends on the service, so that the same lease id may be used in
+    several services."""
+    return f"-{crc32(data_info_id.encode()):08x}"
+
+
+def lease_id_of(register_id: str) -> str:
+    """The lease id in the register id of a lease."""
+    return register_id.rpartition("-")[0]
+
+
+def lease_record(
+    lease_id: str, data_info_id: str, version: int, ttl_ms: int, zone: str, data: tuple[bytes, ...] | None
+) -> Publisher:
+    """The record of a lease; ``data`` None: its tombstone.
+
+    A lease has no connections that could be counted. Its time to live, in milliseconds, stands in the place of their
+    number, so that it goes wherever the record goes, and no other record is longer for it. The order of records never
+    depends on it: the leader gives each registration of a lease a greater version.
+    """
+    register_id = lease_id + lease_suffix(data_info_id)
+    return Publisher(register_id, data_info_id, version, ttl_ms, LEASE_OWNER, zone, data)
+
+
+def ttl_seconds_of(record: Publisher) -> float:
+    """The time to live of a lease."""
+    return record.incarnation / 1000
+
+
+def check_lease_id(lease_id: str) -> None:
+    """Check a lease id.
+
+    Raises:
+        ModelError: it is empty or too long.
+    """
+    if not 0 < len(lease_id) <= LONGEST_LEASE_ID:
+        raise ModelError(f"lease id {lease_id[:40]!r} has {len(lease_id)} characters; 1 to {LONGEST_LEASE_ID} are good")
+
+
+def check_lease(lease_id: str, ttl_seconds: float, data: tuple[bytes, ...]) -> None:
+    """Check what somebody wants to register.
+
+    Raises:
+        ModelError: the lease id, the time to live or the size of the payload is out of bounds; the message says which.
+    """
+    check_lease_id(lease_id)
+    if not SHORTEST_TTL_SECONDS <= ttl_seconds <= LONGEST_TTL_SECONDS:
+        raise ModelError(
+            f"the time to live of lease {lease_id!r} is {ttl_seconds:g} s; it must be from {SHORTEST_TTL_SECONDS:g} "
+            f"to {LONGEST_TTL_SECONDS:g} s"
+        )
+    size = sum(map(len, data))
+    if size > MAX_PAYLOAD_BYTES:
+        raise ModelError(f"{size} bytes are too many for lease {lease_id!r}; {MAX_PAYLOAD_BYTES} is the limit")

@@ -1,0 +1,297 @@
+"""Leases on a whole cluster: what keeps them, what ends them, and when (I16)."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Mapping
+
+import pytest
+from slotreeve.errors import RequestTimeout, SlotreeveError
+from slotreeve_client import Client, Lease, Subscription
+from slotreeve_conformance.virtual_time import run
+from slotreeve_simulator.simulated_cluster import SimulatedCluster
+
+SERVICE = "com.example.Leased"
+TTL = 6.0
+BOUND = 0.02 * TTL + 2.5
+"""A lease that nobody renews ends so long after its time to live (docs/leases.md)."""
+AFTER_A_CHANGE = BOUND + 3.1
+"""The same after a change of the slot's leader."""
+
+Body = Callable[[SimulatedCluster, Client, "Views"], Awaitable[None]]
+
+
+class Views:
+    """What one subscriber sees of the service, with the time of each change."""
+
+    def __init__(self) -> None:
+        self.seen: set[str] = set()
+        self.gone_at: dict[str, float] = {}
+
+    def changed(self, subscription: Subscription) -> None:
+        seen = {instance.register_id.rpartition("-")[0] for instance in subscription.instances}
+        for lease_id in self.seen - seen:
+            self.gone_at[lease_id] = asyncio.get_running_loop().time()
+        self.seen = seen
+
+
+def with_cluster(body: Body, seed: int, settings: Mapping[str, object] | None = None) -> None:
+    async def scenario(rng: random.Random) -> None:
+        async with SimulatedCluster(rng, settings=settings) as cluster:
+            caller, views = cluster.client(), Views()
+            watched = cluster.client().subscribe(SERVICE, views.changed)
+            await watched.ready()
+            await body(cluster, caller, views)
+
+    run(scenario, seed=seed)
+
+
+def now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+def slot_row(cluster: SimulatedCluster) -> tuple[str, str]:
+    """Leader and follower of the slot of the service."""
+    for name in cluster.servers:
+        if name.startswith("session"):
+            core = cluster.session(name).core
+            row = core.routes.slots[core._registrations.slot(f"{SERVICE}#@#DEFAULT_INSTANCE_ID#@#DEFAULT_GROUP")]
+            assert row.leader is not None
+            return row.leader, row.followers[0] if row.followers else ""
+    raise AssertionError
+
+
+async def keep(client: Client, lease_ids: list[str], seconds: float, every: float = TTL / 3) -> float:
+    """Renew for some time, whatever fails, and return when the last renewal was acknowledged was sent."""
+    end, last = now() + seconds, 0.0
+    while now() < end:
+        sent = now()
+        try:
+            if not await client.leases.renew(SERVICE, *lease_ids):
+                last = sent
+        except SlotreeveError:
+            continue
+        await asyncio.sleep(every)
+    return last
+
+
+def test_a_lease_is_seen_at_once_and_ends_within_the_bound_once_nobody_renews_it() -> None:
+    async def body(cluster: SimulatedCluster, caller: Client, views: Views) -> None:
+        await caller.leases.register(SERVICE, "web-1", "10.0.0.1:80", ttl_seconds=TTL)
+        await cluster.until(lambda: views.seen == {"web-1"}, "it is seen", 0.5)
+        last = await keep(caller, ["web-1"], 3 * TTL)
+        assert not views.gone_at
+        await cluster.until(lambda: not views.seen, "it has ended", TTL + BOUND)
+        assert TTL <= views.gone_at["web-1"] - last <= TTL + BOUND
+        assert await caller.leases.renew(SERVICE, "web-1") == {"web-1"}
+
+    with_cluster(body, 1)
+
+
+def test_it_ends_at_once_when_it_is_deregistered_and_comes_back_when_it_is_registered_again() -> None:
+    async def body(cluster: SimulatedCluster, caller: Client, views: Views) -> None:
+        for _ in range(3):
+            await caller.leases.register(SERVICE, "web-1", "1", ttl_seconds=TTL)
+            await caller.leases.register(SERVICE, "web-1", "2", ttl_seconds=TTL)
+            await cluster.until(lambda: views.seen == {"web-1"}, "it is seen", 0.5)
+            assert [i.data for i in await caller.get(SERVICE)] == [(b"2",)]
+            assert await caller.leases.deregister(SERVICE, "web-1")
+            await cluster.until(lambda: not views.seen, "it has ended", 0.5)
+            assert not await caller.leases.deregister(SERVICE, "web-1")
+
+    with_cluster(body, 2)
+
+
+def test_a_shorter_time_to_live_counts_from_the_moment_of_its_registration() -> None:
+    async def body(cluster: SimulatedCluster, caller: Client, views: Views) -> None:
+        await caller.leases.register(SERVICE, "web-1", "1", ttl_seconds=3600)
+        registered = now()
+        await caller.leases.register(SERVICE, "web-1", "1", ttl_seconds=1)
+        await cluster.until(lambda: "web-1" in views.gone_at, "it has ended")
+        assert 1 <= views.gone_at["web-1"] - registered <= 1 + BOUND
+
+    with_cluster(body, 3)
+
+
+def kill_in_the_middle(kill: Callable[[SimulatedCluster, Client], list[str]], seed: int) -> None:
+    """Somebody renews, servers die, he goes on, and then stops: nothing ends early, and nothing stays."""
+
+    async def body(cluster: SimulatedCluster, caller: Client, views: Views) -> None:
+        lease_ids = [f"web-{n}" for n in range(5)]
+        await caller.leases.register_many([Lease(SERVICE, lease_id, ("x",), TTL) for lease_id in lease_ids])
+        await keep(caller, lease_ids, TTL)
+        silent_since = now()
+        await asyncio.sleep(TTL - 1.5)
+        for name in kill(cluster, caller):
+            cluster.kill(name)
+        last = max(await keep(caller, lease_ids, 2 * TTL), silent_since)
+        assert not views.gone_at
+        await cluster.until(lambda: len(views.gone_at) == 5, "all have ended", TTL + AFTER_A_CHANGE)
+        assert all(at - last >= TTL for at in views.gone_at.values())
+
+    with_cluster(body, seed)
+
+
+def test_no_lease_ends_early_when_the_slot_leader_is_killed() -> None:
+    kill_in_the_middle(lambda cluster, caller: [slot_row(cluster)[0]], 4)
+
+
+def test_no_lease_ends_early_when_the_callers_session_server_is_killed() -> None:
+    def the_session(cluster: SimulatedCluster, caller: Client) -> list[str]:
+        return [name for name in cluster.names if cluster.address(name) == caller.server]
+
+    kill_in_the_middle(the_session, 5)
+
+
+def test_no_lease_ends_early_when_the_meta_leader_is_killed() -> None:
+    kill_in_the_middle(lambda cluster, caller: [cluster.leader or ""], 6)
+
+
+def test_no_lease_ends_early_when_slot_leader_and_session_server_are_killed_at_once() -> None:
+    def both(cluster: SimulatedCluster, caller: Client) -> list[str]:
+        return [slot_row(cluster)[0], *(n for n in cluster.names if cluster.address(n) == caller.server)]
+
+    kill_in_the_middle(both, 7)
+
+
+def test_what_was_acknowledged_in_the_very_moment_in_which_the_leader_dies_is_at_the_next_leader() -> None:
+    async def body(cluster: SimulatedCluster, caller: Client, views: Views) -> None:
+        for number in range(4):
+            await caller.leases.register(SERVICE, f"web-{number}", "x", ttl_seconds=TTL)
+            cluster.kill(slot_row(cluster)[0])
+            assert not await caller.leases.renew(SERVICE, f"web-{number}")
+            await cluster.start(next(n for n in cluster.names if n not in cluster.servers))
+            await cluster.ready()
+
+    with_cluster(body, 8)
+
+
+def test_a_new_leader_grants_the_whole_time_to_live_anew_and_no_more_than_the_bound() -> None:
+    async def body(cluster: SimulatedCluster, caller: Client, views: Views) -> None:
+        await caller.leases.register(SERVICE, "web-1", "x", ttl_seconds=TTL)
+        await asyncio.sleep(TTL - 1)
+        cluster.kill(slot_row(cluster)[0])
+        killed = now()
+        await cluster.until(lambda: "web-1" in views.gone_at, "it has ended", TTL + AFTER_A_CHANGE + 1)
+        assert views.gone_at["web-1"] - killed >= TTL
+
+    with_cluster(body, 9)
+
+
+def test_no_lease_ends_while_the_balancer_moves_its_slot() -> None:
+    async def body(cluster: SimulatedCluster, caller: Client, views: Views) -> None:
+        await caller.leases.register(SERVICE, "web-1", "x", ttl_seconds=TTL)
+        leader = slot_row(cluster)[0]
+        renewing = asyncio.get_running_loop().create_task(keep(caller, ["web-1"], 60))
+        leaders = {leader}
+        for number in range(4, 8):
+            await cluster.start(f"data-{number}")
+            await cluster.ready()
+            await asyncio.sleep(3)
+            leaders.add(slot_row(cluster)[0])
+        for name in ("data-1", "data-2", "data-3"):
+            await cluster.stop(name)
+            leaders.add(slot_row(cluster)[0])
+        await renewing
+        assert len(leaders) > 1
+        assert not views.gone_at
+        assert views.seen == {"web-1"}
+
+    with_cluster(body, 10)
+
+
+def test_a_frozen_leader_that_comes_back_ends_nothing_that_its_successor_keeps() -> None:
+    async def body(cluster: SimulatedCluster, caller: Client, views: Views) -> None:
+        await caller.leases.register(SERVICE, "web-1", "x", ttl_seconds=TTL)
+        leader = slot_row(cluster)[0]
+        cluster.freeze(leader)
+        await keep(caller, ["web-1"], 3 * TTL)
+        cluster.thaw(leader)
+        await keep(caller, ["web-1"], 2 * TTL)
+        assert not views.gone_at
+        assert slot_row(cluster)[0] != leader or cluster.data(leader).core.leases.expired == 0
+
+    with_cluster(body, 11)
+
+
+def test_nothing_ends_and_nothing_is_acknowledged_while_no_meta_server_lives() -> None:
+    async def body(cluster: SimulatedCluster, caller: Client, views: Views) -> None:
+        await caller.leases.register(SERVICE, "web-1", "x", ttl_seconds=TTL)
+        metas = [name for name in cluster.names if name.startswith("meta")]
+        for name in metas:
+            cluster.kill(name)
+        await asyncio.sleep(2 * TTL)
+        assert not views.gone_at
+        with pytest.raises(RequestTimeout, match="is not sure to lead"):
+            await caller.leases.renew(SERVICE, "web-1")
+        for name in metas:
+            await cluster.start(name)
+        await cluster.until(lambda: "web-1" in views.gone_at, "it has ended", 30)
+
+    with_cluster(body, 12)
+
+
+def test_a_follower_never_ends_a_lease() -> None:
+    async def body(cluster: SimulatedCluster, caller: Client, views: Views) -> None:
+        await caller.leases.register(SERVICE, "web-1", "x", ttl_seconds=TTL)
+        await keep(caller, ["web-1"], 4 * TTL)
+        leader, follower = slot_row(cluster)
+        assert cluster.data(follower).core.leases.held.count == 0
+        assert cluster.data(follower).core.leases.expired == 0
+        assert cluster.data(follower).core.counters()["follower_repairs"] == 0
+        assert cluster.data(leader).core.leases.held.count == 1
+
+    with_cluster(body, 13)
+
+
+def test_the_registrations_of_clients_and_leases_do_not_disturb_each_other() -> None:
+    async def body(cluster: SimulatedCluster, caller: Client, views: Views) -> None:
+        provider = cluster.client()
+        publication = provider.publish(SERVICE, "own")
+        await publication.acknowledged()
+        await caller.leases.register(SERVICE, "web-1", "leased", ttl_seconds=TTL)
+        await keep(caller, ["web-1"], TTL)
+        cluster.kill("session-1")
+        await keep(caller, ["web-1"], 2 * TTL)
+        cluster.kill(slot_row(cluster)[0])
+        await keep(caller, ["web-1"], 2 * TTL)
+        assert {i.data for i in await caller.get(SERVICE)} == {(b"own",), (b"leased",)}
+        await provider.close()
+        await cluster.until(lambda: views.seen == {"web-1"}, "the client's own is gone", 10)
+        assert "web-1" not in views.gone_at
+        await caller.close()
+        await cluster.until(lambda: not views.seen, "the lease is gone too", 20)
+
+    with_cluster(body, 14)
+
+
+def test_where_most_leases_would_end_they_are_held_back_for_a_bounded_time() -> None:
+    async def body(cluster: SimulatedCluster, caller: Client, views: Views) -> None:
+        many = [f"web-{n}" for n in range(60)]
+        await caller.leases.register_many([Lease(SERVICE, lease_id, ("x",), TTL) for lease_id in many])
+        last = await keep(caller, many, TTL)
+        await asyncio.sleep(2 * TTL)
+        leader = cluster.data(slot_row(cluster)[0])
+        assert not views.gone_at
+        assert sum(leader.core.leases.held_back.values()) == 60
+        assert leader.counters()["leases_held"] == 60
+        await cluster.until(lambda: len(views.gone_at) == 60, "all have ended", 30)
+        assert min(views.gone_at.values()) >= last + TTL + 20
+        assert max(views.gone_at.values()) <= last + TTL + 20 + BOUND
+        assert leader.counters()["leases_overdue"] == 60
+        assert leader.counters()["leases_held"] == 0
+
+    with_cluster(body, 15, {"data.lease_guard_hold_seconds": 20})
+
+
+def test_those_that_are_renewed_again_while_they_are_held_back_live_on() -> None:
+    async def body(cluster: SimulatedCluster, caller: Client, views: Views) -> None:
+        many = [f"web-{n}" for n in range(60)]
+        await caller.leases.register_many([Lease(SERVICE, lease_id, ("x",), TTL) for lease_id in many])
+        await asyncio.sleep(2 * TTL)
+        assert not views.gone_at
+        await keep(caller, many[:55], 3 * TTL)
+        assert views.seen == set(many[:55])
+
+    with_cluster(body, 16)

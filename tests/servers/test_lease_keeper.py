@@ -1,0 +1,291 @@
+"""A slot leader's work with leases, on a data server's core without connections."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from slotreeve.errors import RequestTimeout
+from slotreeve.model.nodes import Role
+from slotreeve.model.slots import Slot, SlotTable
+from slotreeve_protocol.lease_messages import (
+    Confirm,
+    KeepLeases,
+    KeptLeases,
+    LeaseIds,
+    LeasesKept,
+    LeaseTerms,
+    SlotEpoch,
+    SlotLeases,
+)
+from slotreeve_protocol.leases import lease_record, ttl_seconds_of
+from slotreeve_protocol.meta_messages import Heartbeat, LeaseGranted, View
+from slotreeve_protocol.slot_messages import Access, Answers, Follow, Replicate, SlotAnswer, SlotDigests, SlotWrite
+from slotreeve_servers.data.confirmations import FollowerConfirmations
+from slotreeve_servers.data.core import DataCore
+from slotreeve_servers.data.following import FollowedLeaders
+from slotreeve_servers.data.lease_keeper import LeaseKeeper
+from slotreeve_servers.data.settings import DataSettings
+
+from tests.servers.recording_outbox import RecordingOutbox, a_peer, deliver
+from tests.servers.world import node_of
+
+META, SESSION = a_peer("meta-1", Role.META), a_peer("session-1", Role.SESSION)
+FOLLOWER = a_peer("data-2", Role.DATA)
+BEAT = 1.0
+
+
+class Leader:
+    """A data server that leads slot 0, for followers or for none, and is confirmed at every heartbeat."""
+
+    def __init__(self, *followers: str, rules: DataSettings | None = None) -> None:
+        self.outbox = RecordingOutbox()
+        self.core = DataCore(self.outbox, node_of("data-1"), rules or DataSettings(), BEAT)
+        self.is_granted = True
+        self.followers = followers
+        self.core.start()
+        self.core.membership.opened(META)
+        self.outbox.end_turn()
+        self.lead(1)
+
+    def lead(self, epoch: int) -> None:
+        table = SlotTable(epoch, (Slot(0, "data-1", epoch, self.followers),))
+        names = [node_of(name) for name in ("data-1", *self.followers)]
+        deliver(self.outbox, self.core.membership.desk, META, View(1, epoch, table, names, []))
+        self.pass_time(0.1)
+
+    def pass_time(self, seconds: float) -> None:
+        """Let time pass; heartbeats are granted meanwhile."""
+        end = self.outbox.time + seconds
+        while True:
+            while self.is_granted and any(isinstance(r.message, Heartbeat) for r in self.outbox.requests):
+                self.outbox.answer(LeaseGranted(1, 5.0, None), kind=Heartbeat)
+            if self.outbox.time >= end:
+                return
+            self.outbox.advance(min(0.1, end - self.outbox.time))
+
+    def keep(
+        self,
+        registered: list[LeaseTerms] | None = None,
+        renewed: list[str] | None = None,
+        ended: list[str] | None = None,
+        epoch: int = 1,
+    ) -> None:
+        self.outbox.take()
+        batch = SlotLeases(0, epoch, registered or [], {"s": renewed} if renewed else {}, {"s": ended} if ended else {})
+        deliver(self.outbox, self.core.desk, SESSION, KeepLeases([batch]))
+
+    def answer(self) -> KeptLeases | None:
+        """The answer that was given last."""
+        answers = [reply for reply in self.outbox.messages(LeasesKept, SESSION) if isinstance(reply, LeasesKept)]
+        return answers[-1].answers[0] if answers else None
+
+    @property
+    def leases(self) -> set[str]:
+        records = self.core.slots.held[0].store.records()
+        return {record.register_id.rpartition("-")[0] for record in records}
+
+
+def terms(lease_id: str, ttl: float = 10.0) -> LeaseTerms:
+    return LeaseTerms("s", lease_id, "", (b"x",), round(1000 * ttl))
+
+
+def kept(unknown: LeaseIds | None = None) -> KeptLeases:
+    return KeptLeases(0, Access.ACCEPT, 1, unknown or {})
+
+
+def test_a_lease_is_registered_renewed_and_ended() -> None:
+    leader = Leader()
+    leader.keep([terms("a"), terms("b")])
+    assert (leader.answer(), leader.leases) == (kept(), {"a", "b"})
+    leader.keep(renewed=["a", "c"], ended=["b", "d"])
+    assert (leader.answer(), leader.leases) == (kept({"s": ["c", "d"]}), {"a"})
+    leader.keep(renewed=["b"])
+    assert leader.answer() == kept({"s": ["b"]})
+
+
+def test_it_ends_after_its_time_and_within_a_heartbeat_and_some_more() -> None:
+    leader = Leader()
+    leader.keep([terms("a")])
+    leader.pass_time(10.0)
+    assert leader.leases == {"a"}
+    leader.pass_time(0.2 + BEAT + 0.75)
+    assert (leader.leases, leader.core.counters()["leases_expired"]) == (set(), 1)
+
+
+def test_nothing_ends_and_nothing_is_carried_out_while_the_meta_leader_does_not_confirm_this_server() -> None:
+    leader = Leader()
+    leader.keep([terms("a")])
+    leader.is_granted = False
+    leader.pass_time(60.0)
+    assert leader.leases == {"a"}
+    leader.keep(renewed=["a"])
+    assert leader.answer() == KeptLeases(0, Access.MOVED, 1, {})
+    leader.is_granted = True
+    leader.pass_time(2.5)
+    assert leader.leases == set()
+
+
+def test_a_confirmation_that_was_asked_for_before_the_end_of_the_time_ends_nothing() -> None:
+    leader = Leader()
+    leader.keep([terms("a")])
+    leader.pass_time(9.9)
+    leader.is_granted = False
+    leader.pass_time(2.5)  # its lease from the meta leader still lasts
+    assert leader.core.membership.has_lease
+    assert leader.leases == {"a"}
+
+
+def test_the_time_in_which_the_server_was_frozen_does_not_count() -> None:
+    leader = Leader()
+    leader.keep([terms("a")])
+    leader.pass_time(5.0)
+    leader.outbox.unattended += 100.0
+    leader.outbox.time += 100.0
+    leader.pass_time(4.9)
+    assert leader.leases == {"a"}
+    leader.pass_time(3.0)
+    assert leader.leases == set()
+
+
+def test_a_renewal_that_was_not_read_yet_counts() -> None:
+    leader = Leader()
+    leader.keep([terms("a")])
+    leader.pass_time(9.9)
+    waiting = leader.outbox.when_read
+    calls: list[object] = []
+    leader.outbox.when_read = calls.append  # type: ignore[method-assign, assignment]
+    leader.pass_time(2.5)
+    assert len(calls) == 1
+    leader.keep(renewed=["a"])
+    assert callable(calls[0])
+    calls[0]()
+    leader.outbox.when_read = waiting  # type: ignore[method-assign]
+    leader.pass_time(9.9)
+    assert leader.leases == {"a"}
+
+
+def test_a_slot_that_is_led_anew_gives_each_lease_its_whole_time_and_the_lease_of_a_former_leader() -> None:
+    leader = Leader()
+    leader.keep([terms("a")])
+    leader.pass_time(9.0)
+    leader.lead(2)
+    leader.pass_time(10.0 + 3 * BEAT)
+    assert leader.leases == {"a"}
+    leader.pass_time(3.0)
+    assert leader.leases == set()
+
+
+def test_an_answer_waits_for_the_followers() -> None:
+    leader = Leader("data-2")
+    leader.core.opened(FOLLOWER)
+    deliver(leader.outbox, leader.core.desk, FOLLOWER, Follow([SlotDigests(0, 1, {})]))
+    leader.keep([terms("a")])
+    assert leader.answer() is None
+    sent = [effect.what for effect in leader.outbox.effects if effect.peer is FOLLOWER]
+    assert [type(message) for message in sent] == [Replicate, Confirm]
+    leader.outbox.answer(Answers([SlotAnswer(0, Access.ACCEPT, 1)]), kind=Confirm)
+    assert leader.answer() == kept()
+    leader.keep(renewed=["a"])
+    assert leader.answer() == kept()  # renewals are not replicated
+
+
+@pytest.mark.parametrize("access", [Access.MOVED, Access.MISMATCH, None])
+def test_what_a_follower_does_not_have_is_not_acknowledged(access: Access | None) -> None:
+    leader = Leader("data-2")
+    leader.core.opened(FOLLOWER)
+    deliver(leader.outbox, leader.core.desk, FOLLOWER, Follow([SlotDigests(0, 1, {})]))
+    leader.keep([terms("a")])
+    if access is None:
+        leader.outbox.answer(None, RequestTimeout("it is frozen"), kind=Confirm)
+    else:
+        leader.outbox.answer(Answers([SlotAnswer(0, access, 2)]), kind=Confirm)
+    assert leader.answer() == KeptLeases(0, Access.MOVED, 0, {})
+
+
+def test_without_a_follower_that_the_table_names_nothing_is_acknowledged() -> None:
+    leader = Leader("data-2")
+    leader.keep([terms("a")])
+    assert leader.answer() == KeptLeases(0, Access.MOVED, 0, {})
+    leader.keep(ended=["a"])
+    assert leader.answer() == KeptLeases(0, Access.MOVED, 0, {})
+
+
+def test_a_follower_confirms_what_it_follows_in_sync_under_the_same_leader_epoch() -> None:
+    outbox = RecordingOutbox()
+    core = DataCore(outbox, node_of("data-2"), DataSettings(), math.inf)
+    leader = a_peer("data-1", Role.DATA)
+    table = SlotTable(
+        5, (Slot(0, "data-1", 4, ("data-2",)), Slot(1, "data-2", 5, ()), Slot(2, "data-3", 5, ("data-2",)))
+    )
+    deliver(outbox, core.membership.desk, META, View(1, 1, table, [node_of("data-2")], []))
+    leaders: FollowedLeaders = core.leaders
+    asked = Confirm([SlotEpoch(0, 4), SlotEpoch(0, 3), SlotEpoch(1, 5), SlotEpoch(2, 5), SlotEpoch(9, 5)])
+
+    def accesses() -> list[Access]:
+        reply = deliver(outbox, leaders.desk, leader, asked)
+        assert isinstance(reply, Answers)
+        return [answer.access for answer in reply.answers]
+
+    assert accesses() == [Access.MOVED] * 5
+    core.slots.held[0].synced = core.slots.held[2].synced = True
+    assert accesses() == [Access.ACCEPT, Access.MISMATCH, Access.MOVED, Access.MOVED, Access.MOVED]
+
+
+def test_one_question_a_turn_serves_all_who_wait() -> None:
+    leader = Leader("data-2")
+    leader.core.opened(FOLLOWER)
+    deliver(leader.outbox, leader.core.desk, FOLLOWER, Follow([SlotDigests(0, 1, {})]))
+    leader.outbox.take()
+    confirmations = FollowerConfirmations(leader.outbox, leader.core._streams)
+    answers: list[set[int]] = []
+    slot = leader.core.slots.held[0]
+    confirmations.confirm([slot], answers.append)
+    confirmations.confirm([slot], answers.append)
+    leader.outbox.end_turn()
+    assert leader.outbox.messages(Confirm) == [Confirm([SlotEpoch(0, 1)])]
+    leader.outbox.answer(Answers([SlotAnswer(0, Access.ACCEPT, 1)]), kind=Confirm)
+    assert answers == [set(), set()]
+
+
+def test_a_version_is_greater_than_all_before_also_after_the_tombstones_are_forgotten() -> None:
+    leader = Leader()
+    store = leader.core.slots.held[0].store
+    versions = []
+    for _ in range(3):
+        leader.keep([terms("a")])
+        leader.keep([terms("a")])
+        versions += [record.version for record in store.records()]
+        leader.keep(ended=["a"])
+        versions += [tombstone.version for tombstone, _ in store.tombstones.values()]
+        store.compact(math.inf)
+    assert versions == sorted(set(versions))
+    assert len(versions) == 6
+
+
+def test_a_lease_is_not_taken_for_a_registration_of_a_session_server_that_is_gone() -> None:
+    leader = Leader()
+    leader.keep([terms("a", 3600)])
+    leader.core.losses.adopt(leader.core.slots.held[0])
+    leader.pass_time(60.0)
+    assert (leader.leases, leader.core.losses.gone) == ({"a"}, set())
+
+
+def test_very_many_leases_are_taken_over_and_ended_in_pieces() -> None:
+    rules = DataSettings(lease_guard_leases=10_000)
+    leader = Leader(rules=rules)
+    leader.keep([terms(f"l{n}") for n in range(5_000)])
+    keeper: LeaseKeeper = leader.core.leases
+    leader.lead(2)
+    assert keeper.held.count == 5_000
+    leader.pass_time(16.0)
+    assert (leader.leases, keeper.expired, keeper.held.count) == (set(), 5_000, 0)
+
+
+def test_the_time_to_live_is_in_the_record_that_followers_copy() -> None:
+    record = lease_record("a", "s", 1, 2_500, "", (b"x",))
+    assert ttl_seconds_of(record) == 2.5
+    write = SlotWrite(0, 1, [record], [], [])
+    leader = Leader()
+    leader.core.slots.held[0].apply(write, 0.0)
+    assert ttl_seconds_of(next(iter(leader.core.slots.held[0].store.records()))) == 2.5

@@ -1,0 +1,133 @@
+"""The way of a client's requests about leases to the slot leaders."""
+
+from __future__ import annotations
+
+import pytest
+from slotreeve.errors import Backpressure, ModelError, RegistrationError, RequestTimeout
+from slotreeve.model.nodes import Role
+from slotreeve.model.slots import Slot, SlotTable
+from slotreeve_protocol.lease_messages import (
+    EndLeases,
+    KeepLeases,
+    KeptLeases,
+    LeaseIds,
+    LeasesKept,
+    LeasesKnown,
+    LeaseTerms,
+    RegisterLeases,
+    RenewLeases,
+)
+from slotreeve_protocol.slot_messages import Access
+from slotreeve_servers.node.outbox import Request
+from slotreeve_servers.session import lease_requests
+from slotreeve_servers.session.clients import ConnectedClient
+from slotreeve_servers.session.lease_requests import LeaseRequest, LeaseRequests
+from slotreeve_servers.session.routes import Routes
+
+from tests.servers.recording_outbox import RecordingOutbox, a_peer
+
+CLIENT = a_peer("client-1", Role.CLIENT)
+DATA_1, DATA_2 = a_peer("data-1", Role.DATA), a_peer("data-2", Role.DATA)
+
+
+class Scene:
+    """Services ``s0`` and ``s1`` are in slots 0 and 1, which data-1 and data-2 lead."""
+
+    def __init__(self) -> None:
+        self.outbox, self.routes = RecordingOutbox(), Routes()
+        self.routes.apply(SlotTable(1, (Slot(0, "data-1", 1, ()), Slot(1, "data-2", 1, ()))))
+        self.routes.opened(DATA_1)
+        self.routes.opened(DATA_2)
+        self.clients = {CLIENT: ConnectedClient(CLIENT, 0.0)}
+        self.requests = LeaseRequests(self.outbox, self.routes, lambda name: int(name[-1]), self.clients)
+
+    def ask(self, message: LeaseRequest) -> None:
+        self.requests.answer(CLIENT, message, Request(CLIENT, 1))
+
+    def kept(self, slot: int, access: Access = Access.ACCEPT, unknown: LeaseIds | None = None) -> KeepLeases:
+        message = self.outbox.answer(LeasesKept([KeptLeases(slot, access, 1, unknown or {})]), kind=KeepLeases)
+        assert isinstance(message, KeepLeases)
+        return message
+
+    @property
+    def replies(self) -> list[object]:
+        return list(self.outbox.messages(LeasesKnown, CLIENT))
+
+
+def test_a_request_goes_to_each_leader_concerned_and_the_answers_come_back_as_one() -> None:
+    scene = Scene()
+    scene.ask(RenewLeases({"s0": ["a", "b"], "s1": ["c"]}))
+    assert [effect.peer for effect in scene.outbox.effects] == [DATA_1, DATA_2]
+    assert scene.kept(0, unknown={"s0": ["b"]}).batches[0].renewed == {"s0": ["a", "b"]}
+    assert not scene.replies
+    assert scene.kept(1, Access.MIGRATING, {"s1": ["c"]}).batches[0].renewed == {"s1": ["c"]}
+    assert scene.replies == [LeasesKnown({"s0": ["b"], "s1": ["c"]}, {})]
+
+
+def test_what_was_not_carried_out_is_asked_again_of_the_leader_of_that_moment() -> None:
+    scene = Scene()
+    scene.ask(EndLeases({"s0": ["a"]}))
+    scene.kept(0, Access.MISMATCH)
+    scene.routes.apply(SlotTable(2, (Slot(0, "data-2", 2, ()), Slot(1, "data-2", 1, ()))))
+    scene.outbox.advance(lease_requests.RETRY_SECONDS)
+    (request,) = scene.outbox.requests
+    assert isinstance(request.message, KeepLeases)
+    assert (request.peer, request.message.batches[0].leader_epoch) == (DATA_2, 2)
+    scene.kept(0)
+    assert scene.replies == [LeasesKnown({}, {})]
+
+
+def test_after_four_seconds_the_answer_names_what_is_unanswered_and_why() -> None:
+    scene = Scene()
+    scene.ask(RegisterLeases([LeaseTerms("s0", "a", "", (), 5_000), LeaseTerms("s1", "b", "", (), 5_000)]))
+    while scene.outbox.time < 104.2:
+        for request in list(scene.outbox.requests):
+            is_first = request.peer is DATA_1
+            if is_first:
+                scene.kept(0)
+            else:
+                scene.outbox.answer(None, RequestTimeout("data-2 is silent"), kind=KeepLeases)
+        scene.outbox.advance(0.05)
+    assert scene.replies == [LeasesKnown({}, {"s1": ["b"]}, "data-2 is silent")]
+
+
+def test_a_slot_without_a_leader_is_waited_for() -> None:
+    scene = Scene()
+    scene.routes.closed(DATA_1)
+    scene.ask(RenewLeases({"s0": ["a"]}))
+    scene.outbox.advance(1.0)
+    assert not scene.replies
+    scene.routes.opened(DATA_1)
+    scene.outbox.advance(0.05)
+    scene.kept(0)
+    assert scene.replies == [LeasesKnown({}, {})]
+
+
+def test_a_lease_that_cannot_be_good_is_refused_before_anything_is_sent() -> None:
+    scene = Scene()
+    with pytest.raises(ModelError, match="time to live"):
+        scene.ask(RegisterLeases([LeaseTerms("s0", "a", "", (), 5_000), LeaseTerms("s0", "b", "", (), 5)]))
+    assert not scene.outbox.effects
+
+
+def test_an_empty_request_is_answered_at_once() -> None:
+    scene = Scene()
+    scene.ask(RenewLeases({}))
+    assert scene.replies == [LeasesKnown({}, {})]
+
+
+def test_too_many_open_requests_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lease_requests, "MOST_OPEN", 1)
+    scene = Scene()
+    scene.ask(RenewLeases({"s0": ["a"]}))
+    with pytest.raises(Backpressure):
+        scene.ask(RenewLeases({"s0": ["b"]}))
+    scene.kept(0)
+    scene.ask(RenewLeases({"s0": ["c"]}))
+
+
+def test_a_client_that_an_operator_switched_off_may_keep_no_leases() -> None:
+    scene = Scene()
+    scene.clients[CLIENT].is_off = True
+    with pytest.raises(RegistrationError, match="switched client-1 off"):
+        scene.ask(RenewLeases({"s0": ["a"]}))
