@@ -11,6 +11,7 @@ from typing import Any
 
 from slotreeve.errors import RequestTimeout
 from slotreeve_conformance.virtual_time import START_SECONDS, VirtualLoop, run
+from slotreeve_servers.data.held_leases import DRIFT
 from slotreeve_servers.data.server import DataServer
 from slotreeve_servers.meta.server import MetaServer
 
@@ -20,6 +21,8 @@ from slotreeve_simulator.cluster import ScenarioCluster
 from slotreeve_simulator.followers import follower_difference
 from slotreeve_simulator.health import listening
 from slotreeve_simulator.injector import Injector
+from slotreeve_simulator.lease_callers import TTLS_SECONDS, LeaseCallers
+from slotreeve_simulator.lease_watch import LeaseWatch, longest_end
 from slotreeve_simulator.leftovers import leftover
 from slotreeve_simulator.plan import Cut, Storm, plan
 from slotreeve_simulator.probes import Probes
@@ -101,6 +104,10 @@ class _Run:
         clients_watch = ClientsWatch(self._reach, self._trace, self._verdict, self._symptom)
         self._clients = Clients(scenario, seed, self._cluster, clients_watch, self._trace)
         self._state_clients = StateClients(scenario.workload.state_clients, seed, self._cluster)
+        self._leases = LeaseWatch(self._cluster, self._now, self._trace, self._verdict)
+        self._lease_callers = LeaseCallers(
+            scenario.workload.lease_callers, seed, self._cluster, self._leases, self._trace, self._now
+        )
         self._injector = Injector(self._cluster, self._clients, self._watch, self._trace, self._verdict, self._now)
         longest_delay = scenario.network.delay_ms[1] / 1000
         self._probes = Probes(self._cluster, self._clients, longest_delay, self._trace, self._verdict)
@@ -141,6 +148,7 @@ class _Run:
             self._next_look = now + LOOK_EVERY_SECONDS
             self._reach.look()
             self._watch.look()
+            self._leases.look()
 
     async def _live(self, storms: list[Storm]) -> None:
         self._trace.note(Weight.FAULT, f"scenario {self._scenario.name}, seed {self._seed}")
@@ -150,10 +158,12 @@ class _Run:
         self._clients.come_all()
         await self._until_well("the new cluster", READY_SECONDS)
         self._state_clients.come_all()
+        self._lease_callers.come_all()
         for number, storm in enumerate(storms):
             if self._verdict.violation is None:
                 await self._storm(number, storm)
         await self._state_clients.leave_all()
+        await self._lease_callers.leave_all()
 
     async def _storm(self, number: int, storm: Storm) -> None:
         self._trace.note(Weight.FAULT, f"storm {number + 1} begins")
@@ -180,11 +190,21 @@ class _Run:
         problem = problem or await self._clients.read_all()
         if problem is not None:
             self._verdict.violate("convergence", f"after {rules.calm_seconds:g} s of calm, {problem}")
+        if self._scenario.workload.lease_callers:
+            await self._abandoned_leases_end()
         await self._probes.change()
         self._watch.calm_since = None
         if await self._probes.death(random.Random(f"{self._seed}/probe/{number}")):
             await self._until_well("the cluster after a probe", rules.heal_seconds)
             self._watch.calm_since = self._now()
+
+    async def _abandoned_leases_end(self) -> None:
+        """From a calm moment on, wait for as long as a lease may last that nobody renews, and look."""
+        recovered, seconds = self._now(), longest_end(self._cluster.settings)
+        await asyncio.sleep(seconds + DRIFT * DRIFT * max(TTLS_SECONDS))
+        problem = self._lease_callers.problem() or self._leases.overdue(seconds, recovered)
+        if problem is not None:
+            self._verdict.violate("I16", f"in a calm cluster, {problem}")
 
     async def _leftover(self) -> str | None:
         """What some server keeps although nothing is under way; losses may wait for their grace."""

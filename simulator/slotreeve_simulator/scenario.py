@@ -80,6 +80,7 @@ class WorkloadPlan(ScenarioTable):
     publishers: int = Field(default=90, ge=0)
     subscriptions: int = Field(default=60, ge=0)
     calls_per_second: float = Field(default=6.0, ge=0)
+    lease_callers: int = Field(default=0, ge=0, description="Callers that register, renew, end and abandon leases.")
     state_clients: int = Field(
         default=0, ge=0, description="Clients that write and read the meta state; what they see must be linearizable."
     )

@@ -295,3 +295,42 @@ def test_those_that_are_renewed_again_while_they_are_held_back_live_on() -> None
         assert views.seen == set(many[:55])
 
     with_cluster(body, 16)
+
+
+def test_nothing_is_acknowledged_before_the_followers_have_it() -> None:
+    async def body(cluster: SimulatedCluster, caller: Client, views: Views) -> None:
+        await caller.leases.register(SERVICE, "web-1", "x", ttl_seconds=60)
+        leader, follower = slot_row(cluster)
+        cluster.freeze(follower)
+        registering = asyncio.get_running_loop().create_task(caller.leases.register(SERVICE, "web-2", "x"))
+        ending = asyncio.get_running_loop().create_task(caller.leases.deregister(SERVICE, "web-1"))
+        await asyncio.sleep(2.5)
+        assert not registering.done()
+        assert not ending.done()
+        cluster.thaw(follower)
+        await asyncio.gather(registering, ending)
+        cluster.kill(leader)
+        assert await caller.leases.renew(SERVICE, "web-1", "web-2") == {"web-1"}
+
+    with_cluster(body, 17)
+
+
+def test_a_leader_that_is_cut_off_together_with_a_caller_acknowledges_nothing_that_its_successor_ends() -> None:
+    async def body(cluster: SimulatedCluster, caller: Client, views: Views) -> None:
+        leader = slot_row(cluster)[0]
+        inside = cluster.client("session-1", name="inside")
+        await inside.leases.register(SERVICE, "web-1", "x", ttl_seconds=TTL)
+        outside, seen = cluster.client("session-2", name="outside"), Views()
+        await outside.subscribe(SERVICE, seen.changed).ready()
+        minority = {leader, "session-1", "inside"}
+        others = [name for name in (*cluster.names, "outside", "client-1", "client-2") if name not in minority]
+        cluster.network.partition(minority, others)
+        last = await keep(inside, ["web-1"], 25.0)
+        assert last > 0
+        await cluster.until(lambda: "web-1" in seen.gone_at, "it has ended", 30)
+        assert seen.gone_at["web-1"] - last >= TTL
+        assert await outside.get(SERVICE) == ()
+        cluster.network.heal()
+        await cluster.ready()
+
+    with_cluster(body, 18)

@@ -1,0 +1,162 @@
+"""Checks of leases at each instant (I16): none ends early, none lives on, and no answer is wrong."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from slotreeve.catalogue import build_plugin
+from slotreeve.offers import Port
+from slotreeve.ports import Context, SlotFunction
+from slotreeve_conformance.virtual_time import VirtualClock
+from slotreeve_protocol.leases import lease_suffix
+from slotreeve_servers.data.held_leases import DRIFT
+from slotreeve_servers.data.server import DataServer
+from slotreeve_servers.data.slots import HeldSlot
+from slotreeve_servers.node.membership import LEASE_HEARTBEATS
+from slotreeve_servers.settings import Settings
+
+from slotreeve_simulator.cluster import ScenarioCluster
+from slotreeve_simulator.trace import Trace, Weight
+from slotreeve_simulator.verdict import RunVerdict
+
+
+@dataclass(eq=False)
+class WatchedLease:
+    """One lease of the simulation. Times are seconds since the start of the run.
+
+    Attributes:
+        ttl: its time to live in seconds.
+        until: it must not end before; of the last request that was acknowledged.
+        touched: when the last request that may have prolonged it can have been carried out at the latest.
+        is_open: a request is under way that may end it, or its caller has ended it.
+        lost_at: when all complete copies of it were lost together.
+    """
+
+    service: str
+    lease_id: str
+    ttl: float
+    until: float = 0.0
+    touched: float = 0.0
+    is_open: bool = False
+    lost_at: float = -1.0
+
+    @property
+    def register_id(self) -> str:
+        """Its register id."""
+        return self.lease_id + lease_suffix(self.service)
+
+    def __str__(self) -> str:
+        return f"lease {self.lease_id}"
+
+
+class LeaseWatch:
+    """All leases of a run, and the checks of them."""
+
+    def __init__(self, cluster: ScenarioCluster, now: Callable[[], float], trace: Trace, verdict: RunVerdict) -> None:
+        self._cluster, self._now, self._trace, self._verdict = cluster, now, trace, verdict
+        settings = cluster.settings
+        facts = Context(settings.cluster.name, settings.cluster.slots, VirtualClock(), random.Random(0))
+        function = build_plugin(Port.SLOT_FUNCTION, settings.slot_function.use, facts)
+        assert isinstance(function, SlotFunction)
+        self._slot_of = function.slot_of
+        self._leases: dict[tuple[str, str], WatchedLease] = {}
+        self._complete: dict[tuple[str, int], HeldSlot] = {}
+        self._led: dict[int, int] = {}
+
+    def add(self, service: str, lease_id: str, ttl: float) -> WatchedLease:
+        """A new lease."""
+        lease = self._leases[service, lease_id] = WatchedLease(service, lease_id, ttl)
+        return lease
+
+    def remove(self, lease: WatchedLease) -> None:
+        """Nobody wants anything of this lease any more."""
+        self._leases.pop((lease.service, lease.lease_id), None)
+
+    # --- what callers see --------------------------------------------------------------------------------------------
+
+    def acknowledged(self, lease: WatchedLease, sent: float) -> None:
+        """A request sent then was acknowledged: the lease was registered or renewed."""
+        if sent > lease.lost_at:
+            lease.lost_at = -1.0
+        lease.until = max(lease.until, sent + lease.ttl)
+
+    def called_unknown(self, lease: WatchedLease) -> None:
+        """A renewal was answered with unknown."""
+        if self.must_live(lease):
+            self._verdict.violate(
+                "I16", f"{lease} is unknown {lease.until - self._now():.3f} s before its time is over"
+            )
+
+    def seen(self, service: str, before: Iterable[str], present: set[str]) -> None:
+        """A subscriber sees these lease ids now, and saw others before."""
+        for lease_id in sorted(set(before) - present):
+            lease = self._leases.get((service, lease_id))
+            self._trace.note(Weight.DETAIL, f"lease {lease_id} is seen no more")
+            if lease is not None and self.must_live(lease):
+                early = lease.until - self._now()
+                self._verdict.violate("I16", f"{lease} is seen no more {early:.3f} s before its time is over")
+
+    def must_live(self, lease: WatchedLease) -> bool:
+        """Whether the lease was acknowledged, and its time is not over."""
+        return self._now() < lease.until and not lease.is_open and lease.lost_at < 0
+
+    # --- what servers hold -------------------------------------------------------------------------------------------
+
+    def look(self) -> None:
+        """Check every slot leader: it has each lease that must live. A leader that never had a complete copy is none
+        that could: then the leases of the slot were lost with their last complete copy."""
+        by_slot: dict[int, list[WatchedLease]] = {}
+        for lease in self._leases.values():
+            by_slot.setdefault(self._slot_of(lease.service), []).append(lease)
+        servers = {n: s for n, s in self._cluster.servers.items() if isinstance(s, DataServer)}
+        for number, leases in by_slot.items():
+            held = {name: slot for name, s in servers.items() if (slot := s.core.slots.get(number)) is not None}
+            for name, slot in held.items():
+                if slot.leads and slot.slot.leader_epoch > self._led.get(number, 0):
+                    self._led[number] = slot.slot.leader_epoch
+                    if (name, number) not in self._complete:
+                        for lease in leases:
+                            lease.lost_at = self._now()
+                if slot.synced or slot.leads:
+                    self._complete[name, number] = slot
+            for name in [name for name, n in self._complete if n == number and name not in held]:
+                del self._complete[name, number]
+            for slot in held.values():
+                if slot.leads and slot.slot.leader_epoch == self._led.get(number):
+                    self._check(slot, leases)
+
+    def _check(self, slot: HeldSlot, leases: list[WatchedLease]) -> None:
+        for lease in leases:
+            is_there = lease.register_id in slot.store.services.get(lease.service, {})
+            if not is_there and self.must_live(lease):
+                early = lease.until - self._now()
+                self._verdict.violate("I16", f"{lease} ends at its leader {early:.3f} s before its time is over")
+
+    def overdue(self, bound: float, since: float) -> str | None:
+        """A lease that should have ended: nobody has renewed it, or the cluster has recovered, so long ago that even
+        ``bound`` seconds after its time to live are over; None if there is none."""
+        for lease in self._leases.values():
+            end = max(lease.touched, since) + DRIFT * DRIFT * lease.ttl + bound
+            holder = self._holder(lease) if self._now() > end else None
+            if holder is not None:
+                silent = self._now() - lease.touched
+                return f"{holder} holds {lease}, which nobody has renewed for {silent:.1f} s"
+        return None
+
+    def _holder(self, lease: WatchedLease) -> str | None:
+        number = self._slot_of(lease.service)
+        for name, server in self._cluster.servers.items():
+            slot = server.core.slots.get(number) if isinstance(server, DataServer) else None
+            if slot is not None and slot.leads and lease.register_id in slot.store.services.get(lease.service, {}):
+                return name
+        return None
+
+
+def longest_end(settings: Settings) -> float:
+    """For how many seconds after its time to live a lease that nobody renews may last, with all that may delay its
+    end."""
+    hold = settings.data.lease_guard_hold_seconds
+    beats = 1 + LEASE_HEARTBEATS * DRIFT
+    return DRIFT * (hold + beats * settings.meta.heartbeat_seconds + 1.0)

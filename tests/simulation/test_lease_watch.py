@@ -1,0 +1,81 @@
+"""The checks of leases can fail, and tolerate what they must."""
+
+from __future__ import annotations
+
+import random
+
+from slotreeve_conformance.virtual_time import run
+from slotreeve_simulator.cluster import ScenarioCluster
+from slotreeve_simulator.lease_callers import LeaseCallers
+from slotreeve_simulator.lease_watch import LeaseWatch, WatchedLease, longest_end
+from slotreeve_simulator.scenario import Scenario
+from slotreeve_simulator.trace import Trace
+from slotreeve_simulator.verdict import RunVerdict
+
+ID = "s#@#DEFAULT_INSTANCE_ID#@#DEFAULT_GROUP"
+
+
+class Scene:
+    """A watch, at second 10, with one lease that must live until second 15."""
+
+    def __init__(self) -> None:
+        self.now = 10.0
+        trace = Trace(lambda: self.now)
+        self.verdict = RunVerdict(trace)
+        self.cluster = ScenarioCluster(Scenario(), 1)
+        self.watch = LeaseWatch(self.cluster, lambda: self.now, trace, self.verdict)
+        self.lease = self.watch.add(ID, "a", 5.0)
+        self.watch.acknowledged(self.lease, 10.0)
+
+    @property
+    def found(self) -> str:
+        return str(self.verdict.violation or "")
+
+
+def with_scene(seconds: float, what: str) -> str:
+    async def body(rng: random.Random) -> str:
+        scene = Scene()
+        lease: WatchedLease = scene.lease
+        scene.now = seconds
+        match what:
+            case "unknown":
+                scene.watch.called_unknown(lease)
+            case "unseen":
+                scene.watch.seen(ID, {"a", "b"}, {"b"})
+            case "ended by its caller":
+                lease.is_open = True
+                scene.watch.seen(ID, {"a"}, set())
+            case "all copies lost":
+                lease.lost_at = 11.0
+                scene.watch.called_unknown(lease)
+                scene.watch.acknowledged(lease, 12.0)
+                assert scene.watch.must_live(lease)
+        return scene.found
+
+    return run(body, seed=1)
+
+
+def test_a_lease_that_is_unknown_or_unseen_before_its_time_is_over_is_a_violation() -> None:
+    assert "I16: lease a is unknown 0.500 s before" in with_scene(14.5, "unknown")
+    assert "I16: lease a is seen no more 1.000 s before" in with_scene(14.0, "unseen")
+
+
+def test_after_its_time_and_after_its_caller_has_ended_it_it_may_be_gone() -> None:
+    assert with_scene(15.1, "unknown") == with_scene(15.1, "unseen") == ""
+    assert with_scene(11.0, "ended by its caller") == ""
+
+
+def test_one_whose_copies_were_all_lost_is_watched_again_from_its_next_acknowledgement() -> None:
+    assert with_scene(12.5, "all copies lost") == ""
+
+
+def test_the_longest_end_has_the_hold_of_the_guard_in_it() -> None:
+    async def body(rng: random.Random) -> None:
+        scene = Scene()
+        assert 64 < longest_end(scene.cluster.settings) < 70
+        assert scene.watch.overdue(60.0, 10.0) is None
+        callers = LeaseCallers(0, 1, scene.cluster, scene.watch, Trace(lambda: 0.0), lambda: 0.0)
+        callers.come_all()
+        assert callers.problem() is None
+
+    run(body, seed=1)
