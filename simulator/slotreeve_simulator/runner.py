@@ -6,6 +6,7 @@ import asyncio
 import gc
 import random
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -41,6 +42,7 @@ LOOK_EVERY_SECONDS = 0.01
 """Interval of the checks that look at every server. A lease lasts fifty times as long."""
 LEFTOVER_SECONDS = 15.0
 """What is held back of lost clients is looked at within four times the grace."""
+UNDER_WAY_SECONDS = 0.5
 EVERYTHING = Cut()
 
 
@@ -186,7 +188,7 @@ class _Run:
         if (problem := self._state_clients.problem()) is not None:
             self._verdict.violate("I18", problem)
         await asyncio.sleep(rules.calm_seconds)
-        problem = self._problem() or follower_difference(self._cluster) or await self._leftover()
+        problem = self._problem() or await self._follower_difference() or await self._leftover()
         problem = problem or await self._clients.read_all()
         if problem is not None:
             self._verdict.violate("convergence", f"after {rules.calm_seconds:g} s of calm, {problem}")
@@ -205,6 +207,16 @@ class _Run:
         problem = self._lease_callers.problem() or self._leases.overdue(seconds, recovered)
         if problem is not None:
             self._verdict.violate("I16", f"in a calm cluster, {problem}")
+
+    async def _follower_difference(self) -> str | None:
+        """How a follower differs from its leader. Callers of leases go on also in calm: what they do is on its way for
+        a moment."""
+        if self._scenario.workload.lease_callers:
+            with suppress(RequestTimeout):
+                await self._cluster.until(
+                    lambda: follower_difference(self._cluster) is None, "equal", UNDER_WAY_SECONDS
+                )
+        return follower_difference(self._cluster)
 
     async def _leftover(self) -> str | None:
         """What some server keeps although nothing is under way; losses may wait for their grace."""

@@ -315,7 +315,12 @@ def test_nothing_is_acknowledged_before_the_followers_have_it() -> None:
     with_cluster(body, 17)
 
 
-def test_a_leader_that_is_cut_off_together_with_a_caller_acknowledges_nothing_that_its_successor_ends() -> None:
+@pytest.mark.parametrize("is_noticed", [False, True])
+def test_a_leader_that_is_cut_off_together_with_a_caller_acknowledges_nothing_that_its_successor_ends(
+    is_noticed: bool,
+) -> None:
+    """``is_noticed``: the connections end at once, so that a successor leads while the former leader still may."""
+
     async def body(cluster: SimulatedCluster, caller: Client, views: Views) -> None:
         leader = slot_row(cluster)[0]
         inside = cluster.client("session-1", name="inside")
@@ -325,7 +330,9 @@ def test_a_leader_that_is_cut_off_together_with_a_caller_acknowledges_nothing_th
         minority = {leader, "session-1", "inside"}
         others = [name for name in (*cluster.names, "outside", "client-1", "client-2") if name not in minority]
         cluster.network.partition(minority, others)
-        last = await keep(inside, ["web-1"], 25.0)
+        for name in others if is_noticed else ():
+            cluster.network.cut(leader, name)
+        last = await keep(inside, ["web-1"], 25.0, every=0.2)
         assert last > 0
         await cluster.until(lambda: "web-1" in seen.gone_at, "it has ended", 30)
         assert seen.gone_at["web-1"] - last >= TTL
