@@ -112,7 +112,8 @@ DATA: Mapping[str, Counted] = {
     "leases_expired": Counted(_C, "leases that ended because nobody renewed them"),
     "leases_held": Counted(
         _G,
-        "leases that nobody renewed and that the guard against mass expiry holds back; the ALARM in the log names the services",
+        "leases that nobody renewed and that the guard against mass expiry holds back; "
+        "the ALARM in the log names the services",
         True,
     ),
     "leases_overdue": Counted(
