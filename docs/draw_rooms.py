@@ -27,6 +27,8 @@ CAPTIONS = {
     "simulator": "a cluster on virtual time",
     "harness": "real processes, databases",
     "console": "health, metrics over HTTP",
+    "gateway": "the registry for other programs",
+    "faces": "REST, Prometheus, ...",
     "spark": "tables, comparisons",
     "chaos": "faults, history, checker",
     "bench": "measurements",

@@ -19,7 +19,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from slotreeve import hookspecs
 from slotreeve.catalogue import Catalogue
-from slotreeve.configuration import PluginChoice
+from slotreeve.configuration import PluginTables
 from slotreeve.offers import Port
 from slotreeve_cli.main import app
 from slotreeve_servers.node.counted import BY_SERVER, TIMED, CounterKind
@@ -78,7 +78,7 @@ def settings() -> Iterator[str]:
         model = field.annotation
         assert isinstance(model, type)
         assert issubclass(model, BaseModel)
-        if model is not PluginChoice:
+        if not issubclass(model, PluginTables):
             yield f"## `[{section}]`\n\n{inspect.getdoc(model)}\n"
             yield from table_of(model, section)
     yield "## Plugins\n\nWhich plugin fills a port, and the options of each, in a table named after it."
@@ -87,7 +87,8 @@ def settings() -> Iterator[str]:
     catalogue = Catalogue.load()
     for port in Port:
         names = ", ".join(f"`{name}`" for name in catalogue.names(port))
-        yield f'| `{port}.use` | `"{Settings.model_fields[port.value].default.use}"` | {names} |'
+        chosen = json.dumps(Settings.model_fields[port.value].default.use)
+        yield f"| `{port}.use` | `{chosen}` | {names} |"
     yield ""
     for port in Port:
         for entry in sorted((e for e in catalogue.listed if e.port is port), key=lambda e: e.offer.name):

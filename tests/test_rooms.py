@@ -22,6 +22,7 @@ PACKAGES = {
     "slotreeve_servers": "servers",
     "slotreeve_client": "client",
     "slotreeve_console": "console",
+    "slotreeve_gateway": "gateway",
     "slotreeve_conformance": "conformance",
     "slotreeve_simulator": "simulator",
     "slotreeve_harness": "harness",
@@ -30,8 +31,13 @@ PACKAGES = {
     "slotreeve_bench": "bench",
     "slotreeve_demo": "demo",
     "slotreeve_cli": "cli",
-} | {path.name: f"plugins/{path.parent.name}" for path in (ROOT / "plugins").glob("*/slotreeve_*")}
+} | {
+    path.name: f"{path.parent.parent.name}/{path.parent.name}"
+    for where in ("plugins", "faces")
+    for path in ROOT.glob(f"{where}/*/slotreeve_*")
+}
 PLUGINS = {name for name, room in PACKAGES.items() if room.startswith("plugins/")}
+FACES = {name for name, room in PACKAGES.items() if room.startswith("faces/")}
 
 FOUNDATION = {"slotreeve", "slotreeve_protocol", "slotreeve_machines"}
 REGISTRY = {*FOUNDATION, "slotreeve_events", "slotreeve_servers", "slotreeve_client"}
@@ -66,9 +72,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     "slotreeve_bench": {*REGISTRY, "slotreeve_harness", "slotreeve_transport_zmq"},
     "slotreeve_demo": {*REGISTRY, "slotreeve_harness"},
     "slotreeve_console": {"slotreeve", "slotreeve_servers"},
+    # A face sees the registry through the gateway that it belongs to.
+    "slotreeve_gateway": {*REGISTRY, "slotreeve_console"},
     "slotreeve_cli": {
         *REGISTRY,
         "slotreeve_console",
+        "slotreeve_gateway",
         "slotreeve_simulator",
         "slotreeve_harness",
         "slotreeve_chaos",
@@ -77,6 +86,8 @@ MAY_IMPORT: dict[str, set[str]] = {
         "slotreeve_demo",
     },
 } | dict.fromkeys(PLUGINS, FOUNDATION)
+for face in FACES:
+    MAY_IMPORT[face] = {*FOUNDATION, "slotreeve_gateway"}
 
 KERNEL_LIBRARIES = {"pluggy", "pydantic", "msgspec"}
 ONLY_IN = {
@@ -88,7 +99,7 @@ ONLY_IN = {
     "typer": {"slotreeve_cli"},
     "rich": {"slotreeve_cli"},
     "structlog": {"slotreeve_cli"},
-    "starlette": {"slotreeve_console"},
+    "starlette": {"slotreeve_console", "slotreeve_gateway", *FACES},
     "uvicorn": {"slotreeve_console"},
     "prometheus_client": {"slotreeve_console"},
     "pyspark": {"slotreeve_spark"},

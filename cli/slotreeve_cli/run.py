@@ -8,7 +8,7 @@ import random
 import secrets
 import signal
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Protocol
 
 import typer
 from slotreeve_client.tools import run_async
@@ -16,14 +16,34 @@ from slotreeve_client.tools import run_async
 from slotreeve_cli.options import ConfigOption, SetOption, read_configuration
 
 if TYPE_CHECKING:
+    from slotreeve.errors import SlotreeveError
     from slotreeve.model.nodes import Node, Role
     from slotreeve_console.http_end import HttpEnd
-    from slotreeve_servers.launch import Server
+    from slotreeve_protocol.meta_messages import Stopping
+    from slotreeve_servers.node.readiness import Inspected
     from slotreeve_servers.settings import ServerConfiguration
 
 NameOption = Annotated[str | None, typer.Option("--name", help="Name of this server (node.name).")]
 UntilEofOption = Annotated[bool, typer.Option("--until-eof", help="Also stop when standard input ends.")]
 PortOffsetOption = Annotated[int | None, typer.Option("--port-offset", help="Added to the role's default port.")]
+
+
+class Runnable(Protocol):
+    """A server process of any role."""
+
+    @property
+    def address(self) -> str:
+        """Where it listens."""
+
+    @property
+    def given_up(self) -> asyncio.Future[SlotreeveError]:
+        """Done once it cannot go on; holds the error for its operator."""
+
+    async def start(self) -> None:
+        """Begin. Raises SlotreeveError."""
+
+    async def stop(self, how: Stopping = ...) -> None:
+        """End in order."""
 
 
 def add_to(app: typer.Typer) -> None:
@@ -61,14 +81,12 @@ def _command(role_name: str) -> Callable[..., None]:
 
 
 async def _run_server(configuration: ServerConfiguration, role: Role, until_eof: bool) -> None:
-    """Start one server, tell on standard output where it listens, run until a signal (or the end of standard input,
-    so that servers started by a program do not outlive it)."""
+    """Run one server until a signal (or the end of standard input, so that servers started by a program do not outlive
+    it)."""
     from slotreeve.catalogue import Catalogue
     from slotreeve.clock import LoopClock
     from slotreeve_machines.storage import DirectoryStorage
-    from slotreeve_protocol.meta_messages import Stopping
     from slotreeve_servers.launch import Launcher
-    from slotreeve_servers.node.garbage import GarbageCollection
 
     from slotreeve_cli.logs import configure_logging
 
@@ -78,6 +96,24 @@ async def _run_server(configuration: ServerConfiguration, role: Role, until_eof:
     configure_logging(configuration.settings.log, environment.node.name)
     server = launcher.server(environment, DirectoryStorage.open)
     pages = await health_pages(server, environment.node, launcher.http_address(environment.bind))
+    try:
+        await run_until_stopped(server, environment.node, until_eof)
+    finally:
+        await environment.transport.close()
+        if pages is not None:
+            await pages.stop()
+
+
+async def run_until_stopped(server: Runnable, node: Node, until_eof: bool) -> None:
+    """Start a server, tell on standard output where it listens, run until a signal, and stop it in order.
+
+    Raises:
+        SlotreeveError: it did not start, or it has given up.
+    """
+    from slotreeve.clock import LoopClock
+    from slotreeve_protocol.meta_messages import Stopping
+    from slotreeve_servers.node.garbage import GarbageCollection
+
     stopping = stop_requested(until_eof)
     how = Stopping.FOR_GOOD
 
@@ -90,20 +126,17 @@ async def _run_server(configuration: ServerConfiguration, role: Role, until_eof:
     try:
         if not await _started(server, stopping):
             return
-        GarbageCollection(environment.clock.now).begin()
-        typer.echo(f"{role} {environment.node.name} listens at {server.address} (process {os.getpid()})")
+        GarbageCollection(LoopClock().now).begin()
+        typer.echo(f"{node.role} {node.name} listens at {server.address} (process {os.getpid()})")
         server.given_up.add_done_callback(lambda _: stopping.set())
         await stopping.wait()
         if server.given_up.done():
             raise server.given_up.result()
     finally:
         await server.stop(Stopping.NO if server.given_up.done() else how)
-        await environment.transport.close()
-        if pages is not None:
-            await pages.stop()
 
 
-async def health_pages(server: Server, node: Node, address: str) -> HttpEnd | None:
+async def health_pages(server: Inspected, node: Node, address: str) -> HttpEnd | None:
     """Serve the server's health and metrics, where there is an address. They tell from the beginning to the end that a
     server starts or stops. Raises AddressInUse."""
     if not address:
@@ -116,7 +149,7 @@ async def health_pages(server: Server, node: Node, address: str) -> HttpEnd | No
     return pages
 
 
-async def _started(server: Server, stopping: asyncio.Event) -> bool:
+async def _started(server: Runnable, stopping: asyncio.Event) -> bool:
     """Start a server. False: it was asked to stop first; a start may wait for long, such as for a database."""
     starting, stopped = asyncio.ensure_future(server.start()), asyncio.ensure_future(stopping.wait())
     await asyncio.wait([starting, stopped], return_when=asyncio.FIRST_COMPLETED)

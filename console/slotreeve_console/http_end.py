@@ -16,7 +16,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 log = logging.getLogger("slotreeve.http")
 
 MOST_CONNECTIONS = 64
-"""Beyond this, requests are answered with 503. Health checks and scrapes of a few observers need less."""
+"""Health checks and scrapes of a few observers need less."""
 KEEP_ALIVE_SECONDS = 5
 SILENCE_SECONDS = 10.0
 """A connection that has brought no request for so long, or only a part of one, is ended: the others need its place."""
@@ -54,10 +54,21 @@ class _Impatient(H11Protocol):
 
 
 class HttpEnd:
-    """Answers HTTP/1.1 requests at ``address``, from :meth:`start` to :meth:`stop`. Use it on one event loop."""
+    """Answers HTTP/1.1 requests at ``address``, from :meth:`start` to :meth:`stop`. Use it on one event loop.
 
-    def __init__(self, application: ASGIApp, address: str) -> None:
+    ``setting`` names where the address comes from, for messages. Beyond ``most_connections``, requests are answered
+    with 503.
+    """
+
+    def __init__(
+        self,
+        application: ASGIApp,
+        address: str,
+        setting: str = "http.listen",
+        most_connections: int = MOST_CONNECTIONS,
+    ) -> None:
         self._application, self._address = application, address
+        self._setting, self._most_connections = setting, most_connections
         self._server: uvicorn.Server | None = None
         self._serving: asyncio.Task[None] | None = None
 
@@ -72,7 +83,7 @@ class HttpEnd:
         Raises:
             AddressInUse: the address cannot be bound.
         """
-        listener = _listen(self._address)
+        listener = _listen(self._address, self._setting)
         host, port = listener.getsockname()[:2]
         self._address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         config = uvicorn.Config(
@@ -84,7 +95,7 @@ class HttpEnd:
             lifespan="off",
             ws="none",
             http=_Impatient,
-            limit_concurrency=MOST_CONNECTIONS,
+            limit_concurrency=self._most_connections,
             timeout_keep_alive=KEEP_ALIVE_SECONDS,
             timeout_graceful_shutdown=STOP_SECONDS,
             h11_max_incomplete_event_size=LONGEST_HEAD_BYTES,
@@ -103,21 +114,21 @@ class HttpEnd:
             self._server = None
 
 
-def _listen(address: str) -> socket.socket:
+def _listen(address: str, setting: str) -> socket.socket:
     host, _, port = address.rpartition(":")
     host = host.strip("[]")
     try:
         family, kind, protocol, _, place = socket.getaddrinfo(host, int(port), type=socket.SOCK_STREAM)[0]
         listener = socket.socket(family, kind, protocol)
     except OSError as error:
-        raise AddressInUse(f"http.listen: {address} cannot be used: {error}") from None
+        raise AddressInUse(f"{setting}: {address} cannot be used: {error}") from None
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind(place)
         listener.listen(BACKLOG)
     except OSError as error:
         listener.close()
-        raise AddressInUse(f"http.listen: cannot listen at {address}: {error}") from None
+        raise AddressInUse(f"{setting}: cannot listen at {address}: {error}") from None
     listener.setblocking(False)
     return listener
 

@@ -31,6 +31,7 @@ _OFFERING_HOOKS: dict[Port, str] = {
     Port.ASSIGNER: "slotreeve_assigners",
     Port.BALANCER: "slotreeve_balancers",
     Port.TRANSPORT: "slotreeve_transports",
+    Port.FACE: "slotreeve_faces",
 }
 
 

@@ -13,16 +13,17 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Generic, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, field_validator, model_validator
 
-from slotreeve.catalogue import Catalogue, explain_validation
+from slotreeve.catalogue import Catalogue, Listed, explain_validation
 from slotreeve.errors import ConfigError
 from slotreeve.offers import Options, Port
 
 ENVIRONMENT_PREFIX = "SLOTREEVE__"
 DEFAULT_ORIGIN = "default"
+PORTS_OF_SERVERS = tuple(port for port in Port if port is not Port.FACE)
 WHOLE = "cluster.meta"
 """A layer that sets any meta server replaces all of them; every other table is merged key by key."""
 
@@ -33,15 +34,14 @@ class Section(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class PluginChoice(BaseModel):
-    """The table of a port: ``use`` names the chosen offer, and each offer may have a table under its name. A table of
+class PluginTables(BaseModel):
+    """The table of a port: ``use`` names what is chosen, and each offer may have a table under its name. A table of
     another name says with ``plugin`` which offer it is for, so that one offer can be configured in several ways."""
 
     model_config = ConfigDict(frozen=True, extra="allow")
-    use: str
 
     @model_validator(mode="after")
-    def _extras_are_tables(self) -> PluginChoice:
+    def _extras_are_tables(self) -> Self:
         for name, table in (self.model_extra or {}).items():
             if not isinstance(table, dict):
                 raise ValueError(f"unknown key {name!r}; only 'use' and tables named after plugins may stand here")
@@ -56,16 +56,35 @@ class PluginChoice(BaseModel):
         return str((self.model_extra or {}).get(name, {}).get("plugin", name))
 
 
+class PluginChoice(PluginTables):
+    """A port of which a process uses one plugin."""
+
+    use: str
+
+
+class PluginChoices(PluginTables):
+    """A port of which a process uses several plugins at once. In the environment and in flags ``use`` may be a text
+    with commas."""
+
+    use: tuple[str, ...]
+
+    @field_validator("use", mode="before")
+    @classmethod
+    def _split(cls, value: object) -> object:
+        return [name.strip() for name in value.split(",") if name.strip()] if isinstance(value, str) else value
+
+
 class PortChoices(Section):
-    """The chosen plugin of each port. A product derives its settings from this class and adds its own tables."""
+    """The chosen plugins of each port. A product derives its settings from this class and adds its own tables."""
 
     election: PluginChoice = PluginChoice(use="fle")
     slot_function: PluginChoice = PluginChoice(use="crc32c")
     assigner: PluginChoice = PluginChoice(use="default")
     balancer: PluginChoice = PluginChoice(use="default")
     transport: PluginChoice = PluginChoice(use="zmq")
+    face: PluginChoices = PluginChoices(use=("rest", "prometheus"))
 
-    @field_validator("election", "slot_function", "assigner", "balancer", "transport", mode="before")
+    @field_validator(*(port.value for port in Port), mode="before")
     @classmethod
     def _default_use(cls, value: object, info: ValidationInfo) -> object:
         """A table without ``use`` keeps the default choice."""
@@ -100,31 +119,41 @@ class Configuration(Generic[S]):
         return self.where(f"{prefix}.{key}")
 
     def choice(self, port: Port) -> PluginChoice:
-        """The table of a port."""
+        """The table of a port of which one plugin is used."""
         choice: PluginChoice = getattr(self.settings, port.value)
         return choice
 
     def check_plugins(self, catalogue: Catalogue) -> dict[Port, Options]:
-        """Check that each port's chosen offer exists and validate its options; return the options by port.
+        """Check that the chosen offer of each port that a server needs exists and validate its options; return the
+        options by port.
 
         Raises:
             PluginError: there is no such offer, or its options do not validate.
             ConfigError: a port has a table that is named after none of its plugins.
         """
-        options = {}
-        for port in Port:
-            choice = self.choice(port)
-            known = catalogue.names(port)
-            entry = catalogue.find(port, choice.plugin(choice.use), self.where(f"{port}.use"))
-            for name in choice.model_extra or {}:
-                if choice.plugin(name) not in known:
-                    raise ConfigError(
-                        f"{self.where(f'{port}.{name}')}: there is no {port} plugin {choice.plugin(name)!r}; "
-                        f"available: {', '.join(known)}"
-                    )
-            prefix = f"{port}.{choice.use}"
-            options[port] = catalogue.options(entry, choice.table(choice.use), functools.partial(self.where_in, prefix))
-        return options
+        return {port: self._checked(catalogue, port, self.choice(port).use)[1] for port in PORTS_OF_SERVERS}
+
+    def check_faces(self, catalogue: Catalogue) -> dict[str, tuple[Listed, Options]]:
+        """The same for the faces of a gateway; return each chosen offer with its options, by its name in ``face.use``.
+
+        Raises:
+            PluginError, ConfigError: as :meth:`check_plugins`.
+        """
+        return {name: self._checked(catalogue, Port.FACE, name) for name in self.settings.face.use}
+
+    def _checked(self, catalogue: Catalogue, port: Port, use: str) -> tuple[Listed, Options]:
+        """An offer that ``use`` names in the table of a port, with its options."""
+        tables: PluginTables = getattr(self.settings, port.value)
+        known = catalogue.names(port)
+        entry = catalogue.find(port, tables.plugin(use), self.where(f"{port}.use"))
+        for name in tables.model_extra or {}:
+            if tables.plugin(name) not in known:
+                raise ConfigError(
+                    f"{self.where(f'{port}.{name}')}: there is no {port} plugin {tables.plugin(name)!r}; "
+                    f"available: {', '.join(known)}"
+                )
+        where = functools.partial(self.where_in, f"{port}.{use}")
+        return entry, catalogue.options(entry, tables.table(use), where)
 
 
 def load_configuration(

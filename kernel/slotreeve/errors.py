@@ -21,9 +21,12 @@
     │   ├── NotLeader              only the leader may do this
     │   ├── StaleTerm              a write under a term older than the highest seen (both are named)
     │   └── VersionConflict        the expected version is not the stored one
-    └── ClientError                the client cannot do what was requested
-        ├── ClientClosed           the client was closed
-        └── RegistrationError      a registration was refused, or used after it ended
+    ├── ClientError                the client cannot do what was requested
+    │   ├── ClientClosed           the client was closed
+    │   └── RegistrationError      a registration was refused, or used after it ended
+    └── AccessError                a gateway does not do this for this caller
+        ├── Unauthenticated        no token, or one that is not valid
+        └── Forbidden              the token does not have the right
 
 A message says what happened, where (file, key, address), and what would be right. ``code`` never changes and appears
 in logs, in JSON output and in ``docs/errors.md``. ``exit_code`` is that of a command that fails with the error.
@@ -173,3 +176,22 @@ class RegistrationError(ClientError):
 
     code = "SR402"
     exit_code = 5
+
+
+class AccessError(SlotreeveError):
+    """A gateway does not do this for this caller."""
+
+    code = "SR500"
+    exit_code = 5
+
+
+class Unauthenticated(AccessError):
+    """The caller has no token, or one that is unknown, revoked or expired."""
+
+    code = "SR501"
+
+
+class Forbidden(AccessError):
+    """The caller's token does not have the right. The message names the right and the service."""
+
+    code = "SR502"

@@ -1,6 +1,6 @@
 """The hooks a plugin may implement, on one page.
 
-The first five return offers and are called once, at start-up. The others observe: they are called after something has
+The first six return offers and are called once, at start-up. The others observe: they are called after something has
 happened, at most a few times a second, and cannot change it. An exception in one is logged and has no other effect.
 """
 
@@ -43,6 +43,11 @@ def slotreeve_balancers() -> Sequence[Offer]:  # type: ignore[empty-body]
 @hookspec
 def slotreeve_transports() -> Sequence[Offer]:  # type: ignore[empty-body]
     """Offers that build a :class:`slotreeve.ports.Transport`."""
+
+
+@hookspec
+def slotreeve_faces() -> Sequence[Offer]:  # type: ignore[empty-body]
+    """Offers that build a :class:`slotreeve.ports.Face`."""
 
 
 @hookspec

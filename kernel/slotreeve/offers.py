@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from slotreeve.ports import Assigner, Balancer, Context, Election, SlotFunction, Transport
+from slotreeve.ports import Assigner, Balancer, Context, Election, Face, SlotFunction, Transport
 
 API_VERSION = (1, 0)
 """Version of the plugin API. An offer fits if its major number is equal and its minor number is not greater."""
@@ -23,6 +23,7 @@ class Port(StrEnum):
     ASSIGNER = "assigner"
     BALANCER = "balancer"
     TRANSPORT = "transport"
+    FACE = "face"
 
     @property
     def protocol(self) -> type:
@@ -36,6 +37,7 @@ _PROTOCOLS: dict[Port, type] = {
     Port.ASSIGNER: Assigner,
     Port.BALANCER: Balancer,
     Port.TRANSPORT: Transport,
+    Port.FACE: Face,
 }
 
 

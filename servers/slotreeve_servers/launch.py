@@ -31,7 +31,7 @@ from slotreeve_servers.settings import ServerConfiguration
 
 log = logging.getLogger("slotreeve.launch")
 
-ROLE_PORTS = {Role.META: 7710, Role.DATA: 7720, Role.SESSION: 7730}
+ROLE_PORTS = {Role.META: 7710, Role.DATA: 7720, Role.SESSION: 7730, Role.GATEWAY: 7740}
 HIGHEST_PORT = 65_535
 HTTP_PORT_OFFSET = 1
 SHADOW_PORT_OFFSET = 3
@@ -80,6 +80,20 @@ class Launcher:
         self._check_reach("node.bind", bind)
         process_id = f"{name}@{self._rng.getrandbits(48):012x}"
         return Node(name, role, advertise, process_id, mine.zone, mine.weight), bind
+
+    def gateway_node(self) -> Node:
+        """The node that a gateway is by the configuration; its address is where it listens.
+
+        Raises:
+            ConfigError: the address is not host:port, or is open to the world.
+        """
+        mine = self._configuration.settings.node
+        address = self._configuration.settings.gateway.listen
+        address = address or f"127.0.0.1:{ROLE_PORTS[Role.GATEWAY] + mine.port_offset}"
+        _port_above(address, 0, self._configuration.where("gateway.listen"), "HTTP")
+        self._check_reach("gateway.listen", address)
+        name = mine.name or f"{Role.GATEWAY}-{address}"
+        return Node(name, Role.GATEWAY, address, f"{name}@{self._rng.getrandbits(48):012x}", mine.zone, mine.weight)
 
     def http_address(self, bind: str) -> str:
         """Where a server that listens at ``bind`` serves health and metrics; empty: it does not.

@@ -10,7 +10,7 @@ from slotreeve_events.settings import EventSettings
 
 from slotreeve_servers.data.settings import DataSettings
 from slotreeve_servers.meta.settings import MetaSettings
-from slotreeve_servers.node.settings import ClusterSettings, HttpSettings, LogSettings, NodeSettings
+from slotreeve_servers.node.settings import ClusterSettings, GatewaySettings, HttpSettings, LogSettings, NodeSettings
 from slotreeve_servers.session.settings import SessionSettings
 
 
@@ -23,6 +23,7 @@ class Settings(PortChoices):
     data: DataSettings = DataSettings()
     session: SessionSettings = SessionSettings()
     http: HttpSettings = HttpSettings()
+    gateway: GatewaySettings = GatewaySettings()
     log: LogSettings = LogSettings()
     events: EventSettings = EventSettings()
 

@@ -15,4 +15,4 @@ def test_servers_are_ordered_by_name_first() -> None:
 
 
 def test_a_role_is_written_as_a_lower_case_word() -> None:
-    assert [str(role) for role in Role] == ["meta", "data", "session", "client", "tool"]
+    assert [str(role) for role in Role] == ["meta", "data", "session", "client", "tool", "gateway"]

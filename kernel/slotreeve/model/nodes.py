@@ -15,6 +15,8 @@ class Role(StrEnum):
     SESSION = "session"
     CLIENT = "client"
     TOOL = "tool"
+    GATEWAY = "gateway"
+    """To the servers it is a client."""
 
 
 class Server(msgspec.Struct, array_like=True, frozen=True, order=True):

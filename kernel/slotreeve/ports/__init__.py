@@ -8,6 +8,7 @@ from slotreeve.ports.assigner import Assigner
 from slotreeve.ports.balancer import Balancer
 from slotreeve.ports.context import Context
 from slotreeve.ports.election import Election, Leadership, MetaState, Versioned
+from slotreeve.ports.face import Face
 from slotreeve.ports.slot_function import BatchSlotFunction, SlotFunction
 from slotreeve.ports.storage import Storage
 from slotreeve.ports.transport import Connection, Handler, Hello, Listener, Message, Transport, TransportCounters
@@ -19,6 +20,7 @@ __all__ = [
     "Connection",
     "Context",
     "Election",
+    "Face",
     "Handler",
     "Hello",
     "Leadership",

@@ -25,6 +25,7 @@ class Context:
         open_storage: opens and locks a directory that an option names; raises StorageError.
         observe_only: this node must not become leader.
         listen: address that this node's election listens on; empty: its address in ``members``.
+        gateway: for faces: the gateway that the face belongs to, a ``slotreeve_gateway.Gateway``.
     """
 
     cluster: str
@@ -37,3 +38,4 @@ class Context:
     open_storage: Callable[[str], Storage] | None = None
     observe_only: bool = False
     listen: str = ""
+    gateway: object = None

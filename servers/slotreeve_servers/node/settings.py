@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from pydantic import Field, field_validator
 from slotreeve.configuration import Section
 
 from slotreeve_servers.node.deltas import PART_BYTES
@@ -52,6 +52,31 @@ class HttpSettings(Section):
     listen: str = Field(
         default="", description="host:port; empty: where this process listens for the cluster, at the port plus 1."
     )
+
+
+class GatewaySettings(Section):
+    """A gateway (``slotreeve gateway run``): the registry for programs that do not use our client."""
+
+    listen: str = Field(
+        default="", description="host:port of the faces that speak HTTP; empty: 127.0.0.1:7740 and node.port_offset."
+    )
+    sessions: tuple[str, ...] = Field(
+        default=("127.0.0.1:7730",), min_length=1, description="Session servers host:port; one of them is enough."
+    )
+    most_services: int = Field(
+        default=20_000, ge=1, description="Services that callers may watch at a time; more are refused."
+    )
+    idle_seconds: float = Field(
+        default=60.0, ge=5, description="A service that no caller asks for so long is not watched any more."
+    )
+    directory_seconds: float = Field(
+        default=1.0, ge=0.1, description="How old a list of all services may be that callers get."
+    )
+
+    @field_validator("sessions", mode="before")
+    @classmethod
+    def _split(cls, value: object) -> object:
+        return value.split(",") if isinstance(value, str) else value
 
 
 class LogSettings(Section):

@@ -1,0 +1,28 @@
+"""A gateway: the registry for programs that do not use our client.
+
+This page is what authors of faces need. A face is a plugin of the port ``face``: its ``build`` takes its gateway with
+``Gateway.of(context)`` and adds its pages to ``gateway.pages``, or listens by itself (docs/gateway.md).
+"""
+
+from __future__ import annotations
+
+from slotreeve_gateway.access import Access, Caller, Right
+from slotreeve_gateway.directory import Directory
+from slotreeve_gateway.gateway import Gateway
+from slotreeve_gateway.pages import Pages
+from slotreeve_gateway.registry import DEFAULT_TTL_SECONDS, Registration, Registry, in_zone
+from slotreeve_gateway.views import ServiceView
+
+__all__ = [
+    "DEFAULT_TTL_SECONDS",
+    "Access",
+    "Caller",
+    "Directory",
+    "Gateway",
+    "Pages",
+    "Registration",
+    "Registry",
+    "Right",
+    "ServiceView",
+    "in_zone",
+]

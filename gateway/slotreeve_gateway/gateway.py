@@ -1,0 +1,52 @@
+"""What a face has of the gateway that it belongs to."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+from slotreeve.clock import Clock
+from slotreeve.errors import PluginError
+from slotreeve.ports import Context
+
+from slotreeve_gateway.access import Access
+from slotreeve_gateway.pages import Pages
+from slotreeve_gateway.registry import Registry
+
+
+@dataclass(frozen=True)
+class Gateway:
+    """What a face is built with, as ``context.gateway``.
+
+    Attributes:
+        registry: services and leases.
+        access: who may do what. A face finds the caller's token where its protocol has it, and asks for each service.
+        pages: where a face that speaks HTTP adds its application. All of them share one listener, which sees to TLS
+            and to the limits of connections, headers and bodies.
+        clock, rng: the source of time and the source of random numbers.
+        name: of this gateway.
+        zone: the failure domain that it is in; empty if not said.
+        cluster: name of the cluster.
+        host: where faces with a listener of their own listen, such as DNS.
+    """
+
+    registry: Registry
+    access: Access
+    pages: Pages
+    clock: Clock
+    rng: random.Random
+    name: str
+    zone: str
+    cluster: str
+    host: str
+
+    @classmethod
+    def of(cls, context: Context) -> Gateway:
+        """The gateway in the context that a face is built with.
+
+        Raises:
+            PluginError: there is none: faces are built by gateways only.
+        """
+        if not isinstance(context.gateway, cls):
+            raise PluginError("a face is built by a gateway only (slotreeve gateway run)")
+        return context.gateway

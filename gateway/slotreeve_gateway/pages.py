@@ -1,0 +1,48 @@
+"""The HTTP pages of all faces under one listener."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+from slotreeve.errors import PluginError
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+_NOT_FOUND = msgspec.json.encode({"type": "about:blank", "title": "Not Found", "status": 404})
+
+
+class Pages:
+    """An ASGI application that hands a request to the face that its path belongs to.
+
+    Faces are told apart by the first one or two segments of the path: ``/eureka``, ``/v1/catalog``.
+    """
+
+    def __init__(self) -> None:
+        self._faces: dict[str, ASGIApp] = {}
+
+    def add(self, prefixes: Iterable[str], application: ASGIApp) -> None:
+        """Hand requests under these prefixes to ``application``, which sees whole paths.
+
+        Raises:
+            PluginError: another face has taken one of them, or it has not one or two segments.
+        """
+        for prefix in prefixes:
+            if not prefix.startswith("/") or prefix.endswith("/") or not 1 <= prefix.count("/") <= 2:
+                raise PluginError(f"a face asks for the path {prefix!r}; expected /one or /one/two")
+            if prefix in self._faces:
+                raise PluginError(f"two faces ask for the path {prefix!r}; take one of them out of face.use")
+            self._faces[prefix] = application
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        application = self._face(scope["path"]) if scope["type"] == "http" else None
+        if application is not None:
+            await application(scope, receive, send)
+        else:
+            headers = [(b"content-type", b"application/problem+json")]
+            await send({"type": "http.response.start", "status": 404, "headers": headers})
+            await send({"type": "http.response.body", "body": _NOT_FOUND})
+
+    def _face(self, path: str) -> ASGIApp | None:
+        first, second, *_ = (*path[1:].split("/", 2), "", "")
+        return self._faces.get(f"/{first}/{second}") or self._faces.get(f"/{first}")

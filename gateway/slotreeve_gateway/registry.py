@@ -1,0 +1,85 @@
+"""The registry as the faces of a gateway see it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+
+import msgspec
+from slotreeve.model.data_info import DataInfo
+from slotreeve_client import Client, Lease, LeaseAnswers
+from slotreeve_protocol.envelope import encode_instance
+from slotreeve_protocol.instance import Instance
+from slotreeve_protocol.overrides import Override, Overrides
+
+from slotreeve_gateway.directory import Directory
+from slotreeve_gateway.lease_writes import LeaseWrites
+from slotreeve_gateway.views import ServiceView, Views
+
+DEFAULT_TTL_SECONDS = 30.0
+Registration = tuple[str, Instance, float]
+"""Service, instance, and time to live in seconds."""
+ChangeOverrides = Callable[[Callable[[Overrides], Overrides]], Awaitable[Overrides]]
+"""Changes the operator's overrides through the meta leader."""
+
+
+class Registry:
+    """Services to read, and leases to register. Use it on the gateway's event loop only.
+
+    A service is named by a data id or a whole data info id. The lease id of an instance is its ``id``.
+
+    All methods raise ModelError where a name or a value is not good, and RequestTimeout, Backpressure, ClientError or
+    ClientClosed where the registry does not do it; the message says why.
+
+    Attributes:
+        directory: the names of all services.
+    """
+
+    def __init__(self, client: Client, views: Views, directory: Directory, change_overrides: ChangeOverrides) -> None:
+        self._client, self._views, self.directory = client, views, directory
+        self._writes = LeaseWrites(client.leases)
+        self._change_overrides = change_overrides
+
+    async def view(self, service: str) -> ServiceView:
+        """A service, current and ready. Ask for it anew for each request, and for each turn of a stream: a view that
+        nobody has asked for in ``gateway.idle_seconds`` is closed."""
+        return await self._views.of(service)
+
+    async def register(self, service: str, instance: Instance, ttl_seconds: float = DEFAULT_TTL_SECONDS) -> None:
+        """Register an instance as a lease, or replace it. Returns once the slot's leader and its followers have it."""
+        await self._writes.register(_lease(service, instance, ttl_seconds))
+
+    async def renew(self, service: str, instance_id: str) -> bool:
+        """Begin the time to live anew. False: there is no such lease, so register it again."""
+        return await self._writes.renew(DataInfo.parse(service).id, instance_id)
+
+    async def deregister(self, service: str, instance_id: str) -> bool:
+        """End a lease now. Whether there was one."""
+        return await self._writes.deregister(DataInfo.parse(service).id, instance_id)
+
+    async def register_many(self, registrations: Iterable[Registration]) -> LeaseAnswers:
+        """Register many. What could not be reached in time is ``unanswered``, by data info id."""
+        return await self._client.leases.register_many([_lease(*registration) for registration in registrations])
+
+    async def renew_many(self, leases: Mapping[str, Iterable[str]]) -> LeaseAnswers:
+        """Renew many, by service. What is not there is ``unknown``, by data info id."""
+        return await self._client.leases.renew_many(leases)
+
+    async def deregister_many(self, leases: Mapping[str, Iterable[str]]) -> LeaseAnswers:
+        """End many, by service. What is not there is ``unknown``, by data info id."""
+        return await self._client.leases.deregister_many(leases)
+
+    async def override(self, service: str, instance_id: str, override: Override | None) -> None:
+        """Say what an operator wants of an instance, whatever its provider says; None: nothing any more. It is stored
+        when any minority of the meta servers may be lost. Raises Unreachable, Refused as well."""
+        data_info_id = DataInfo.parse(service).id
+        await self._change_overrides(lambda overrides: overrides.changed(data_info_id, instance_id, override))
+
+
+def _lease(service: str, instance: Instance, ttl_seconds: float) -> Lease:
+    data_info_id = DataInfo.parse(service).id
+    return Lease(data_info_id, instance.id, (encode_instance(instance),), ttl_seconds, instance.zone)
+
+
+def in_zone(instance: Instance, zone: str) -> Instance:
+    """The instance, in ``zone`` where it names none."""
+    return msgspec.structs.replace(instance, zone=zone) if zone and not instance.zone else instance

@@ -1,0 +1,163 @@
+"""The shell of a gateway: one client of the registry, the faces, and their listener."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+
+from slotreeve.catalogue import Catalogue
+from slotreeve.clock import Clock
+from slotreeve.errors import SlotreeveError
+from slotreeve.model.nodes import Node
+from slotreeve.ports import Context, Face, Transport
+from slotreeve_client import Client, ClientOptions, ClientState, connect
+from slotreeve_client.administration import change_overrides
+from slotreeve_console.http_end import HttpEnd
+from slotreeve_protocol.meta_messages import Stopping
+from slotreeve_protocol.overrides import Overrides
+from slotreeve_servers.node.readiness import Condition
+from slotreeve_servers.node.supervisor import Supervisor
+from slotreeve_servers.node.timings import Timing
+from slotreeve_servers.settings import ServerConfiguration
+
+from slotreeve_gateway.access import Access, OpenAccess
+from slotreeve_gateway.directory import Directory
+from slotreeve_gateway.gateway import Gateway
+from slotreeve_gateway.pages import Pages
+from slotreeve_gateway.registry import Registry
+from slotreeve_gateway.views import Views
+
+SWEEP_SECONDS = 5.0
+
+
+class GatewayServer:
+    """One gateway process. It holds nothing that another gateway needs: any number of them may run, and a caller may go
+    to another one at any time.
+
+    Args:
+        configuration: the settings; those in ``[gateway]`` and ``[face]`` are for gateways.
+        catalogue: the installed plugins.
+        transport: for what operators change through the meta leader.
+        node: this process; its address is where the faces that speak HTTP listen.
+
+    Raises:
+        ConfigError, PluginError: a face is unknown, or its options are wrong.
+    """
+
+    is_leading = False
+
+    def __init__(
+        self,
+        configuration: ServerConfiguration,
+        catalogue: Catalogue,
+        clock: Clock,
+        rng: random.Random,
+        transport: Transport,
+        node: Node,
+    ) -> None:
+        self._settings, self._catalogue = configuration.settings, catalogue
+        self._chosen = configuration.check_faces(catalogue)
+        self._clock, self._rng, self._transport, self.node = clock, rng, transport, node
+        self._supervisor = Supervisor(clock)
+        self.given_up = self._supervisor.given_up
+        self._client: Client | None = None
+        self._views: Views | None = None
+        self._faces: dict[str, Face] = {}
+        self._pages = Pages()
+        self._end = HttpEnd(self._pages, node.address, "gateway.listen")
+
+    @property
+    def address(self) -> str:
+        """Where the faces that speak HTTP listen."""
+        return self._end.address
+
+    async def start(self) -> None:
+        """Build the faces and begin to answer. It does not wait for the registry: until a session server is reached,
+        callers are told that there is none.
+
+        Raises:
+            SlotreeveError: a face cannot be built or started, or the address is taken.
+        """
+        settings = self._settings
+        options = ClientOptions(
+            cluster=settings.cluster.name, zone=settings.node.zone, transport=settings.transport.use
+        )
+        client = self._client = connect(*settings.gateway.sessions, options=options)
+        views = self._views = Views(client, self._clock, settings.gateway.most_services, settings.gateway.idle_seconds)
+        directory = Directory(client, self._clock, settings.gateway.directory_seconds)
+        gateway = Gateway(
+            Registry(client, views, directory, self._change_overrides),
+            self._access(),
+            self._pages,
+            self._clock,
+            self._rng,
+            self.node.name,
+            settings.node.zone,
+            settings.cluster.name,
+            self.node.address.rpartition(":")[0],
+        )
+        context = Context(
+            settings.cluster.name, settings.cluster.slots, self._clock, self._rng, self.node.name, gateway=gateway
+        )
+        for name, (entry, face_options) in self._chosen.items():
+            face = self._catalogue.build(entry, face_options, context)
+            assert isinstance(face, Face)
+            self._faces[name] = face
+            await face.start()
+        await self._end.start()
+        self._supervisor.start("sweep of the watched services", self._sweep)
+
+    def _access(self) -> Access:
+        return OpenAccess()
+
+    async def _change_overrides(self, change: Callable[[Overrides], Overrides]) -> Overrides:
+        cluster = self._settings.cluster
+        return await change_overrides(self._transport, cluster.name, cluster.meta.values(), change)
+
+    async def _sweep(self) -> None:
+        assert self._views is not None
+        while True:
+            await self._clock.sleep(SWEEP_SECONDS)
+            self._views.sweep()
+
+    async def stop(self, how: Stopping = Stopping.FOR_GOOD) -> None:
+        """Answer what is open, for a second at most, and end. What callers have registered stays: leases belong to no
+        gateway."""
+        await self._end.stop()
+        for name, face in self._faces.items():
+            try:
+                await face.stop()
+            except Exception:  # noqa: BLE001 - a third party's face may raise anything; the others must end, too
+                self._supervisor.failed(f"the end of the face {name}")
+        await self._supervisor.stop()
+        if self._client is not None:
+            await self._client.close()
+
+    # --- for its operators: slotreeve_servers.node.readiness.Inspected ---------------------------------------------
+
+    def counters(self) -> dict[str, int]:
+        """What the faces count, and what the gateway holds."""
+        counted = {name: value for face in self._faces.values() for name, value in face.counters().items()}
+        counted["gateway_services_watched"] = self._views.count if self._views is not None else 0
+        counted["loop_failures"] = sum(self._supervisor.failures.values())
+        return counted
+
+    def timings(self) -> Mapping[str, Timing]:
+        """Nothing as yet."""
+        return {}
+
+    def readiness(self) -> Sequence[Condition]:
+        """That there is a connection to the registry."""
+        client = self._client
+        if client is not None and client.state is ClientState.CONNECTED:
+            return [Condition("registry", "")]
+        reason = client.why_not_connected() if client is not None else ""
+        return [Condition("registry", reason or "no session server is connected")]
+
+    @property
+    def failure(self) -> str:
+        """Why it cannot go on at all; empty while it can."""
+        if not self.given_up.done():
+            return ""
+        error: SlotreeveError = self.given_up.result()
+        return str(error)
