@@ -235,7 +235,7 @@ def test_every_package_is_regular_typed_and_shipped() -> None:
 
 def test_every_plugin_in_the_tree_is_an_entry_point() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert set(project["entry-points"]["slotreeve"].values()) == PLUGINS
+    assert set(project["entry-points"]["slotreeve"].values()) == PLUGINS | FACES
 
 
 def test_pins_are_names_and_versions_only() -> None:

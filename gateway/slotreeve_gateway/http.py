@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import logging
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
@@ -138,7 +137,7 @@ def token_of(request: Request) -> str | None:
     if scheme.lower() == "basic":
         try:
             user, _, password = base64.b64decode(value.strip(), validate=True).decode().partition(":")
-        except (binascii.Error, UnicodeDecodeError):
+        except ValueError:
             raise Unauthenticated("the header Authorization is not the Base64 of user:password") from None
         return password or user
     raise Unauthenticated(f"the header Authorization has the scheme {scheme[:20]!r}; expected Bearer or Basic")

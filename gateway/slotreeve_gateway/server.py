@@ -10,7 +10,7 @@ from slotreeve.clock import Clock
 from slotreeve.errors import SlotreeveError
 from slotreeve.model.nodes import Node
 from slotreeve.ports import Context, Face, Transport
-from slotreeve_client import Client, ClientOptions, ClientState, connect
+from slotreeve_client import Client, ClientOptions, ClientState
 from slotreeve_client.administration import change_overrides
 from slotreeve_console.http_end import HttpEnd
 from slotreeve_protocol.meta_messages import Stopping
@@ -37,7 +37,7 @@ class GatewayServer:
     Args:
         configuration: the settings; those in ``[gateway]`` and ``[face]`` are for gateways.
         catalogue: the installed plugins.
-        transport: for what operators change through the meta leader.
+        transport: to the session servers, and to the meta servers for what operators change.
         node: this process; its address is where the faces that speak HTTP listen.
 
     Raises:
@@ -82,7 +82,8 @@ class GatewayServer:
         options = ClientOptions(
             cluster=settings.cluster.name, zone=settings.node.zone, transport=settings.transport.use
         )
-        client = self._client = connect(*settings.gateway.sessions, options=options)
+        sessions = list(settings.gateway.sessions)
+        client = self._client = Client(sessions, options, self._transport, self._clock, self._rng)
         views = self._views = Views(client, self._clock, settings.gateway.most_services, settings.gateway.idle_seconds)
         directory = Directory(client, self._clock, settings.gateway.directory_seconds)
         gateway = Gateway(

@@ -9,7 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import Field
 from slotreeve.catalogue import Catalogue
-from slotreeve.configuration import Configuration, PluginChoice, PortChoices, Section, load_configuration, read_value
+from slotreeve.configuration import (
+    PORTS_OF_SERVERS,
+    Configuration,
+    PluginChoice,
+    PortChoices,
+    Section,
+    load_configuration,
+    read_value,
+)
 from slotreeve.errors import ConfigError, PluginError
 from slotreeve.offers import Port
 
@@ -121,8 +129,27 @@ def test_a_port_with_tables_only_keeps_its_default_choice() -> None:
 def test_options_of_the_chosen_plugins_are_validated_and_other_tables_are_not() -> None:
     found = load(flags={"balancer.even.anything": "2", "balancer.default.threshold_percent": "20"})
     options = found.check_plugins(Catalogue.load())
-    assert options.keys() == set(Port)
+    assert options.keys() == set(PORTS_OF_SERVERS)
     assert options[Port.BALANCER].model_dump()["threshold_percent"] == 20
+
+
+@pytest.mark.parametrize("use", [["prometheus"], "prometheus", " prometheus, "])
+def test_a_gateway_uses_several_faces_each_with_its_own_options(use: object) -> None:
+    found = load(flags={"face.use": use}).check_faces(Catalogue.load())
+    assert [(name, entry.offer.name) for name, (entry, _) in found.items()] == [("prometheus", "prometheus")]
+    both = load(flags={"face.use": "rest,second", "face.second.plugin": "rest"}).check_faces(Catalogue.load())
+    assert [(name, entry.offer.name) for name, (entry, _) in both.items()] == [("rest", "rest"), ("second", "rest")]
+
+
+def test_a_wrong_face_stops_a_gateway_and_no_server() -> None:
+    unknown = load(flags={"face.use": "promotheus"})
+    with pytest.raises(PluginError, match=r"face\.use .*no face 'promotheus'.*did you mean 'prometheus'\?"):
+        unknown.check_faces(Catalogue.load())
+    unknown.check_plugins(Catalogue.load())
+    with pytest.raises(PluginError, match=r"face\.rest\.anything .*unknown key 'anything'"):
+        load(flags={"face.rest.anything": "1"}).check_faces(Catalogue.load())
+    with pytest.raises(ConfigError, match=r"face\.soap.*there is no face plugin 'soap'"):
+        load(flags={"face.soap.path": "/"}).check_faces(Catalogue.load())
 
 
 def test_a_table_that_is_named_after_no_plugin_is_an_error() -> None:

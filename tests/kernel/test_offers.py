@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 from slotreeve.offers import API_VERSION, Offer, Options, Port
-from slotreeve.ports import Assigner, Balancer, Election, SlotFunction, Transport
+from slotreeve.ports import Assigner, Balancer, Election, Face, SlotFunction, Transport
 
 
 class Speed(Options):
@@ -20,6 +20,7 @@ def test_every_port_has_its_protocol() -> None:
         "assigner": Assigner,
         "balancer": Balancer,
         "transport": Transport,
+        "face": Face,
     }
 
 
