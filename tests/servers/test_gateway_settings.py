@@ -7,9 +7,9 @@ import random
 import pytest
 from pydantic import ValidationError
 from slotreeve.catalogue import Catalogue
-from slotreeve_conformance.virtual_time import VirtualClock, run
 from slotreeve.errors import ConfigError
 from slotreeve.model.nodes import Node, Role
+from slotreeve_conformance.virtual_time import VirtualClock, run
 from slotreeve_servers.launch import Launcher
 from slotreeve_servers.node.settings import GatewaySettings
 from slotreeve_servers.settings import load_settings
