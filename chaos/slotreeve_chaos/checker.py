@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from slotreeve_chaos.lease_checks import LeaseChecks
+
 GONE_BOUND_SECONDS = 15.0
 """How long after the death of its provider a registration may still be seen, whatever else fails at that time. The time
 in which the run itself got no processor is added: it does not see in time that the registration goes."""
@@ -38,6 +40,8 @@ class HistoryVerdict:
     stale: int = 0
     faults: dict[str, int] = field(default_factory=dict)
     gone_after_seconds: list[float] = field(default_factory=list)
+    leases: int = 0
+    leases_gone_after_seconds: list[float] = field(default_factory=list)
     leaders: dict[int, str] = field(default_factory=dict)
 
 
@@ -59,6 +63,8 @@ class Checker:
         self._late: list[tuple[float, float]] = []
         self._last_seen: dict[str, float] = {}
         self._term = self._epoch = self._revision = 0
+        self._leases = LeaseChecks()
+        self.verdict.leases_gone_after_seconds = self._leases.lapsed_seconds
 
     def check(self, records: Iterable[dict[str, Any]]) -> HistoryVerdict:
         """Take all records; returns the verdict."""
@@ -68,6 +74,7 @@ class Checker:
             if method is not None:
                 method(record)
         self._check_the_dead()
+        self.verdict.leases = self._leases.registered
         return self.verdict
 
     def _broken(self, record: dict[str, Any], invariant: str, what: str) -> None:
@@ -93,6 +100,19 @@ class Checker:
             self._steady[self._service_of[register_id]].discard(register_id)
             self._died[register_id] = record["t"]
 
+    def _on_leased(self, record: dict[str, Any]) -> None:
+        self._leases.leased(record)
+
+    def _on_renewed(self, record: dict[str, Any]) -> None:
+        self._leases.renewed(record)
+
+    def _on_lapses(self, record: dict[str, Any]) -> None:
+        self._leases.lapses(record)
+
+    def _on_unknown(self, record: dict[str, Any]) -> None:
+        for what in self._leases.unknown(record):
+            self._broken(record, "I16", what)
+
     def _on_seen(self, record: dict[str, Any]) -> None:
         self.verdict.callbacks += 1
         key = (record["subscriber"], record["service"])
@@ -106,6 +126,8 @@ class Checker:
         # I14, and with it I7 and I12: what was seen and never ended is never missing. No fault of a run is a reason.
         for register_id in self._steady.get(record["service"], set()) & before.keys() - instances.keys():
             self._broken(record, "I14", f"{key} no longer sees {register_id}, which never ended")
+        for what in self._leases.disappeared(record, before.keys() - instances.keys()):
+            self._broken(record, "I16", f"{key}: {what}")
         for register_id in instances:
             self._last_seen[register_id] = record["t"]
         for register_id in before.keys() - instances.keys():
@@ -145,6 +167,11 @@ class Checker:
                         record, "I8", f"{subscriber} sees {register_id} at {seen[register_id]}, not {sequence}"
                     )
             for register_id in seen.keys() - wanted.keys():
+                if self._leases.may_remain(register_id):
+                    late = sum(seconds for _, seconds in self._late)
+                    if what := self._leases.overdue(register_id, record["t"], late):
+                        self._broken(record, "I16", f"{subscriber}: {what}")
+                    continue
                 self.verdict.stale += 1
                 self._broken(record, "I9", f"{subscriber} still sees {register_id} of {service}, which has ended")
 

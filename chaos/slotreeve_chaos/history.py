@@ -8,6 +8,10 @@ Every record has ``t`` (seconds since the run began) and ``kind``; the other fie
 ``subscribed`` ``subscriber``, ``service``: from here on the subscriber must come to see the service
 ``died``       ``register_ids``: their provider process was killed or closed
 ``seen``       ``subscriber``, ``service``, ``version``, ``instances`` ({register id: sequence}): a callback
+``leased``     ``register_id``, ``service``, ``ttl``, ``sent``: a lease was registered, by a request of that time
+``renewed``    ``register_ids``, ``sent``: leases were renewed, by a request of that time
+``unknown``    ``register_id``: a renewal was answered that there is no such lease
+``lapses``     ``register_id``: nobody renews the lease from here on
 ``leader``     ``asked``, ``leader``, ``term``: what a meta server said
 ``view``       ``term``, ``epoch``, ``revision``: the newest committed view
 ``late``       ``seconds``: the run itself got no processor for so long before

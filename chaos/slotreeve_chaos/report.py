@@ -25,6 +25,8 @@ def as_html(verdict: HistoryVerdict, records: Sequence[dict[str, Any]], seed: in
         ("faults", ", ".join(f"{what} x {count}" for what, count in sorted(verdict.faults.items()))),
         ("meta leaders", f"{len(set(verdict.leaders.values()))} servers in {len(verdict.leaders)} terms"),
         ("missing, stale at the end", f"{verdict.missing}, {verdict.stale}"),
+        ("leases", f"{verdict.leases}"),
+        ("longest sight of a lease after its end", f"{max(verdict.leases_gone_after_seconds, default=0.0):.2f} s"),
         ("longest sight of the dead", f"{max(verdict.gone_after_seconds, default=0.0):.2f} s"),
         ("seed", "unknown" if seed is None else str(seed)),
     ]

@@ -23,6 +23,7 @@ from slotreeve_chaos.faults import ChaosFaults
 from slotreeve_chaos.herd import HerdProcess
 from slotreeve_chaos.history import HistoryRecorder, merge
 from slotreeve_chaos.lateness import Lateness
+from slotreeve_chaos.leases import ChaosLeases
 from slotreeve_chaos.network_faults import HERD
 from slotreeve_chaos.proxy import Proxy
 from slotreeve_chaos.targets import ChaosTargets
@@ -105,6 +106,11 @@ class _ChaosRun:
         self._workload = ChaosWorkload(self._cluster.session_addresses, options, self._recorder, self._rng)
         stack.push_async_callback(self._workload.close)
         await self._workload.begin()
+        self._leases = ChaosLeases(
+            self._cluster.session_addresses, options, self._recorder, random.Random(self._rng.random())
+        )
+        stack.push_async_callback(self._leases.close)
+        await self._leases.begin()
         stack.push_async_callback(self._herd.close)
         await self._herd.start(self._cluster.name, self._cluster.session_addresses, self._recorder.began)
         for watching in (_watch(self._cluster, self._transport, self._recorder), self._lateness.watch()):
@@ -132,15 +138,15 @@ class _ChaosRun:
     async def settle(self) -> None:
         """All faults have ended: stop publishing, and record what must be seen."""
         await asyncio.sleep(QUIET_SECONDS)
-        ends = asyncio.gather(self._workload.end(), self._herd.end())
+        ends = asyncio.gather(self._workload.end(), self._herd.end(), self._leases.end())
         deadline = self._lateness.now() + RECOVERY_SECONDS
         while not (await asyncio.wait([ends], timeout=POLL_SECONDS))[0]:
             if self._lateness.now() > deadline:
                 ends.cancel()
                 raise RequestTimeout(f"not everything was acknowledged within {RECOVERY_SECONDS:g} s after healing")
-        own, herds = ends.result()
+        own, herds, leases = ends.result()
         await asyncio.sleep(QUIET_SECONDS)
-        self._recorder.append("final", expected=own | herds)
+        self._recorder.append("final", expected=own | herds | leases)
 
     async def _recovered(self) -> None:
         """Wait until all servers are members, every slot is held, and every meta server follows a leader. One that

@@ -114,6 +114,8 @@ def _print(verdict: HistoryVerdict, report: Path | None, output: Output) -> None
                 "faults": verdict.faults,
                 "terms": len(verdict.leaders),
                 "dead_seen_for_seconds": spread_of(verdict.gone_after_seconds),
+                "leases": verdict.leases,
+                "leases_seen_after_their_end_seconds": spread_of(verdict.leases_gone_after_seconds),
                 "report": None if report is None else str(report),
             }
         )

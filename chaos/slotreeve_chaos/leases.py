@@ -1,0 +1,135 @@
+"""Leases that are registered, renewed and left to end while faults go on (I16)."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from dataclasses import dataclass
+
+from slotreeve.errors import SlotreeveError
+from slotreeve.model.data_info import DataInfo
+from slotreeve_client import Client, ClientOptions, Subscription, connect
+from slotreeve_protocol.leases import lease_suffix
+
+from slotreeve_chaos.history import HistoryRecorder
+from slotreeve_chaos.workload import Expected
+
+SERVICES, LEASES_OF_EACH = 10, 6
+TTL_SECONDS = 6.0
+RENEW_SECONDS = TTL_SECONDS / 3
+REQUEST_SECONDS = 1.5
+LAPSE_SHARE = 0.03
+"""How often, at a round of renewals, one lease of a service is left to end and another one is registered."""
+SUBSCRIBER = "leases-subscriber"
+
+
+@dataclass
+class _Kept:
+    """A lease that is renewed; ``sequence`` is its payload."""
+
+    lease_id: str
+    sequence: int
+    is_registered: bool = False
+
+
+class ChaosLeases:
+    """One client that keeps leases, and one that sees them. What fails is tried again at the next round."""
+
+    def __init__(
+        self, sessions: list[str], options: ClientOptions, recorder: HistoryRecorder, rng: random.Random
+    ) -> None:
+        options = options.model_copy(update={"request_seconds": REQUEST_SECONDS})
+        self._keeper: Client = connect(*sessions, options=options)
+        self._subscriber: Client = connect(*sessions, options=options)
+        self._recorder, self._rng = recorder, rng
+        self._kept = {f"chaos.leased.{number}": list[_Kept]() for number in range(SERVICES)}
+        self._numbers = iter(range(1_000_000))
+        self._tasks: list[asyncio.Task[None]] = []
+        self._is_ending = False
+
+    async def begin(self) -> None:
+        """Register and subscribe everything, then keep renewing."""
+        for service, kept in self._kept.items():
+            kept.extend(self._new() for _ in range(LEASES_OF_EACH))
+            self._recorder.append("subscribed", subscriber=SUBSCRIBER, service=service)
+            await self._subscriber.subscribe(service, self._seen).ready()
+            self._tasks.append(asyncio.get_running_loop().create_task(self._keep(service, kept)))
+        await self._all_registered()
+
+    async def end(self) -> Expected:
+        """Let no lease end from here on, wait until all are registered; returns them. They are renewed until
+        :meth:`close`."""
+        self._is_ending = True
+        await self._all_registered()
+        return {
+            service: {one.lease_id + _suffix(service): one.sequence for one in kept}
+            for service, kept in self._kept.items()
+        }
+
+    async def close(self) -> None:
+        """Renew no longer."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(self._keeper.close(), self._subscriber.close())
+
+    async def _all_registered(self) -> None:
+        while not all(one.is_registered for kept in self._kept.values() for one in kept):
+            for task in self._tasks:
+                if task.done():
+                    task.result()
+            await asyncio.sleep(0.05)
+
+    def _new(self) -> _Kept:
+        return _Kept(f"lease-{next(self._numbers)}", 1)
+
+    async def _keep(self, service: str, kept: list[_Kept]) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            due = loop.time() + RENEW_SECONDS
+            for one in kept:
+                if not one.is_registered:
+                    await self._register(service, one)
+            await self._renew(service, kept)
+            if not self._is_ending and self._rng.random() < LAPSE_SHARE * len(kept):
+                left = kept.pop(0)
+                self._recorder.append("lapses", register_id=left.lease_id + _suffix(service))
+                kept.append(self._new())
+            await asyncio.sleep(max(0.05, due - loop.time()))
+
+    async def _register(self, service: str, one: _Kept) -> None:
+        register_id, sent = one.lease_id + _suffix(service), self._recorder.now
+        try:
+            await self._keeper.leases.register(service, one.lease_id, str(one.sequence), ttl_seconds=TTL_SECONDS)
+        except SlotreeveError:
+            return
+        one.is_registered = True
+        fields = {"register_id": register_id, "service": service, "ttl": TTL_SECONDS, "sent": sent}
+        self._recorder.append("leased", **fields)
+
+    async def _renew(self, service: str, kept: list[_Kept]) -> None:
+        registered = {one.lease_id: one for one in kept if one.is_registered}
+        sent = self._recorder.now
+        try:
+            unknown = await self._keeper.leases.renew(service, *registered)
+        except SlotreeveError:
+            return
+        for lease_id in unknown:
+            one = registered.pop(lease_id)
+            self._recorder.append("unknown", register_id=lease_id + _suffix(service))
+            one.sequence, one.is_registered = one.sequence + 1, False
+        renewed = [lease_id + _suffix(service) for lease_id in registered]
+        self._recorder.append("renewed", register_ids=renewed, sent=sent)
+
+    def _seen(self, subscription: Subscription) -> None:
+        self._recorder.append(
+            "seen",
+            subscriber=SUBSCRIBER,
+            service=subscription.data_info_id.partition("#")[0],
+            version=subscription.version,
+            instances={provider.register_id: int(provider.data[0]) for provider in subscription.instances},
+        )
+
+
+def _suffix(service: str) -> str:
+    return lease_suffix(DataInfo.parse(service).id)
