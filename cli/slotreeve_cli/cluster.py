@@ -30,6 +30,7 @@ def cluster(
     meta: Annotated[int, typer.Option(min=1, max=9, help="Number of meta servers.")] = 3,
     data: Annotated[int, typer.Option(min=1, max=64, help="Number of data servers.")] = 3,
     session: Annotated[int, typer.Option(min=1, max=64, help="Number of session servers.")] = 2,
+    gateway: Annotated[int, typer.Option(min=0, max=64, help="Number of gateways.")] = 1,
     directory: Annotated[
         Path | None, typer.Option("--directory", "-d", help="Keeps logs and meta state; default: a temporary one.")
     ] = None,
@@ -42,7 +43,7 @@ def cluster(
     from slotreeve_harness.processes import ClusterSize, LocalCluster
 
     with tempfile.TemporaryDirectory(prefix="slotreeve-") as temporary:
-        local = LocalCluster(directory or Path(temporary), ClusterSize(meta, data, session), dotted(settings))
+        local = LocalCluster(directory or Path(temporary), ClusterSize(meta, data, session, gateway), dotted(settings))
         run_async(_run(local, until_eof))
 
 

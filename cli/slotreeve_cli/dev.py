@@ -9,10 +9,10 @@ import typer
 from slotreeve_client.tools import run_async
 
 from slotreeve_cli.options import ConfigOption, SetOption, read_configuration
+from slotreeve_cli.run import Runnable
 
 if TYPE_CHECKING:
     from slotreeve_console.http_end import HttpEnd
-    from slotreeve_servers.launch import Server
     from slotreeve_servers.settings import ServerConfiguration
 
 READY_SECONDS = 20.0
@@ -33,13 +33,18 @@ def dev(
     until_eof: Annotated[bool, typer.Option("--until-eof", help="Also stop when standard input ends.")] = False,
     settings: SetOption = [],  # noqa: B006 - typer copies it
 ) -> None:
-    """Run meta, data and session server in this process, on loopback, keeping nothing on disk. Ends with Ctrl-C."""
+    """Run meta, data, session server and gateway in this process, on loopback, without a disk. Ends with Ctrl-C."""
     from slotreeve.model.nodes import Role
     from slotreeve_servers.launch import ROLE_PORTS
 
     meta = {"meta-1": f"127.0.0.1:{ROLE_PORTS[Role.META] + port_offset}"}
+    session = f"127.0.0.1:{ROLE_PORTS[Role.SESSION] + port_offset}"
     configuration = read_configuration(
-        config, ["log.level=warning", *settings], cluster__meta=meta, node__port_offset=port_offset
+        config,
+        ["log.level=warning", *settings],
+        cluster__meta=meta,
+        node__port_offset=port_offset,
+        gateway__sessions=session,
     )
     run_async(_run(configuration, until_eof))
 
@@ -53,6 +58,7 @@ async def _run(configuration: ServerConfiguration, until_eof: bool) -> None:
     from slotreeve.clock import LoopClock
     from slotreeve.model.nodes import Role
     from slotreeve_client.administration import complete_view
+    from slotreeve_gateway.server import GatewayServer
     from slotreeve_machines.storage import DirectoryStorage
     from slotreeve_protocol.meta_messages import Stopping
     from slotreeve_servers.launch import Launcher
@@ -62,9 +68,10 @@ async def _run(configuration: ServerConfiguration, until_eof: bool) -> None:
 
     began = time.monotonic()
     configure_logging(configuration.settings.log, "dev")
-    launcher = Launcher(configuration, Catalogue.load(), LoopClock(), random.Random(secrets.randbits(64)))
+    catalogue, clock, rng = Catalogue.load(), LoopClock(), random.Random(secrets.randbits(64))
+    launcher = Launcher(configuration, catalogue, clock, rng)
     stopping = stop_requested(until_eof)
-    servers: list[Server] = []
+    servers: list[Runnable] = []
     names = set()
     transports = []
     pages: list[HttpEnd] = []
@@ -81,6 +88,12 @@ async def _run(configuration: ServerConfiguration, until_eof: bool) -> None:
             ) is not None:
                 pages.append(end)
             await server.start()
+        node = launcher.gateway_node()
+        gateway = GatewayServer(configuration, catalogue, clock, rng, transports[0], node)
+        if (end := await health_pages(gateway, node, launcher.http_address(node.address))) is not None:
+            pages.append(end)
+        await gateway.start()
+        servers.append(gateway)
         settings = configuration.settings
         await complete_view(
             transports[0], settings.cluster.name, [servers[0].address], names, settings.cluster.replicas, READY_SECONDS
@@ -89,13 +102,14 @@ async def _run(configuration: ServerConfiguration, until_eof: bool) -> None:
         typer.echo(
             f"ready after {took:.2f} s: cluster {settings.cluster.name!r}, {settings.cluster.slots} slots\n"
             f"  clients connect to  {servers[2].address}\n"
-            f"  meta server         {servers[0].address}"
+            f"  meta server         {servers[0].address}\n"
+            f"  programs without our client: http://{gateway.address}"
         )
         _say_environment(servers[2].address, servers[0].address)
         await stopping.wait()
     finally:
-        for server in reversed(servers):
-            await server.stop(Stopping.NO)
+        for running in reversed(servers):
+            await running.stop(Stopping.NO)
         await asyncio.gather(*(transport.close() for transport in transports), *(end.stop() for end in pages))
 
 

@@ -127,20 +127,22 @@ class ClusterSize:
     meta: int = 3
     data: int = 3
     session: int = 2
+    gateway: int = 0
 
     def __str__(self) -> str:
-        return f"{self.meta} meta, {self.data} data, {self.session} session"
+        gateways = f", {self.gateway} gateway" if self.gateway else ""
+        return f"{self.meta} meta, {self.data} data, {self.session} session{gateways}"
 
 
 DEFAULT_SIZE = ClusterSize()
 
 
 class LocalCluster:
-    """Meta, data and session processes of one cluster in ``directory`` (logs, meta state), on free ports.
+    """Meta, data, session and gateway processes of one cluster in ``directory`` (logs, meta state), on free ports.
 
     A context manager: leaving it ends every process by its own handle. ``settings`` are dotted keys for all of them.
-    ``behind_proxies``: each server advertises addresses at which it does not listen; ``proxied`` lists for each server
-    which address to forward to which.
+    ``behind_proxies``: each server but the gateways advertises addresses at which it does not listen; ``proxied`` lists
+    for each server which address to forward to which.
     """
 
     def __init__(
@@ -154,15 +156,23 @@ class LocalCluster:
         self.directory = directory
         self.name = "local"
         self.proxied: dict[str, list[tuple[str, str]]] = {}
-        ports = _free_ports(size.meta + size.data + size.session, rng or random.Random())
+        ports = _free_ports(size.meta + size.data + size.session + size.gateway, rng or random.Random())
         names = [(Role.META, f"meta-{i + 1}") for i in range(size.meta)]
         names += [(Role.DATA, f"data-{i + 1}") for i in range(size.data)]
         names += [(Role.SESSION, f"session-{i + 1}") for i in range(size.session)]
+        names += [(Role.GATEWAY, f"gateway-{i + 1}") for i in range(size.gateway)]
         addresses = {name: f"127.0.0.1:{port}" for (_, name), port in zip(names, ports, strict=True)}
         self.meta_addresses = {name: addresses[name] for role, name in names if role is Role.META}
-        self._settings = {"cluster.name": self.name, "log.format": "json", **(settings or {})}
+        sessions = ",".join(addresses[name] for role, name in names if role is Role.SESSION)
+        self._settings = {
+            "cluster.name": self.name,
+            "log.format": "json",
+            **({"gateway.sessions": sessions} if sessions else {}),
+            **(settings or {}),
+        }
         if behind_proxies:
-            self._put_behind_proxies(addresses, rng or random.Random())
+            servers = {name: addresses[name] for role, name in names if role is not Role.GATEWAY}
+            self._put_behind_proxies(servers, rng or random.Random())
         self.servers = {name: self._server(role, name, addresses[name]) for role, name in names}
 
     def _put_behind_proxies(self, addresses: dict[str, str], rng: random.Random) -> None:
@@ -174,7 +184,8 @@ class LocalCluster:
             self.proxied[name] = [(f"127.0.0.1:{near + o}", f"127.0.0.1:{far + o}") for o in offsets]
 
     def _command(self, role: Role, name: str, address: str) -> list[str]:
-        settings = dict(self._settings) | {"node.name": name, "node.advertise": address}
+        listens = "gateway.listen" if role is Role.GATEWAY else "node.advertise"
+        settings = dict(self._settings) | {"node.name": name, listens: address}
         if name in self.proxied:
             settings["node.bind"] = self.proxied[name][0][1]
         for meta, meta_address in self.meta_addresses.items():
@@ -222,6 +233,11 @@ class LocalCluster:
         return [server for server in self.servers.values() if server.role is role]
 
     @property
+    def gateway_addresses(self) -> list[str]:
+        """Where programs without our client connect."""
+        return [server.address for server in self.of(Role.GATEWAY)]
+
+    @property
     def session_addresses(self) -> list[str]:
         """Where clients connect."""
         return [server.address for server in self.of(Role.SESSION)]
@@ -233,18 +249,15 @@ class LocalCluster:
             server.start()
 
     async def ready(self, transport: Transport, timeout_seconds: float = 30.0) -> View:
-        """Wait until every running data and session server is a member and every slot has leader and followers.
+        """Wait until every running data and session server is a member, every slot has leader and followers, and every
+        gateway listens.
 
         Raises:
             RequestTimeout: not within ``timeout_seconds``; the message holds the ends of the logs.
             ClientError: a server ended by itself; the message holds the end of its log.
         """
-        names = {s.name for s in self.servers.values() if s.role is not Role.META and s.is_running}
-        complete = asyncio.ensure_future(
-            complete_view(
-                transport, self.name, list(self.meta_addresses.values()), names, self.replicas, timeout_seconds
-            )
-        )
+        names = {s.name for s in self.servers.values() if s.role in (Role.DATA, Role.SESSION) and s.is_running}
+        complete = asyncio.ensure_future(self._complete(transport, names, timeout_seconds))
         try:
             while not complete.done():
                 for server in self.servers.values():
@@ -257,6 +270,13 @@ class LocalCluster:
             raise RequestTimeout(f"{error}\n{logs}") from None
         finally:
             complete.cancel()
+
+    async def _complete(self, transport: Transport, names: set[str], timeout_seconds: float) -> View:
+        metas = list(self.meta_addresses.values())
+        view = await complete_view(transport, self.name, metas, names, self.replicas, timeout_seconds)
+        for gateway in self.of(Role.GATEWAY):
+            await _listening(gateway, timeout_seconds)
+        return view
 
     def stop(self) -> None:
         """End every process: session and data servers first, while a leader can release them."""
@@ -283,10 +303,11 @@ class DevServer:
     """``slotreeve dev`` as a process, on free ports; a context manager that waits until it is ready."""
 
     def __init__(self, *flags: str) -> None:
-        # Its three ports, and the two above each, are free as far as can be known.
+        # Its four ports, and the two above each, are free as far as can be known.
         offset = _free_offset(random.Random())
         self.meta_address = f"127.0.0.1:{ROLE_PORTS[Role.META] + offset}"
         self.session_address = f"127.0.0.1:{ROLE_PORTS[Role.SESSION] + offset}"
+        self.gateway_address = f"127.0.0.1:{ROLE_PORTS[Role.GATEWAY] + offset}"
         self._command = [
             sys.executable,
             "-m",
@@ -325,6 +346,23 @@ class DevServer:
             self._process.kill()
             self._process.wait()
         self._process.stdout.close()
+
+
+async def _listening(server: ServerProcess, timeout_seconds: float) -> None:
+    """Wait until a running server takes connections. Raises RequestTimeout."""
+    host, _, port = server.address.rpartition(":")
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + timeout_seconds
+    while server.is_running:
+        try:
+            _, writer = await asyncio.open_connection(host, int(port))
+        except OSError:
+            if loop.time() > deadline:
+                raise RequestTimeout(f"{server.name} does not listen after {timeout_seconds:g} s") from None
+            await asyncio.sleep(POLL_SECONDS)
+        else:
+            writer.close()
+            return
 
 
 def free_address() -> str:
