@@ -101,6 +101,7 @@ ONLY_IN = {
     "structlog": {"slotreeve_cli"},
     "starlette": {"slotreeve_console", "slotreeve_gateway", *FACES},
     "uvicorn": {"slotreeve_console"},
+    "trustme": set(),
     "prometheus_client": {"slotreeve_console"},
     "pyspark": {"slotreeve_spark"},
     "py4j": {"slotreeve_spark"},

@@ -1,63 +1,45 @@
-"""Serves an ASGI application beside a server, in the same event loop (uvicorn)."""
+"""Serves an ASGI application beside a server, in the same event loop (uvicorn's connections, a listener of our own)."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import socket
-from collections.abc import Iterator
-from contextlib import contextmanager
+from email.utils import formatdate
 
 import uvicorn
 from slotreeve.errors import AddressInUse
-from starlette.types import ASGIApp
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.server import ServerState
+
+from slotreeve_console.certificates import Certificates
+from slotreeve_console.http_connection import Connection
+from slotreeve_console.limits import Counts, Limits
 
 log = logging.getLogger("slotreeve.http")
 
-MOST_CONNECTIONS = 64
-"""Health checks and scrapes of a few observers need less."""
-KEEP_ALIVE_SECONDS = 5
-SILENCE_SECONDS = 10.0
-"""A connection that has brought no request for so long, or only a part of one, is ended: the others need its place."""
-LONGEST_HEAD_BYTES = 16 * 1024
-STOP_SECONDS = 1
-BACKLOG = 128
-
-
-class _Server(uvicorn.Server):
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Signals belong to the process, not to its pages."""
-        yield
-
-
-class _Impatient(H11Protocol):
-    """One connection. uvicorn by itself waits for ever for the first request, and for the rest of a head."""
-
-    silence_seconds = SILENCE_SECONDS
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        self._look_later()
-
-    def _look_later(self) -> None:
-        self.loop.call_later(self.silence_seconds, self._look, self.cycle)
-
-    def _look(self, seen: object) -> None:
-        if self.transport.is_closing():
-            return
-        if self.cycle is seen and (seen is None or self.cycle.response_complete):
-            self.transport.close()
-        else:
-            self._look_later()
+SPARE_CONNECTIONS = 64
+"""So many beyond the limit are told that there are too many; further ones are closed without a word."""
+LOOK_SECONDS = 1.0
+STOP_SECONDS = 1.0
+BACKLOG = 1024
+NO_DESCRIPTORS_SECONDS = 1.0
+_POLL_SECONDS = 0.02
+_KEEP_ALIVE = ((socket.TCP_KEEPIDLE, 30), (socket.TCP_KEEPINTVL, 10), (socket.TCP_KEEPCNT, 3))
+"""The machine of a caller that waits for an answer may vanish without a word: known after a minute."""
+PAGES = Limits()
 
 
 class HttpEnd:
     """Answers HTTP/1.1 requests at ``address``, from :meth:`start` to :meth:`stop`. Use it on one event loop.
 
-    ``setting`` names where the address comes from, for messages. Beyond ``most_connections``, requests are answered
-    with 503.
+    Args:
+        application: what answers.
+        address: host:port; port 0 takes a free one.
+        setting: where the address comes from, for messages.
+        limits: what callers are granted.
+        certificates: for TLS; None: without.
     """
 
     def __init__(
@@ -65,17 +47,45 @@ class HttpEnd:
         application: ASGIApp,
         address: str,
         setting: str = "http.listen",
-        most_connections: int = MOST_CONNECTIONS,
+        limits: Limits = PAGES,
+        certificates: Certificates | None = None,
     ) -> None:
-        self._application, self._address = application, address
-        self._setting, self._most_connections = setting, most_connections
-        self._server: uvicorn.Server | None = None
-        self._serving: asyncio.Task[None] | None = None
+        self._application, self._address, self._setting = application, address, setting
+        self._limits, self._certificates = limits, certificates
+        self._counts, self._state = Counts(), ServerState()
+        self._config = uvicorn.Config(
+            self._answer,
+            log_config=None,
+            log_level="error",  # below it stands what callers do wrong, which is counted
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            lifespan="off",
+            interface="asgi3",
+            ws="none",
+            http=Connection,
+            timeout_keep_alive=limits.idle_seconds,  # type: ignore[arg-type]  # it goes to call_later
+        )
+        self._handshakes: set[asyncio.Task[None]] = set()
+        self._listener: socket.socket | None = None
+        self._looking: asyncio.Task[None] | None = None
 
     @property
     def address(self) -> str:
         """Where it listens; the port is a free one where the asked one was 0."""
         return self._address
+
+    def counters(self) -> dict[str, int]:
+        """What it has counted, for the metrics of its server."""
+        return {
+            "http_connections": self._connections,
+            "http_refused_connections": self._counts.refused_connections,
+            "http_bad_requests": self._counts.bad_requests,
+            "http_slow_requests": self._counts.slow_requests,
+            "http_slow_readers": self._counts.slow_readers,
+            "http_failed_handshakes": self._counts.failed_handshakes,
+            "http_certificate_failures": self._certificates.failures if self._certificates is not None else 0,
+        }
 
     async def start(self) -> None:
         """Begin to answer.
@@ -83,35 +93,128 @@ class HttpEnd:
         Raises:
             AddressInUse: the address cannot be bound.
         """
-        listener = _listen(self._address, self._setting)
-        host, port = listener.getsockname()[:2]
+        self._listener = _listen(self._address, self._setting)
+        host, port = self._listener.getsockname()[:2]
         self._address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-        config = uvicorn.Config(
-            self._application,
-            log_config=None,
-            log_level="warning",
-            access_log=False,
-            server_header=False,
-            lifespan="off",
-            ws="none",
-            http=_Impatient,
-            limit_concurrency=self._most_connections,
-            timeout_keep_alive=KEEP_ALIVE_SECONDS,
-            timeout_graceful_shutdown=STOP_SECONDS,
-            h11_max_incomplete_event_size=LONGEST_HEAD_BYTES,
-        )
-        self._server = _Server(config)
-        self._serving = asyncio.get_running_loop().create_task(
-            self._server.serve(sockets=[listener]), name="HTTP pages"
-        )
-        self._serving.add_done_callback(_ended)
+        self._config.load()
+        self._date()
+        loop = asyncio.get_running_loop()
+        loop.add_reader(self._listener, self._accept)
+        self._looking = loop.create_task(self._look(), name="HTTP connections")
+        self._looking.add_done_callback(_ended)
 
     async def stop(self) -> None:
-        """End: open requests have a second to be answered."""
-        if self._server is not None and self._serving is not None:
-            self._server.should_exit = True
-            await asyncio.wait([self._serving])
-            self._server = None
+        """End: open requests have a second to be answered. Idempotent."""
+        if self._listener is None or self._looking is None:
+            return
+        loop = asyncio.get_running_loop()
+        self._deafen()
+        self._listener.close()
+        self._listener = None
+        for handshake in list(self._handshakes):
+            handshake.cancel()
+        for connection in list(self._state.connections):
+            connection.shutdown()
+        deadline = loop.time() + STOP_SECONDS
+        while self._state.connections and loop.time() < deadline:
+            self._look_at_all()
+            await asyncio.sleep(_POLL_SECONDS)
+        self._looking.cancel()
+        for connection in list(self._state.connections):
+            connection.transport.abort()
+        await asyncio.sleep(_POLL_SECONDS)  # until each knows that its caller has gone
+        for connection in list(self._state.connections):
+            assert isinstance(connection, Connection)
+            connection.cancel()
+        await asyncio.gather(self._looking, *self._handshakes, return_exceptions=True)
+
+    # --- new connections -------------------------------------------------------------------------------------------
+
+    @property
+    def _connections(self) -> int:
+        return len(self._state.connections) + len(self._handshakes)
+
+    def _accept(self) -> None:
+        assert self._listener is not None
+        for _ in range(BACKLOG):
+            try:
+                accepted, _ = self._listener.accept()
+            except (BlockingIOError, InterruptedError):
+                return
+            except ConnectionAbortedError:
+                continue
+            except OSError as error:
+                log.error("%s: no further connection: %s; trying again", self._address, error)
+                self._deafen()
+                asyncio.get_running_loop().call_later(NO_DESCRIPTORS_SECONDS, self._listen_again)
+                return
+            self._take(accepted)
+
+    def _deafen(self) -> None:
+        asyncio.get_running_loop().remove_reader(self._listener)  # type: ignore[arg-type]
+
+    def _listen_again(self) -> None:
+        if self._listener is not None:
+            asyncio.get_running_loop().add_reader(self._listener, self._accept)
+
+    def _take(self, accepted: socket.socket) -> None:
+        if self._connections >= self._limits.connections + SPARE_CONNECTIONS:
+            self._counts.refused_connections += 1
+            accepted.close()
+            return
+        accepted.setblocking(False)
+        accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        accepted.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for option, value in _KEEP_ALIVE:
+            accepted.setsockopt(socket.IPPROTO_TCP, option, value)
+        handshake = asyncio.get_running_loop().create_task(self._open(accepted), name="HTTP handshake")
+        self._handshakes.add(handshake)
+        handshake.add_done_callback(self._handshakes.discard)
+
+    async def _open(self, accepted: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            if self._certificates is None:
+                await loop.connect_accepted_socket(self._connection, accepted)
+            else:
+                await loop.connect_accepted_socket(
+                    self._connection,
+                    accepted,
+                    ssl=self._certificates.context,
+                    ssl_handshake_timeout=self._limits.head_seconds,
+                )
+        except (OSError, EOFError):
+            self._counts.failed_handshakes += 1
+
+    def _connection(self) -> Connection:
+        return Connection(self._config, self._state, self._limits, self._counts)
+
+    # --- open ones -------------------------------------------------------------------------------------------------
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await self._application(scope, receive, send)
+        except (ClientDisconnect, asyncio.CancelledError):
+            return  # the caller has gone; nobody is there to be told
+
+    async def _look(self) -> None:
+        limits = self._limits
+        shortest = min(limits.head_seconds, limits.body_seconds, limits.idle_seconds, limits.write_seconds)
+        while True:
+            await asyncio.sleep(min(LOOK_SECONDS, shortest / 2))
+            self._date()
+            if self._certificates is not None:
+                self._certificates.look_again()
+            self._look_at_all()
+
+    def _look_at_all(self) -> None:
+        now = asyncio.get_running_loop().time()
+        for connection in list(self._state.connections):
+            assert isinstance(connection, Connection)
+            connection.look(now)
+
+    def _date(self) -> None:
+        self._state.default_headers = [(b"date", formatdate(usegmt=True).encode())]
 
 
 def _listen(address: str, setting: str) -> socket.socket:

@@ -10,7 +10,7 @@ import pytest
 from slotreeve.errors import AddressInUse
 from slotreeve.model.nodes import Node, Role
 from slotreeve_console.health import HealthPages
-from slotreeve_console.http_end import LONGEST_HEAD_BYTES, MOST_CONNECTIONS, HttpEnd, _Impatient
+from slotreeve_console.http_end import PAGES, HttpEnd
 
 from tests.console.test_health import OfAPlugin
 
@@ -66,9 +66,8 @@ def test_a_request_is_answered_at_the_free_port_that_was_found() -> None:
         (b"GET /nothing HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", b"404"),
         (b"POST /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 0\r\n\r\n", b"405"),
         (b"\x16\x03\x01 this is no request\r\n\r\n", b"400"),
-        (b"GET /livez HTTP/1.1\r\nHost: x\r\nA: " + LONGEST_HEAD_BYTES * b"a", b"400"),
     ],
-    ids=["an unknown page", "another method", "no HTTP", "a head without an end"],
+    ids=["an unknown page", "another method", "no HTTP"],
 )
 def test_what_cannot_be_answered_gets_an_error_and_the_pages_go_on(head: bytes, status: bytes) -> None:
     async def scenario(end: HttpEnd) -> None:
@@ -80,36 +79,13 @@ def test_what_cannot_be_answered_gets_an_error_and_the_pages_go_on(head: bytes, 
 
 def test_too_many_connections_are_answered_with_503_and_not_kept() -> None:
     async def scenario(end: HttpEnd) -> None:
-        silent = [await connect(end) for _ in range(MOST_CONNECTIONS + 10)]
-        await asyncio.sleep(0)
+        silent = [await connect(end) for _ in range(PAGES.connections + 10)]
         assert (await say(end, b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n")).startswith(b"HTTP/1.1 503 ")
         for _, writer in silent:
             writer.close()
         answer = b""
         while b" 200 " not in answer:  # until the server has seen the ends of the others
             answer = await say(end, b"GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
-
-    play(scenario)
-
-
-@pytest.mark.parametrize("said", [b"", b"GET /livez HTTP/1.1\r\nHost:"], ids=["nothing", "half a head"])
-def test_a_connection_without_a_whole_request_loses_its_place_and_one_that_asks_keeps_it(
-    said: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(_Impatient, "silence_seconds", 0.2)
-
-    async def scenario(end: HttpEnd) -> None:
-        asking, asks = await connect(end)
-        silent, writer = await connect(end)
-        writer.write(said)
-        reading = asyncio.ensure_future(silent.read())
-        while not reading.done():
-            asks.write(b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n")
-            assert (await asking.readuntil(b"ok\n")).startswith(b"HTTP/1.1 200 ")
-            await asyncio.sleep(0.02)
-        assert await reading == b""
-        writer.close()
-        asks.close()
 
     play(scenario)
 

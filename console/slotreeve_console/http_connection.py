@@ -1,0 +1,213 @@
+"""One HTTP/1.1 connection within its limits (uvicorn with httptools, which by themselves wait and read for ever)."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from enum import Enum
+
+import uvicorn
+from starlette.types import Receive, Scope, Send
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.server import ServerState
+
+from slotreeve_console.limits import Counts, Limits
+
+MOST_HEADERS = 100
+MOST_PIPELINED = 16
+"""Requests that a caller may send ahead of the answer to the first one."""
+_OFFER = re.compile(rb"\r\nupgrade:", re.IGNORECASE)
+_BAD, _TOO_LARGE = 400, 431
+_PHRASES = {_BAD: b"Bad Request", _TOO_LARGE: b"Request Header Fields Too Large"}
+_BUSY = b'{"type":"about:blank","title":"Service Unavailable","status":503,"detail":"too many connections"}'
+
+
+class _Refused(Exception):
+    """Ends the parser's work; it becomes an answer by :meth:`Connection.send_400_response`."""
+
+
+class _Awaited(Enum):
+    """What the caller is to send next."""
+
+    REQUEST = "the rest of a head, or the first one"
+    BODY = "the rest of a body"
+    NOTHING = "nothing: its request is complete"
+
+
+class Connection(HttpToolsProtocol):
+    """One connection. Its end calls :meth:`look` about once a second.
+
+    It stays in ``state.connections`` until the work for its last request has ended, so that callers who ask and hang up
+    cannot pile up work without limit.
+    """
+
+    def __init__(self, config: uvicorn.Config, state: ServerState, limits: Limits, counts: Counts) -> None:
+        super().__init__(config, state, {})
+        self.tasks = set()  # of this connection only, unlike uvicorn's
+        self._limits, self._counts = limits, counts
+        self._awaited = _Awaited.NOTHING
+        self._due = 0.0
+        self._taken_by: float | None = None
+        self._head_bytes = self._unparsed_bytes = 0
+        self._status = _BAD
+        self._is_refused = self._is_gone = False
+
+    # --- what arrives ----------------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin to wait for a request."""
+        super().connection_made(transport)
+        self._await(_Awaited.REQUEST, self._limits.head_seconds)
+        if len(self.connections) > self._limits.connections:
+            self._counts.refused_connections += 1
+            self._is_refused = True
+
+    def data_received(self, data: bytes) -> None:
+        """Parse what has come. The parser keeps an unfinished header for itself, of any length; so what it has not
+        handed out is bounded here."""
+        if self._awaited is _Awaited.NOTHING:
+            self._await(_Awaited.REQUEST, self._limits.head_seconds)
+        self._unparsed_bytes += len(data)
+        super().data_received(_without_offer(data) if self._awaited is _Awaited.REQUEST else data)
+        if self._unparsed_bytes > self._limits.head_bytes and not self.transport.is_closing():
+            self._status = _TOO_LARGE
+            self.send_400_response("")
+
+    def on_message_begin(self) -> None:
+        """The first byte of a request."""
+        super().on_message_begin()
+        self._head_bytes = 0
+        if self._awaited is not _Awaited.REQUEST:
+            self._await(_Awaited.REQUEST, self._limits.head_seconds)
+
+    def on_url(self, url: bytes) -> None:
+        """A part of the path."""
+        self._grow(len(url))
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A header, or a trailer after a body."""
+        self._unparsed_bytes = 0
+        self._grow(len(name) + len(value) + 4)
+        super().on_header(name, value)
+        if len(self.headers) > MOST_HEADERS:
+            self._refuse(_TOO_LARGE)
+
+    def on_headers_complete(self) -> None:
+        """The application can begin."""
+        self._unparsed_bytes = 0
+        self._await(_Awaited.BODY, self._limits.body_seconds)
+        if len(self.pipeline) >= MOST_PIPELINED or self.parser.should_upgrade():
+            self._refuse(_BAD)
+        if self._is_refused:
+            self.app = _busy
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """A part of a body."""
+        self._unparsed_bytes = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """The request is complete."""
+        self._unparsed_bytes = 0
+        self._awaited = _Awaited.NOTHING
+        super().on_message_complete()
+
+    def _await(self, what: _Awaited, seconds: float) -> None:
+        self._awaited, self._due = what, self.loop.time() + seconds
+
+    def _grow(self, size: int) -> None:
+        self._head_bytes += size
+        if self._head_bytes > self._limits.head_bytes:
+            self._refuse(_TOO_LARGE)
+
+    def _refuse(self, status: int) -> None:
+        self._status = status
+        raise _Refused
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what has come, and end the connection."""
+        self._counts.bad_requests += 1
+        if self._is_answering:
+            self.transport.close()  # an answer is on its way: a second one in the midst of it would be read as its part
+            return
+        phrase = _PHRASES[self._status]
+        head = b"HTTP/1.1 %d %s\r\ncontent-type: text/plain\r\ncontent-length: %d\r\nconnection: close\r\n\r\n%s"
+        self.transport.write(head % (self._status, phrase, len(phrase), phrase))
+        self.transport.close()
+
+    # --- what is sent ----------------------------------------------------------------------------------------------
+
+    @property
+    def _is_answering(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def pause_writing(self) -> None:
+        """The buffer is full: the caller takes nothing, or less than is sent."""
+        super().pause_writing()
+        self._taken_by = self.loop.time() + self._limits.write_seconds
+
+    def resume_writing(self) -> None:
+        """The buffer has room again."""
+        super().resume_writing()
+        self._taken_by = None
+
+    # --- its end ---------------------------------------------------------------------------------------------------
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The connection has ended. What has been asked for is still done, for some time: a caller may say goodbye
+        and leave without waiting for the answer."""
+        super().connection_lost(exc)
+        self._unset_keepalive_if_required()
+        self.pipeline.clear()
+        if self.tasks:
+            self._is_gone = True
+            self._due = self.loop.time() + self._limits.write_seconds
+            self.connections.add(self)
+
+    def look(self, now: float) -> None:
+        """End the connection where its caller is too slow."""
+        if self._is_gone:
+            if not self.tasks:
+                self.connections.discard(self)
+            elif now >= self._due:
+                self.cancel()
+            return
+        if self._taken_by is None and self.transport.is_closing():
+            self._taken_by = now + self._limits.write_seconds
+        if self._taken_by is not None and now >= self._taken_by:
+            self._counts.slow_readers += 1
+            self.transport.abort()
+        elif self._awaited is not _Awaited.NOTHING and now >= self._due and not self.transport.is_closing():
+            if self._awaited is _Awaited.REQUEST and self._is_answering:
+                self._due = now + self._limits.head_seconds  # a stray byte of a caller that waits for its answer
+            else:
+                self._counts.slow_requests += 1
+                self.transport.close()
+
+    def cancel(self) -> None:
+        """End the work for a caller that has gone."""
+        for task in self.tasks:
+            task.cancel()
+
+
+def _without_offer(data: bytes) -> bytes:
+    """Take out the offer to go on in another protocol, which some callers make in each request (HTTP/2 in clear text).
+    It may be ignored (RFC 9110, 7.8); but the parser would take what follows for that protocol, also a body. An offer
+    that comes in two pieces is not found here and makes the request a bad one."""
+    if b"pgrade" not in data and b"PGRADE" not in data:
+        return data
+    head, end, rest = data.partition(b"\r\n\r\n")
+    return _OFFER.sub(b"\r\nx-offer:", head) + end + rest
+
+
+async def _busy(scope: Scope, receive: Receive, send: Send) -> None:
+    headers = [
+        (b"content-type", b"application/problem+json"),
+        (b"content-length", str(len(_BUSY)).encode()),
+        (b"retry-after", b"1"),
+        (b"connection", b"close"),
+    ]
+    await send({"type": "http.response.start", "status": 503, "headers": headers})
+    await send({"type": "http.response.body", "body": _BUSY})
