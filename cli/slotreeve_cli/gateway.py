@@ -1,4 +1,4 @@
-"""``slotreeve gateway run``: the registry for programs that do not use our client."""
+"""``slotreeve gateway``: the registry for programs that do not use our client."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import typer
 from slotreeve_client.tools import run_async
 
+from slotreeve_cli import gateway_token
 from slotreeve_cli.options import ConfigOption, SetOption, read_configuration
 from slotreeve_cli.run import NameOption, PortOffsetOption, UntilEofOption
 
@@ -25,6 +26,7 @@ def add_to(app: typer.Typer) -> None:
         epilog="Examples: slotreeve gateway run  |  slotreeve gateway run --set gateway.sessions=10.0.0.5:7730 "
         "--set face.use=rest,prometheus",
     )(run)
+    gateway_token.add_to(group)
     app.add_typer(group, name="gateway")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Set
+from typing import TypeVar
 
 from slotreeve.errors import ClientError, Refused, RequestTimeout, TransportError, Unreachable
 from slotreeve.model.nodes import Role
@@ -20,6 +21,7 @@ from slotreeve_protocol.meta_messages import (
     View,
 )
 from slotreeve_protocol.overrides import OVERRIDES_KEY, Overrides
+from slotreeve_protocol.tokens import TOKENS_KEY, Tokens
 
 POLL_SECONDS = 0.02
 LEADER_ATTEMPTS = 100
@@ -185,13 +187,34 @@ async def change_overrides(
         Refused, Unreachable, ClientError: as :func:`put_config`; and whatever ``change`` raises.
         ModelError: the stored overrides cannot be read, or the changed ones are too large.
     """
+    changed = _changed(Overrides, change)
+    return Overrides.decode(await change_config(transport, cluster, addresses, OVERRIDES_KEY, changed))
+
+
+async def change_tokens(
+    transport: Transport, cluster: str, addresses: Iterable[str], change: Callable[[Tokens], Tokens]
+) -> Tokens:
+    """Change the tokens of the gateways; return all of them. They are stored as overrides are.
+
+    Raises:
+        Refused, Unreachable, ClientError: as :func:`put_config`; and whatever ``change`` raises.
+        ModelError: the stored tokens cannot be read, or the changed ones are too large.
+    """
+    return Tokens.decode(await change_config(transport, cluster, addresses, TOKENS_KEY, _changed(Tokens, change)))
+
+
+E = TypeVar("E", Overrides, Tokens)
+
+
+def _changed(entry: type[E], change: Callable[[E], E]) -> Callable[[bytes | None], bytes | None]:
+    """``change`` on the bytes of an entry. What changes nothing leaves the bytes as they are."""
 
     def changed(value: bytes | None) -> bytes | None:
-        before = Overrides.decode(value)
+        before = entry.decode(value)
         after = change(before)
         return value if after == before else after.encode()
 
-    return Overrides.decode(await change_config(transport, cluster, addresses, OVERRIDES_KEY, changed))
+    return changed
 
 
 async def _ask_leader(

@@ -2,19 +2,9 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Protocol
 
-
-class Right(StrEnum):
-    """What a caller may do with the services whose data id matches a pattern."""
-
-    READ = "read"
-    """See the service and its instances."""
-    REGISTER = "register"
-    """Register, renew and end instances."""
-    OPERATE = "operate"
-    """Override what providers say."""
+from slotreeve_protocol.rights import Right as Right
 
 
 class Caller(Protocol):
@@ -32,6 +22,7 @@ class Caller(Protocol):
 
         Raises:
             Forbidden: the caller does not have it; the message names the right and the service.
+            Unauthenticated: the same, of a caller without a token.
         """
 
 
@@ -43,6 +34,7 @@ class Access(Protocol):
 
         Raises:
             Unauthenticated: the token is unknown, revoked or expired, or one is needed.
+            Unreachable: the gateway has not learnt the tokens from the registry yet.
         """
 
 

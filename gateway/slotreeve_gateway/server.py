@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 from slotreeve.catalogue import Catalogue
 from slotreeve.clock import Clock
@@ -12,19 +13,24 @@ from slotreeve.model.nodes import Node
 from slotreeve.ports import Context, Face, Transport
 from slotreeve_client import Client, ClientOptions, ClientState
 from slotreeve_client.administration import change_overrides
+from slotreeve_console.certificates import Certificates, TlsFiles
 from slotreeve_console.http_end import HttpEnd
+from slotreeve_console.limits import Limits
 from slotreeve_protocol.meta_messages import Stopping
 from slotreeve_protocol.overrides import Overrides
+from slotreeve_protocol.tokens import TOKENS_KEY
 from slotreeve_servers.node.readiness import Condition
+from slotreeve_servers.node.settings import GatewaySettings
 from slotreeve_servers.node.supervisor import Supervisor
 from slotreeve_servers.node.timings import Timing
 from slotreeve_servers.settings import ServerConfiguration
 
-from slotreeve_gateway.access import Access, OpenAccess
+from slotreeve_gateway.access import OpenAccess
 from slotreeve_gateway.directory import Directory
 from slotreeve_gateway.gateway import Gateway
 from slotreeve_gateway.pages import Pages
 from slotreeve_gateway.registry import Registry
+from slotreeve_gateway.token_access import NOT_KNOWN, TokenAccess
 from slotreeve_gateway.views import Views
 
 SWEEP_SECONDS = 5.0
@@ -41,7 +47,7 @@ class GatewayServer:
         node: this process; its address is where the faces that speak HTTP listen.
 
     Raises:
-        ConfigError, PluginError: a face is unknown, or its options are wrong.
+        ConfigError, PluginError: a face is unknown, its options are wrong, or the certificate cannot be used.
     """
 
     is_leading = False
@@ -64,7 +70,9 @@ class GatewayServer:
         self._views: Views | None = None
         self._faces: dict[str, Face] = {}
         self._pages = Pages()
-        self._end = HttpEnd(self._pages, node.address, "gateway.listen")
+        rules = self._settings.gateway
+        self._tokens = TokenAccess(clock, rules.anonymous) if rules.authentication == "tokens" else None
+        self._end = HttpEnd(self._pages, node.address, "gateway.listen", _limits(rules), _certificates(rules))
 
     @property
     def address(self) -> str:
@@ -84,11 +92,14 @@ class GatewayServer:
         )
         sessions = list(settings.gateway.sessions)
         client = self._client = Client(sessions, options, self._transport, self._clock, self._rng)
+        if self._tokens is not None:
+            tokens = self._tokens
+            client.watch_config(TOKENS_KEY, lambda watch: tokens.take(watch.value))
         views = self._views = Views(client, self._clock, settings.gateway.most_services, settings.gateway.idle_seconds)
         directory = Directory(client, self._clock, settings.gateway.directory_seconds)
         gateway = Gateway(
             Registry(client, views, directory, self._change_overrides),
-            self._access(),
+            self._tokens or OpenAccess(),
             self._pages,
             self._clock,
             self._rng,
@@ -107,9 +118,6 @@ class GatewayServer:
             await face.start()
         await self._end.start()
         self._supervisor.start("sweep of the watched services", self._sweep)
-
-    def _access(self) -> Access:
-        return OpenAccess()
 
     async def _change_overrides(self, change: Callable[[Overrides], Overrides]) -> Overrides:
         cluster = self._settings.cluster
@@ -140,6 +148,9 @@ class GatewayServer:
         """What the faces count, and what the gateway holds."""
         counted = {name: value for face in self._faces.values() for name, value in face.counters().items()}
         counted["gateway_services_watched"] = self._views.count if self._views is not None else 0
+        counted |= self._end.counters()
+        if self._tokens is not None:
+            counted |= {"gateway_tokens": self._tokens.count, "gateway_refused_tokens": self._tokens.refused}
         counted["loop_failures"] = sum(self._supervisor.failures.values())
         return counted
 
@@ -148,12 +159,18 @@ class GatewayServer:
         return {}
 
     def readiness(self) -> Sequence[Condition]:
-        """That there is a connection to the registry."""
-        client = self._client
-        if client is not None and client.state is ClientState.CONNECTED:
-            return [Condition("registry", "")]
-        reason = client.why_not_connected() if client is not None else ""
-        return [Condition("registry", reason or "no session server is connected")]
+        """That there is a connection to the registry, and that the tokens are known where they are needed."""
+        checks = [Condition("registry", self._why_not_connected())]
+        if self._tokens is not None:
+            checks.append(Condition("tokens", "" if self._tokens.is_known else NOT_KNOWN))
+        return checks
+
+    def _why_not_connected(self) -> str:
+        if self._client is None:
+            return "no session server is connected"
+        if self._client.state is ClientState.CONNECTED:
+            return ""
+        return self._client.why_not_connected() or "no session server is connected"
 
     @property
     def failure(self) -> str:
@@ -162,3 +179,21 @@ class GatewayServer:
             return ""
         error: SlotreeveError = self.given_up.result()
         return str(error)
+
+
+def _limits(rules: GatewaySettings) -> Limits:
+    return Limits(
+        rules.most_connections,
+        rules.longest_head_bytes,
+        rules.head_seconds,
+        rules.body_seconds,
+        rules.keep_alive_seconds,
+        rules.write_seconds,
+    )
+
+
+def _certificates(rules: GatewaySettings) -> Certificates | None:
+    if not rules.tls_certificate:
+        return None
+    client_ca = Path(rules.tls_client_ca) if rules.tls_client_ca else None
+    return Certificates(TlsFiles(Path(rules.tls_certificate), Path(rules.tls_key), client_ca))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from enum import StrEnum
-from ipaddress import IPv6Address
+from ipaddress import IPv6Address, ip_address
 
 from slotreeve.errors import ModelError
 
@@ -86,6 +86,16 @@ def split_endpoint(text: str) -> tuple[str, int]:
     if not (port.isascii() and port.isdecimal() and len(port) <= 5 and int(port) <= MAX_PORT):
         raise _wrong_endpoint(text)
     return normal(address), int(port)
+
+
+def is_loopback(listen: str) -> bool:
+    """Whether only this machine reaches what listens at ``listen``: an address with or without a port."""
+    host = listen.rpartition(":")[0] if listen.count(":") == 1 or "]:" in listen else listen
+    host = host.strip("[]")
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def _wrong(address: str) -> ModelError:

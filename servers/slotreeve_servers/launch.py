@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import ipaddress
 import logging
 import random
 from collections.abc import Callable, Sequence
@@ -20,6 +19,7 @@ from slotreeve.offers import Options, Port
 from slotreeve.ports import Assigner, Balancer, Context, Election, SlotFunction, Storage, Transport
 from slotreeve_events.log import EventLog
 from slotreeve_events.segments import Segments
+from slotreeve_protocol.addresses import is_loopback
 
 from slotreeve_servers.data.server import DataServer
 from slotreeve_servers.meta.addresses import ELECTION_PORT_OFFSET as ELECTION_PORT_OFFSET
@@ -85,13 +85,13 @@ class Launcher:
         """The node that a gateway is by the configuration; its address is where it listens.
 
         Raises:
-            ConfigError: the address is not host:port, or is open to the world.
+            ConfigError: the address is not host:port, or other machines can reach it, and tokens or TLS lack.
         """
         mine = self._configuration.settings.node
         address = self._configuration.settings.gateway.listen
         address = address or f"127.0.0.1:{ROLE_PORTS[Role.GATEWAY] + mine.port_offset}"
         _port_above(address, 0, self._configuration.where("gateway.listen"), "HTTP")
-        self._check_reach("gateway.listen", address)
+        self._check_gateway(address)
         name = mine.name or f"{Role.GATEWAY}-{address}"
         return Node(name, Role.GATEWAY, address, f"{name}@{self._rng.getrandbits(48):012x}", mine.zone, mine.weight)
 
@@ -109,9 +109,31 @@ class Launcher:
         self._check_reach("http.listen", address)
         return address
 
+    def _check_gateway(self, address: str) -> None:
+        """Raises ConfigError: other machines can reach ``address`` without tokens or without TLS, and the operator has
+        not accepted that."""
+        settings = self._configuration.settings
+        lacking = [
+            what
+            for what, is_there in (
+                ('tokens (gateway.authentication = "tokens")', settings.gateway.authentication == "tokens"),
+                ("TLS (gateway.tls_certificate, gateway.tls_key)", bool(settings.gateway.tls_certificate)),
+            )
+            if not is_there
+        ]
+        if not lacking or is_loopback(address):
+            return
+        where, lacks = self._configuration.where("gateway.listen"), " and ".join(lacking)
+        if not settings.node.insecure:
+            raise ConfigError(
+                f"{where}: {address} can be reached from other machines, and there is no {lacks}; set that, listen on "
+                "loopback, or accept it with node.insecure = true"
+            )
+        log.warning("%s: %s can be reached from other machines without %s (node.insecure)", where, address, lacks)
+
     def _check_reach(self, key: str, address: str) -> None:
         """Raises ConfigError: other machines can reach ``address``, and the operator has not accepted that."""
-        if not self._configuration.settings.node.insecure and not _is_loopback(address):
+        if not self._configuration.settings.node.insecure and not is_loopback(address):
             raise ConfigError(
                 f"{self._configuration.where(key)}: {address} can be reached from other machines and there is no "
                 "authentication; listen on loopback, or accept that with node.insecure = true"
@@ -322,11 +344,3 @@ def _port_above(address: str, offset: int, key: str, what: str) -> str:
     if int(port) + offset > HIGHEST_PORT:
         raise ConfigError(f"{key}: {address!r} leaves no port for {what}, which listens {offset} above it")
     return f"{host}:{int(port) + offset}"
-
-
-def _is_loopback(address: str) -> bool:
-    host = address.rpartition(":")[0].strip("[]")
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

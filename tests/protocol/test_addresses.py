@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from slotreeve.errors import ModelError
-from slotreeve_protocol.addresses import AddressKind, endpoint, kind_of, normal, split_endpoint
+from slotreeve_protocol.addresses import AddressKind, endpoint, is_loopback, kind_of, normal, split_endpoint
 
 LABELS = st.from_regex(r"[a-z0-9]([a-z0-9-]{0,5}[a-z0-9])?", fullmatch=True)
 NAMES = st.lists(LABELS, min_size=1, max_size=4).map(".".join).filter(lambda n: not n.rpartition(".")[2].isdecimal())
@@ -90,3 +90,26 @@ def test_an_endpoint_may_have_no_port(text: str) -> None:
 def test_what_is_no_endpoint_is_refused(text: str) -> None:
     with pytest.raises(ModelError, match="address is"):
         split_endpoint(text)
+
+
+@pytest.mark.parametrize(
+    ("listen", "wanted"),
+    [
+        ("127.0.0.1:80", True),
+        ("127.8.9.10", True),
+        ("[::1]:80", True),
+        ("::1", True),
+        ("[::1]", True),
+        ("localhost:1", True),
+        ("0.0.0.0:80", False),
+        ("[::]:80", False),
+        ("::", False),
+        ("10.0.0.1", False),
+        ("", False),
+        (":80", False),
+        ("localhost.example.com:80", False),
+        ("[::ffff:127.0.0.1]:80", False),
+    ],
+)
+def test_what_only_this_machine_reaches_is_loopback(listen: str, wanted: bool) -> None:
+    assert is_loopback(listen) is wanted

@@ -19,6 +19,7 @@ from slotreeve_servers.launch import ELECTION_PORT_OFFSET, Launcher, check_shado
 from slotreeve_servers.meta.server import MetaServer
 from slotreeve_servers.node.environment import Environment
 from slotreeve_servers.node.server import MemberServer, NodeServer
+from slotreeve_servers.node.settings import GatewaySettings
 from slotreeve_servers.session.server import SessionServer
 from slotreeve_servers.settings import load_settings
 
@@ -64,6 +65,64 @@ def test_a_meta_server_must_have_a_place_in_the_cluster() -> None:
             launcher(node__name="x").node(Role.META)
 
     in_loop(scenario)
+
+
+OPEN = {"gateway__listen": "0.0.0.0:1"}
+WITH_TLS = {"gateway__tls_certificate": "cert.pem", "gateway__tls_key": "key.pem"}
+WITH_TOKENS = {"gateway__authentication": "tokens"}
+
+
+@pytest.mark.parametrize(
+    ("protected", "lacks"),
+    [
+        ({}, r"there is no tokens .* and TLS .*; set that, listen on loopback, or accept it with node\.insecure"),
+        (WITH_TLS, r"there is no tokens \(gateway\.authentication = \"tokens\"\); set"),
+        (WITH_TOKENS, r"there is no TLS \(gateway\.tls_certificate, gateway\.tls_key\); set"),
+    ],
+    ids=["neither", "no tokens", "no TLS"],
+)
+def test_a_gateway_that_others_can_reach_needs_tokens_and_tls_or_the_word_insecure(
+    protected: dict[str, object], lacks: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    def scenario() -> None:
+        with pytest.raises(ConfigError, match=lacks):
+            launcher(**OPEN, **protected).gateway_node()
+        assert not caplog.records
+        assert launcher(**OPEN, **protected, node__insecure=True).gateway_node().address == "0.0.0.0:1"
+        assert "can be reached from other machines without" in caplog.text
+        assert launcher(gateway__listen="localhost:1", **protected).gateway_node().address == "localhost:1"
+        assert launcher(gateway__listen="[::1]:1", **protected).gateway_node().address == "[::1]:1"
+
+    in_loop(scenario)
+
+
+def test_a_gateway_with_tokens_and_tls_may_listen_anywhere() -> None:
+    def scenario() -> None:
+        assert launcher(**OPEN, **WITH_TLS, **WITH_TOKENS).gateway_node().address == "0.0.0.0:1"
+
+    in_loop(scenario)
+
+
+@pytest.mark.parametrize(
+    ("flags", "wrong"),
+    [
+        ({"gateway.tls_certificate": "a"}, "expected both or none"),
+        ({"gateway.tls_key": "a"}, "expected both or none"),
+        ({"gateway.tls_client_ca": "a"}, "expected tls_certificate and tls_key as well"),
+        ({"gateway.anonymous": "read:*"}, 'expected authentication = "tokens"'),
+        ({"gateway.authentication": "tokens", "gateway.anonymous": "all"}, "expected read:PATTERN"),
+        ({"gateway.authentication": "token"}, "'none' or 'tokens'"),
+    ],
+)
+def test_settings_of_a_gateway_that_do_not_go_together_are_refused(flags: dict[str, object], wrong: str) -> None:
+    with pytest.raises(ConfigError, match=wrong):
+        load_settings(None, {}, flags)
+
+
+def test_rights_of_anonymous_callers_may_be_written_as_a_list_with_commas() -> None:
+    assert GatewaySettings().anonymous == ()
+    given = {"gateway.authentication": "tokens", "gateway.anonymous": "read:a,read:b"}
+    assert load_settings(None, {}, given).settings.gateway.anonymous == ("read:a", "read:b")
 
 
 def test_an_address_that_others_can_reach_needs_the_word_insecure() -> None:

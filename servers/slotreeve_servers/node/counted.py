@@ -137,11 +137,26 @@ SESSION: Mapping[str, Counted] = {
         _C, "changes of a service that were missed, so that the whole datum was fetched again", True
     ),
 }
+GATEWAY: Mapping[str, Counted] = {
+    "gateway_services_watched": Counted(_G, "services that callers have asked for lately"),
+    "gateway_tokens": Counted(_G, "tokens in force, revoked ones excluded"),
+    "gateway_refused_tokens": Counted(_C, "requests refused because their token is unknown, expired, or missing", True),
+    "http_connections": Counted(_G, "callers connected over HTTP, with those whose requests are still worked on"),
+    "http_refused_connections": Counted(_C, "connections beyond `gateway.most_connections`", True),
+    "http_bad_requests": Counted(_C, "requests that were not HTTP, or whose head was too large", True),
+    "http_slow_requests": Counted(_C, "connections ended because a request was not complete in time", True),
+    "http_slow_readers": Counted(_C, "connections ended because their caller did not take the answer in time", True),
+    "http_failed_handshakes": Counted(_C, "connections that did not get through TLS' handshake", True),
+    "http_certificate_failures": Counted(
+        _C, "changes of the certificate's files that could not be read; the certificate before stays in use", True
+    ),
+}
 BY_SERVER: Mapping[str, Mapping[str, Counted]] = {
     "Every server": EVERY_SERVER,
     "Meta servers": META,
     "Data servers": DATA,
     "Session servers": SESSION,
+    "Gateways": GATEWAY,
 }
 """All of them, under the title of their part of the page."""
 COUNTED: Mapping[str, Counted] = {name: counted for part in BY_SERVER.values() for name, counted in part.items()}

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from pydantic import Field, field_validator
+from typing import Literal, Self
+
+from pydantic import Field, field_validator, model_validator
 from slotreeve.configuration import Section
+from slotreeve_protocol.rights import parse_right
 
 from slotreeve_servers.node.deltas import PART_BYTES
 
@@ -73,10 +76,63 @@ class GatewaySettings(Section):
         default=1.0, ge=0.1, description="How old a list of all services may be that callers get."
     )
 
-    @field_validator("sessions", mode="before")
+    most_connections: int = Field(
+        default=20_000, ge=1, description="Callers connected at a time; a further one is answered with 503 and closed."
+    )
+    longest_head_bytes: int = Field(
+        default=16_384, ge=1_024, le=65_536, description="Largest request line with its headers; 431 beyond."
+    )
+    head_seconds: float = Field(
+        default=10.0, gt=0, description="Until a request line with its headers, or TLS' handshake, is complete."
+    )
+    body_seconds: float = Field(default=30.0, gt=0, description="Until a request's body is complete.")
+    keep_alive_seconds: float = Field(
+        default=75.0, gt=0, description="How long a connection without a request is kept."
+    )
+    write_seconds: float = Field(
+        default=30.0,
+        gt=0,
+        description="How long a caller may leave an answer untaken while the buffer for it (64 KiB) is full.",
+    )
+    tls_certificate: str = Field(
+        default="", description="PEM file: certificate and chain; empty: no TLS. Read again when it changes."
+    )
+    tls_key: str = Field(default="", description="PEM file: the certificate's private key, without a passphrase.")
+    tls_client_ca: str = Field(
+        default="", description="PEM file: whose certificates callers must show; empty: they show none."
+    )
+    authentication: Literal["none", "tokens"] = Field(
+        default="none",
+        description="none: everybody may do everything. tokens: callers show tokens (`slotreeve gateway token`).",
+    )
+    anonymous: tuple[str, ...] = Field(
+        default=(),
+        description='With tokens: the rights of callers without one, e.g. `["read:*"]`; empty: they are refused.',
+    )
+
+    @field_validator("sessions", "anonymous", mode="before")
     @classmethod
     def _split(cls, value: object) -> object:
-        return value.split(",") if isinstance(value, str) else value
+        return [part for part in value.split(",") if part] if isinstance(value, str) else value
+
+    @field_validator("anonymous")
+    @classmethod
+    def _rights(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for right in value:
+            parse_right(right)
+        return value
+
+    @model_validator(mode="after")
+    def _go_together(self) -> Self:
+        if bool(self.tls_certificate) != bool(self.tls_key):
+            raise ValueError("tls_certificate and tls_key: expected both or none")
+        if self.tls_client_ca and not self.tls_certificate:
+            raise ValueError("tls_client_ca: expected tls_certificate and tls_key as well")
+        if self.anonymous and self.authentication == "none":
+            raise ValueError(
+                'anonymous: without tokens everybody may do everything; expected authentication = "tokens"'
+            )
+        return self
 
 
 class LogSettings(Section):
