@@ -1,0 +1,93 @@
+"""Programs of others that discover through a gateway: Prometheus, HAProxy, dig. ``./run test`` gets them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+UNPACKED = ROOT / ".venv" / "programs"
+STOP_SECONDS = 10.0
+
+
+def program(name: str) -> str:
+    """Path of a program. Without it the test is skipped, or fails where CI=true."""
+    found = shutil.which(name, path=os.pathsep.join([os.environ["PATH"], *_folders("usr/bin", "usr/sbin")]))
+    if found is None:
+        message = f"there is no {name}: ./run test unpacks it below .venv/programs"
+        if os.environ.get("CI") == "true":
+            pytest.fail(message)
+        pytest.skip(message)
+    return found
+
+
+def _folders(*names: str) -> list[str]:
+    return [str(UNPACKED / name) for name in names]
+
+
+def environment() -> Mapping[str, str]:
+    """What such a program is started with: it finds the libraries that were unpacked with it."""
+    libraries = os.pathsep.join(str(path) for path in UNPACKED.glob("usr/lib/*-linux-*"))
+    return {**os.environ, "LD_LIBRARY_PATH": libraries}
+
+
+class Program:
+    """A program that runs until the end of the ``with`` block. Its output goes to ``log``."""
+
+    def __init__(self, command: list[str], log: Path) -> None:
+        self._command, self._log = [program(command[0]), *command[1:]], log
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def said(self) -> str:
+        """The end of what it has written so far."""
+        return self._log.read_text(errors="replace")[-2_000:] if self._log.exists() else ""
+
+    def __enter__(self) -> Program:
+        """Start it."""
+        with self._log.open("ab") as output:
+            self._process = subprocess.Popen(
+                self._command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment()
+            )
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End it."""
+        assert self._process is not None
+        self._process.terminate()
+        try:
+            self._process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+def haproxy(directory: Path, address: str, targets: list[str]) -> Program:
+    """HAProxy at ``address`` in front of several gateways: a request that meets a dead one goes to another."""
+    servers = "\n".join(
+        f"  server gateway-{number} {target} check inter 100ms fall 1 rise 1" for number, target in enumerate(targets)
+    )
+    (directory / "haproxy.cfg").write_text(
+        f"""defaults
+  mode http
+  timeout connect 1s
+  timeout client 5m
+  timeout server 5m
+  retries 5
+  option redispatch 1
+  retry-on all-retryable-errors
+frontend here
+  bind {address}
+  default_backend gateways
+backend gateways
+{servers}
+"""
+    )
+    return Program(["haproxy", "-f", str(directory / "haproxy.cfg")], directory / "haproxy.log")
