@@ -42,8 +42,8 @@ class Discovery:
 
 async def follow_whoever_is_killed(directory: Path, face: str, discovery_at: Callable[[str], Discovery]) -> None:
     """Register one instance after the other, kill a process before each, and wait until the program sees it. At last a
-    lease ends. The gateways have one ``face`` only. ``discovery_at`` gets the address of HAProxy, which stands before two
-    gateways."""
+    lease ends. The gateways have one ``face`` only. ``discovery_at`` gets the address of HAProxy, which stands before
+    two gateways."""
     cluster = LocalCluster(directory, ClusterSize(meta=1, data=3, session=2, gateway=2), {"face.use": face})
     transport, front = open_transport(), free_address()
     discovery = discovery_at(front)

@@ -9,7 +9,6 @@ import httpx
 import pytest
 from slotreeve_protocol.envelope import encode_instance
 from slotreeve_protocol.instance import Instance
-
 from tests.faces.conftest import OnStage
 from tests.faces.stage import Stage
 
