@@ -6,6 +6,8 @@ This page is what authors of faces need. A face is a plugin of the port ``face``
 
 from __future__ import annotations
 
+from slotreeve_client import Filter, LeaseAnswers, Provider
+
 from slotreeve_gateway.access import Access, Caller, Right
 from slotreeve_gateway.directory import Directory
 from slotreeve_gateway.gateway import Gateway
@@ -18,8 +20,11 @@ __all__ = [
     "Access",
     "Caller",
     "Directory",
+    "Filter",
     "Gateway",
+    "LeaseAnswers",
     "Pages",
+    "Provider",
     "Registration",
     "Registry",
     "Right",

@@ -14,10 +14,13 @@ from slotreeve.errors import (
     ClientError,
     Forbidden,
     ModelError,
+    NotThere,
+    RequestError,
     RequestTimeout,
     SlotreeveError,
     TransportError,
     Unauthenticated,
+    UnknownInstance,
 )
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
@@ -31,9 +34,12 @@ PROBLEM = "application/problem+json"
 
 _STATUS: tuple[tuple[type[SlotreeveError], int], ...] = (
     (ModelError, 400),
+    (NotThere, 404),
+    (UnknownInstance, 404),
+    (RequestError, 400),
     (Unauthenticated, 401),
     (Forbidden, 403),
-    (RequestTimeout, 504),
+    (RequestTimeout, 503),
     (Backpressure, 503),
     (TransportError, 503),
     (ClientError, 503),

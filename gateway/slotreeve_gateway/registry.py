@@ -9,6 +9,7 @@ from slotreeve.model.data_info import DataInfo
 from slotreeve_client import Client, Lease, LeaseAnswers
 from slotreeve_protocol.envelope import encode_instance
 from slotreeve_protocol.instance import Instance
+from slotreeve_protocol.leases import check_lease, check_lease_id
 from slotreeve_protocol.overrides import Override, Overrides
 
 from slotreeve_gateway.directory import Directory
@@ -50,11 +51,11 @@ class Registry:
 
     async def renew(self, service: str, instance_id: str) -> bool:
         """Begin the time to live anew. False: there is no such lease, so register it again."""
-        return await self._writes.renew(DataInfo.parse(service).id, instance_id)
+        return await self._writes.renew(*_place(service, instance_id))
 
     async def deregister(self, service: str, instance_id: str) -> bool:
         """End a lease now. Whether there was one."""
-        return await self._writes.deregister(DataInfo.parse(service).id, instance_id)
+        return await self._writes.deregister(*_place(service, instance_id))
 
     async def register_many(self, registrations: Iterable[Registration]) -> LeaseAnswers:
         """Register many. What could not be reached in time is ``unanswered``, by data info id."""
@@ -74,10 +75,23 @@ class Registry:
         data_info_id = DataInfo.parse(service).id
         await self._change_overrides(lambda overrides: overrides.changed(data_info_id, instance_id, override))
 
+    async def overrides(self, service: str) -> Mapping[str, Override]:
+        """What operators want of the instances of a service, by their ids, as the meta leader has it now. Raises
+        Unreachable, Refused as well."""
+        data_info_id = DataInfo.parse(service).id
+        return (await self._change_overrides(lambda overrides: overrides)).of(data_info_id)
+
 
 def _lease(service: str, instance: Instance, ttl_seconds: float) -> Lease:
-    data_info_id = DataInfo.parse(service).id
-    return Lease(data_info_id, instance.id, (encode_instance(instance),), ttl_seconds, instance.zone)
+    """A lease that is good. It must be checked before it is put into one message with those of other callers."""
+    data = (encode_instance(instance),)
+    check_lease(instance.id, ttl_seconds, data)
+    return Lease(DataInfo.parse(service).id, instance.id, data, ttl_seconds, instance.zone)
+
+
+def _place(service: str, lease_id: str) -> tuple[str, str]:
+    check_lease_id(lease_id)
+    return DataInfo.parse(service).id, lease_id
 
 
 def in_zone(instance: Instance, zone: str) -> Instance:

@@ -18,6 +18,8 @@ from slotreeve_gateway.waiting import Waiters
 
 log = logging.getLogger("slotreeve.gateway")
 
+MOST_FORMS = 32
+"""So many forms of answers about a service are kept. Callers choose filters freely, and an answer may be large."""
 READY_SECONDS = 5.0
 """How long a caller waits for the first push of a service."""
 T = TypeVar("T")
@@ -72,9 +74,13 @@ class ServiceView:
 
     def once(self, key: Hashable, make: Callable[[], T]) -> T:
         """What ``make`` returns. It is called again only after the service has changed, so that an answer is encoded
-        once for all who wait for it. ``key`` names the face and the form of the answer."""
+        once for all who wait for it. ``key`` names the face and the form of the answer. The forms that were made last
+        are kept, :data:`MOST_FORMS` of them."""
         if key not in self._made:
-            self._made[key] = make()
+            made = make()
+            if len(self._made) >= MOST_FORMS:
+                del self._made[next(iter(self._made))]
+            self._made[key] = made
         return cast(T, self._made[key])
 
     @property

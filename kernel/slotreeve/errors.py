@@ -24,9 +24,12 @@
     ├── ClientError                the client cannot do what was requested
     │   ├── ClientClosed           the client was closed
     │   └── RegistrationError      a registration was refused, or used after it ended
-    └── AccessError                a gateway does not do this for this caller
-        ├── Unauthenticated        no token, or one that is not valid
-        └── Forbidden              the token does not have the right
+    ├── AccessError                a gateway does not do this for this caller
+    │   ├── Unauthenticated        no token, or one that is not valid
+    │   └── Forbidden              the token does not have the right
+    └── RequestError               a request to a gateway is not good
+        ├── NotThere               there is no such page
+        └── UnknownInstance        there is no such lease, instance or override
 
 A message says what happened, where (file, key, address), and what would be right. ``code`` never changes and appears
 in logs, in JSON output and in ``docs/errors.md``. ``exit_code`` is that of a command that fails with the error.
@@ -195,3 +198,22 @@ class Forbidden(AccessError):
     """The caller's token does not have the right. The message names the right and the service."""
 
     code = "SR502"
+
+
+class RequestError(SlotreeveError):
+    """A gateway does not understand a request: its path, method, query, media type or size is wrong."""
+
+    code = "SR510"
+    exit_code = 2
+
+
+class NotThere(RequestError):
+    """A gateway has no such page."""
+
+    code = "SR511"
+
+
+class UnknownInstance(RequestError):
+    """There is no such lease, instance or override. A lease that ended must be registered again."""
+
+    code = "SR512"
