@@ -5,7 +5,7 @@ The structs are the schemas of the OpenAPI description, too: what they refuse is
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
@@ -31,11 +31,17 @@ from slotreeve_protocol.overrides import MAX_OVERRIDE_NOTE_LENGTH, Override
 MOST_AT_ONCE = 10_000
 """Most leases in one request."""
 
+
+def _like(pattern: str, example: str) -> Meta:
+    """What the description says of a text. The instance checks it, and says what would be right."""
+    return Meta(extra_json_schema={"pattern": pattern, "examples": [example]})
+
+
 Weight = Annotated[int, Meta(ge=0, le=MAX_WEIGHT)]
 Tag = Annotated[str, Meta(min_length=1, max_length=MAX_TAG_LENGTH)]
 MetadataKey = Annotated[str, Meta(min_length=1, max_length=MAX_METADATA_KEY_LENGTH)]
 MetadataValue = Annotated[str, Meta(max_length=MAX_METADATA_VALUE_LENGTH)]
-Index = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+Index = Annotated[int, Meta(ge=0, le=10**18 - 1)]
 Id = Annotated[str, Meta(min_length=1, max_length=MAX_ID_LENGTH)]
 
 
@@ -43,10 +49,12 @@ class InstanceBody(Struct, forbid_unknown_fields=True, kw_only=True):
     """An instance to be registered as a lease. docs/instances.md says what the fields mean."""
 
     address: Annotated[
-        str, Meta(min_length=1, max_length=253, description="IPv4, IPv6 without brackets, or a DNS name.")
+        str,
+        Meta(min_length=1, max_length=254, description="IPv4, IPv6 without brackets, or a DNS name."),
+        _like(r"^([A-Za-z0-9_.-]+|[0-9A-Fa-f:.]+)$", "10.0.0.1"),
     ]
     port: Annotated[int, Meta(ge=0, le=MAX_PORT, description="0: it has none.")] = 0
-    scheme: Annotated[str, Meta(pattern=r"^([a-z][a-z0-9+.-]{0,31})?$", description="How to talk to it.")] = ""
+    scheme: Annotated[str, Meta(description="How to talk to it."), _like(r"^([a-z][a-z0-9+.-]{0,31})?$", "http")] = ""
     weight: Annotated[Weight, Meta(description="Its share of the traffic in comparison with others.")] = DEFAULT_WEIGHT
     zone: Annotated[
         str, Meta(max_length=MAX_ZONE_LENGTH, description="Failure domain; empty: that of the gateway.")
@@ -193,6 +201,14 @@ class Service(Struct):
         list[Opaque],
         Meta(description="Providers that published bytes of their own. No filter admits them."),
     ]
+
+
+class Event(Struct):
+    """One server-sent event: the service as it is at an index. Lines that begin with a colon are heartbeats."""
+
+    id: Annotated[str, Meta(description="The index. A reader that comes back sends it as Last-Event-ID.")]
+    event: Literal["service"]
+    data: Annotated[str, Meta(description="The JSON of Service.")]
 
 
 class Problem(Struct, omit_defaults=True):

@@ -113,7 +113,7 @@ def _parameters(query: type[Struct]) -> list[Json]:
 def _headers(operation: Operation[Handler]) -> list[Json]:
     if not operation.last_event:
         return []
-    schema = {"type": "integer", "minimum": 0, "maximum": 2**63 - 1, "description": "The id of the last event."}
+    schema = {"type": "string", "pattern": "^[0-9]{0,18}$", "description": "The id of the last event; empty: none."}
     return [{"name": "Last-Event-ID", "in": "header", "required": False, "schema": schema}]
 
 
@@ -139,6 +139,6 @@ def _problem(says: str) -> Json:
 
 
 def _content(answer: Answer) -> Json:
-    if answer.body is not None:
-        return {answer.media: {"schema": {"$ref": _REF.format(name=answer.body.__name__)}}}
-    return {answer.media: {"schema": {"type": "string"}}} if answer.media != "application/json" else {}
+    if answer.body is None:
+        return {}
+    return {answer.media: {"schema": {"$ref": _REF.format(name=answer.body.__name__)}}}

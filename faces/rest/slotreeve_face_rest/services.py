@@ -17,7 +17,8 @@ from slotreeve_face_rest.queries import InstancesQuery, ServicesQuery, WatchQuer
 from slotreeve_face_rest.routes import Answer, Operation
 from slotreeve_face_rest.stream import EventStream
 
-HIGHEST_INDEX = 2**63 - 1
+LONGEST_INDEX = 18
+"""In digits."""
 LAST_EVENT = "last-event-id"
 
 
@@ -66,7 +67,7 @@ class Services:
                 "watchService",
                 "A service as server-sent events, from its state now on. Each event has the whole state.",
                 self._watch,
-                {200: Answer("Events; the id is the index, the data the JSON of Service.", None, "text/event-stream")},
+                {200: Answer("Events.", documents.Event, "text/event-stream")},
                 Right.READ,
                 WatchQuery,
                 last_event=True,
@@ -132,6 +133,6 @@ def _last_event(request: Request) -> int:
     given = request.headers.get(LAST_EVENT, "")
     if not given:
         return -1
-    if not (given.isascii() and given.isdigit() and len(given) < 20 and int(given) <= HIGHEST_INDEX):
+    if not (given.isascii() and given.isdigit() and len(given) <= LONGEST_INDEX):
         raise RequestError(f"the header Last-Event-ID is {given[:40]!r}; expected the id of an event of this stream")
     return int(given)

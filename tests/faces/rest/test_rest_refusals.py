@@ -80,7 +80,7 @@ def test_every_refusal_is_a_problem_with_a_code(on_stage: OnStage) -> None:
         (BODY | {"tags": ["a", "a"]}, "each tag once"),
         (BODY | {"metadata": {"a": 1}}, "$.metadata"),
         (BODY | {"health": "ill"}, "'ill'"),
-        (BODY | {"scheme": "HTTP"}, "$.scheme"),
+        (BODY | {"scheme": "HTTP"}, "scheme is 'HTTP'"),
         (BODY | {"address": "a b"}, "address is 'a b'"),
     ],
 )
