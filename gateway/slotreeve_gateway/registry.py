@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from itertools import islice
+from typing import TypeVar
 
 import msgspec
 from slotreeve.model.data_info import DataInfo
@@ -17,6 +20,9 @@ from slotreeve_gateway.lease_writes import LeaseWrites
 from slotreeve_gateway.views import ServiceView, Views
 
 DEFAULT_TTL_SECONDS = 30.0
+AT_A_TIME = 500
+"""So many leases are made in one turn of the event loop, which takes about 3 ms."""
+T = TypeVar("T")
 Registration = tuple[str, Instance, float]
 """Service, instance, and time to live in seconds."""
 ChangeOverrides = Callable[[Callable[[Overrides], Overrides]], Awaitable[Overrides]]
@@ -58,8 +64,19 @@ class Registry:
         return await self._writes.deregister(*_place(service, instance_id))
 
     async def register_many(self, registrations: Iterable[Registration]) -> LeaseAnswers:
-        """Register many. What could not be reached in time is ``unanswered``, by data info id."""
-        return await self._client.leases.register_many([_lease(*registration) for registration in registrations])
+        """Register many. What could not be reached in time is ``unanswered``, by data info id. Where one is not good,
+        none is registered. Other callers are answered in between."""
+        leases: list[Lease] = []
+        for part in _parts(registrations):
+            leases += [_lease(*registration) for registration in part]
+            await asyncio.sleep(0)
+        found = LeaseAnswers()
+        for some in _parts(leases):
+            answers = await self._client.leases.register_many(some)
+            for name, lease_ids in answers.unanswered.items():
+                found.unanswered.setdefault(name, set()).update(lease_ids)
+            found.reason = answers.reason or found.reason
+        return found
 
     async def renew_many(self, leases: Mapping[str, Iterable[str]]) -> LeaseAnswers:
         """Renew many, by service. What is not there is ``unknown``, by data info id."""
@@ -80,6 +97,12 @@ class Registry:
         Unreachable, Refused as well."""
         data_info_id = DataInfo.parse(service).id
         return (await self._change_overrides(lambda overrides: overrides)).of(data_info_id)
+
+
+def _parts(items: Iterable[T]) -> Iterator[list[T]]:
+    left = iter(items)
+    while part := list(islice(left, AT_A_TIME)):
+        yield part
 
 
 def _lease(service: str, instance: Instance, ttl_seconds: float) -> Lease:

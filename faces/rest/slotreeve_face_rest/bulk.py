@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping
 
 from slotreeve.errors import ModelError
@@ -22,6 +23,7 @@ from slotreeve_face_rest.documents import (
 )
 from slotreeve_face_rest.routes import Answer, Operation
 
+AT_A_TIME = 500
 DONE = Answer("What became of them: those that are not named are as they were asked to be.", LeasesDone)
 
 
@@ -69,9 +71,12 @@ class Bulk:
         for given in body.registrations:
             leases.setdefault(given.service, [])
         _require(call, leases)
-        registrations = [_registration(n, given, self._gateway.zone) for n, given in enumerate(body.registrations)]
-        for service, instance, _ in registrations:
-            leases[service].append(instance.id)
+        registrations: list[Registration] = []
+        for number, given in enumerate(body.registrations):
+            registrations.append(registration := _registration(number, given, self._gateway.zone))
+            leases[given.service].append(registration[1].id)
+            if number % AT_A_TIME == AT_A_TIME - 1:
+                await asyncio.sleep(0)  # others are answered in between
         return _done(leases, await self._registry.register_many(registrations))
 
     async def _renew(self, call: Call) -> Response:
