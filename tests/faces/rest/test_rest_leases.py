@@ -172,6 +172,31 @@ def test_of_a_bulk_with_a_bad_instance_none_is_registered(on_stage: OnStage) -> 
     on_stage(story)
 
 
+def test_a_bulk_names_what_no_leader_has_answered_for(on_stage: OnStage) -> None:
+    async def story(stage: Stage) -> None:
+        await stage.http.put(f"{S}/a", json=BODY)
+        for name in ("data-1", "data-2"):
+            stage.cluster.kill(name)
+        register = {"registrations": [{"service": "com.example.S", "id": n} | BODY for n in "ab"]}
+        asked = [
+            stage.http.post("/v1/bulk/register", json=register),
+            stage.http.post("/v1/bulk/renew", json={"leases": {"com.example.S": ["a", "b"]}}),
+            stage.http.post("/v1/bulk/deregister", json={"leases": {"com.example.S": ["a", "b"]}}),
+        ]
+        for answer in await asyncio.gather(*asked):
+            assert answer.status_code == 200, answer.text
+            found = answer.json()
+            assert (found["done"], found["unknown"]) == (0, {})
+            assert {service: sorted(ids) for service, ids in found["unanswered"].items()} == {
+                "com.example.S": ["a", "b"]
+            }
+            assert found["reason"]
+        answer = await stage.http.put(f"{S}/a/renewal")
+        assert (answer.status_code, answer.json()["code"]) == (503, "SR206")
+
+    on_stage(story)
+
+
 def test_a_bulk_that_is_too_large_is_refused(on_stage: OnStage) -> None:
     async def story(stage: Stage) -> None:
         answer = await stage.http.post("/v1/bulk/renew", json={"leases": {"a": ["x"] * 5_001, "b": ["x"] * 5_000}})
