@@ -34,8 +34,8 @@ def refused(error: SlotreeveError) -> Response:
     return problem(status, str(error), error.code)
 
 
-async def while_there(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
-    """The result of ``work``, which is cancelled where the caller goes away.
+async def while_there(receive: Receive, work: Coroutine[Any, Any, T], counters: dict[str, int]) -> T:
+    """The result of ``work``, which is cancelled where the caller goes away. ``counters`` are those of the face.
 
     Raises:
         ClientDisconnect: the caller has gone.
@@ -43,12 +43,14 @@ async def while_there(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
     """
     loop = asyncio.get_running_loop()
     working, gone = loop.create_task(work), loop.create_task(_gone(receive))
+    counters["rest_waiting"] += 1
     try:
         await asyncio.wait({working, gone}, return_when=asyncio.FIRST_COMPLETED)
         if not working.done():
             raise ClientDisconnect
         return working.result()
     finally:
+        counters["rest_waiting"] -= 1
         for task in (working, gone):
             task.cancel()
         await asyncio.gather(working, gone, return_exceptions=True)

@@ -25,6 +25,7 @@ from slotreeve_face_rest.queries import query_of
 from slotreeve_face_rest.routes import Operation, Routes
 from slotreeve_face_rest.services import Services
 
+COUNTERS = ("rest_answers", "rest_refusals", "rest_waiting", "rest_events", "rest_slow_readers")
 PREFIXES = ("/v1/services", "/v1/bulk", DESCRIPTION_PATH)
 
 
@@ -33,7 +34,7 @@ class RestFace:
 
     def __init__(self, options: RestOptions, context: Context) -> None:
         self._gateway = gateway = Gateway.of(context)
-        self._counters = {"rest_answers": 0, "rest_refusals": 0, "rest_events": 0, "rest_slow_readers": 0}
+        self._counters = dict.fromkeys(COUNTERS, 0)
         self._bodies = Bodies()
         operations: list[Operation[Handler]] = [
             *Services(gateway, options, self._counters).operations(),

@@ -78,7 +78,8 @@ class Services:
         query: ServicesQuery = call.query
         directory = self._gateway.registry.directory
         if query.index is not UNSET:
-            await while_there(call.request.receive, directory.changed(query.index, self._wait(query.wait)))
+            waiting = directory.changed(query.index, self._wait(query.wait))
+            await while_there(call.request.receive, waiting, self._counters)
         services = await directory.services()
         may, prefix = call.caller.may, query.prefix
         found = {name: n for name, n in services.items() if name.startswith(prefix) and may(Right.READ, name)}
@@ -90,7 +91,8 @@ class Services:
         view = await self._gateway.registry.view(call.service)
         if query.index is not UNSET and view.index <= query.index:
             waiting = newer(view, query.index, self._wait(query.wait), self._gateway.clock)
-            await while_there(call.request.receive, waiting)
+            await while_there(call.request.receive, waiting, self._counters)
+            _require_still(self._gateway, call.request, call.service)
         return json_answer(service_body(view, chosen))
 
     async def _instance(self, call: Call) -> Response:
@@ -121,11 +123,15 @@ class _Watched:
         """See Source."""
         view = await self._gateway.registry.view(self._service)
         found = await newer(view, index, seconds, self._gateway.clock)
-        # The reader's token may have been revoked meanwhile.
-        self._gateway.access.caller(token_of(self._request)).require(Right.READ, self._service)
+        _require_still(self._gateway, self._request, self._service)
         if not found:
             return None
         return view.index, service_body(view, self._chosen)
+
+
+def _require_still(gateway: Gateway, request: Request, service: str) -> None:
+    """The caller has waited, and its token may have been revoked meanwhile. Raises AccessError."""
+    gateway.access.caller(token_of(request)).require(Right.READ, service)
 
 
 def _last_event(request: Request) -> int:

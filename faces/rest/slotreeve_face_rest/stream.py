@@ -60,7 +60,7 @@ class EventStream(Response):
         """Answer. It returns when the reader has gone, or the stream has ended."""
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
         if scope["method"] != "HEAD":
-            await while_there(receive, self._write(send))
+            await while_there(receive, self._write(send), self._counters)
         await send({"type": "http.response.body", "body": b""})
 
     async def _write(self, send: Send) -> None:

@@ -141,6 +141,13 @@ def test_callers_that_wait_and_go_away_are_forgotten(on_stage: OnStage) -> None:
     async def story(stage: Stage) -> None:
         index = (await stage.http.get(S)).json()["index"]
         before = len(asyncio.all_tasks())
+
+        async def all_wait() -> bool:
+            return stage.gateway.counters()["rest_waiting"] == 10
+
+        async def none_is_left() -> bool:
+            return stage.gateway.counters()["rest_waiting"] == 0 and len(asyncio.all_tasks()) <= before
+
         host, _, port = stage.gateway.address.rpartition(":")
         writers = []
         for path in (f"{S}?index={index}&wait=300", WATCH):
@@ -150,13 +157,10 @@ def test_callers_that_wait_and_go_away_are_forgotten(on_stage: OnStage) -> None:
                 writers.append(writer)
                 if path == WATCH:
                     await reader.readuntil(b"data: ")
-        await stage.until(lambda: tasks(lambda count: count >= before + 20), "all wait")
+        await stage.until(all_wait, "all wait")
         for writer in writers:
             writer.close()
-        await stage.until(lambda: tasks(lambda count: count <= before), "none is left")
-
-    async def tasks(good: Any) -> bool:
-        return bool(good(len(asyncio.all_tasks())))
+        await stage.until(none_is_left, "none is left")
 
     on_stage(story)
 

@@ -179,6 +179,24 @@ def test_a_list_shows_what_the_caller_may_read(on_stage: OnStage) -> None:
     on_stage(story, access=Tokens())
 
 
+def test_a_wait_is_refused_when_its_token_is_revoked_meanwhile(on_stage: OnStage) -> None:
+    tokens = Tokens()
+
+    async def story(stage: Stage) -> None:
+        index = (await stage.http.get(S, headers=bearer("reader"))).json()["index"]
+        waiting = asyncio.ensure_future(stage.http.get(S, params={"index": index}, headers=bearer("reader")))
+
+        async def is_read() -> bool:
+            return stage.gateway.counters()["rest_waiting"] == 1
+
+        await stage.until(is_read, "it waits")
+        del tokens.callers["reader"]
+        await stage.sdk.publish("com.example.S", "secret").acknowledged()
+        assert (await waiting).status_code == 401
+
+    on_stage(story, access=tokens)
+
+
 def test_a_stream_ends_when_its_token_is_revoked(on_stage: OnStage) -> None:
     tokens = Tokens()
 
