@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import random
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -49,12 +51,14 @@ class Stage:
         gateway: the gateway.
         http: a client of the gateway, with keep-alive.
         sdk: a client of the registry.
+        another: starts a further gateway, as ``async with stage.another() as (gateway, http)``.
     """
 
     cluster: SimulatedCluster
     gateway: GatewayServer
     http: httpx.AsyncClient
     sdk: Client
+    another: Callable[[], AbstractAsyncContextManager[tuple[GatewayServer, httpx.AsyncClient]]]
 
     @property
     def url(self) -> str:
@@ -112,32 +116,42 @@ def run_story(
             cluster = SimulatedCluster(random.Random(7), meta=1, data=2, session=2)
             cluster.network = MemoryNetwork.current()  # which the gateway's own client uses, too
             async with cluster:
-                await _with_gateway(cluster, story, faces, access, settings or {})
+                made = _Scene(cluster, faces, access, settings or {})
+                async with made.gateway() as (gateway, client):
+                    await story(Stage(cluster, gateway, client, cluster.client(), made.gateway))
 
     asyncio.run(scene())
 
 
-async def _with_gateway(
-    cluster: SimulatedCluster, story: Story, faces: str, access: Access | None, settings: Mapping[str, object]
-) -> None:
-    sessions = ",".join(cluster.address(name) for name in cluster.names if name.startswith("session"))
-    flags = {
-        "cluster.slots": 16,
-        "cluster.meta": {"meta-1": cluster.address("meta-1")},
-        "transport.use": "memory",
-        "gateway.sessions": sessions,
-        "gateway.directory_seconds": 0.1,
-        "face.use": faces,
-        **settings,
-    }
-    clock = LoopClock()
-    transport = MemoryTransport(clock, "gateway", cluster.network)
-    node = Node("gateway-1", Role.GATEWAY, "127.0.0.1:0", "gateway-1@1")
-    gateway = StagedGateway(load_settings(None, {}, flags), clock, transport, node, access)
-    await gateway.start()
-    try:
-        async with httpx.AsyncClient(base_url=f"http://{gateway.address}", timeout=30) as client:
-            await story(Stage(cluster, gateway, client, cluster.client()))
-    finally:
-        await gateway.stop()
-        await transport.close()
+class _Scene:
+    """Starts gateways of one registry."""
+
+    def __init__(
+        self, cluster: SimulatedCluster, faces: str, access: Access | None, settings: Mapping[str, object]
+    ) -> None:
+        self._cluster, self._access, self._numbers = cluster, access, itertools.count(1)
+        sessions = ",".join(cluster.address(name) for name in cluster.names if name.startswith("session"))
+        self._flags = {
+            "cluster.slots": 16,
+            "cluster.meta": {"meta-1": cluster.address("meta-1")},
+            "transport.use": "memory",
+            "gateway.sessions": sessions,
+            "gateway.directory_seconds": 0.1,
+            "face.use": faces,
+            **settings,
+        }
+
+    @asynccontextmanager
+    async def gateway(self) -> AsyncIterator[tuple[GatewayServer, httpx.AsyncClient]]:
+        """A running gateway, and a client of it."""
+        clock, name = LoopClock(), f"gateway-{next(self._numbers)}"
+        transport = MemoryTransport(clock, name, self._cluster.network)
+        node = Node(name, Role.GATEWAY, "127.0.0.1:0", f"{name}@1")
+        gateway = StagedGateway(load_settings(None, {}, self._flags), clock, transport, node, self._access)
+        await gateway.start()
+        try:
+            async with httpx.AsyncClient(base_url=f"http://{gateway.address}", timeout=30) as client:
+                yield gateway, client
+        finally:
+            await gateway.stop()
+            await transport.close()

@@ -172,6 +172,23 @@ def test_of_a_bulk_with_a_bad_instance_none_is_registered(on_stage: OnStage) -> 
     on_stage(story)
 
 
+def test_a_caller_may_go_to_another_gateway_at_any_time(on_stage: OnStage) -> None:
+    async def story(stage: Stage) -> None:
+        async with stage.another() as (_, other):
+            index = (await other.get(S)).json()["index"]
+            await stage.http.put(f"{S}/a", json=BODY)
+            seen = (await other.get(S, params={"index": index})).json()
+            assert [one["id"] for one in seen["instances"]] == ["a"]
+            assert (await other.put(f"{S}/a/renewal")).status_code == 204
+            await stage.gateway.stop()
+            assert (await other.put(f"{S}/b", json=BODY)).status_code == 200
+            seen = (await other.get(S, params={"index": seen["index"]})).json()
+            assert sorted(one["id"] for one in seen["instances"]) == ["a", "b"], "the first one stays"
+            assert (await other.delete(f"{S}/a")).status_code == 204
+
+    on_stage(story)
+
+
 def test_a_bulk_names_what_no_leader_has_answered_for(on_stage: OnStage) -> None:
     async def story(stage: Stage) -> None:
         await stage.http.put(f"{S}/a", json=BODY)
