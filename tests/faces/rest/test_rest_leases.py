@@ -19,6 +19,13 @@ S = "/v1/services/com.example.S/instances"
 BODY = {"address": "10.0.0.1", "port": 80}
 
 
+def session_of(stage: Stage) -> str:
+    """The session server that the gateway is connected to."""
+    client = stage.gateway._client
+    assert client is not None
+    return next(name for name in stage.cluster.names if stage.cluster.address(name) == client.server)
+
+
 async def ids(stage: Stage, service: str = "com.example.S") -> list[str]:
     answer = (await stage.http.get(f"/v1/services/{quote(service, safe='')}/instances")).json()
     return [instance["id"] for instance in answer["instances"]]
@@ -185,6 +192,36 @@ def test_a_caller_may_go_to_another_gateway_at_any_time(on_stage: OnStage) -> No
             seen = (await other.get(S, params={"index": seen["index"]})).json()
             assert sorted(one["id"] for one in seen["instances"]) == ["a", "b"], "the first one stays"
             assert (await other.delete(f"{S}/a")).status_code == 204
+
+    on_stage(story)
+
+
+@pytest.mark.parametrize("killed", ["session", "data-1", "data-2"])
+def test_no_registration_fails_or_is_lost_where_a_server_dies(on_stage: OnStage, killed: str) -> None:
+    async def story(stage: Stage) -> None:
+        stopping = False
+        statuses: list[int] = []
+
+        async def register(caller: int) -> None:
+            while not stopping:
+                place = f"/v1/services/com.example.S{caller}/instances/i{len(statuses)}"
+                statuses.append((await stage.http.put(place, json=BODY)).status_code)
+                made.append(place)
+
+        made: list[str] = []
+        callers = [asyncio.ensure_future(register(n)) for n in range(8)]
+        await stage.until(lambda: true(len(made) > 50), "some are made")
+        stage.cluster.kill(session_of(stage) if killed == "session" else killed)
+        before = len(made)
+        await stage.until(lambda: true(len(made) > before + 100), "more are made")
+        stopping = True
+        await asyncio.gather(*callers)
+        assert set(statuses) == {200}
+        for place in made:
+            assert (await stage.http.put(f"{place}/renewal")).status_code == 204, place
+
+    async def true(found: bool) -> bool:
+        return found
 
     on_stage(story)
 
