@@ -41,19 +41,32 @@ async def while_there(receive: Receive, work: Coroutine[Any, Any, T], counters: 
         ClientDisconnect: the caller has gone.
         And whatever ``work`` raises.
     """
-    loop = asyncio.get_running_loop()
-    working, gone = loop.create_task(work), loop.create_task(_gone(receive))
+    caller = asyncio.current_task()
+    assert caller is not None
+    # One task more for each who waits, not two: thousands may wait.
+    gone = asyncio.get_running_loop().create_task(_gone(receive))
+    gone.add_done_callback(cancel := _Cancel(caller))
     counters["rest_waiting"] += 1
     try:
-        await asyncio.wait({working, gone}, return_when=asyncio.FIRST_COMPLETED)
-        if not working.done():
-            raise ClientDisconnect
-        return working.result()
+        return await work
+    except asyncio.CancelledError:
+        if cancel.done and not caller.uncancel():
+            raise ClientDisconnect from None
+        raise
     finally:
         counters["rest_waiting"] -= 1
-        for task in (working, gone):
-            task.cancel()
-        await asyncio.gather(working, gone, return_exceptions=True)
+        gone.remove_done_callback(cancel)
+        gone.cancel()
+
+
+class _Cancel:
+    """Cancels a task when another one is done. ``done``: it has."""
+
+    def __init__(self, task: asyncio.Task[Any]) -> None:
+        self._task, self.done = task, False
+
+    def __call__(self, ended: asyncio.Task[None]) -> None:
+        self.done = self._task.cancel()
 
 
 async def _gone(receive: Receive) -> None:
