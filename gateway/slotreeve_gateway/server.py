@@ -25,7 +25,7 @@ from slotreeve_servers.node.supervisor import Supervisor
 from slotreeve_servers.node.timings import Timing
 from slotreeve_servers.settings import ServerConfiguration
 
-from slotreeve_gateway.access import OpenAccess
+from slotreeve_gateway.access import Access, OpenAccess
 from slotreeve_gateway.directory import Directory
 from slotreeve_gateway.gateway import Gateway
 from slotreeve_gateway.pages import Pages
@@ -45,6 +45,7 @@ class GatewayServer:
         catalogue: the installed plugins.
         transport: to the session servers, and to the meta servers for what operators change.
         node: this process; its address is where the faces that speak HTTP listen.
+        access: who may do what; None: as the settings say.
 
     Raises:
         ConfigError, PluginError: a face is unknown, its options are wrong, or the certificate cannot be used.
@@ -60,6 +61,7 @@ class GatewayServer:
         rng: random.Random,
         transport: Transport,
         node: Node,
+        access: Access | None = None,
     ) -> None:
         self._settings, self._catalogue = configuration.settings, catalogue
         self._chosen = configuration.check_faces(catalogue)
@@ -72,6 +74,7 @@ class GatewayServer:
         self._pages = Pages()
         rules = self._settings.gateway
         self._tokens = TokenAccess(clock, rules.anonymous) if rules.authentication == "tokens" else None
+        self._access = access or self._tokens or OpenAccess()
         self._end = HttpEnd(self._pages, node.address, "gateway.listen", _limits(rules), _certificates(rules))
 
     @property
@@ -99,7 +102,7 @@ class GatewayServer:
         directory = Directory(client, self._clock, settings.gateway.directory_seconds)
         gateway = Gateway(
             Registry(client, views, directory, self._change_overrides),
-            self._tokens or OpenAccess(),
+            self._access,
             self._pages,
             self._clock,
             self._rng,

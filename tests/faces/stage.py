@@ -12,14 +12,13 @@ from typing import Protocol
 
 import httpx
 from slotreeve.catalogue import Catalogue
-from slotreeve.clock import Clock, LoopClock
+from slotreeve.clock import LoopClock
 from slotreeve.errors import RequestTimeout
 from slotreeve.model.nodes import Node, Role
-from slotreeve.ports import Transport
 from slotreeve_client import Client
 from slotreeve_gateway import Access
 from slotreeve_gateway.server import GatewayServer
-from slotreeve_servers.settings import ServerConfiguration, load_settings
+from slotreeve_servers.settings import load_settings
 from slotreeve_simulator.simulated_cluster import SimulatedCluster
 from slotreeve_transport_memory.network import MemoryNetwork
 from slotreeve_transport_memory.transport import MemoryTransport
@@ -27,19 +26,6 @@ from slotreeve_transport_memory.transport import MemoryTransport
 STORY_SECONDS = 60.0
 POLL_SECONDS = 0.005
 Check = Callable[[], Awaitable[object]]
-
-
-class StagedGateway(GatewayServer):
-    """A gateway whose callers a test knows by their tokens."""
-
-    def __init__(
-        self, configuration: ServerConfiguration, clock: Clock, transport: Transport, node: Node, access: Access | None
-    ) -> None:
-        super().__init__(configuration, Catalogue.load(), clock, random.Random(1), transport, node)
-        self._given = access
-
-    def _access(self) -> Access:
-        return self._given if self._given is not None else super()._access()
 
 
 @dataclass
@@ -147,7 +133,8 @@ class _Scene:
         clock, name = LoopClock(), f"gateway-{next(self._numbers)}"
         transport = MemoryTransport(clock, name, self._cluster.network)
         node = Node(name, Role.GATEWAY, "127.0.0.1:0", f"{name}@1")
-        gateway = StagedGateway(load_settings(None, {}, self._flags), clock, transport, node, self._access)
+        settings, catalogue = load_settings(None, {}, self._flags), Catalogue.load()
+        gateway = GatewayServer(settings, catalogue, clock, random.Random(1), transport, node, self._access)
         await gateway.start()
         try:
             async with httpx.AsyncClient(base_url=f"http://{gateway.address}", timeout=30) as client:

@@ -77,7 +77,7 @@ def test_two_faces_cannot_have_the_same_path() -> None:
         (ModelError("bad name"), 400),
         (Unauthenticated("no token"), 401),
         (Forbidden("no right"), 403),
-        (RequestTimeout("late"), 504),
+        (RequestTimeout("late"), 503),
         (Backpressure("full"), 503),
         (Unreachable("nobody"), 503),
         (ClientClosed("stops"), 503),

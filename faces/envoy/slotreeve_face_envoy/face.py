@@ -13,7 +13,7 @@ from slotreeve_gateway import Gateway, Right, ServiceView
 from slotreeve_gateway.http import BadBody, answering, body_of, decoded, problem, token_of
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route, Router
+from starlette.routing import request_response
 
 from slotreeve_face_envoy.assignments import TYPE_URL, assignment
 
@@ -58,8 +58,7 @@ class EnvoyFace:
 
     async def start(self) -> None:
         """See Face."""
-        routes = [Route(PATH, answering(self._endpoints), methods=["POST"]), Route("/{path:path}", _unknown)]
-        self._gateway.pages.add([PATH], Router(routes))
+        self._gateway.pages.add([PATH], request_response(answering(self._endpoints)))
 
     async def stop(self) -> None:
         """See Face."""
@@ -69,6 +68,8 @@ class EnvoyFace:
         return {"envoy_answers": self._answered, "envoy_rejections": self._refused}
 
     async def _endpoints(self, request: Request) -> Response:
+        if request.url.path != PATH or request.method != "POST":
+            return problem(405 if request.url.path == PATH else 404, f"expected POST {PATH}")
         caller = self._gateway.access.caller(token_of(request))
         asked = _request(await body_of(request, MOST_BODY_BYTES))
         if asked.type_url not in ("", TYPE_URL):
@@ -113,7 +114,3 @@ def _version(names: list[str], views: list[ServiceView]) -> str:
 
 def _resource(name: str, view: ServiceView) -> msgspec.Raw:
     return view.once(("envoy", name), lambda: msgspec.Raw(msgspec.json.encode(assignment(name, view.instances))))
-
-
-async def _unknown(request: Request) -> Response:
-    return problem(405 if request.url.path == PATH else 404, f"expected POST {PATH}")

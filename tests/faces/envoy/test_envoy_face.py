@@ -9,8 +9,8 @@ import httpx
 import pytest
 from slotreeve_protocol.envelope import encode_instance
 from slotreeve_protocol.instance import Instance
-from tests.faces.conftest import OnStage
-from tests.faces.stage import Stage
+
+from tests.faces.stage import OnStage, Stage
 
 PATH = "/v3/discovery:endpoints"
 WEB, DATABASE = "com.example.Web", "com.example.Database"
