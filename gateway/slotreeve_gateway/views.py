@@ -50,10 +50,15 @@ class ServiceView:
         self.index = 0
         self._overrides = overrides
         self._waiters = Waiters()
+        self._waiting = 0
+        self._seen = -1
         self._made: dict[Hashable, object] = {}
         self._subscription = watcher.subscribe(data_info_id, self._changed)
 
     def _changed(self, subscription: Subscription) -> None:
+        if self._seen == subscription.changes:
+            return  # seen already in ready(): two gateways must give the same index to the same state
+        self._seen = subscription.changes
         self.index = max(self.index + 1, subscription.version + self._overrides.version)
         self._made.clear()
         self._waiters.wake()
@@ -69,8 +74,18 @@ class ServiceView:
         return self.once("instances", lambda: tuple(p.instance for p in self.providers if p.instance is not None))
 
     async def changed(self, after: int, seconds: float) -> bool:
-        """Wait until ``index`` is greater than ``after``; at most so many seconds. Whether it is."""
-        return self.index > after or await self._waiters.wait(seconds)
+        """Wait until ``index`` is greater than ``after``; at most so many seconds. Whether it is. A gateway that is
+        behind the one that gave ``after`` first catches up."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + seconds
+        self._waiting += 1
+        try:
+            while self.index <= after:
+                if not await self._waiters.wait(deadline - loop.time()):
+                    return self.index > after
+            return True
+        finally:
+            self._waiting -= 1
 
     def once(self, key: Hashable, make: Callable[[], T]) -> T:
         """What ``make`` returns. It is called again only after the service has changed, so that an answer is encoded
@@ -86,7 +101,7 @@ class ServiceView:
     @property
     def is_waited_for(self) -> bool:
         """Whether a caller waits in :meth:`changed`."""
-        return self._waiters.any
+        return self._waiting > 0
 
     async def ready(self) -> None:
         """Wait for the first push.

@@ -13,11 +13,6 @@ class Waiters:
     def __init__(self) -> None:
         self._waiting: set[asyncio.Future[bool]] = set()
 
-    @property
-    def any(self) -> bool:
-        """Whether somebody waits."""
-        return bool(self._waiting)
-
     async def wait(self, seconds: float) -> bool:
         """Wait for :meth:`wake`, at most so many seconds. Whether it was called."""
         if seconds <= 0:
