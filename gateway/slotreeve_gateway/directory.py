@@ -49,6 +49,12 @@ class Directory:
             await self._read_again()
         return self._services
 
+    async def next(self) -> Mapping[str, int]:
+        """The same, read after this call: it waits until the next reading is due. Raises as :meth:`services`."""
+        if self._read_at is not None:
+            await self._clock.sleep(self._read_at + self._seconds - self._clock.now())
+        return await self.services()
+
     async def changed(self, after: int, seconds: float) -> bool:
         """Wait until ``index`` is greater than ``after``, at most so many seconds. Whether it is.
 
@@ -75,11 +81,12 @@ class Directory:
         await asyncio.shield(self._reading)
 
     async def _read(self) -> None:
+        began = self._clock.now()
         try:
             found = await self._lister.list()
         finally:
             self._reading = None
-        self._read_at = self._clock.now()
+        self._read_at = began
         services = {name: count for name, count in sorted(found.items()) if count}
         if services != self._services or not self.index:
             self._services = MappingProxyType(services)

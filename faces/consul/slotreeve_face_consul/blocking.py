@@ -1,0 +1,56 @@
+"""Blocking queries: callers that wait for a change, and those that go away meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable
+
+from starlette.types import Receive
+
+from slotreeve_face_consul.queries import Query
+
+JITTER = 16
+"""As with Consul, up to a sixteenth of the wait is added to it, so that callers do not come back all at once."""
+MOST_AHEAD = 2**48
+"""The index of a caller that is ahead of ours by more than this is none of ours; a new leader of a slot adds 2^32."""
+
+
+class ClientGone(Exception):
+    """The caller has closed its connection."""
+
+
+def wait_seconds(query: Query, rng: random.Random) -> float:
+    """How long a blocking query waits at most, with jitter."""
+    return query.wait_seconds * (1 + rng.random() / JITTER)
+
+
+def shown_index(index: int, of_caller: int) -> int:
+    """The index in an answer. It is not less than the caller's, where that can be one of ours: after a change of the
+    slot's leader without a change of the service, two gateways may know the same state under two indexes."""
+    return of_caller if index < of_caller <= index + MOST_AHEAD else index
+
+
+async def unless_gone(waiting: Awaitable[bool], receive: Receive) -> None:
+    """Await ``waiting``, and end early if the caller goes.
+
+    Raises:
+        ClientGone: it has gone.
+    """
+    task = asyncio.current_task()
+    assert task is not None
+    gone = asyncio.get_running_loop().create_task(_cancel_when_gone(receive, task))
+    try:
+        await waiting
+    except asyncio.CancelledError:
+        if gone.done() and not gone.cancelled() and task.uncancel() == 0:
+            raise ClientGone from None
+        raise
+    finally:
+        gone.cancel()
+
+
+async def _cancel_when_gone(receive: Receive, waiting: asyncio.Task[object]) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    waiting.cancel()
