@@ -2,8 +2,8 @@
 
     python benchmarks/gateway_waiting.py [--waiting 10000] [--woken 1000] [--changes 10]
 
-A gateway process holds ``--waiting`` open queries. ``--woken`` of them are for one service, which then changes again and
-again; the others are for another service, which does not change.
+A gateway process holds ``--waiting`` open queries. ``--woken`` of them are for one service, which then changes again
+and again; the others are for another service, which does not change.
 
 * ``bytes_per_waiting``: memory of the gateway's process (RSS) for each open query, with its connection.
 * ``wake_ms``: from the change's request until the last of the woken callers has its whole answer.
@@ -25,7 +25,7 @@ import sys
 import time
 from typing import cast
 
-import psutil
+import psutil  # type: ignore[import-untyped]
 import slotreeve_client
 from slotreeve_client.tools import run_async
 from slotreeve_harness.figures import spread_of

@@ -147,14 +147,12 @@ class ConsulFace:
         """The page for a request, and what stands behind it in the path."""
         wrong_method = False
         for of_method, pages in self._by_method.items():
-            found, name = pages.get(path), ""
-            if found is None:
-                head = next((head for head in pages if head.endswith("/") and path.startswith(head)), path)
-                name = path[len(head) :]
-                found = pages[head] if name else None
-            if found is not None and of_method == method:
-                return found, name
-            wrong_method |= found is not None
+            head = path if path in pages else next((h for h in pages if h.endswith("/") and path.startswith(h)), "")
+            name = path[len(head) :]
+            if head and bool(name) == head.endswith("/"):
+                if of_method == method:
+                    return pages[head], name
+                wrong_method = True
         if wrong_method:
             raise NotAPage(405, f"method {method} not allowed")
         raise NotAPage(404, f"there is no {method} {path[:100]} here")

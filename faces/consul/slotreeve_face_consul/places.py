@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from slotreeve.errors import RequestTimeout
 from slotreeve.model.data_info import DataInfo
 from slotreeve_gateway import Caller, Registry, Right
+from slotreeve_protocol.instance import Instance
 
 MOST_REMEMBERED = 200_000
 MOST_SEARCHING = 32
@@ -45,6 +46,7 @@ class Places:
             Forbidden: the caller must not register in the service.
             RequestTimeout, ClientError: a leader has not answered, so that it may or may not exist.
         """
+        Instance("localhost", id=service_id)  # what no instance can have as its id must go nowhere
         service = self._services.get(service_id)
         if service is not None:
             caller.require(Right.REGISTER, service)
