@@ -32,6 +32,10 @@ class LeaseAgent:
         self._registry, self._clock, self._options = registry, clock, options
         self._places = Places(registry, options.group)
 
+    def services(self) -> set[str]:
+        """Services that this gateway has registered something in lately; the list of all services may be older."""
+        return self._places.services()
+
     async def register(self, caller: Caller, asked: ConsulRegistration) -> None:
         """Register an instance, or replace it.
 

@@ -201,10 +201,10 @@ class ConsulFace:
         return ConsulAnswer(encoded(agent_self(gateway.name, gateway.host, self._datacenter, CONSUL_VERSION)))
 
     async def _agent_services(self, request: ConsulRequest) -> ConsulAnswer:
-        return ConsulAnswer(await self._lists.agent_services(request.caller))
+        return ConsulAnswer(await self._lists.agent_services(request.caller, self._agent.services()))
 
     async def _agent_checks(self, request: ConsulRequest) -> ConsulAnswer:
-        return ConsulAnswer(await self._lists.agent_checks(request.caller))
+        return ConsulAnswer(await self._lists.agent_checks(request.caller, self._agent.services()))
 
     # --- services ----------------------------------------------------------------------------------------------------
 

@@ -34,6 +34,10 @@ class Places:
         if len(self._services) > MOST_REMEMBERED:
             del self._services[next(iter(self._services))]
 
+    def services(self) -> set[str]:
+        """The services of all ids that are remembered."""
+        return set(self._services.values())
+
     def forget(self, service_id: str) -> None:
         """An id has been deregistered."""
         self._services.pop(service_id, None)

@@ -85,25 +85,26 @@ class CatalogPages:
                 found.setdefault(one.address, node(one, self._datacenter))
         return encoded([found[address] for address in sorted(found)])
 
-    async def agent_services(self, caller: Caller) -> bytes:
-        """``/v1/agent/services``: a gateway stands for every agent, so these are all instances, by id."""
+    async def agent_services(self, caller: Caller, newest: Iterable[str]) -> bytes:
+        """``/v1/agent/services``: a gateway stands for every agent, so these are all instances, by id. ``newest``:
+        services that may not be in the list of all yet."""
         found: dict[str, Json] = {}
-        for view in await self._views(await self._names(caller)):
+        for view in await self._views(await self._names(caller, newest)):
             name = DataInfo.parse(view.data_info_id).data_id
             for one in view.instances:
                 found[one.id] = agent_service(name, one, self._datacenter)
         return encoded(found)
 
-    async def agent_checks(self, caller: Caller) -> bytes:
-        """``/v1/agent/checks``: the checks of all instances, by id."""
+    async def agent_checks(self, caller: Caller, newest: Iterable[str]) -> bytes:
+        """``/v1/agent/checks``: the checks of all instances, by id. ``newest`` as above."""
         found: dict[object, Json] = {}
-        for view in await self._views(await self._names(caller)):
+        for view in await self._views(await self._names(caller, newest)):
             name = DataInfo.parse(view.data_info_id).data_id
             found |= {check["CheckID"]: check for one in view.instances for check in checks(name, one)}
         return encoded(found)
 
-    async def _names(self, caller: Caller) -> list[str]:
-        services = await self._gateway.registry.directory.services()
+    async def _names(self, caller: Caller, newest: Iterable[str] = ()) -> list[str]:
+        services = dict.fromkeys([*await self._gateway.registry.directory.services(), *newest])
         return [name for name in of_group(services, self._options.group) if caller.may(Right.READ, name)]
 
     async def _views(self, names: Iterable[str]) -> list[ServiceView]:

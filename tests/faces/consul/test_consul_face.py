@@ -16,6 +16,9 @@ def test_a_registration_is_critical_until_its_check_passes_and_ends_when_nobody_
         gateway = await trial.gateway()
         await gateway.register("web", "web-1")
         assert await gateway.statuses("web") == {"web-1": "critical"}
+        assert set((await gateway.get("/v1/agent/services")).json) == {"web-1"}
+        await gateway.register("late", "late-1")
+        assert set((await gateway.get("/v1/agent/checks")).json) == {"service:web-1", "service:late-1"}
         assert (await gateway.get("/v1/health/service/web?passing")).json == []
         for _ in range(4):
             assert (await gateway.put("/v1/agent/check/pass/service:web-1")).status == 200
