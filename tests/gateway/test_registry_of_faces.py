@@ -8,7 +8,7 @@ import pytest
 from slotreeve.errors import ModelError
 from slotreeve_client import Instance
 
-from tests.faces.consul.consul_gateway import Trial, play
+from tests.faces.gateway_on_trial import Trial, play
 
 
 def test_gateways_give_one_index_to_one_state_however_they_came_to_see_it() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from slotreeve_face_consul.blocking import JITTER, MOST_AHEAD, shown_index, wait_seconds
 from slotreeve_face_consul.queries import LONGEST_WAIT_SECONDS, MOST_INDEX, Query
 
-from tests.faces.consul.consul_gateway import GatewayOnTrial, Trial, play
+from tests.faces.gateway_on_trial import GatewayOnTrial, Trial, play
 
 PAGES = ["/v1/health/service/web", "/v1/catalog/service/web", "/v1/health/checks/web"]
 SERVICE = "web#@#DEFAULT_INSTANCE_ID#@#DEFAULT_GROUP"

@@ -8,7 +8,7 @@ import pytest
 from slotreeve_client import Filter, Health, Instance
 from slotreeve_protocol.overrides import Override
 
-from tests.faces.consul.consul_gateway import ENDED, TTL, Trial, play
+from tests.faces.gateway_on_trial import ENDED, TTL, Trial, play
 
 
 def test_a_registration_is_critical_until_its_check_passes_and_ends_when_nobody_renews_it() -> None:

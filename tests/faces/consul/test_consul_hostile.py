@@ -16,7 +16,7 @@ from slotreeve_face_consul.queries import Query
 from slotreeve_face_consul.registrations import registration, ttl_seconds_of, update
 from slotreeve_protocol.instance import Health
 
-from tests.faces.consul.consul_gateway import GatewayOnTrial, Trial, play
+from tests.faces.gateway_on_trial import GatewayOnTrial, Trial, play
 
 GOOD = {"Name": "web", "ID": "web-1", "Address": "10.0.0.1", "Port": 80}
 DEEP = b"[" * 200_000

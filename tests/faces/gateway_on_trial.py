@@ -1,4 +1,4 @@
-"""Gateways with the face of Consul on a simulated cluster, and their callers, in one process and virtual time."""
+"""Gateways with faces on a simulated cluster, and their callers, in one process and virtual time."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ from slotreeve_client.administration import change_overrides
 from slotreeve_conformance.virtual_time import run
 from slotreeve_face_consul import ConsulOptions
 from slotreeve_face_consul.face import ConsulFace
+from slotreeve_face_eureka import EurekaOptions
+from slotreeve_face_eureka.face import EurekaFace
 from slotreeve_gateway import Caller, Directory, Gateway, Pages, Registry, Right
 from slotreeve_gateway.access import OpenAccess
 from slotreeve_gateway.views import Views
@@ -65,7 +67,7 @@ class _TokenHolder:
         self.name = name
 
     def may(self, right: Right, service: str) -> bool:
-        return service.startswith("open") and (right is Right.READ or self.name == "writer")
+        return service.startswith("open") and (right is Right.READ or (right, self.name) == (Right.REGISTER, "writer"))
 
     def require(self, right: Right, service: str) -> None:
         if not self.may(right, service):
@@ -73,7 +75,8 @@ class _TokenHolder:
 
 
 class GatewayOnTrial:
-    """One gateway, and requests to it. It may be thrown away: nothing else knows it."""
+    """One gateway with the faces of Consul and Eureka, and requests to it; ``options`` are Consul's. It may be thrown
+    away: nothing else knows it."""
 
     def __init__(self, cluster: SimulatedCluster, name: str, client: Client, checked: bool, **options: object) -> None:
         clock, rng = cluster.clock(name), cluster.chance(name)
@@ -87,9 +90,9 @@ class GatewayOnTrial:
         self.pages = Pages()
         access = SomeAccess() if checked else OpenAccess()
         gateway = Gateway(self.registry, access, self.pages, clock, rng, name, "east", "slotreeve", "10.9.9.9")
-        self.face = ConsulFace(
-            ConsulOptions.model_validate(options), Context("slotreeve", 256, clock, rng, name, gateway=gateway)
-        )
+        context = Context("slotreeve", 256, clock, rng, name, gateway=gateway)
+        self.face = ConsulFace(ConsulOptions.model_validate(options), context)
+        self.eureka = EurekaFace(EurekaOptions(), context)
         self._clock = clock
 
     async def ask(
@@ -160,6 +163,7 @@ class Trial:
         name = f"gateway-{next(_numbers)}"
         made = GatewayOnTrial(self.cluster, name, self.cluster.client(name=name), checked, **options)
         await made.face.start()
+        await made.eureka.start()
         return made
 
 

@@ -1,0 +1,290 @@
+"""The face of Eureka on a simulated cluster: registration, heartbeats, lists, deltas, overrides, hostile input."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from slotreeve.errors import ModelError
+from slotreeve_client import Health, Instance
+from slotreeve_face_eureka.applications import hashcode, registration, shown, status_of
+from slotreeve_face_eureka.bodies import instance_of, xml
+
+from tests.faces.gateway_on_trial import ENDED, TTL, GatewayOnTrial, Trial, play
+
+JSON = {"Accept": "application/json"}
+GIVEN: dict[str, Any] = {
+    "instanceId": "host-1:shop:8080",
+    "hostName": "host-1.example",
+    "app": "SHOP",
+    "ipAddr": "10.0.0.1",
+    "status": "UP",
+    "port": {"$": 8080, "@enabled": "true"},
+    "securePort": {"$": 8443, "@enabled": "false"},
+    "vipAddress": "shop",
+    "statusPageUrl": "http://host-1.example:8080/info",
+    "leaseInfo": {"renewalIntervalInSecs": 2, "durationInSecs": int(TTL)},
+    "dataCenterInfo": {"@class": "com.netflix.appinfo.InstanceInfo$DefaultDataCenterInfo", "name": "MyOwn"},
+    "metadata": {"@class": "java.util.Collections$EmptyMap", "zone": "west", "k": "v & <w>"},
+}
+
+
+async def register(gateway: GatewayOnTrial, app: str = "SHOP", **fields: object) -> None:
+    answer = await gateway.ask("POST", f"/eureka/apps/{app}", {"instance": GIVEN | {"app": app} | fields})
+    assert answer.status == 204, answer
+
+
+async def apps(gateway: GatewayOnTrial, page: str = "/eureka/apps/") -> dict[str, dict[str, Any]]:
+    """Instances by application and id; those in XML are the same."""
+    found = (await gateway.get(page, headers=JSON)).json["applications"]
+    listed = {app["name"]: {one["instanceId"]: one for one in app["instance"]} for app in found["application"]}
+    statuses = [one["status"] for app in listed.values() for one in app.values()]
+    assert found["apps__hashcode"] == hashcode(statuses)
+    root = ElementTree.fromstring((await gateway.get(page)).body)
+    assert root.findtext("apps__hashcode") == found["apps__hashcode"]
+    assert {
+        app.findtext("name"): {one.findtext("instanceId"): one.findtext("status") for one in app.findall("instance")}
+        for app in root.findall("application")
+    } == {name: {key: one["status"] for key, one in app.items()} for name, app in listed.items()}
+    return listed
+
+
+@pytest.mark.parametrize("form", ["json", "xml"])
+def test_an_instance_is_registered_renewed_through_any_gateway_and_ends_when_nobody_renews_it(form: str) -> None:
+    async def scenario(trial: Trial) -> None:
+        first, second = await trial.gateway(), await trial.gateway()
+        one = "/eureka/apps/SHOP/host-1:shop:8080"
+        assert (await second.put(f"{one}?status=UP&lastDirtyTimestamp=1")).status == 404
+        body = json.dumps({"instance": GIVEN}).encode() if form == "json" else xml("instance", GIVEN).encode()
+        posted = await first.ask("POST", "/eureka/apps/SHOP", body, {"Content-Type": f"application/{form}"})
+        assert (posted.status, posted.body) == (204, b"")
+        for number in range(4):
+            assert (await [first, second][number % 2].put(f"{one}?status=UP&lastDirtyTimestamp=1")).status == 200
+            await asyncio.sleep(TTL / 2)
+            for gateway in (first, second):
+                [(name, found)] = (await apps(gateway)).items()
+                assert (name, list(found)) == ("SHOP", ["host-1:shop:8080"])
+        shown_one = found["host-1:shop:8080"]
+        for field in ("hostName", "ipAddr", "status", "port", "securePort", "vipAddress", "statusPageUrl"):
+            wanted = {"$": 443, "@enabled": "false"} if field == "securePort" else GIVEN[field]
+            assert shown_one[field] == wanted, field
+        assert shown_one["metadata"] == {"zone": "west", "k": "v & <w>"}
+        assert shown_one["leaseInfo"]["durationInSecs"] == TTL
+        await asyncio.sleep(ENDED)
+        assert await apps(second) == {}
+        assert (await second.put(one)).status == 404
+
+    play(scenario)
+
+
+def test_single_applications_and_instances_are_shown_and_cancelled() -> None:
+    async def scenario(trial: Trial) -> None:
+        gateway = await trial.gateway()
+        await register(gateway)
+        await register(gateway, "API", instanceId="a", vipAddress="front", ipAddr="10.0.0.2")
+        await asyncio.sleep(1.5)
+        assert set(await apps(gateway)) == {"SHOP", "API"}
+        assert set(await apps(gateway, "/eureka/v2/apps/delta")) == {"SHOP", "API"}
+        assert set(await apps(gateway, "/eureka/vips/front")) == {"API"}
+        assert set(await apps(gateway, "/eureka/vips/nobody")) == set()
+        found = (await gateway.get("/eureka/apps/shop", headers=JSON)).json["application"]
+        assert [one["ipAddr"] for one in found["instance"]] == ["10.0.0.1"]
+        assert (await gateway.get("/eureka/apps/API/a", headers=JSON)).json["instance"]["ipAddr"] == "10.0.0.2"
+        for missing in ("/eureka/apps/NOBODY", "/eureka/apps/API/b", "/eureka/nothing"):
+            assert (await gateway.get(missing)).status == 404
+        assert (await gateway.ask("DELETE", "/eureka/apps/API/a")).status == 200
+        assert (await gateway.ask("DELETE", "/eureka/apps/API/a")).status == 404
+        await asyncio.sleep(1.5)
+        assert set(await apps(gateway)) == {"SHOP"}
+
+    play(scenario)
+
+
+def test_a_delta_has_another_version_after_every_change_also_where_the_hash_code_is_the_same() -> None:
+    async def scenario(trial: Trial) -> None:
+        gateway, seen = await trial.gateway(), []
+        await register(gateway, instanceId="a")
+        for before, after in (("a", "b"), ("b", "c")):
+            await asyncio.sleep(1.5)
+            seen.append((await gateway.get("/eureka/apps/delta", headers=JSON)).json["applications"])
+            await register(gateway, instanceId=after)
+            await gateway.ask("DELETE", f"/eureka/apps/SHOP/{before}")
+        await asyncio.sleep(1.5)
+        again = (await gateway.get("/eureka/apps/", headers=JSON)).json["applications"]
+        assert len({one["versions__delta"] for one in (*seen, again)}) == 3
+        assert {one["apps__hashcode"] for one in (*seen, again)} == {"UP_1_"}
+
+    play(scenario)
+
+
+def test_a_status_override_holds_over_registrations_until_it_is_deleted() -> None:
+    async def scenario(trial: Trial) -> None:
+        gateway, other = await trial.gateway(), await trial.gateway()
+        await register(gateway)
+        one = "/eureka/apps/SHOP/host-1:shop:8080"
+        assert (await gateway.put(f"{one}/status?value=BROKEN")).status == 400
+        assert (await gateway.put("/eureka/apps/SHOP/nobody/status?value=DOWN")).status == 404
+
+        async def status(wanted: tuple[str, str]) -> None:
+            for _ in range(50):
+                found = (await other.get(one, headers=JSON)).json["instance"]
+                if (found["status"], found["overriddenstatus"]) == wanted:
+                    return
+                await asyncio.sleep(0.1)
+            raise AssertionError(f"{found['status']}, {found['overriddenstatus']}")
+
+        await status(("UP", "UNKNOWN"))
+        assert (await gateway.put(f"{one}/status?value=OUT_OF_SERVICE&lastDirtyTimestamp=1")).status == 200
+        await status(("OUT_OF_SERVICE", "OUT_OF_SERVICE"))
+        await register(gateway)
+        await status(("OUT_OF_SERVICE", "OUT_OF_SERVICE"))
+        assert (await gateway.ask("DELETE", f"{one}/status")).status == 200
+        await status(("UP", "UNKNOWN"))
+
+    play(scenario)
+
+
+def test_the_faces_and_the_sdk_see_each_others_instances() -> None:
+    async def scenario(trial: Trial) -> None:
+        gateway, client = await trial.gateway(), trial.cluster.client()
+        await register(gateway, status="STARTING")
+        await gateway.register("web", "web-1", Meta={"x": "y"})
+        strange = {"@a='1'><evil/": "1", "$": "x", "no name": "x", "eureka-duration": "x", "eureka-secure-port": "-"}
+        said = Instance("api.example", 443, "https", zone="east", metadata=strange | {"c": "\x00<&"}, id="i")
+        await client.register("com.example.Api", said).acknowledged()
+        await asyncio.sleep(1.5)
+        assert await gateway.statuses("shop") == {"host-1:shop:8080": "critical"}
+        found = await apps(gateway)
+        assert found["SHOP"]["host-1:shop:8080"]["status"] == "STARTING"
+        assert (found["WEB"]["web-1"]["status"], found["WEB"]["web-1"]["vipAddress"]) == ("DOWN", "web")
+        api = found["COM.EXAMPLE.API"]["i"]
+        assert (api["hostName"], api["ipAddr"], api["securePort"]) == (
+            "api.example", "", {"$": 443, "@enabled": "true"})  # fmt: skip
+        assert api["leaseInfo"]["durationInSecs"] == 90
+        answer = await gateway.get("/eureka/apps/COM.EXAMPLE.API")
+        assert (answer.status, b"evil" in answer.body) == (200, False)
+
+    play(scenario)
+
+
+ENTITIES = b'<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;">]>'
+BOMB = ENTITIES + b"<instance><ipAddr>&b;</ipAddr></instance>"
+BAD: list[tuple[str, bytes]] = [
+    ("xml", BOMB),
+    ("xml", BOMB.decode().encode("utf-16")),
+    ("xml", b'<!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/passwd">]><instance><ipAddr>&a;</ipAddr></instance>'),
+    ("xml", b"<a>" * 50_000),
+    ("xml", b"<instance>" + b"<a>" * 500 + b"</a>" * 500 + b"</instance>"),
+    ("xml", b"<other/>"),
+    ("xml", b"<instance/>"),
+    ("xml", b""),
+    ("json", b""),
+    ("json", b"[" * 100_000),
+    ("json", b'{"instance":' * 50_000),
+    ("json", b'{"instance": 5}'),
+    ("json", b"{}"),
+    ("json", b'{"instance":{"ipAddr":"' + b"1" * 300_000 + b'"}}'),
+]
+WRONG: list[dict[str, Any]] = [
+    {"ipAddr": "no address", "hostName": ""},
+    {"ipAddr": 5},
+    {"ipAddr": "", "hostName": ""},
+    {"port": {"$": "x"}},
+    {"port": {"$": 2**70}},
+    {"port": {"$": -1}},
+    {"port": []},
+    {"status": "FINE"},
+    {"instanceId": "i" * 100_000},
+    {"instanceId": "a\nb"},
+    {"metadata": {"a": 1}},
+    {"metadata": [1]},
+    {"metadata": {str(number): "x" for number in range(70)}},
+    {"leaseInfo": 5},
+    {"leaseInfo": {"durationInSecs": "soon"}},
+    {"leaseInfo": {"durationInSecs": -1}},
+]
+
+
+def test_what_is_wrong_or_hostile_is_refused_and_the_face_goes_on() -> None:
+    async def scenario(trial: Trial) -> None:
+        gateway = await trial.gateway()
+        for form, body in [*BAD, *(("json", json.dumps({"instance": GIVEN | wrong}).encode()) for wrong in WRONG)]:
+            answer = await gateway.ask("POST", "/eureka/apps/SHOP", body, {"Content-Type": f"application/{form}"})
+            assert answer.status in (400, 413), (body[:100], answer)
+            assert len(answer.body) > 10
+        for method, path, status in [
+            ("PUT", "/eureka/apps/SHOP/" + "i" * 600, 400),
+            ("DELETE", "/eureka/apps/SHOP/" + "i" * 600, 400),
+            ("PUT", "/eureka/apps/" + "a" * 3000 + "/i", 400),
+            ("GET", "/eureka/apps/a#@#b", 400),
+            ("POST", "/eureka/apps/%20", 400),
+            ("PATCH", "/eureka/apps/SHOP", 405),
+        ]:
+            assert (await gateway.ask(method, path)).status == status, path[:60]
+        await register(gateway)
+        await asyncio.sleep(1.5)
+        assert set(await apps(gateway)) == {"SHOP"}
+
+    play(scenario)
+
+
+def test_rights_are_asked_for_and_a_password_is_a_token() -> None:
+    async def scenario(trial: Trial) -> None:
+        gateway = await trial.gateway(checked=True)
+        writer = {"Authorization": "Basic ZXVyZWthOndyaXRlcg=="} | JSON
+        reader = {"Authorization": "Bearer reader"} | JSON
+        body = {"instance": GIVEN}
+        nobody = await gateway.ask("POST", "/eureka/apps/OPEN", body)
+        assert (nobody.status, nobody.headers["www-authenticate"]) == (401, 'Basic realm="eureka"')
+        assert (await gateway.ask("POST", "/eureka/apps/OPEN", body, reader)).status == 403
+        assert (await gateway.ask("POST", "/eureka/apps/SHOP", body, writer)).status == 403
+        assert (await gateway.ask("POST", "/eureka/apps/OPEN", body, writer)).status == 204
+        one = "/eureka/apps/OPEN/host-1:shop:8080"
+        assert (await gateway.put(one, headers=reader)).status == 403
+        assert (await gateway.put(one, headers=writer)).status == 200
+        assert (await gateway.put(f"{one}/status?value=DOWN", headers=writer)).status == 403
+        await asyncio.sleep(1.5)
+        assert (await gateway.get(one, headers=reader)).status == 200
+        assert (await gateway.get("/eureka/apps/SHOP", headers=reader)).status == 403
+        assert len((await gateway.get("/eureka/apps", headers=reader)).json["applications"]["application"]) == 1
+
+    play(scenario)
+
+
+texts = st.text(max_size=20)
+
+
+fields_of_instances = st.sampled_from([*GIVEN, "x"])
+values = texts | st.integers() | st.dictionaries(texts, texts)
+
+
+@given(st.dictionaries(fields_of_instances, values, max_size=6))
+@settings(max_examples=300, deadline=None)
+def test_any_instance_is_registered_and_shown_or_refused_in_words(fields: dict[str, object]) -> None:
+    try:
+        found = registration("Shop", instance_of(json.dumps({"instance": GIVEN | fields}).encode(), False), "", "G")
+    except ModelError:
+        return
+    seen = shown("shop", found.instance, found.instance)
+    assert seen["status"] == status_of(found.instance) == (fields.get("status") or "UP")
+    ElementTree.fromstring(xml("instance", seen))
+    again = registration("shop", {**seen, "metadata": seen["metadata"]}, "", "G")
+    assert again.instance.endpoint == found.instance.endpoint
+
+
+@given(st.dictionaries(texts, texts | st.dictionaries(texts, texts)))
+def test_whatever_is_shown_is_good_xml(value: dict[str, object]) -> None:
+    assert ElementTree.fromstring(xml("a", value)).tag == "a"
+
+
+def test_the_hash_code_counts_the_statuses_in_their_order() -> None:
+    assert hashcode(["UP", "DOWN", "UP"]) == "DOWN_1_UP_2_"
+    assert hashcode([]) == ""
+    assert status_of(Instance("a.example", health=Health.WARNING)) == "UP"
+    assert re.fullmatch("(UP|DOWN)_1_", hashcode(["DOWN"]))
