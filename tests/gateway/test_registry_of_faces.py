@@ -48,6 +48,27 @@ def test_who_waits_is_answered_once_there_is_something_newer_than_it_knows() -> 
     play(scenario)
 
 
+def test_a_view_is_closed_once_nobody_has_asked_for_long_and_not_under_who_waits() -> None:
+    async def scenario(trial: Trial) -> None:
+        gateway = await trial.gateway()
+        view = await gateway.registry.view("web")
+        await gateway.registry.view("other")
+        waiting = asyncio.ensure_future(view.changed(view.index, 300))
+        await asyncio.sleep(100)
+        gateway.views.sweep()
+        assert gateway.views.count == 1
+        await gateway.registry.register("web", Instance("10.0.0.1", 80), 30)
+        while not waiting.done():
+            gateway.views.sweep()  # also between the change and the waiter's turn
+            await asyncio.sleep(0)
+            await asyncio.sleep(0.001)
+        assert await waiting
+        gateway.views.sweep()
+        assert gateway.views.count == 0
+
+    play(scenario)
+
+
 def test_a_request_that_is_not_good_fails_none_that_travels_with_it() -> None:
     async def scenario(trial: Trial) -> None:
         registry = (await trial.gateway()).registry

@@ -11,7 +11,13 @@ from slotreeve_protocol.instance import Health, Instance
 
 from slotreeve_face_consul.options import ConsulOptions
 from slotreeve_face_consul.places import Places
-from slotreeve_face_consul.registrations import CHECK_PREFIX, ConsulRegistration, note, ttl_seconds_of
+from slotreeve_face_consul.registrations import (
+    CHECK_PREFIX,
+    TTL_KEY,
+    ConsulRegistration,
+    note,
+    ttl_seconds_of,
+)
 
 SEEN_SECONDS = 1.0
 """How long a write waits until this gateway itself sees it. Usually that takes a millisecond."""
@@ -82,11 +88,14 @@ class LeaseAgent:
             await self._store(service, changed, ttl_seconds)
 
     async def maintain(self, caller: Caller, service_id: str, enable: bool, reason: str) -> None:
-        """Say whether an instance is in maintenance, and must not be called. Raises as :meth:`report`."""
+        """Say whether an instance is in maintenance, and must not be called. Raises as :meth:`report`; ModelError where
+        it was not registered by a client of Consul, so that nobody here knows how long its lease is to live."""
         service = await self._places.renewed(service_id, caller)
         if service is None:
             raise unknown_service(service_id)
         instance = await self._said(service, service_id)
+        if TTL_KEY not in instance.metadata:
+            raise ModelError(f"{service_id} was not registered by this face; disable it where it was, or override it")
         changed = instance.changed(enabled=not enable, health_note=note(reason) or instance.health_note)
         if changed != instance:
             await self._store(service, changed, ttl_seconds_of(instance) or self._options.unchecked_seconds)

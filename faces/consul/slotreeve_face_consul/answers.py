@@ -11,7 +11,7 @@ import msgspec
 from slotreeve_protocol.instance import Health, Instance
 
 from slotreeve_face_consul.queries import Query
-from slotreeve_face_consul.registrations import CHECK_PREFIX, TTL_KEY
+from slotreeve_face_consul.registrations import CHECK_PREFIX, TTL_KEY, ttl_seconds_of
 
 MAINTENANCE_PREFIX = "_service_maintenance:"
 Json = dict[str, object]
@@ -64,7 +64,7 @@ def checks(service: str, instance: Instance) -> list[Json]:
     health |= {
         "Status": instance.health.value,
         "Output": instance.health_note,
-        "Type": "ttl" if TTL_KEY in instance.metadata else "",
+        "Type": "" if ttl_seconds_of(instance) is None else "ttl",
     }
     if instance.enabled:
         return [health]

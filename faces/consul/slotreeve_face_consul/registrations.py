@@ -26,7 +26,9 @@ CHECK_PREFIX = "service:"
 """The id of a service's check begins so; the id of the service follows."""
 TTL_KEY = "consul-ttl"
 """The key of the metadata that holds the time to live of the TTL check. A gateway that did not see the registration
-needs it to register the instance again when its health changes, and the lease itself does not show it."""
+needs it to register the instance again when its health changes, and the lease itself does not show it. Without such a
+check it is :data:`NO_TTL`."""
+NO_TTL = "none"
 _AGENT_RUNS = {"http", "tcp", "udp", "grpc", "h2ping", "args", "script", "dockercontainerid", "osservice", "aliasnode"}
 _AGENT_RUNS.add("aliasservice")
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]{0,31}").fullmatch
@@ -102,8 +104,7 @@ def registration(body: bytes, caller_address: str, zone: str, options: ConsulOpt
     service_id = service.id or service.name
     check, ttl_seconds = _check(given, service_id, options)
     metadata = {key: value for key, value in (service.meta or {}).items() if key != TTL_KEY}
-    if ttl_seconds is not None:
-        metadata[TTL_KEY] = text_of(ttl_seconds)
+    metadata[TTL_KEY] = NO_TTL if ttl_seconds is None else text_of(ttl_seconds)
     health = _status(check.status) if check is not None and check.status else None
     if health is None:
         # As with Consul: nobody has said yet that it works.

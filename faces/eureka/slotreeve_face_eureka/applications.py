@@ -111,7 +111,7 @@ def shown(application: str, instance: Instance, said: Instance, renewal_seconds:
         "instanceId": instance.id,
         "hostName": own.get("host") or instance.address,
         "app": application.upper(),
-        "ipAddr": instance.address if is_ip else "",
+        "ipAddr": instance.address if is_ip or "host" in own else "",
         "status": status_of(instance),
         "overriddenstatus": overridden,
         "port": {"$": instance.port, "@enabled": "false" if only_secure else "true"},

@@ -150,6 +150,23 @@ def test_maintenance_disables_an_instance_until_it_is_over() -> None:
     play(scenario)
 
 
+def test_what_was_registered_in_another_way_keeps_its_time_to_live() -> None:
+    async def scenario(trial: Trial) -> None:
+        gateway = await trial.gateway()
+        await gateway.registry.register("web", Instance("10.0.0.1", 80, id="other"), TTL)
+        for page in ("agent/check/fail/service:other", "agent/service/maintenance/other?enable=true"):
+            assert (await gateway.put(f"/v1/{page}")).status == 400
+        assert await gateway.statuses("web") == {"other": "passing"}
+        await asyncio.sleep(ENDED)
+        assert await gateway.statuses("web") == {}
+        await gateway.register("web", Check=None)
+        assert (await gateway.put("/v1/agent/service/maintenance/web?enable=true")).status == 200
+        [entry] = (await gateway.get("/v1/health/service/web")).json
+        assert (entry["Service"]["Meta"], entry["Checks"][0]["Type"], len(entry["Checks"])) == ({}, "", 2)
+
+    play(scenario)
+
+
 def test_a_subscriber_sees_what_was_registered_and_clients_of_consul_see_what_the_sdk_registers() -> None:
     async def scenario(trial: Trial) -> None:
         gateway, client = await trial.gateway(), trial.cluster.client()
