@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 
 from slotreeve.errors import RequestTimeout
@@ -10,8 +11,9 @@ from slotreeve_gateway import Caller, Registry, Right
 from slotreeve_protocol.instance import Instance
 
 MOST_REMEMBERED = 200_000
-MOST_SEARCHING = 32
-"""Beyond so many searches at a time, an id counts as unknown: its client registers it again, which is cheaper."""
+SEARCHES_AT_ONCE = 32
+MOST_SEARCHES = 4_000
+"""Beyond so many that are under way or wait, an id counts as unknown: its client registers again, which is cheaper."""
 
 
 class Places:
@@ -26,6 +28,7 @@ class Places:
         self._registry, self._group = registry, group
         self._services: dict[str, str] = {}
         self._searching = 0
+        self._turns = asyncio.Semaphore(SEARCHES_AT_ONCE)
 
     def remember(self, service_id: str, service: str) -> None:
         """An id has been registered in a service."""
@@ -57,13 +60,7 @@ class Places:
             if await self._registry.renew(service, service_id):
                 return service
             self.forget(service_id)
-        if self._searching >= MOST_SEARCHING:
-            return None
-        self._searching += 1
-        try:
-            found = await self._search(service_id, caller)
-        finally:
-            self._searching -= 1
+        found = await self._search(service_id, caller)
         if found is not None:
             self.remember(service_id, found)
         return found
@@ -71,7 +68,14 @@ class Places:
     async def _search(self, service_id: str, caller: Caller) -> str | None:
         directory = self._registry.directory
         asked = self._candidates(await directory.services(), caller)
-        found = await self._ask(service_id, asked)
+        if self._searching >= MOST_SEARCHES:
+            return None
+        self._searching += 1
+        try:
+            async with self._turns:
+                found = await self._ask(service_id, asked)
+        finally:
+            self._searching -= 1
         if found is None:
             # A service that has been registered through another gateway just now may not be in the list yet.
             newest = self._candidates(await directory.next(), caller)

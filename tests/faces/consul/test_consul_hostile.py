@@ -171,6 +171,33 @@ def test_a_herd_of_unknown_ids_gets_404_in_bounded_time() -> None:
     play(scenario)
 
 
+def test_all_clients_come_to_a_gateway_that_has_just_started_and_none_has_to_register_again() -> None:
+    async def scenario(trial: Trial) -> None:
+        first = await trial.gateway()
+        await asyncio.gather(*(first.register(f"service-{n % 7}", f"{n}") for n in range(300)))
+        second = await trial.gateway()
+        unknown = [second.put(f"/v1/agent/check/pass/service:unknown-{n}") for n in range(300)]
+        known = [second.put(f"/v1/agent/check/pass/service:{n}") for n in range(300)]
+        answers = await asyncio.gather(*unknown, *known)
+        assert [answer.status for answer in answers] == 300 * [404] + 300 * [200]
+        assert set((await second.statuses("service-0")).values()) == {"passing"}
+
+    play(scenario)
+
+
+def test_a_herd_beyond_the_bound_is_answered_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("slotreeve_face_consul.places.MOST_SEARCHES", 10)
+
+    async def scenario(trial: Trial) -> None:
+        gateway = await trial.gateway()
+        await gateway.register("web", "known")
+        answers = await asyncio.gather(*(gateway.put(f"/v1/agent/check/pass/service:{n}") for n in range(100)))
+        assert {answer.status for answer in answers} == {404}
+        assert sum(answer.seconds < 0.1 for answer in answers) == 90
+
+    play(scenario)
+
+
 @pytest.mark.parametrize("how", ["header", "bearer", "basic", "query"])
 def test_a_token_is_taken_wherever_clients_put_it_and_its_rights_are_kept(how: str) -> None:
     async def scenario(trial: Trial) -> None:

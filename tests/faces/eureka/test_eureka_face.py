@@ -218,6 +218,7 @@ def test_what_is_wrong_or_hostile_is_refused_and_the_face_goes_on() -> None:
             answer = await gateway.ask("POST", "/eureka/apps/SHOP", body, {"Content-Type": f"application/{form}"})
             assert answer.status in (400, 413), (body[:100], answer)
             assert len(answer.body) > 10
+            assert b"ENTITY" not in body or b"declarations" in answer.body
         for method, path, status in [
             ("PUT", "/eureka/apps/SHOP/" + "i" * 600, 400),
             ("DELETE", "/eureka/apps/SHOP/" + "i" * 600, 400),
