@@ -17,11 +17,11 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 PRODUCT = (
     *("kernel", "protocol", "machines", "events", "plugins", "servers", "client", "conformance", "simulator"),
-    *("chaos", "harness", "bench", "demo", "spark", "cli"),
+    *("chaos", "harness", "bench", "demo", "spark", "cli", "console", "gateway", "faces"),
 )
 """Folders that hold what is shipped."""
 OTHERS = ("benchmarks", "examples", "docs", "tests")
-KERNEL_LINES = 2_100
+KERNEL_LINES = 2_150
 MOST_CALLABLES, MOST_ARGUMENTS, MOST_METHODS = 3, 7, 25
 SMELL_LINES = 500
 """A module that nears 400 lines usually has two subjects. The rules on methods and arguments are what counts; this

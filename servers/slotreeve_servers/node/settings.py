@@ -66,9 +66,6 @@ class GatewaySettings(Section):
     sessions: tuple[str, ...] = Field(
         default=("127.0.0.1:7730",), min_length=1, description="Session servers host:port; one of them is enough."
     )
-    most_connections: int = Field(
-        default=12_000, ge=1, description="HTTP connections at a time; requests on more are answered with 503."
-    )
     most_services: int = Field(
         default=20_000, ge=1, description="Services that callers may watch at a time; more are refused."
     )
