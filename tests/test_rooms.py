@@ -102,6 +102,7 @@ ONLY_IN = {
     "starlette": {"slotreeve_console", "slotreeve_gateway", *FACES},
     "uvicorn": {"slotreeve_console"},
     "trustme": set(),
+    "dns": {"slotreeve_face_dns"},
     "prometheus_client": {"slotreeve_console"},
     "pyspark": {"slotreeve_spark"},
     "py4j": {"slotreeve_spark"},

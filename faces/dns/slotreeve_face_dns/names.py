@@ -1,0 +1,132 @@
+"""What a name in the zone stands for. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+from ipaddress import IPv4Address, IPv6Address, ip_address
+
+import dns.name
+from slotreeve.model.data_info import DEFAULT_GROUP, DEFAULT_INSTANCE, DataInfo
+
+SERVICE, ADDRESS, NAME_SERVER = b"service", b"addr", b"ns"
+_NO_FILTER = {"tcp", "udp"}
+
+
+class Kind(Enum):
+    """What there is at a name."""
+
+    APEX = "the zone itself"
+    NAME_SERVER = "this gateway"
+    NODE = "nothing by itself, but names below it"
+    SERVICE = "a service, if there is one of this name"
+    ADDRESS = "an address that is written in the name"
+    NOTHING = "nothing"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a name points.
+
+    Attributes:
+        kind: what there is.
+        service: the data id in small letters, of a service.
+        tag: only instances with this tag, in small letters; empty: all.
+        address: of a name that holds one.
+    """
+
+    kind: Kind
+    service: str = ""
+    tag: str = ""
+    address: IPv4Address | IPv6Address | None = None
+
+
+_NOTHING = Place(Kind.NOTHING)
+
+
+class Zone:
+    """The names of one domain.
+
+    Below it are ``SERVICE.service``, also as ``_SERVICE._tcp.service`` and ``_SERVICE._tcp`` (RFC 2782; another word
+    than ``tcp`` or ``udp`` stands for a tag, as with Consul), and ``HEX.addr``, an address in hexadecimal.
+    """
+
+    def __init__(self, domain: str) -> None:
+        self.origin = dns.name.from_text(domain)
+        self.name_server = dns.name.Name([NAME_SERVER, *self.origin.labels])
+
+    def has(self, name: dns.name.Name) -> bool:
+        """Whether a name belongs to the zone."""
+        return name.is_subdomain(self.origin)
+
+    def place(self, name: dns.name.Name) -> Place:
+        """Where a name of the zone points; letters may be small or capital."""
+        labels = [label.lower() for label in name.labels[: -len(self.origin.labels)]]
+        if not labels:
+            return Place(Kind.APEX)
+        first, last = labels[0], labels[-1]
+        if labels in ([SERVICE], [ADDRESS]):
+            return Place(Kind.NODE)
+        if labels == [NAME_SERVER]:
+            return Place(Kind.NAME_SERVER)
+        if last == ADDRESS:
+            return _of_address(first) if len(labels) == 2 else _NOTHING
+        if last == SERVICE:
+            labels = labels[:-1]
+        elif not last.startswith(b"_"):
+            return _NOTHING
+        return _of_service(labels)
+
+    def of_address(self, address: str) -> dns.name.Name:
+        """The name that holds an address, which the SRV record of an instance without a name points to."""
+        return dns.name.Name([ip_address(address).packed.hex().encode(), ADDRESS, *self.origin.labels])
+
+
+def _of_service(labels: list[bytes]) -> Place:
+    try:
+        texts = [label.decode() for label in labels]
+    except UnicodeDecodeError:
+        return _NOTHING
+    if any("." in text for text in texts):
+        return _NOTHING  # the dot would become one between labels
+    if not texts[-1].startswith("_"):
+        return Place(Kind.SERVICE, ".".join(texts))
+    if len(texts) == 1 or not texts[0].startswith("_"):
+        return Place(Kind.NODE) if len(texts) == 1 and texts[0][1:] in _NO_FILTER else _NOTHING
+    protocol = texts[-1][1:]
+    return Place(Kind.SERVICE, ".".join(texts[:-1])[1:], "" if protocol in _NO_FILTER else protocol)
+
+
+def _of_address(label: bytes) -> Place:
+    try:
+        packed = bytes.fromhex(label.decode())
+        return Place(Kind.ADDRESS, address=ip_address(packed))
+    except ValueError:
+        return _NOTHING
+
+
+class Services:
+    """The services that have a name: those of the default group and instance id. Two whose data ids differ in small and
+    capital letters only share a name; the first of them in the alphabet has it."""
+
+    def __init__(self, data_info_ids: Iterable[str]) -> None:
+        self._by_name: dict[str, str] = {}
+        self._above: set[str] = set()
+        for data_info_id in sorted(data_info_ids):
+            info = DataInfo.parse(data_info_id)
+            if (info.instance_id, info.group) != (DEFAULT_INSTANCE, DEFAULT_GROUP):
+                continue
+            name = info.data_id.lower()
+            self._by_name.setdefault(name, data_info_id)
+            while "." in name:
+                name = name.partition(".")[2]
+                self._above.add(name)
+
+    def named(self, service: str) -> str | None:
+        """The data info id of a service by its data id in small letters."""
+        return self._by_name.get(service)
+
+    def has_below(self, service: str) -> bool:
+        """Whether the name of a service ends in this one, so that it is there without records (RFC 8020)."""
+        return service in self._above

@@ -1,0 +1,276 @@
+"""Answers of the DNS face: bytes in, bytes out."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import dns.edns
+import dns.flags
+import dns.message
+import dns.opcode
+import dns.rcode
+import dns.rdatatype
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from slotreeve_face_dns import DnsOptions
+from slotreeve_face_dns.answers import Answers, Query, Rejected, callable_ones
+from slotreeve_face_dns.budget import MOST_SOURCES, Budget
+from slotreeve_face_dns.names import Kind, Services
+from slotreeve_protocol.instance import Health, Instance
+
+NAME = "com.example.greeter.service.slotreeve."
+ONE = Instance("10.0.0.1", 8080, weight=7, tags=("Blue",), metadata={"version": "1.2"})
+SIX = Instance("2001:db8::1", 8081)
+NAMED = Instance("db.example.com", 5432)
+MANY = tuple(Instance(f"10.0.{i // 250}.{i % 250}", 80) for i in range(500))
+
+
+def answers(seed: int = 1, host: str = "127.0.0.1", **options: object) -> Answers:
+    return Answers(DnsOptions.model_validate(options), random.Random(seed), host)
+
+
+def query(name: str = NAME, kind: str = "A", payload: int | None = None) -> dns.message.Message:
+    return dns.message.make_query(name, kind, use_edns=payload is not None, payload=payload or 0)
+
+
+def ask(
+    message: dns.message.Message,
+    *instances: Instance,
+    there: bool = True,
+    of: Answers | None = None,
+    over_tcp: bool = False,
+) -> dns.message.Message:
+    of = of or answers()
+    read = of.read(message.to_wire(), over_tcp)
+    wire = of.answer(read, instances if there else None) if isinstance(read, Query) else read.reply
+    assert wire is not None
+    reply = dns.message.from_wire(wire)
+    assert reply.id == message.id
+    assert reply.question == message.question
+    return reply
+
+
+def lines(section: list[dns.rrset.RRset]) -> list[str]:
+    return sorted(f"{rrset.name} {dns.rdatatype.to_text(rrset.rdtype)} {rdata}" for rrset in section for rdata in rrset)
+
+
+def rcode(message: dns.message.Message) -> str:
+    return dns.rcode.to_text(message.rcode())
+
+
+def test_addresses_are_answered_by_their_kind_and_with_authority() -> None:
+    reply = ask(query(), ONE, SIX, NAMED)
+    assert lines(reply.answer) == [f"{NAME} A 10.0.0.1"]
+    assert reply.flags & dns.flags.AA
+    assert not reply.flags & dns.flags.RA
+    assert lines(ask(query(kind="AAAA"), ONE, SIX, NAMED).answer) == [f"{NAME} AAAA 2001:db8::1"]
+    assert lines(ask(query(), NAMED).answer) == [f"{NAME} CNAME db.example.com."]
+
+
+@pytest.mark.parametrize(
+    "name", [NAME, "_com.example.Greeter._tcp.service.slotreeve.", "_com.example.greeter._udp.slotreeve."]
+)
+def test_srv_records_have_port_weight_and_the_address_of_their_target(name: str) -> None:
+    reply = ask(query(name, "SRV"), ONE, SIX, NAMED, Instance("10.9.9.9"))
+    assert lines(reply.answer) == [
+        f"{name} SRV 1 100 5432 db.example.com.",
+        f"{name} SRV 1 100 8081 20010db8000000000000000000000001.addr.slotreeve.",
+        f"{name} SRV 1 7 8080 0a000001.addr.slotreeve.",
+    ]
+    assert lines(reply.additional) == [
+        "0a000001.addr.slotreeve. A 10.0.0.1",
+        "20010db8000000000000000000000001.addr.slotreeve. AAAA 2001:db8::1",
+    ]
+
+
+def test_the_target_of_an_srv_record_can_be_asked_for_by_itself() -> None:
+    assert lines(ask(query("0A000001.addr.slotreeve.")).answer) == ["0A000001.addr.slotreeve. A 10.0.0.1"]
+    assert not ask(query("0a000001.addr.slotreeve.", "AAAA")).answer
+
+
+def test_a_word_that_is_no_protocol_is_a_tag() -> None:
+    name = "_com.example.Greeter._BLUE.service.slotreeve."
+    assert len(ask(query(name, "SRV"), ONE, SIX).answer[0]) == 1
+    assert len(ask(query(name.replace("BLUE", "red"), "SRV"), ONE, SIX).answer) == 0
+
+
+def test_text_is_the_id_and_the_metadata_that_fits() -> None:
+    long = Instance("10.0.0.1", 1, metadata={"k": "v", "long": 300 * "x"})
+    assert lines(ask(query(kind="TXT"), long).answer) == [f'{NAME} TXT "id=10.0.0.1:1" "k=v"']
+
+
+def test_only_what_may_be_called_is_answered_and_the_heavy_first_in_proportion() -> None:
+    disabled, critical = Instance("10.0.0.2", enabled=False), Instance("10.0.0.3", health=Health.CRITICAL)
+    warning, drained = Instance("10.0.0.4", health=Health.WARNING), Instance("10.0.0.5", weight=0)
+    assert callable_ones([disabled, critical, warning, drained], "") == [warning]
+    assert callable_ones([drained, disabled], "") == [drained]  # a weight of 0 means none, unless all have 0
+    of = answers()
+    light, heavy = Instance("10.0.0.6", weight=1), Instance("10.0.0.7", weight=3)
+    first = Counter(str(ask(query(), light, heavy, of=of).answer[0][0]) for _ in range(2_000))
+    assert 0.7 < first["10.0.0.7"] / 2_000 < 0.8
+
+
+def test_there_is_no_name_only_where_nothing_is_and_no_data_otherwise() -> None:
+    for reply, code in (
+        (ask(query(), there=False), "NXDOMAIN"),
+        (ask(query(), SIX), "NOERROR"),
+        (ask(query(), Instance("10.0.0.1", enabled=False)), "NOERROR"),
+        (ask(query(kind="MX"), ONE), "NOERROR"),
+        (ask(query("service.slotreeve.", "A")), "NOERROR"),
+        (ask(query("slotreeve.", "A")), "NOERROR"),
+    ):
+        assert rcode(reply) == code
+        assert not reply.answer
+        assert lines(reply.authority)[0].startswith("slotreeve. SOA ns.slotreeve. hostmaster.slotreeve.")
+
+
+def test_the_zone_tells_of_itself() -> None:
+    assert lines(ask(query("slotreeve.", "NS")).answer) == ["slotreeve. NS ns.slotreeve."]
+    assert lines(ask(query("slotreeve.", "NS")).additional) == ["ns.slotreeve. A 127.0.0.1"]
+    assert "SOA" in lines(ask(query("SLOTREEVE.", "SOA")).answer)[0]
+    assert lines(ask(query("ns.slotreeve."), of=answers(host="0.0.0.0")).answer) == []  # noqa: S104
+    assert "RFC8482" in lines(ask(query(kind="ANY"), ONE).answer)[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("ns.slotreeve.", Kind.NAME_SERVER),
+        ("A.B.Service.SlotReeve.", Kind.SERVICE),
+        ("_tcp.service.slotreeve.", Kind.NODE),
+        ("_tcp.slotreeve.", Kind.NODE),
+        ("_blue.service.slotreeve.", Kind.NOTHING),
+        ("a._tcp.service.slotreeve.", Kind.NOTHING),
+        ("a.slotreeve.", Kind.NOTHING),
+        ("zz.addr.slotreeve.", Kind.NOTHING),
+        ("0a.addr.slotreeve.", Kind.NOTHING),
+        ("a.0a000001.addr.slotreeve.", Kind.NOTHING),
+        ("a\\.b.service.slotreeve.", Kind.NOTHING),
+        ("\\255.service.slotreeve.", Kind.NOTHING),
+    ],
+)
+def test_each_name_of_the_zone_has_its_place(name: str, kind: Kind) -> None:
+    zone = answers().zone
+    assert zone.place(dns.name.from_text(name)).kind is kind
+
+
+def test_names_of_services_are_found_in_any_letters_and_the_names_above_them_are_there() -> None:
+    group = "#@#DEFAULT_INSTANCE_ID#@#DEFAULT_GROUP"
+    services = Services([f"com.example.Greeter{group}", f"com.example.greeter{group}", "b.C#@#tenant#@#DEFAULT_GROUP"])
+    assert services.named("com.example.greeter") == f"com.example.Greeter{group}"
+    assert services.named("b.c") is None
+    assert [services.has_below(n) for n in ("greeter", "example.greeter", "com", "c")] == [True, True, False, False]
+
+
+def test_what_does_not_fit_is_cut_and_asked_by_tcp() -> None:
+    cut = ask(query(payload=1_232), *MANY, of=answers(most_answers=500))
+    assert cut.flags & dns.flags.TC
+    assert 10 < len(cut.answer[0]) < 100
+    assert len(cut.to_wire()) <= 1_232
+    whole = ask(query(), *MANY, of=answers(most_answers=500), over_tcp=True)
+    assert not whole.flags & dns.flags.TC
+    assert len(whole.answer[0]) == 500
+    assert len(ask(query(), *MANY, over_tcp=True).answer[0]) == 64
+
+
+@pytest.mark.parametrize(("payload", "most"), [(None, 512), (0, 512), (600, 600), (4_096, 1_232), (65_535, 1_232)])
+def test_an_answer_over_udp_is_as_large_as_its_caller_takes_within_bounds(payload: int | None, most: int) -> None:
+    of = answers(most_answers=500)
+    read = of.read(query(payload=payload).to_wire(), over_tcp=False)
+    assert isinstance(read, Query)
+    assert most - 40 < len(of.answer(read, MANY)) <= most
+
+
+def test_additional_records_are_left_out_before_answers_are() -> None:
+    few = MANY[:9]
+    reply = ask(query(kind="SRV"), *few)
+    assert not reply.flags & dns.flags.TC
+    assert len(reply.answer[0]) == 9
+    assert sum(map(len, reply.additional)) < 9
+
+
+@pytest.mark.parametrize(
+    ("message", "code"),
+    [
+        (query("example.com."), "REFUSED"),
+        (query("xslotreeve."), "REFUSED"),
+        (query("slotreeve.", "AXFR"), "REFUSED"),
+        (dns.message.make_query("slotreeve.", "SOA", "CH"), "REFUSED"),
+        (dns.message.make_query(NAME, "A", use_edns=1), "BADVERS"),
+    ],
+    ids=["another zone", "a longer label", "a transfer", "another class", "a later EDNS"],
+)
+def test_what_is_not_for_this_zone_is_refused(message: dns.message.Message, code: str) -> None:
+    reply = ask(message)
+    assert rcode(reply) == code
+    assert not reply.answer
+
+
+def test_other_opcodes_several_questions_and_garbage_are_refused() -> None:
+    notify = query()
+    notify.set_opcode(dns.opcode.NOTIFY)
+    assert rcode(ask(notify)) == "NOTIMP"
+    two = query()
+    two.question += query("slotreeve.").question
+    assert rcode(ask(two)) == "FORMERR"
+    garbage = answers().read(query().to_wire()[:-3], over_tcp=False)
+    assert isinstance(garbage, Rejected)
+    assert garbage.reply is not None
+    assert len(garbage.reply) == 12
+    assert garbage.reply[3] & 15 == dns.rcode.FORMERR
+
+
+@pytest.mark.parametrize("wire", [b"", b"short", dns.message.make_response(query()).to_wire()])
+def test_what_is_no_query_gets_no_reply(wire: bytes) -> None:
+    assert answers().read(wire, over_tcp=False) == Rejected(None)
+
+
+@given(st.binary(max_size=300) | st.binary(max_size=60).map(lambda rest: query().to_wire()[:12] + rest))
+@example(query(payload=1_232).to_wire() + b"\x00")
+def test_whatever_the_bytes_are_the_reply_is_short_and_can_be_read(wire: bytes) -> None:
+    of = answers()
+    read = of.read(wire, over_tcp=False)
+    reply = of.answer(read, [ONE]) if isinstance(read, Query) else read.reply
+    if reply is not None:
+        assert reply[:2] == wire[:2]
+        assert len(reply) <= 1_232
+        assert dns.message.from_wire(reply, question_only=True).flags & dns.flags.QR
+
+
+@given(st.integers(0, 200), st.binary(min_size=1, max_size=3))
+def test_a_damaged_query_is_never_more_than_an_error(at: int, with_: bytes) -> None:
+    good = query(payload=1_232).to_wire()
+    at %= len(good)
+    of = answers()
+    read = of.read(good[:at] + with_ + good[at + len(with_) :], over_tcp=False)
+    if isinstance(read, Query):
+        of.answer(read, [ONE, SIX])
+        of.cut(read)
+        of.failed(read, dns.rcode.SERVFAIL)
+
+
+def test_an_answer_that_is_cut_is_no_larger_than_its_query() -> None:
+    for message in (query(), query(payload=4_096)):
+        of = answers()
+        read = of.read(message.to_wire(), over_tcp=False)
+        assert isinstance(read, Query)
+        cut = of.cut(read)
+        assert len(cut) <= len(message.to_wire())
+        assert dns.message.from_wire(cut).flags & dns.flags.TC
+
+
+def test_a_source_gets_its_bytes_of_each_second_and_there_are_not_too_many_sources() -> None:
+    budget = Budget(1_000)
+    assert [budget.allows("a", 400, 5.0), budget.allows("a", 600, 5.9), budget.allows("a", 1, 5.9)] == [
+        True,
+        True,
+        False,
+    ]
+    assert budget.allows("b", 1_000, 5.9)
+    assert budget.allows("a", 1_000, 6.0)
+    full = Budget(1_000)
+    assert all(full.allows(str(i), 1, 0.5) for i in range(MOST_SOURCES))
+    assert not full.allows("one more", 1, 0.5)
+    assert full.allows("1", 1, 0.5)

@@ -1,0 +1,191 @@
+"""The DNS face on real sockets, beside a registry in other processes; asked by dnspython's resolver functions."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import struct
+from collections.abc import Awaitable, Callable, Iterator
+
+import dns.asyncquery
+import dns.flags
+import dns.message
+import dns.rcode
+import pytest
+from slotreeve.catalogue import Catalogue
+from slotreeve.clock import LoopClock
+from slotreeve.errors import ConfigError
+from slotreeve_client import Instance, connect
+from slotreeve_gateway.server import GatewayServer
+from slotreeve_harness.processes import DevServer, free_address
+from slotreeve_servers.launch import Launcher
+from slotreeve_servers.settings import load_settings
+
+pytestmark = pytest.mark.processes
+PATIENCE = 20.0
+HOST = "127.0.0.1"
+NAME = "dns.Greeter.service.slotreeve."
+
+
+@pytest.fixture(scope="module")
+def dev() -> Iterator[DevServer]:
+    with DevServer() as server:
+        yield server
+
+
+class Dns:
+    """Where the face listens, and what its gateway counts."""
+
+    def __init__(self, port: int, server: GatewayServer) -> None:
+        self.port, self._server = port, server
+
+    def counters(self) -> dict[str, int]:
+        return self._server.counters()
+
+
+def play(session: str, scenario: Callable[[Dns], Awaitable[None]], **options: object) -> None:
+    async def main() -> None:
+        port = int(free_address().rpartition(":")[2])
+        flags: dict[str, object] = {
+            "gateway.listen": f"{HOST}:0",
+            "gateway.sessions": session,
+            "face.use": "dns",
+            "face.dns.port": port,
+        }
+        flags |= {key.replace("__", "."): value for key, value in options.items()}
+        configuration = load_settings(None, {}, flags)
+        catalogue, clock, rng = Catalogue.load(), LoopClock(), random.Random(1)
+        launcher = Launcher(configuration, catalogue, clock, rng)
+        node = launcher.gateway_node()
+        transport = launcher.transport(node.name)
+        server = GatewayServer(configuration, catalogue, clock, rng, transport, node)
+        await server.start()
+        try:
+            async with asyncio.timeout(PATIENCE):
+                await scenario(Dns(port, server))
+        finally:
+            await server.stop()
+            await transport.close()
+
+    asyncio.run(main())
+
+
+async def ask(face: Dns, name: str = NAME, kind: str = "A") -> dns.message.Message:
+    message = dns.message.make_query(name, kind, use_edns=True, payload=1_232)
+    return await dns.asyncquery.udp(message, HOST, PATIENCE, face.port)
+
+
+async def ask_by_tcp(face: Dns, name: str = NAME, kind: str = "A") -> dns.message.Message:
+    return await dns.asyncquery.tcp(dns.message.make_query(name, kind), HOST, PATIENCE, face.port)
+
+
+async def until(condition: Callable[[], Awaitable[bool]]) -> None:
+    while not await condition():  # noqa: ASYNC110 - a resolver has nothing else to wait for
+        await asyncio.sleep(0.02)
+
+
+def test_a_service_is_found_changes_and_goes(dev: DevServer) -> None:
+    async def scenario(face: Dns) -> None:
+        async with connect(dev.session_address) as client:
+
+            async def answered(count: int) -> bool:
+                reply = await ask(face)
+                return sum(map(len, reply.answer)) == count
+
+            assert (await ask(face)).rcode() == dns.rcode.NXDOMAIN
+            instances = [Instance(f"10.0.0.{i}", 80) for i in range(1, 101)]
+            handles = [client.register("dns.Greeter", instance) for instance in instances[:3]]
+            await client.flush()
+            await until(lambda: answered(3))
+            assert (await ask(face, "Greeter.service.slotreeve.")).rcode() == dns.rcode.NOERROR
+            assert (await ask(face, "dns.service.slotreeve.")).rcode() == dns.rcode.NXDOMAIN
+            assert {str(rr.target) for rr in (await ask(face, kind="SRV")).answer[0]} == {
+                f"0a00000{i}.addr.slotreeve." for i in (1, 2, 3)
+            }
+            handles += [client.register("dns.Greeter", instance) for instance in instances[3:]]
+            await client.flush()
+
+            async def is_cut() -> bool:
+                return bool((await ask(face, kind="SRV")).flags & dns.flags.TC)
+
+            await until(is_cut)
+            assert len((await ask_by_tcp(face, kind="SRV")).answer[0]) == 64
+            for handle in handles:
+                handle.unpublish()
+            await client.flush()
+
+            async def is_gone() -> bool:
+                return (await ask(face)).rcode() == dns.rcode.NXDOMAIN
+
+            await until(is_gone)
+
+    play(dev.session_address, scenario)
+
+
+def test_without_the_registry_the_server_has_failed_and_the_name_may_be_there() -> None:
+    async def scenario(face: Dns) -> None:
+        assert (await ask(face, "slotreeve.", "SOA")).rcode() == dns.rcode.NOERROR
+        assert (await ask(face)).rcode() == dns.rcode.SERVFAIL
+        assert face.counters()["dns_failed"] == 1
+
+    play(free_address(), scenario)
+
+
+def test_callers_have_the_rights_of_anonymous_ones(dev: DevServer) -> None:
+    async def scenario(face: Dns) -> None:
+        async def is_refused() -> bool:
+            return (await ask(face, "slotreeve.", "SOA")).rcode() == dns.rcode.REFUSED
+
+        await until(is_refused)  # before the tokens are known the server fails
+
+    play(dev.session_address, scenario, gateway__authentication="tokens")
+
+
+def test_garbage_strangers_and_the_greedy_are_bounded_and_counted(dev: DevServer) -> None:
+    async def scenario(face: Dns) -> None:
+        reader, writer = await asyncio.open_connection(HOST, face.port)
+        writer.write(struct.pack("!H", 60_000))
+        assert await _rest(reader) == b""
+        writer.close()
+        slow, slow_writer = await asyncio.open_connection(HOST, face.port)
+        slow_writer.write(b"\x00")
+        assert await _rest(slow) == b""
+        slow_writer.close()
+        assert face.counters()["dns_slow_connections"] == 1
+        held = [await asyncio.open_connection(HOST, face.port) for _ in range(2)]
+        await asyncio.sleep(0)
+        refused, refused_writer = await asyncio.open_connection(HOST, face.port)
+        assert await _rest(refused) == b""
+        assert face.counters()["dns_refused_connections"] == 1
+        for writer in (refused_writer, *(writer for _, writer in held)):
+            writer.close()
+
+        # More than two seconds' share, so that one second has too many of them.
+        replies = await asyncio.gather(*[ask(face, "slotreeve.", "SOA") for _ in range(200)])
+        limited = sum(bool(reply.flags & dns.flags.TC) for reply in replies)
+        assert 0 < limited == face.counters()["dns_limited"]
+        assert not (await ask_by_tcp(face, "slotreeve.", "SOA")).flags & dns.flags.TC
+
+    play(
+        dev.session_address,
+        scenario,
+        face__dns__idle_seconds=0.3,
+        face__dns__most_connections=2,
+        face__dns__udp_bytes_per_source=4_096,
+    )
+
+
+async def _rest(reader: asyncio.StreamReader) -> bytes:
+    try:
+        return await reader.read()
+    except ConnectionError:
+        return b""
+
+
+def test_a_face_that_strangers_can_reach_needs_their_name_in_its_options() -> None:
+    async def scenario(face: Dns) -> None:
+        raise AssertionError("it started")
+
+    open_to_all = {"gateway__listen": "0.0.0.0:0", "node__insecure": True}
+    with pytest.raises(ConfigError, match=r"face\.dns: 0\.0\.0\.0 can be .* accept it with face\.dns\.strangers"):
+        play(free_address(), scenario, **open_to_all)
