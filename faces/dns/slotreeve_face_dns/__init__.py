@@ -26,7 +26,7 @@ class DnsOptions(Options):
         default=False,
         description="Answer also where other machines can reach the port: DNS has neither tokens nor TLS.",
     )
-    most_answers: int = Field(default=64, ge=1, le=1_000, description="Instances in one answer.")
+    most_answers: int = Field(default=16, ge=1, le=1_000, description="Instances in one answer.")
     udp_bytes: int = Field(
         default=1_232, ge=512, le=4_096, description="Largest answer over UDP; larger ones are cut and asked by TCP."
     )

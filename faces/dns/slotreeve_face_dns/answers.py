@@ -6,6 +6,7 @@ import random
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address
 
 import dns.exception
@@ -253,10 +254,15 @@ def _bare(wire: bytes, code: dns.rcode.Rcode) -> bytes:
 def _of_address(
     name: dns.name.Name, kind: dns.rdatatype.RdataType, address: IPv4Address | IPv6Address | None
 ) -> Iterator[Record]:
-    if kind is A and isinstance(address, IPv4Address):
-        yield name, dns.rdtypes.IN.A.A(IN, A, str(address))
-    if kind is AAAA and isinstance(address, IPv6Address):
-        yield name, dns.rdtypes.IN.AAAA.AAAA(IN, AAAA, str(address))
+    if (kind is A and isinstance(address, IPv4Address)) or (kind is AAAA and isinstance(address, IPv6Address)):
+        yield name, _address_record(address)
+
+
+@lru_cache(maxsize=16_384)
+def _address_record(address: IPv4Address | IPv6Address) -> dns.rdata.Rdata:
+    if isinstance(address, IPv4Address):
+        return dns.rdtypes.IN.A.A(IN, A, str(address))
+    return dns.rdtypes.IN.AAAA.AAAA(IN, AAAA, str(address))
 
 
 def _alias(instance: Instance) -> dns.rdata.Rdata:

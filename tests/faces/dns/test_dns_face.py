@@ -119,7 +119,7 @@ def test_a_service_is_found_changes_and_goes(dev: DevServer) -> None:
 
             await until(is_gone)
 
-    play(dev.session_address, scenario)
+    play(dev.session_address, scenario, face__dns__most_answers=64)
 
 
 def test_without_the_registry_the_server_has_failed_and_the_name_may_be_there() -> None:
