@@ -255,7 +255,9 @@ def test_long_polls_and_streams_outlive_every_limit_of_time(path: bytes) -> None
     async def scenario(end: HttpEnd, application: Application) -> None:
         caller = await Caller.of(end)
         # The empty line after the request is a habit of some callers, and must not count as a slow next request.
-        await caller.say(b"GET " + path + b" HTTP/1.1\r\nHost: x\r\n\r\n\r\n")
+        await caller.say(b"GET " + path + b" HTTP/1.1\r\nHost: x\r\n\r\n")
+        await until(lambda: application.at_work == 1)
+        await caller.say(b"\r\n")
         await asyncio.sleep(8 * SOON)  # the limits are to pass
         application.letting_go.set()
         assert (await caller.answer()).endswith(b"done\r\n0\r\n\r\n")
