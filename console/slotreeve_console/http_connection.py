@@ -11,7 +11,7 @@ from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
-from slotreeve_console.limits import Counts, Limits
+from slotreeve_console.limits import Counts, HttpLimits
 
 MOST_HEADERS = 100
 MOST_PIPELINED = 16
@@ -23,7 +23,7 @@ _BUSY = b'{"type":"about:blank","title":"Service Unavailable","status":503,"deta
 
 
 class _Refused(Exception):
-    """Ends the parser's work; it becomes an answer by :meth:`Connection.send_400_response`."""
+    """Ends the parser's work; it becomes an answer by :meth:`HttpConnection.send_400_response`."""
 
 
 class _Awaited(Enum):
@@ -34,14 +34,14 @@ class _Awaited(Enum):
     NOTHING = "nothing: its request is complete"
 
 
-class Connection(HttpToolsProtocol):
+class HttpConnection(HttpToolsProtocol):
     """One connection. Its end calls :meth:`look` about once a second.
 
     It stays in ``state.connections`` until the work for its last request has ended, so that callers who ask and hang up
     cannot pile up work without limit.
     """
 
-    def __init__(self, config: uvicorn.Config, state: ServerState, limits: Limits, counts: Counts) -> None:
+    def __init__(self, config: uvicorn.Config, state: ServerState, limits: HttpLimits, counts: Counts) -> None:
         super().__init__(config, state, {})
         self.tasks = set()  # of this connection only, unlike uvicorn's
         self._limits, self._counts = limits, counts

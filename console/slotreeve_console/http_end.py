@@ -14,8 +14,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.server import ServerState
 
 from slotreeve_console.certificates import Certificates
-from slotreeve_console.http_connection import Connection
-from slotreeve_console.limits import Counts, Limits
+from slotreeve_console.http_connection import HttpConnection
+from slotreeve_console.limits import Counts, HttpLimits
 
 log = logging.getLogger("slotreeve.http")
 
@@ -28,7 +28,7 @@ NO_DESCRIPTORS_SECONDS = 1.0
 _POLL_SECONDS = 0.02
 _KEEP_ALIVE = ((socket.TCP_KEEPIDLE, 30), (socket.TCP_KEEPINTVL, 10), (socket.TCP_KEEPCNT, 3))
 """The machine of a caller that waits for an answer may vanish without a word: known after a minute."""
-PAGES = Limits()
+PAGES = HttpLimits()
 
 
 class HttpEnd:
@@ -47,7 +47,7 @@ class HttpEnd:
         application: ASGIApp,
         address: str,
         setting: str = "http.listen",
-        limits: Limits = PAGES,
+        limits: HttpLimits = PAGES,
         certificates: Certificates | None = None,
     ) -> None:
         self._application, self._address, self._setting = application, address, setting
@@ -63,7 +63,7 @@ class HttpEnd:
             lifespan="off",
             interface="asgi3",
             ws="none",
-            http=Connection,
+            http=HttpConnection,
             timeout_keep_alive=limits.idle_seconds,  # type: ignore[arg-type]  # it goes to call_later
         )
         self._handshakes: set[asyncio.Task[None]] = set()
@@ -124,7 +124,7 @@ class HttpEnd:
             connection.transport.abort()
         await asyncio.sleep(_POLL_SECONDS)  # until each knows that its caller has gone
         for connection in list(self._state.connections):
-            assert isinstance(connection, Connection)
+            assert isinstance(connection, HttpConnection)
             connection.cancel()
         await asyncio.gather(self._looking, *self._handshakes, return_exceptions=True)
 
@@ -186,8 +186,8 @@ class HttpEnd:
         except (OSError, EOFError):
             self._counts.failed_handshakes += 1
 
-    def _connection(self) -> Connection:
-        return Connection(self._config, self._state, self._limits, self._counts)
+    def _connection(self) -> HttpConnection:
+        return HttpConnection(self._config, self._state, self._limits, self._counts)
 
     # --- open ones -------------------------------------------------------------------------------------------------
 
@@ -210,7 +210,7 @@ class HttpEnd:
     def _look_at_all(self) -> None:
         now = asyncio.get_running_loop().time()
         for connection in list(self._state.connections):
-            assert isinstance(connection, Connection)
+            assert isinstance(connection, HttpConnection)
             connection.look(now)
 
     def _date(self) -> None:

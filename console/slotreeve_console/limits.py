@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Limits:
+class HttpLimits:
     """Bounds of one listener. The defaults suit health pages, which a few observers read.
 
     No time limit applies while an application answers: a long poll or a stream may live for as long as it likes, as

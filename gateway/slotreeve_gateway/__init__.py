@@ -8,26 +8,26 @@ from __future__ import annotations
 
 from slotreeve_client import Filter, LeaseAnswers, Provider
 
-from slotreeve_gateway.access import Access, Caller, Right
-from slotreeve_gateway.directory import Directory
+from slotreeve_gateway.access import Caller, GatewayAccess, Right
+from slotreeve_gateway.directory import ServiceDirectory
 from slotreeve_gateway.gateway import Gateway
-from slotreeve_gateway.pages import Pages
+from slotreeve_gateway.pages import FacePages
 from slotreeve_gateway.registry import DEFAULT_TTL_SECONDS, Registration, Registry, in_zone
 from slotreeve_gateway.views import ServiceView
 
 __all__ = [
     "DEFAULT_TTL_SECONDS",
-    "Access",
     "Caller",
-    "Directory",
+    "FacePages",
     "Filter",
     "Gateway",
+    "GatewayAccess",
     "LeaseAnswers",
-    "Pages",
     "Provider",
     "Registration",
     "Registry",
     "Right",
+    "ServiceDirectory",
     "ServiceView",
     "in_zone",
 ]

@@ -26,7 +26,7 @@ class Caller(Protocol):
         """
 
 
-class Access(Protocol):
+class GatewayAccess(Protocol):
     """Knows callers by their tokens."""
 
     def caller(self, token: str | None) -> Caller:
@@ -54,5 +54,5 @@ class OpenAccess:
     """Everybody may do everything, and tokens are ignored: for a gateway that only its own machine can reach."""
 
     def caller(self, token: str | None) -> Caller:
-        """See :class:`Access`."""
+        """See :class:`GatewayAccess`."""
         return _Anybody()

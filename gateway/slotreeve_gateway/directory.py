@@ -22,7 +22,7 @@ class Lister(Protocol):
         """Number of providers by data info id."""
 
 
-class Directory:
+class ServiceDirectory:
     """All services that have providers. It is read again where somebody asks and it is older than ``seconds``; there is
     no cost while nobody asks.
 

@@ -9,8 +9,8 @@ from slotreeve.clock import Clock
 from slotreeve.errors import PluginError
 from slotreeve.ports import Context
 
-from slotreeve_gateway.access import Access
-from slotreeve_gateway.pages import Pages
+from slotreeve_gateway.access import GatewayAccess
+from slotreeve_gateway.pages import FacePages
 from slotreeve_gateway.registry import Registry
 
 
@@ -31,8 +31,8 @@ class Gateway:
     """
 
     registry: Registry
-    access: Access
-    pages: Pages
+    access: GatewayAccess
+    pages: FacePages
     clock: Clock
     rng: random.Random
     name: str

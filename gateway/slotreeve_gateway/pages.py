@@ -11,7 +11,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 _NOT_FOUND = msgspec.json.encode({"type": "about:blank", "title": "Not Found", "status": 404})
 
 
-class Pages:
+class FacePages:
     """An ASGI application that hands a request to the face that its path belongs to.
 
     Faces are told apart by the first one or two segments of the path: ``/eureka``, ``/v1/catalog``.

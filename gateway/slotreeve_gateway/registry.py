@@ -15,7 +15,7 @@ from slotreeve_protocol.instance import Instance
 from slotreeve_protocol.leases import check_lease, check_lease_id
 from slotreeve_protocol.overrides import Override, Overrides
 
-from slotreeve_gateway.directory import Directory
+from slotreeve_gateway.directory import ServiceDirectory
 from slotreeve_gateway.lease_writes import LeaseWrites
 from slotreeve_gateway.views import ServiceView, Views
 
@@ -41,7 +41,9 @@ class Registry:
         directory: the names of all services.
     """
 
-    def __init__(self, client: Client, views: Views, directory: Directory, change_overrides: ChangeOverrides) -> None:
+    def __init__(
+        self, client: Client, views: Views, directory: ServiceDirectory, change_overrides: ChangeOverrides
+    ) -> None:
         self._client, self._views, self.directory = client, views, directory
         self._writes = LeaseWrites(client.leases)
         self._change_overrides = change_overrides

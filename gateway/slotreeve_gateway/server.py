@@ -15,7 +15,7 @@ from slotreeve_client import Client, ClientOptions, ClientState
 from slotreeve_client.administration import change_overrides
 from slotreeve_console.certificates import Certificates, TlsFiles
 from slotreeve_console.http_end import HttpEnd
-from slotreeve_console.limits import Limits
+from slotreeve_console.limits import HttpLimits
 from slotreeve_protocol.meta_messages import Stopping
 from slotreeve_protocol.overrides import Overrides
 from slotreeve_protocol.tokens import TOKENS_KEY
@@ -25,10 +25,10 @@ from slotreeve_servers.node.supervisor import Supervisor
 from slotreeve_servers.node.timings import Timing
 from slotreeve_servers.settings import ServerConfiguration
 
-from slotreeve_gateway.access import Access, OpenAccess
-from slotreeve_gateway.directory import Directory
+from slotreeve_gateway.access import GatewayAccess, OpenAccess
+from slotreeve_gateway.directory import ServiceDirectory
 from slotreeve_gateway.gateway import Gateway
-from slotreeve_gateway.pages import Pages
+from slotreeve_gateway.pages import FacePages
 from slotreeve_gateway.registry import Registry
 from slotreeve_gateway.token_access import NOT_KNOWN, TokenAccess
 from slotreeve_gateway.views import Views
@@ -61,7 +61,7 @@ class GatewayServer:
         rng: random.Random,
         transport: Transport,
         node: Node,
-        access: Access | None = None,
+        access: GatewayAccess | None = None,
     ) -> None:
         self._settings, self._catalogue = configuration.settings, catalogue
         self._chosen = configuration.check_faces(catalogue)
@@ -71,7 +71,7 @@ class GatewayServer:
         self._client: Client | None = None
         self._views: Views | None = None
         self._faces: dict[str, Face] = {}
-        self._pages = Pages()
+        self._pages = FacePages()
         rules = self._settings.gateway
         self._tokens = TokenAccess(clock, rules.anonymous) if rules.authentication == "tokens" else None
         self._access = access or self._tokens or OpenAccess()
@@ -99,7 +99,7 @@ class GatewayServer:
             tokens = self._tokens
             client.watch_config(TOKENS_KEY, lambda watch: tokens.take(watch.value))
         views = self._views = Views(client, self._clock, settings.gateway.most_services, settings.gateway.idle_seconds)
-        directory = Directory(client, self._clock, settings.gateway.directory_seconds)
+        directory = ServiceDirectory(client, self._clock, settings.gateway.directory_seconds)
         gateway = Gateway(
             Registry(client, views, directory, self._change_overrides),
             self._access,
@@ -184,8 +184,8 @@ class GatewayServer:
         return str(error)
 
 
-def _limits(rules: GatewaySettings) -> Limits:
-    return Limits(
+def _limits(rules: GatewaySettings) -> HttpLimits:
+    return HttpLimits(
         rules.most_connections,
         rules.longest_head_bytes,
         rules.head_seconds,

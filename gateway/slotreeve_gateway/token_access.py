@@ -91,7 +91,7 @@ class TokenAccess:
         self._callers = {token_id: _WithToken(token) for token_id, token in tokens.by_id.items()}
 
     def caller(self, token: str | None) -> Caller:
-        """See :class:`slotreeve_gateway.access.Access`."""
+        """See :class:`slotreeve_gateway.access.GatewayAccess`."""
         if self._callers is None:
             raise Unreachable(NOT_KNOWN)
         if token is None:

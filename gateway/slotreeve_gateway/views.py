@@ -25,7 +25,7 @@ READY_SECONDS = 5.0
 T = TypeVar("T")
 
 
-class Watcher(Protocol):
+class ServiceWatcher(Protocol):
     """What the views need of a client."""
 
     def subscribe(self, service: str, on_change: Callable[[Subscription], None]) -> Subscription:
@@ -45,7 +45,7 @@ class ServiceView:
             the version of the operator's overrides.
     """
 
-    def __init__(self, watcher: Watcher, data_info_id: str, overrides: ConfigWatch) -> None:
+    def __init__(self, watcher: ServiceWatcher, data_info_id: str, overrides: ConfigWatch) -> None:
         self.data_info_id = data_info_id
         self.index = 0
         self._overrides = overrides
@@ -137,7 +137,7 @@ class Views:
         idle_seconds: a view that nobody has asked for so long is closed by :meth:`sweep`.
     """
 
-    def __init__(self, watcher: Watcher, clock: Clock, most: int, idle_seconds: float) -> None:
+    def __init__(self, watcher: ServiceWatcher, clock: Clock, most: int, idle_seconds: float) -> None:
         self._watcher, self._clock, self._most, self._idle_seconds = watcher, clock, most, idle_seconds
         self._overrides = watcher.watch_config(OVERRIDES_KEY)
         self._views: dict[str, ServiceView] = {}

@@ -12,11 +12,13 @@ from typing import Any
 import pytest
 from slotreeve_console.http_connection import MOST_PIPELINED
 from slotreeve_console.http_end import SPARE_CONNECTIONS, HttpEnd
-from slotreeve_console.limits import Limits
+from slotreeve_console.limits import HttpLimits
 from starlette.types import Receive, Scope, Send
 
 PATIENCE = 20.0
-WIDE = Limits(connections=100, head_seconds=PATIENCE, body_seconds=PATIENCE, idle_seconds=20, write_seconds=PATIENCE)
+WIDE = HttpLimits(
+    connections=100, head_seconds=PATIENCE, body_seconds=PATIENCE, idle_seconds=20, write_seconds=PATIENCE
+)
 SOON = 0.2
 GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 LAST_GET = b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
@@ -87,7 +89,7 @@ class Caller:
 Scenario = Callable[[HttpEnd, Application], Coroutine[Any, Any, None]]
 
 
-def play(scenario: Scenario, limits: Limits = WIDE) -> None:
+def play(scenario: Scenario, limits: HttpLimits = WIDE) -> None:
     async def main() -> None:
         application = Application()
         end = HttpEnd(application, "127.0.0.1:0", limits=limits)
@@ -250,7 +252,7 @@ def test_a_kept_connection_without_requests_ends_and_one_that_asks_is_kept() -> 
 
 @pytest.mark.parametrize("path", [b"/hold", b"/stream"])
 def test_long_polls_and_streams_outlive_every_limit_of_time(path: bytes) -> None:
-    limits = Limits(head_seconds=SOON, body_seconds=SOON, idle_seconds=SOON, write_seconds=SOON)
+    limits = HttpLimits(head_seconds=SOON, body_seconds=SOON, idle_seconds=SOON, write_seconds=SOON)
 
     async def scenario(end: HttpEnd, application: Application) -> None:
         caller = await Caller.of(end)

@@ -19,7 +19,7 @@ from slotreeve_face_consul import ConsulOptions
 from slotreeve_face_consul.face import ConsulFace
 from slotreeve_face_eureka import EurekaOptions
 from slotreeve_face_eureka.face import EurekaFace
-from slotreeve_gateway import Caller, Directory, Gateway, Pages, Registry, Right
+from slotreeve_gateway import Caller, FacePages, Gateway, Registry, Right, ServiceDirectory
 from slotreeve_gateway.access import OpenAccess
 from slotreeve_gateway.views import Views
 from slotreeve_protocol.overrides import Overrides
@@ -86,8 +86,8 @@ class GatewayOnTrial:
             return await change_overrides(tool, "slotreeve", [cluster.address("meta-1")], change)
 
         self.views = Views(client, clock, 100, 60)
-        self.registry = Registry(client, self.views, Directory(client, clock, 1.0), change)
-        self.pages = Pages()
+        self.registry = Registry(client, self.views, ServiceDirectory(client, clock, 1.0), change)
+        self.pages = FacePages()
         access = SomeAccess() if checked else OpenAccess()
         gateway = Gateway(self.registry, access, self.pages, clock, rng, name, "east", "slotreeve", "10.9.9.9")
         context = Context("slotreeve", 256, clock, rng, name, gateway=gateway)

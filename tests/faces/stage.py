@@ -16,7 +16,7 @@ from slotreeve.clock import LoopClock
 from slotreeve.errors import RequestTimeout
 from slotreeve.model.nodes import Node, Role
 from slotreeve_client import Client
-from slotreeve_gateway import Access
+from slotreeve_gateway import GatewayAccess
 from slotreeve_gateway.server import GatewayServer
 from slotreeve_servers.settings import load_settings
 from slotreeve_simulator.simulated_cluster import SimulatedCluster
@@ -72,7 +72,7 @@ class OnStage(Protocol):
         story: Story,
         *,
         faces: str = "rest",
-        access: Access | None = None,
+        access: GatewayAccess | None = None,
         settings: Mapping[str, object] | None = None,
         seconds: float = STORY_SECONDS,
     ) -> None:
@@ -91,7 +91,7 @@ def run_story(
     story: Story,
     *,
     faces: str = "rest",
-    access: Access | None = None,
+    access: GatewayAccess | None = None,
     settings: Mapping[str, object] | None = None,
     seconds: float = STORY_SECONDS,
 ) -> None:
@@ -113,7 +113,7 @@ class _Scene:
     """Starts gateways of one registry."""
 
     def __init__(
-        self, cluster: SimulatedCluster, faces: str, access: Access | None, settings: Mapping[str, object]
+        self, cluster: SimulatedCluster, faces: str, access: GatewayAccess | None, settings: Mapping[str, object]
     ) -> None:
         self._cluster, self._access, self._numbers = cluster, access, itertools.count(1)
         sessions = ",".join(cluster.address(name) for name in cluster.names if name.startswith("session"))

@@ -9,7 +9,7 @@ from slotreeve_client import Client
 from slotreeve_client.administration import change_overrides
 from slotreeve_conformance.virtual_time import run
 from slotreeve_gateway import Registry
-from slotreeve_gateway.directory import Directory
+from slotreeve_gateway.directory import ServiceDirectory
 from slotreeve_gateway.views import Views
 from slotreeve_protocol.overrides import Overrides
 from slotreeve_simulator.simulated_cluster import SimulatedCluster
@@ -27,7 +27,7 @@ class SimulatedGateway:
         self.client: Client = cluster.client(name=name)
         self.clock = cluster.clock(name)
         self.views = Views(self.client, self.clock, most_services, IDLE_SECONDS)
-        self.directory = Directory(self.client, self.clock, DIRECTORY_SECONDS)
+        self.directory = ServiceDirectory(self.client, self.clock, DIRECTORY_SECONDS)
         transport = MemoryTransport(self.clock, f"{name}-admin", cluster.network)
 
         async def change(changed: Callable[[Overrides], Overrides]) -> Overrides:

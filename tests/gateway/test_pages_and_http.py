@@ -21,7 +21,7 @@ from slotreeve.errors import (
     Unauthenticated,
     Unreachable,
 )
-from slotreeve_gateway import Pages
+from slotreeve_gateway import FacePages
 from slotreeve_gateway.http import answering, body_of, decoded, problem, token_of
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
@@ -43,7 +43,7 @@ def fetch(application: ASGIApp, path: str, **given: object) -> httpx.Response:
 
 
 def test_a_request_goes_to_the_face_whose_path_it_is_and_others_are_not_found() -> None:
-    pages = Pages()
+    pages = FacePages()
     pages.add(["/eureka"], says("eureka"))
     pages.add(["/v1/catalog", "/v1/health"], says("consul"))
     pages.add(["/v1/services"], says("rest"))
@@ -59,11 +59,11 @@ def test_a_request_goes_to_the_face_whose_path_it_is_and_others_are_not_found() 
 @pytest.mark.parametrize("prefix", ["eureka", "/eureka/", "/", "", "/a/b/c"])
 def test_a_prefix_that_cannot_be_told_apart_is_refused(prefix: str) -> None:
     with pytest.raises(PluginError, match="expected /one or /one/two"):
-        Pages().add([prefix], says("x"))
+        FacePages().add([prefix], says("x"))
 
 
 def test_two_faces_cannot_have_the_same_path() -> None:
-    pages = Pages()
+    pages = FacePages()
     pages.add(["/v1/services"], says("one"))
     with pytest.raises(
         PluginError, match=r"two faces ask for the path '/v1/services'; take one of them out of face\.use"

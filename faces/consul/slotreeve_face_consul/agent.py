@@ -10,7 +10,7 @@ from slotreeve_gateway import Caller, Registry, Right, ServiceView
 from slotreeve_protocol.instance import Health, Instance
 
 from slotreeve_face_consul.options import ConsulOptions
-from slotreeve_face_consul.places import Places
+from slotreeve_face_consul.places import InstancePlaces
 from slotreeve_face_consul.registrations import (
     CHECK_PREFIX,
     TTL_KEY,
@@ -36,7 +36,7 @@ class LeaseAgent:
 
     def __init__(self, registry: Registry, clock: Clock, options: ConsulOptions) -> None:
         self._registry, self._clock, self._options = registry, clock, options
-        self._places = Places(registry, options.group)
+        self._places = InstancePlaces(registry, options.group)
 
     def services(self) -> set[str]:
         """Services that this gateway has registered something in lately; the list of all services may be older."""

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 import msgspec
 from slotreeve_protocol.instance import Health, Instance
 
-from slotreeve_face_consul.queries import Query
+from slotreeve_face_consul.queries import ConsulQuery
 from slotreeve_face_consul.registrations import CHECK_PREFIX, TTL_KEY, ttl_seconds_of
 
 MAINTENANCE_PREFIX = "_service_maintenance:"
@@ -25,7 +25,7 @@ def is_passing(instance: Instance) -> bool:
     return instance.enabled and instance.health is Health.PASSING
 
 
-def chosen(instances: Iterable[Instance], query: Query, zone: str) -> list[Instance]:
+def chosen(instances: Iterable[Instance], query: ConsulQuery, zone: str) -> list[Instance]:
     """The instances that a query asks for.
 
     Args:

@@ -8,7 +8,7 @@ from collections.abc import Awaitable
 
 from starlette.types import Receive
 
-from slotreeve_face_consul.queries import Query
+from slotreeve_face_consul.queries import ConsulQuery
 
 JITTER = 16
 """As with Consul, up to a sixteenth of the wait is added to it, so that callers do not come back all at once."""
@@ -20,7 +20,7 @@ class ClientGone(Exception):
     """The caller has closed its connection."""
 
 
-def wait_seconds(query: Query, rng: random.Random) -> float:
+def wait_seconds(query: ConsulQuery, rng: random.Random) -> float:
     """How long a blocking query waits at most, with jitter."""
     return query.wait_seconds * (1 + rng.random() / JITTER)
 

@@ -5,60 +5,27 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 
-from slotreeve.errors import Forbidden, ModelError, SlotreeveError, Unauthenticated
+from slotreeve.errors import Forbidden, SlotreeveError, Unauthenticated
 from slotreeve.ports import Context
 from slotreeve_gateway import Caller, Gateway, Right, ServiceView
-from slotreeve_gateway.http import body_of, status_of, token_of
-from slotreeve_protocol.instance import Health
+from slotreeve_gateway.http import status_of, token_of
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Receive, Scope, Send
 
-from slotreeve_face_consul.agent import LeaseAgent, UnknownId
-from slotreeve_face_consul.answers import agent_self, encoded
+from slotreeve_face_consul.agent import UnknownId
+from slotreeve_face_consul.agent_pages import AgentPages
+from slotreeve_face_consul.answers import encoded
 from slotreeve_face_consul.blocking import ClientGone, shown_index, unless_gone, wait_seconds
+from slotreeve_face_consul.messages import TEXT, ConsulAnswer, ConsulRequest, Page
 from slotreeve_face_consul.options import ConsulOptions
-from slotreeve_face_consul.queries import Query, flag
+from slotreeve_face_consul.queries import ConsulQuery
 from slotreeve_face_consul.reads import CatalogPages
-from slotreeve_face_consul.registrations import registration, update
 
 log = logging.getLogger("slotreeve.gateway")
 
 PREFIXES = ("/v1/agent", "/v1/catalog", "/v1/health", "/v1/status")
-CONSUL_VERSION = "1.20.0"
-"""The version of Consul whose interface this follows: some clients ask for it."""
-MOST_BODY_BYTES = 256 * 1024
-JSON, TEXT = b"application/json", b"text/plain; charset=utf-8"
 LEADER_PORT = 8300
-
-
-@dataclass(frozen=True, slots=True)
-class ConsulRequest:
-    """A request whose caller is known.
-
-    Attributes:
-        name: what stands behind the page in the path: the name of a service, or an id.
-    """
-
-    caller: Caller
-    query: Query
-    name: str
-    scope: Scope
-    receive: Receive
-
-
-@dataclass(frozen=True, slots=True)
-class ConsulAnswer:
-    """An answer. ``index`` 0: it is no answer to a blocking query."""
-
-    body: bytes = b""
-    index: int = 0
-    status: int = 200
-    kind: bytes = JSON
-
-
-EMPTY = ConsulAnswer()
 
 
 class NotAPage(SlotreeveError):
@@ -69,9 +36,6 @@ class NotAPage(SlotreeveError):
         self.status = status
 
 
-Page = Callable[[ConsulRequest], Awaitable[ConsulAnswer]]
-
-
 class ConsulFace:
     """Implements :class:`slotreeve.ports.Face`."""
 
@@ -79,13 +43,11 @@ class ConsulFace:
         self._options = options
         self._gateway = gateway = Gateway.of(context)
         self._datacenter = options.datacenter or gateway.cluster
-        self._agent = LeaseAgent(gateway.registry, gateway.clock, options)
         self._lists = CatalogPages(gateway, options, self._datacenter)
+        agent = AgentPages(gateway, options, self._lists, self._datacenter)
         self._answered = self._refused = self._failed = self._waiting = 0
         gets: dict[str, Page] = {
-            "/v1/agent/self": self._self,
-            "/v1/agent/services": self._agent_services,
-            "/v1/agent/checks": self._agent_checks,
+            **agent.gets,
             "/v1/catalog/datacenters": self._datacenters,
             "/v1/catalog/nodes": self._nodes,
             "/v1/catalog/services": self._services,
@@ -95,16 +57,7 @@ class ConsulFace:
             "/v1/status/leader": self._leader,
             "/v1/status/peers": self._peers,
         }
-        puts: dict[str, Page] = {
-            "/v1/agent/service/register": self._register,
-            "/v1/agent/service/deregister/": self._deregister,
-            "/v1/agent/service/maintenance/": self._maintenance,
-            "/v1/agent/check/pass/": self._pass,
-            "/v1/agent/check/warn/": self._warn,
-            "/v1/agent/check/fail/": self._fail,
-            "/v1/agent/check/update/": self._update,
-        }
-        self._by_method = {"GET": gets, "PUT": puts}
+        self._by_method = {"GET": gets, "PUT": agent.puts}
 
     async def start(self) -> None:
         """See Face."""
@@ -126,7 +79,7 @@ class ConsulFace:
         """Answer one request."""
         try:
             page, name = self._page(scope["method"], scope["path"])
-            query = Query.parse(scope["query_string"], self._datacenter)
+            query = ConsulQuery.parse(scope["query_string"], self._datacenter)
             caller = self._gateway.access.caller(_token(scope, query))
             answer = await page(ConsulRequest(caller, query, name, scope, receive))
             self._answered += 1
@@ -157,55 +110,6 @@ class ConsulFace:
             raise NotAPage(405, f"method {method} not allowed")
         raise NotAPage(404, f"there is no {method} {path[:100]} here")
 
-    # --- the agent ---------------------------------------------------------------------------------------------------
-
-    async def _register(self, request: ConsulRequest) -> ConsulAnswer:
-        body = await self._body(request)
-        address = (request.scope.get("client") or ("127.0.0.1", 0))[0]
-        asked = registration(body, address, self._gateway.zone, self._options)
-        await self._agent.register(request.caller, asked)
-        return EMPTY
-
-    async def _deregister(self, request: ConsulRequest) -> ConsulAnswer:
-        await self._agent.deregister(request.caller, request.name)
-        return EMPTY
-
-    async def _maintenance(self, request: ConsulRequest) -> ConsulAnswer:
-        enable = request.query.values.get("enable")
-        if not enable:
-            raise ModelError("Missing value for enable")
-        reason = request.query.values.get("reason", "")
-        await self._agent.maintain(request.caller, request.name, flag("enable", enable), reason)
-        return EMPTY
-
-    async def _report(self, request: ConsulRequest, health: Health) -> ConsulAnswer:
-        await self._agent.report(request.caller, request.name, health, request.query.values.get("note", ""))
-        return EMPTY
-
-    async def _pass(self, request: ConsulRequest) -> ConsulAnswer:
-        return await self._report(request, Health.PASSING)
-
-    async def _warn(self, request: ConsulRequest) -> ConsulAnswer:
-        return await self._report(request, Health.WARNING)
-
-    async def _fail(self, request: ConsulRequest) -> ConsulAnswer:
-        return await self._report(request, Health.CRITICAL)
-
-    async def _update(self, request: ConsulRequest) -> ConsulAnswer:
-        health, output = update(await self._body(request))
-        await self._agent.report(request.caller, request.name, health, output)
-        return EMPTY
-
-    async def _self(self, request: ConsulRequest) -> ConsulAnswer:
-        gateway = self._gateway
-        return ConsulAnswer(encoded(agent_self(gateway.name, gateway.host, self._datacenter, CONSUL_VERSION)))
-
-    async def _agent_services(self, request: ConsulRequest) -> ConsulAnswer:
-        return ConsulAnswer(await self._lists.agent_services(request.caller, self._agent.services()))
-
-    async def _agent_checks(self, request: ConsulRequest) -> ConsulAnswer:
-        return ConsulAnswer(await self._lists.agent_checks(request.caller, self._agent.services()))
-
     # --- services ----------------------------------------------------------------------------------------------------
 
     async def _health(self, request: ConsulRequest) -> ConsulAnswer:
@@ -217,7 +121,9 @@ class ConsulFace:
     async def _checks(self, request: ConsulRequest) -> ConsulAnswer:
         return await self._of_service(request, self._lists.checks)
 
-    async def _of_service(self, request: ConsulRequest, body: Callable[[ServiceView, Query], bytes]) -> ConsulAnswer:
+    async def _of_service(
+        self, request: ConsulRequest, body: Callable[[ServiceView, ConsulQuery], bytes]
+    ) -> ConsulAnswer:
         service = self._lists.data_info_id(request.name)
         request.caller.require(Right.READ, service)
         view = await self._gateway.registry.view(service)
@@ -262,9 +168,6 @@ class ConsulFace:
     async def _peers(self, request: ConsulRequest) -> ConsulAnswer:
         return ConsulAnswer(encoded([f"{self._gateway.host}:{LEADER_PORT}"]))
 
-    async def _body(self, request: ConsulRequest) -> bytes:
-        return await body_of(Request(request.scope, request.receive), MOST_BODY_BYTES)
-
 
 def refusal(error: SlotreeveError) -> ConsulAnswer:
     """The answer to an error: its text, with the status that clients of Consul expect."""
@@ -281,7 +184,7 @@ def refusal(error: SlotreeveError) -> ConsulAnswer:
     return ConsulAnswer(text.encode(errors="replace"), 0, min(status, 500), TEXT)
 
 
-def _token(scope: Scope, query: Query) -> str | None:
+def _token(scope: Scope, query: ConsulQuery) -> str | None:
     """The caller's token, where clients of Consul put it: a header of its own, Authorization, or the query."""
     for name, value in scope["headers"]:
         if name == b"x-consul-token" and value:

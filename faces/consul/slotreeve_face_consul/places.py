@@ -16,7 +16,7 @@ MOST_SEARCHES = 4_000
 """Beyond so many that are under way or wait, an id counts as unknown: its client registers again, which is cheaper."""
 
 
-class Places:
+class InstancePlaces:
     """Finds the service of an id. What it remembers only saves a search: any gateway finds every id.
 
     An id that is remembered costs a renewal, which clients want anyway. A search asks the leaders of the slots of all

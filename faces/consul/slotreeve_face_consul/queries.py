@@ -30,7 +30,7 @@ DEFAULTS = {"ns": "default", "partition": "default"}
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
+class ConsulQuery:
     """A query string.
 
     Attributes:
@@ -52,7 +52,7 @@ class Query:
     values: dict[str, str]
 
     @classmethod
-    def parse(cls, query_string: bytes, datacenter: str) -> Query:
+    def parse(cls, query_string: bytes, datacenter: str) -> ConsulQuery:
         """Read a query string of a request to ``datacenter``.
 
         Raises:
@@ -81,7 +81,7 @@ class Query:
         )
 
 
-NOTHING = Query(0, DEFAULT_WAIT_SECONDS, False, frozenset(), "", "", {})
+NOTHING = ConsulQuery(0, DEFAULT_WAIT_SECONDS, False, frozenset(), "", "", {})
 
 
 def flag(name: str, value: str) -> bool:

@@ -23,7 +23,7 @@ from slotreeve_face_consul.answers import (
 )
 from slotreeve_face_consul.options import ConsulOptions
 from slotreeve_face_consul.places import of_group
-from slotreeve_face_consul.queries import Query
+from slotreeve_face_consul.queries import ConsulQuery
 
 AT_ONCE = 200
 """Services that are asked for together, where all are needed."""
@@ -42,21 +42,23 @@ class CatalogPages:
         """The data info id of a service of Consul. Raises ModelError."""
         return DataInfo(name, group=self._options.group).id
 
-    def health(self, view: ServiceView, query: Query) -> bytes:
+    def health(self, view: ServiceView, query: ConsulQuery) -> bytes:
         """``/v1/health/service/NAME``."""
         return self._of_service(view, query, "health", lambda name, one: health_entry(name, one, self._datacenter))
 
-    def catalog(self, view: ServiceView, query: Query) -> bytes:
+    def catalog(self, view: ServiceView, query: ConsulQuery) -> bytes:
         """``/v1/catalog/service/NAME``."""
         return self._of_service(view, query, "catalog", lambda name, one: catalog_entry(name, one, self._datacenter))
 
-    def checks(self, view: ServiceView, query: Query) -> bytes:
+    def checks(self, view: ServiceView, query: ConsulQuery) -> bytes:
         """``/v1/health/checks/NAME``."""
         name = DataInfo.parse(view.data_info_id).data_id
         found = chosen(view.instances, query, self._gateway.zone)
         return encoded([check for one in found for check in checks(name, one)])
 
-    def _of_service(self, view: ServiceView, query: Query, form: str, entry: Callable[[str, Instance], Json]) -> bytes:
+    def _of_service(
+        self, view: ServiceView, query: ConsulQuery, form: str, entry: Callable[[str, Instance], Json]
+    ) -> bytes:
         def make() -> bytes:
             name = DataInfo.parse(view.data_info_id).data_id
             return encoded([entry(name, one) for one in chosen(view.instances, query, self._gateway.zone)])

@@ -31,7 +31,7 @@ from slotreeve_protocol.addresses import AddressKind
 from slotreeve_protocol.instance import Health, Instance
 
 from slotreeve_face_dns import DnsOptions
-from slotreeve_face_dns.names import Kind, Place, Zone
+from slotreeve_face_dns.names import NameKind, NamePlace, Zone
 
 IN = dns.rdataclass.IN
 A, AAAA, SRV, TXT = dns.rdatatype.A, dns.rdatatype.AAAA, dns.rdatatype.SRV, dns.rdatatype.TXT
@@ -52,24 +52,24 @@ Record = tuple[dns.name.Name, dns.rdata.Rdata]
 
 
 @dataclass(frozen=True)
-class Query:
+class DnsQuery:
     """A query that is to be answered with what is at a place of the zone."""
 
     message: dns.message.Message
     name: dns.name.Name
     kind: dns.rdatatype.RdataType
-    place: Place
+    place: NamePlace
     limit: int
 
 
 @dataclass(frozen=True)
-class Rejected:
+class RejectedQuery:
     """What is not to be answered with records. ``reply`` is None where nothing is said at all."""
 
     reply: bytes | None
 
 
-class Answers:
+class DnsAnswers:
     """The zone's answers.
 
     Args:
@@ -87,20 +87,20 @@ class Answers:
         else:
             self._host = None if address.is_unspecified else address
 
-    def read(self, wire: bytes, over_tcp: bool) -> Query | Rejected:
+    def read(self, wire: bytes, over_tcp: bool) -> DnsQuery | RejectedQuery:
         """Read a query, whatever the bytes are."""
         if len(wire) < HEADER.size or HEADER.unpack_from(wire)[1] & _IS_ANSWER:
-            return Rejected(None)  # to answer an answer could make two servers talk for ever
+            return RejectedQuery(None)  # to answer an answer could make two servers talk for ever
         try:
             message = dns.message.from_wire(wire)
         except (dns.exception.DNSException, ValueError, struct.error, IndexError):
-            return Rejected(_bare(wire, dns.rcode.FORMERR))
+            return RejectedQuery(_bare(wire, dns.rcode.FORMERR))
         limit = LARGEST if over_tcp else self._limit(message)
         code = self._refusal(message)
         if code is not dns.rcode.NOERROR:
-            return Rejected(self._wire(_reply(message, code), limit))
+            return RejectedQuery(self._wire(_reply(message, code), limit))
         [asked] = message.question
-        return Query(message, asked.name, asked.rdtype, self.zone.place(asked.name), limit)
+        return DnsQuery(message, asked.name, asked.rdtype, self.zone.place(asked.name), limit)
 
     def _limit(self, message: dns.message.Message) -> int:
         if message.edns < 0:
@@ -119,11 +119,11 @@ class Answers:
             return dns.rcode.REFUSED
         return dns.rcode.NOERROR
 
-    def failed(self, query: Query, code: dns.rcode.Rcode) -> bytes:
+    def failed(self, query: DnsQuery, code: dns.rcode.Rcode) -> bytes:
         """Say that there is no answer: SERVFAIL where the registry does not answer, REFUSED without a right."""
         return self._wire(_reply(query.message, code), query.limit)
 
-    def answer(self, query: Query, instances: Sequence[Instance] | None) -> bytes:
+    def answer(self, query: DnsQuery, instances: Sequence[Instance] | None) -> bytes:
         """The answer. ``instances`` are those of the service that the name points to; None: there is no such name."""
         if instances is None:
             return self._negative(query, dns.rcode.NXDOMAIN)
@@ -137,35 +137,35 @@ class Answers:
         reply.additional = [self._rrset(name, record) for name, record in dict.fromkeys(additional)]
         return self._wire(reply, query.limit)
 
-    def _negative(self, query: Query, code: dns.rcode.Rcode) -> bytes:
+    def _negative(self, query: DnsQuery, code: dns.rcode.Rcode) -> bytes:
         reply = _reply(query.message, code)
         reply.flags |= dns.flags.AA
         reply.authority = [self._rrset(self.zone.origin, self._soa())]
         return self._wire(reply, query.limit)
 
-    def cut(self, query: Query) -> bytes:
+    def cut(self, query: DnsQuery) -> bytes:
         """An answer without records that asks to ask again by TCP. It is no longer than the query."""
         reply = _reply(query.message, dns.rcode.NOERROR)
         reply.flags |= dns.flags.TC
         return self._wire(reply, query.limit)
 
-    def _records(self, query: Query, instances: Sequence[Instance]) -> tuple[list[Record], list[Record]]:
+    def _records(self, query: DnsQuery, instances: Sequence[Instance]) -> tuple[list[Record], list[Record]]:
         """Records of the answer, and additional ones."""
-        if query.kind is ANY and query.place.kind in (Kind.SERVICE, Kind.APEX):
+        if query.kind is ANY and query.place.kind in (NameKind.SERVICE, NameKind.APEX):
             return [(query.name, dns.rdtypes.ANY.HINFO.HINFO(IN, HINFO, b"RFC8482", b""))], []
         match query.place.kind:
-            case Kind.APEX:
+            case NameKind.APEX:
                 return self._apex(query)
-            case Kind.NAME_SERVER:
+            case NameKind.NAME_SERVER:
                 return list(_of_address(query.name, query.kind, self._host)), []
-            case Kind.ADDRESS:
+            case NameKind.ADDRESS:
                 return list(_of_address(query.name, query.kind, query.place.address)), []
-            case Kind.SERVICE:
+            case NameKind.SERVICE:
                 return self._service(query, instances)
             case _:
                 return [], []
 
-    def _apex(self, query: Query) -> tuple[list[Record], list[Record]]:
+    def _apex(self, query: DnsQuery) -> tuple[list[Record], list[Record]]:
         if query.kind is SOA:
             return [(query.name, self._soa())], []
         if query.kind is NS:
@@ -174,7 +174,7 @@ class Answers:
             return [(query.name, dns.rdtypes.ANY.NS.NS(IN, NS, server))], own
         return [], []
 
-    def _service(self, query: Query, instances: Sequence[Instance]) -> tuple[list[Record], list[Record]]:
+    def _service(self, query: DnsQuery, instances: Sequence[Instance]) -> tuple[list[Record], list[Record]]:
         good = callable_ones(instances, query.place.tag)
         if query.kind is SRV:
             chosen = self._chosen([instance for instance in good if instance.port])

@@ -14,9 +14,9 @@ from slotreeve_gateway import Caller, Gateway, Right
 from slotreeve_protocol.addresses import is_loopback
 
 from slotreeve_face_dns import DnsOptions
-from slotreeve_face_dns.answers import Answers, Query, Rejected
+from slotreeve_face_dns.answers import DnsAnswers, DnsQuery, RejectedQuery
 from slotreeve_face_dns.budget import Budget
-from slotreeve_face_dns.names import Kind, Services
+from slotreeve_face_dns.names import DnsServices, NameKind
 
 log = logging.getLogger("slotreeve.gateway.dns")
 
@@ -42,9 +42,9 @@ class DnsFace:
                 "loopback, or accept it with face.dns.strangers = true"
             )
         self._host = host
-        self._answers = Answers(options, self._gateway.rng, host)
+        self._answers = DnsAnswers(options, self._gateway.rng, host)
         self._budget = Budget(options.udp_bytes_per_source)
-        self._known: tuple[object, Services] = (None, Services(()))
+        self._known: tuple[object, DnsServices] = (None, DnsServices(()))
         self._at_work: set[asyncio.Task[None]] = set()
         self._connections: set[asyncio.Task[None]] = set()
         self._udp: asyncio.DatagramTransport | None = None
@@ -82,10 +82,10 @@ class DnsFace:
 
     # --- answers ---------------------------------------------------------------------------------------------------
 
-    async def _reply(self, wire: bytes, over_tcp: bool) -> tuple[bytes | None, Query | None]:
+    async def _reply(self, wire: bytes, over_tcp: bool) -> tuple[bytes | None, DnsQuery | None]:
         """The answer, and the query where it is one that could be cut short."""
         query = self._answers.read(wire, over_tcp)
-        if isinstance(query, Rejected):
+        if isinstance(query, RejectedQuery):
             self._counted["rejected"] += 1
             return query.reply, None
         self._counted["answers"] += 1
@@ -100,11 +100,11 @@ class DnsFace:
         self._counted["failed"] += 1
         return self._answers.failed(query, dns.rcode.SERVFAIL), query
 
-    async def _found(self, query: Query) -> bytes:
+    async def _found(self, query: DnsQuery) -> bytes:
         caller = self._gateway.access.caller(None)
         place = query.place
-        if place.kind is not Kind.SERVICE:
-            return self._answers.answer(query, None if place.kind is Kind.NOTHING else ())
+        if place.kind is not NameKind.SERVICE:
+            return self._answers.answer(query, None if place.kind is NameKind.NOTHING else ())
         services = await self._services(caller)
         data_info_id = services.named(place.service)
         if data_info_id is None:
@@ -113,12 +113,12 @@ class DnsFace:
         view = await self._gateway.registry.view(data_info_id)
         return self._answers.answer(query, view.instances)
 
-    async def _services(self, caller: Caller) -> Services:
+    async def _services(self, caller: Caller) -> DnsServices:
         """The names that callers without a token may see; made anew after a change only. What may not be seen is not
         there for them."""
         listed = await self._gateway.registry.directory.services()
         if self._known[0] is not listed:
-            self._known = (listed, Services(name for name in listed if caller.may(Right.READ, name)))
+            self._known = (listed, DnsServices(name for name in listed if caller.may(Right.READ, name)))
         return self._known[1]
 
     # --- UDP -------------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ SERVICE, ADDRESS, NAME_SERVER = b"service", b"addr", b"ns"
 _NO_FILTER = {"tcp", "udp"}
 
 
-class Kind(Enum):
+class NameKind(Enum):
     """What there is at a name."""
 
     APEX = "the zone itself"
@@ -26,7 +26,7 @@ class Kind(Enum):
 
 
 @dataclass(frozen=True)
-class Place:
+class NamePlace:
     """Where a name points.
 
     Attributes:
@@ -36,13 +36,13 @@ class Place:
         address: of a name that holds one.
     """
 
-    kind: Kind
+    kind: NameKind
     service: str = ""
     tag: str = ""
     address: IPv4Address | IPv6Address | None = None
 
 
-_NOTHING = Place(Kind.NOTHING)
+_NOTHING = NamePlace(NameKind.NOTHING)
 
 
 class Zone:
@@ -60,16 +60,16 @@ class Zone:
         """Whether a name belongs to the zone."""
         return name.is_subdomain(self.origin)
 
-    def place(self, name: dns.name.Name) -> Place:
+    def place(self, name: dns.name.Name) -> NamePlace:
         """Where a name of the zone points; letters may be small or capital."""
         labels = [label.lower() for label in name.labels[: -len(self.origin.labels)]]
         if not labels:
-            return Place(Kind.APEX)
+            return NamePlace(NameKind.APEX)
         first, last = labels[0], labels[-1]
         if labels in ([SERVICE], [ADDRESS]):
-            return Place(Kind.NODE)
+            return NamePlace(NameKind.NODE)
         if labels == [NAME_SERVER]:
-            return Place(Kind.NAME_SERVER)
+            return NamePlace(NameKind.NAME_SERVER)
         if last == ADDRESS:
             return _of_address(first) if len(labels) == 2 else _NOTHING
         if last == SERVICE:
@@ -83,7 +83,7 @@ class Zone:
         return dns.name.Name([ip_address(address).packed.hex().encode(), ADDRESS, *self.origin.labels])
 
 
-def _of_service(labels: list[bytes]) -> Place:
+def _of_service(labels: list[bytes]) -> NamePlace:
     try:
         texts = [label.decode() for label in labels]
     except UnicodeDecodeError:
@@ -91,22 +91,22 @@ def _of_service(labels: list[bytes]) -> Place:
     if any("." in text for text in texts):
         return _NOTHING  # the dot would become one between labels
     if not texts[-1].startswith("_"):
-        return Place(Kind.SERVICE, ".".join(texts))
+        return NamePlace(NameKind.SERVICE, ".".join(texts))
     if len(texts) == 1 or not texts[0].startswith("_"):
-        return Place(Kind.NODE) if len(texts) == 1 and texts[0][1:] in _NO_FILTER else _NOTHING
+        return NamePlace(NameKind.NODE) if len(texts) == 1 and texts[0][1:] in _NO_FILTER else _NOTHING
     protocol = texts[-1][1:]
-    return Place(Kind.SERVICE, ".".join(texts[:-1])[1:], "" if protocol in _NO_FILTER else protocol)
+    return NamePlace(NameKind.SERVICE, ".".join(texts[:-1])[1:], "" if protocol in _NO_FILTER else protocol)
 
 
-def _of_address(label: bytes) -> Place:
+def _of_address(label: bytes) -> NamePlace:
     try:
         packed = bytes.fromhex(label.decode())
-        return Place(Kind.ADDRESS, address=ip_address(packed))
+        return NamePlace(NameKind.ADDRESS, address=ip_address(packed))
     except ValueError:
         return _NOTHING
 
 
-class Services:
+class DnsServices:
     """The services that have a name: those of the default group and instance id. Two whose data ids differ in small and
     capital letters only share a name; the first of them in the alphabet has it."""
 

@@ -12,7 +12,7 @@ from slotreeve_gateway.http import BadBody
 from starlette.responses import Response
 
 from slotreeve_face_rest.answers import json_answer
-from slotreeve_face_rest.call import Call, Handler
+from slotreeve_face_rest.call import Handler, RestCall
 from slotreeve_face_rest.documents import (
     MOST_AT_ONCE,
     LeasesBody,
@@ -21,7 +21,7 @@ from slotreeve_face_rest.documents import (
     RegistrationsBody,
     encode,
 )
-from slotreeve_face_rest.routes import Answer, Operation
+from slotreeve_face_rest.routes import Answer, RestOperation
 
 AT_A_TIME = 500
 DONE = Answer("What became of them: those that are not named are as they were asked to be.", LeasesDone)
@@ -33,10 +33,10 @@ class Bulk:
     def __init__(self, gateway: Gateway) -> None:
         self._gateway, self._registry = gateway, gateway.registry
 
-    def operations(self) -> list[Operation[Handler]]:
+    def operations(self) -> list[RestOperation[Handler]]:
         """What callers may ask."""
         return [
-            Operation(
+            RestOperation(
                 "POST",
                 "/v1/bulk/register",
                 "registerMany",
@@ -45,7 +45,7 @@ class Bulk:
                 {200: DONE},
                 body=RegistrationsBody,
             ),
-            Operation(
+            RestOperation(
                 "POST",
                 "/v1/bulk/renew",
                 "renewMany",
@@ -54,7 +54,7 @@ class Bulk:
                 {200: DONE},
                 body=LeasesBody,
             ),
-            Operation(
+            RestOperation(
                 "POST",
                 "/v1/bulk/deregister",
                 "deregisterMany",
@@ -65,7 +65,7 @@ class Bulk:
             ),
         ]
 
-    async def _register(self, call: Call) -> Response:
+    async def _register(self, call: RestCall) -> Response:
         body: RegistrationsBody = call.body
         leases: dict[str, list[str]] = {}
         for given in body.registrations:
@@ -79,16 +79,16 @@ class Bulk:
                 await asyncio.sleep(0)  # others are answered in between
         return _done(leases, await self._registry.register_many(registrations))
 
-    async def _renew(self, call: Call) -> Response:
+    async def _renew(self, call: RestCall) -> Response:
         leases = _leases(call)
         return _done(leases, await self._registry.renew_many(leases))
 
-    async def _end(self, call: Call) -> Response:
+    async def _end(self, call: RestCall) -> Response:
         leases = _leases(call)
         return _done(leases, await self._registry.deregister_many(leases))
 
 
-def _leases(call: Call) -> Mapping[str, list[str]]:
+def _leases(call: RestCall) -> Mapping[str, list[str]]:
     body: LeasesBody = call.body
     count = sum(map(len, body.leases.values()))
     if count > MOST_AT_ONCE or len(body.leases) > MOST_AT_ONCE:
@@ -97,7 +97,7 @@ def _leases(call: Call) -> Mapping[str, list[str]]:
     return body.leases
 
 
-def _require(call: Call, services: Iterable[str]) -> None:
+def _require(call: RestCall, services: Iterable[str]) -> None:
     for service in services:
         call.caller.require(Right.REGISTER, service)
 

@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 
 @dataclass(slots=True)
-class Call:
+class RestCall:
     """A request that is understood, and whose caller has the right that its operation needs.
 
     Attributes:
@@ -39,4 +39,4 @@ class Call:
         return self.names["id"]
 
 
-Handler = Callable[[Call], Awaitable[Response]]
+Handler = Callable[[RestCall], Awaitable[Response]]

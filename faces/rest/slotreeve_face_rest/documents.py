@@ -149,7 +149,7 @@ class LeasesDone(Struct):
     reason: Annotated[str, Meta(description="Why they are unanswered; empty where none is.")] = ""
 
 
-class Services(Struct):
+class ServiceList(Struct):
     """The services that have providers."""
 
     index: Annotated[Index, Meta(description="Rises with each change, also of services that are not shown.")]
@@ -183,7 +183,7 @@ class InstanceShown(Struct, omit_defaults=True):
     ] = UNSET
 
 
-class Opaque(Struct):
+class OpaqueProvider(Struct):
     """A provider that published bytes of its own. It has no fields."""
 
     register_id: str
@@ -198,12 +198,12 @@ class Service(Struct):
     index: Annotated[Index, Meta(description="Rises with each change of the service.")]
     instances: list[InstanceShown]
     opaque: Annotated[
-        list[Opaque],
+        list[OpaqueProvider],
         Meta(description="Providers that published bytes of their own. No filter admits them."),
     ]
 
 
-class Event(Struct):
+class StreamEvent(Struct):
     """One server-sent event: the service as it is at an index. Lines that begin with a colon are heartbeats."""
 
     id: Annotated[str, Meta(description="The index. A reader that comes back sends it as Last-Event-ID.")]
@@ -246,11 +246,11 @@ def instance_shown(register_id: str, seen: Instance, said: Instance) -> Instance
     )
 
 
-def shown(provider: Provider) -> InstanceShown | Opaque:
+def shown(provider: Provider) -> InstanceShown | OpaqueProvider:
     """What callers see of a provider."""
     seen, said = provider.instance, provider.said
     if seen is None or said is None:
-        return Opaque(provider.register_id, provider.zone, provider.data)
+        return OpaqueProvider(provider.register_id, provider.zone, provider.data)
     return instance_shown(provider.register_id, seen, said)
 
 

@@ -16,14 +16,14 @@ from slotreeve_face_rest import RestOptions
 from slotreeve_face_rest.answers import json_answer, refused
 from slotreeve_face_rest.bodies import Bodies
 from slotreeve_face_rest.bulk import Bulk
-from slotreeve_face_rest.call import Call, Handler
+from slotreeve_face_rest.call import Handler, RestCall
 from slotreeve_face_rest.instances import Instances
 from slotreeve_face_rest.openapi import PATH as DESCRIPTION_PATH
 from slotreeve_face_rest.openapi import described_itself, description
 from slotreeve_face_rest.overriding import Overriding
 from slotreeve_face_rest.queries import query_of
-from slotreeve_face_rest.routes import Operation, Routes
-from slotreeve_face_rest.services import Services
+from slotreeve_face_rest.routes import RestOperation, RestRoutes
+from slotreeve_face_rest.services import ServicePages
 
 COUNTERS = ("rest_answers", "rest_refusals", "rest_waiting", "rest_events", "rest_slow_readers")
 PREFIXES = ("/v1/services", "/v1/bulk", DESCRIPTION_PATH)
@@ -36,14 +36,14 @@ class RestFace:
         self._gateway = gateway = Gateway.of(context)
         self._counters = dict.fromkeys(COUNTERS, 0)
         self._bodies = Bodies()
-        operations: list[Operation[Handler]] = [
-            *Services(gateway, options, self._counters).operations(),
+        operations: list[RestOperation[Handler]] = [
+            *ServicePages(gateway, options, self._counters).operations(),
             *Instances(gateway).operations(),
             *Overriding(gateway).operations(),
             *Bulk(gateway).operations(),
             described_itself(self._describe),
         ]
-        self._routes = Routes(operations)
+        self._routes = RestRoutes(operations)
         self._description = msgspec.json.encode(description(operations))
         self._answer = answering(self._answered, refused)
 
@@ -75,7 +75,7 @@ class RestFace:
             caller.require(operation.right, names["service"])
         query = query_of(scope["query_string"], operation.query)
         body = await self._bodies.read(request, operation.body) if operation.body is not None else None
-        return await operation.handler(Call(request, caller, names, query, body))
+        return await operation.handler(RestCall(request, caller, names, query, body))
 
-    async def _describe(self, call: Call) -> Response:
+    async def _describe(self, call: RestCall) -> Response:
         return json_answer(self._description)

@@ -10,9 +10,9 @@ from slotreeve_gateway import Gateway, Right
 from starlette.responses import Response
 
 from slotreeve_face_rest.answers import json_answer
-from slotreeve_face_rest.call import Call, Handler
+from slotreeve_face_rest.call import Handler, RestCall
 from slotreeve_face_rest.documents import InstanceBody, Registered, encode
-from slotreeve_face_rest.routes import Answer, Operation
+from slotreeve_face_rest.routes import Answer, RestOperation
 
 
 class Instances:
@@ -21,12 +21,12 @@ class Instances:
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
 
-    def operations(self) -> list[Operation[Handler]]:
+    def operations(self) -> list[RestOperation[Handler]]:
         """What callers may ask."""
         all_, one = "/v1/services/{service}/instances", "/v1/services/{service}/instances/{id}"
         unknown = Answer("There is no such lease: register it again.")
         return [
-            Operation(
+            RestOperation(
                 "POST",
                 all_,
                 "addInstance",
@@ -36,7 +36,7 @@ class Instances:
                 Right.REGISTER,
                 body=InstanceBody,
             ),
-            Operation(
+            RestOperation(
                 "PUT",
                 one,
                 "putInstance",
@@ -46,7 +46,7 @@ class Instances:
                 Right.REGISTER,
                 body=InstanceBody,
             ),
-            Operation(
+            RestOperation(
                 "PUT",
                 f"{one}/renewal",
                 "renewInstance",
@@ -55,7 +55,7 @@ class Instances:
                 {204: Answer("It is renewed."), 404: unknown},
                 Right.REGISTER,
             ),
-            Operation(
+            RestOperation(
                 "DELETE",
                 one,
                 "deleteInstance",
@@ -66,13 +66,13 @@ class Instances:
             ),
         ]
 
-    async def _add(self, call: Call) -> Response:
+    async def _add(self, call: RestCall) -> Response:
         body: InstanceBody = call.body
         registered = await self._register(call.service, body.id, body)
         place = f"/v1/services/{quote(call.service, safe='')}/instances/{quote(registered.id, safe='')}"
         return json_answer(encode(registered), 201, Location=place)
 
-    async def _put(self, call: Call) -> Response:
+    async def _put(self, call: RestCall) -> Response:
         body: InstanceBody = call.body
         if body.id not in ("", call.id):
             raise RequestError(f"body: id is {body.id!r}, and the path says {call.id!r}; expected the same, or no id")
@@ -83,16 +83,16 @@ class Instances:
         await self._gateway.registry.register(service, instance, body.ttl_seconds)
         return Registered(DataInfo.parse(service).id, instance.id, body.ttl_seconds)
 
-    async def _renew(self, call: Call) -> Response:
+    async def _renew(self, call: RestCall) -> Response:
         if not await self._gateway.registry.renew(call.service, call.id):
             raise _unknown(call)
         return Response(status_code=204)
 
-    async def _end(self, call: Call) -> Response:
+    async def _end(self, call: RestCall) -> Response:
         if not await self._gateway.registry.deregister(call.service, call.id):
             raise _unknown(call)
         return Response(status_code=204)
 
 
-def _unknown(call: Call) -> UnknownInstance:
+def _unknown(call: RestCall) -> UnknownInstance:
     return UnknownInstance(f"{call.service} has no lease {call.id!r}; register it (PUT without /renewal)")

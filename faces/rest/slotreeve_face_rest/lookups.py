@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from slotreeve.clock import Clock
 from slotreeve_gateway import Filter, Provider, ServiceView
 
-from slotreeve_face_rest.documents import InstanceShown, Opaque, Service, encode, shown
+from slotreeve_face_rest.documents import InstanceShown, OpaqueProvider, Service, encode, shown
 
 
 def service_body(view: ServiceView, chosen: Filter | None) -> bytes:
@@ -21,7 +21,7 @@ def _service(view: ServiceView, chosen: Filter | None) -> Service:
         view.data_info_id,
         view.index,
         [one for one in found if isinstance(one, InstanceShown)],
-        [one for one in found if isinstance(one, Opaque)],
+        [one for one in found if isinstance(one, OpaqueProvider)],
     )
 
 

@@ -12,7 +12,7 @@ from slotreeve_protocol.instance import MAX_ID_LENGTH
 
 from slotreeve_face_rest import documents
 from slotreeve_face_rest.call import Handler
-from slotreeve_face_rest.routes import Answer, Operation
+from slotreeve_face_rest.routes import Answer, RestOperation
 
 PATH = "/v1/openapi.json"
 _REF = "#/components/schemas/{name}"
@@ -37,10 +37,10 @@ _DESCRIPTION = "Services and leases of a slotreeve registry. Any gateway of the 
 Json = dict[str, Any]
 
 
-def described_itself(handler: Handler) -> Operation[Handler]:
+def described_itself(handler: Handler) -> RestOperation[Handler]:
     """The operation that hands the description out."""
     good = Answer("This description.", _Description)
-    return Operation("GET", PATH, "getDescription", "This description.", handler, {200: good})
+    return RestOperation("GET", PATH, "getDescription", "This description.", handler, {200: good})
 
 
 class _Description(Struct):
@@ -49,7 +49,7 @@ class _Description(Struct):
     openapi: str
 
 
-def description(operations: Iterable[Operation[Handler]]) -> Json:
+def description(operations: Iterable[RestOperation[Handler]]) -> Json:
     """The description of these operations, as JSON of OpenAPI 3.1."""
     chosen = list(operations)
     paths: dict[str, Json] = {}
@@ -70,7 +70,7 @@ def description(operations: Iterable[Operation[Handler]]) -> Json:
     }
 
 
-def _schemas(operations: Iterable[Operation[Handler]]) -> Json:
+def _schemas(operations: Iterable[RestOperation[Handler]]) -> Json:
     types: dict[type[Struct], None] = {documents.Problem: None}
     for operation in operations:
         bodies = [operation.body, *(answer.body for answer in operation.answers.values())]
@@ -83,7 +83,7 @@ def _schemas(operations: Iterable[Operation[Handler]]) -> Json:
     return found
 
 
-def _operation(operation: Operation[Handler]) -> Json:
+def _operation(operation: RestOperation[Handler]) -> Json:
     described: Json = {
         "operationId": operation.name,
         "summary": operation.summary,
@@ -110,14 +110,14 @@ def _parameters(query: type[Struct]) -> list[Json]:
     ]
 
 
-def _headers(operation: Operation[Handler]) -> list[Json]:
+def _headers(operation: RestOperation[Handler]) -> list[Json]:
     if not operation.last_event:
         return []
     schema = {"type": "string", "pattern": "^[0-9]{0,18}$", "description": "The id of the last event; empty: none."}
     return [{"name": "Last-Event-ID", "in": "header", "required": False, "schema": schema}]
 
 
-def _answers(operation: Operation[Handler]) -> dict[int, Json]:
+def _answers(operation: RestOperation[Handler]) -> dict[int, Json]:
     answers: dict[int, Json] = {}
     problems = set(_PROBLEMS) if operation.body is not None else set(_PROBLEMS) - {413, 415}
     for status in problems:

@@ -7,9 +7,9 @@ from slotreeve_gateway import Gateway, Right
 from starlette.responses import Response
 
 from slotreeve_face_rest.answers import json_answer
-from slotreeve_face_rest.call import Call, Handler
+from slotreeve_face_rest.call import Handler, RestCall
 from slotreeve_face_rest.documents import OverrideBody, encode
-from slotreeve_face_rest.routes import Answer, Operation
+from slotreeve_face_rest.routes import Answer, RestOperation
 
 PATH = "/v1/services/{service}/instances/{id}/override"
 
@@ -20,10 +20,10 @@ class Overriding:
     def __init__(self, gateway: Gateway) -> None:
         self._registry = gateway.registry
 
-    def operations(self) -> list[Operation[Handler]]:
+    def operations(self) -> list[RestOperation[Handler]]:
         """What callers may ask."""
         return [
-            Operation(
+            RestOperation(
                 "GET",
                 PATH,
                 "getOverride",
@@ -32,7 +32,7 @@ class Overriding:
                 {200: Answer("The override.", OverrideBody), 404: Answer("There is none.")},
                 Right.OPERATE,
             ),
-            Operation(
+            RestOperation(
                 "PUT",
                 PATH,
                 "putOverride",
@@ -42,7 +42,7 @@ class Overriding:
                 Right.OPERATE,
                 body=OverrideBody,
             ),
-            Operation(
+            RestOperation(
                 "DELETE",
                 PATH,
                 "deleteOverride",
@@ -53,17 +53,17 @@ class Overriding:
             ),
         ]
 
-    async def _get(self, call: Call) -> Response:
+    async def _get(self, call: RestCall) -> Response:
         override = (await self._registry.overrides(call.service)).get(call.id)
         if override is None:
             raise UnknownInstance(f"{call.service} has no override of {call.id!r}")
         return json_answer(encode(OverrideBody.of(override)))
 
-    async def _put(self, call: Call) -> Response:
+    async def _put(self, call: RestCall) -> Response:
         body: OverrideBody = call.body
         await self._registry.override(call.service, call.id, body.override())
         return Response(status_code=204)
 
-    async def _clear(self, call: Call) -> Response:
+    async def _clear(self, call: RestCall) -> Response:
         await self._registry.override(call.service, call.id, None)
         return Response(status_code=204)

@@ -40,7 +40,7 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Operation(Generic[H]):
+class RestOperation(Generic[H]):
     """What one method of one path does, for the dispatch and for the description.
 
     Attributes:
@@ -67,17 +67,17 @@ class Operation(Generic[H]):
     last_event: bool = False
 
 
-class Routes(Generic[H]):
+class RestRoutes(Generic[H]):
     """The operations by path and method."""
 
-    def __init__(self, operations: Iterable[Operation[H]]) -> None:
-        self._paths: dict[int, dict[str, tuple[list[str], dict[str, Operation[H]]]]] = {}
+    def __init__(self, operations: Iterable[RestOperation[H]]) -> None:
+        self._paths: dict[int, dict[str, tuple[list[str], dict[str, RestOperation[H]]]]] = {}
         for operation in operations:
             segments = operation.path.split("/")
             of_length = self._paths.setdefault(len(segments), {})
             of_length.setdefault(operation.path, (segments, {}))[1][operation.method] = operation
 
-    def find(self, method: str, raw_path: bytes) -> tuple[Operation[H], dict[str, str]]:
+    def find(self, method: str, raw_path: bytes) -> tuple[RestOperation[H], dict[str, str]]:
         """The operation, and what stands in the places of the names in its path.
 
         A path is cut at its slashes before it is decoded, so that a name may contain ``%2F``.

@@ -11,10 +11,10 @@ from starlette.responses import Response
 
 from slotreeve_face_rest import RestOptions, documents
 from slotreeve_face_rest.answers import json_answer, while_there
-from slotreeve_face_rest.call import Call, Handler
+from slotreeve_face_rest.call import Handler, RestCall
 from slotreeve_face_rest.lookups import instance_body, newer, service_body
 from slotreeve_face_rest.queries import InstancesQuery, ServicesQuery, WatchQuery
-from slotreeve_face_rest.routes import Answer, Operation
+from slotreeve_face_rest.routes import Answer, RestOperation
 from slotreeve_face_rest.stream import EventStream
 
 LONGEST_INDEX = 18
@@ -22,27 +22,27 @@ LONGEST_INDEX = 18
 LAST_EVENT = "last-event-id"
 
 
-class Services:
+class ServicePages:
     """Reads services. ``counters`` are those of the face."""
 
     def __init__(self, gateway: Gateway, options: RestOptions, counters: dict[str, int]) -> None:
         self._gateway, self._options, self._counters = gateway, options, counters
 
-    def operations(self) -> list[Operation[Handler]]:
+    def operations(self) -> list[RestOperation[Handler]]:
         """What callers may ask."""
         of_service = "/v1/services/{service}"
         state = Answer("The service as it is now.", documents.Service)
         return [
-            Operation(
+            RestOperation(
                 "GET",
                 "/v1/services",
                 "listServices",
                 "The services that have providers, and that the caller may read.",
                 self._list,
-                {200: Answer("The services.", documents.Services)},
+                {200: Answer("The services.", documents.ServiceList)},
                 query=ServicesQuery,
             ),
-            Operation(
+            RestOperation(
                 "GET",
                 f"{of_service}/instances",
                 "listInstances",
@@ -52,7 +52,7 @@ class Services:
                 Right.READ,
                 InstancesQuery,
             ),
-            Operation(
+            RestOperation(
                 "GET",
                 f"{of_service}/instances/{{id}}",
                 "getInstance",
@@ -61,20 +61,20 @@ class Services:
                 {200: Answer("The instance.", documents.InstanceShown), 404: Answer("There is none.")},
                 Right.READ,
             ),
-            Operation(
+            RestOperation(
                 "GET",
                 f"{of_service}/watch",
                 "watchService",
                 "A service as server-sent events, from its state now on. Each event has the whole state.",
                 self._watch,
-                {200: Answer("Events.", documents.Event, "text/event-stream")},
+                {200: Answer("Events.", documents.StreamEvent, "text/event-stream")},
                 Right.READ,
                 WatchQuery,
                 last_event=True,
             ),
         ]
 
-    async def _list(self, call: Call) -> Response:
+    async def _list(self, call: RestCall) -> Response:
         query: ServicesQuery = call.query
         directory = self._gateway.registry.directory
         if query.index is not UNSET:
@@ -83,9 +83,9 @@ class Services:
         services = await directory.services()
         may, prefix = call.caller.may, query.prefix
         found = {name: n for name, n in services.items() if name.startswith(prefix) and may(Right.READ, name)}
-        return json_answer(documents.encode(documents.Services(directory.index, found)))
+        return json_answer(documents.encode(documents.ServiceList(directory.index, found)))
 
-    async def _instances(self, call: Call) -> Response:
+    async def _instances(self, call: RestCall) -> Response:
         query: InstancesQuery = call.query
         chosen = query.filter
         view = await self._gateway.registry.view(call.service)
@@ -95,14 +95,14 @@ class Services:
             _require_still(self._gateway, call.request, call.service)
         return json_answer(service_body(view, chosen))
 
-    async def _instance(self, call: Call) -> Response:
+    async def _instance(self, call: RestCall) -> Response:
         view = await self._gateway.registry.view(call.service)
         body = instance_body(view, call.id)
         if body is None:
             raise UnknownInstance(f"{view.data_info_id} has no instance {call.id!r}")
         return json_answer(body)
 
-    async def _watch(self, call: Call) -> Response:
+    async def _watch(self, call: RestCall) -> Response:
         query: WatchQuery = call.query
         watched = _Watched(self._gateway, call.request, call.service, query.filter)
         after = _last_event(call.request)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from slotreeve_face_consul.blocking import JITTER, MOST_AHEAD, shown_index, wait_seconds
-from slotreeve_face_consul.queries import LONGEST_WAIT_SECONDS, MOST_INDEX, Query
+from slotreeve_face_consul.queries import LONGEST_WAIT_SECONDS, MOST_INDEX, ConsulQuery
 
 from tests.faces.gateway_on_trial import GatewayOnTrial, Trial, play
 
@@ -52,7 +52,7 @@ def test_a_query_ends_after_its_wait_with_some_jitter_and_what_is_there(wait: st
 
 
 def test_waits_differ() -> None:
-    query, rng = Query.parse(b"index=1&wait=10s", "dc"), random.Random(1)
+    query, rng = ConsulQuery.parse(b"index=1&wait=10s", "dc"), random.Random(1)
     assert len({wait_seconds(query, rng) for _ in range(100)}) == 100
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from slotreeve.errors import ModelError
 from slotreeve_face_consul.durations import seconds_of, text_of
 from slotreeve_face_consul.options import ConsulOptions
-from slotreeve_face_consul.queries import Query
+from slotreeve_face_consul.queries import ConsulQuery
 from slotreeve_face_consul.registrations import registration, ttl_seconds_of, update
 from slotreeve_protocol.instance import Health
 
@@ -294,7 +294,7 @@ def test_any_body_is_a_registration_or_refused_in_words(body: dict[str, object],
 @given(st.binary(max_size=200))
 def test_any_query_string_is_read_or_refused_in_words(query: bytes) -> None:
     try:
-        found = Query.parse(query, "dc")
+        found = ConsulQuery.parse(query, "dc")
     except ModelError:
         pass
     else:

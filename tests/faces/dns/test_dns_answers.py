@@ -15,9 +15,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from slotreeve_face_dns import DnsOptions
-from slotreeve_face_dns.answers import Answers, Query, Rejected, callable_ones
+from slotreeve_face_dns.answers import DnsAnswers, DnsQuery, RejectedQuery, callable_ones
 from slotreeve_face_dns.budget import MOST_SOURCES, Budget
-from slotreeve_face_dns.names import Kind, Services
+from slotreeve_face_dns.names import DnsServices, NameKind
 from slotreeve_protocol.instance import Health, Instance
 
 NAME = "com.example.greeter.service.slotreeve."
@@ -27,8 +27,8 @@ NAMED = Instance("db.example.com", 5432)
 MANY = tuple(Instance(f"10.0.{i // 250}.{i % 250}", 80) for i in range(500))
 
 
-def answers(seed: int = 1, host: str = "127.0.0.1", **options: object) -> Answers:
-    return Answers(DnsOptions.model_validate(options), random.Random(seed), host)
+def answers(seed: int = 1, host: str = "127.0.0.1", **options: object) -> DnsAnswers:
+    return DnsAnswers(DnsOptions.model_validate(options), random.Random(seed), host)
 
 
 def query(name: str = NAME, kind: str = "A", payload: int | None = None) -> dns.message.Message:
@@ -39,12 +39,12 @@ def ask(
     message: dns.message.Message,
     *instances: Instance,
     there: bool = True,
-    of: Answers | None = None,
+    of: DnsAnswers | None = None,
     over_tcp: bool = False,
 ) -> dns.message.Message:
     of = of or answers()
     read = of.read(message.to_wire(), over_tcp)
-    wire = of.answer(read, instances if there else None) if isinstance(read, Query) else read.reply
+    wire = of.answer(read, instances if there else None) if isinstance(read, DnsQuery) else read.reply
     assert wire is not None
     reply = dns.message.from_wire(wire)
     assert reply.id == message.id
@@ -137,28 +137,30 @@ def test_the_zone_tells_of_itself() -> None:
 @pytest.mark.parametrize(
     ("name", "kind"),
     [
-        ("ns.slotreeve.", Kind.NAME_SERVER),
-        ("A.B.Service.SlotReeve.", Kind.SERVICE),
-        ("_tcp.service.slotreeve.", Kind.NODE),
-        ("_tcp.slotreeve.", Kind.NODE),
-        ("_blue.service.slotreeve.", Kind.NOTHING),
-        ("a._tcp.service.slotreeve.", Kind.NOTHING),
-        ("a.slotreeve.", Kind.NOTHING),
-        ("zz.addr.slotreeve.", Kind.NOTHING),
-        ("0a.addr.slotreeve.", Kind.NOTHING),
-        ("a.0a000001.addr.slotreeve.", Kind.NOTHING),
-        ("a\\.b.service.slotreeve.", Kind.NOTHING),
-        ("\\255.service.slotreeve.", Kind.NOTHING),
+        ("ns.slotreeve.", NameKind.NAME_SERVER),
+        ("A.B.Service.SlotReeve.", NameKind.SERVICE),
+        ("_tcp.service.slotreeve.", NameKind.NODE),
+        ("_tcp.slotreeve.", NameKind.NODE),
+        ("_blue.service.slotreeve.", NameKind.NOTHING),
+        ("a._tcp.service.slotreeve.", NameKind.NOTHING),
+        ("a.slotreeve.", NameKind.NOTHING),
+        ("zz.addr.slotreeve.", NameKind.NOTHING),
+        ("0a.addr.slotreeve.", NameKind.NOTHING),
+        ("a.0a000001.addr.slotreeve.", NameKind.NOTHING),
+        ("a\\.b.service.slotreeve.", NameKind.NOTHING),
+        ("\\255.service.slotreeve.", NameKind.NOTHING),
     ],
 )
-def test_each_name_of_the_zone_has_its_place(name: str, kind: Kind) -> None:
+def test_each_name_of_the_zone_has_its_place(name: str, kind: NameKind) -> None:
     zone = answers().zone
     assert zone.place(dns.name.from_text(name)).kind is kind
 
 
 def test_names_of_services_are_found_in_any_letters_and_the_names_above_them_are_there() -> None:
     group = "#@#DEFAULT_INSTANCE_ID#@#DEFAULT_GROUP"
-    services = Services([f"com.example.Greeter{group}", f"com.example.greeter{group}", "b.C#@#tenant#@#DEFAULT_GROUP"])
+    services = DnsServices(
+        [f"com.example.Greeter{group}", f"com.example.greeter{group}", "b.C#@#tenant#@#DEFAULT_GROUP"]
+    )
     assert services.named("com.example.greeter") == f"com.example.Greeter{group}"
     assert services.named("b.c") is None
     assert [services.has_below(n) for n in ("greeter", "example.greeter", "com", "c")] == [True, True, False, False]
@@ -179,7 +181,7 @@ def test_what_does_not_fit_is_cut_and_asked_by_tcp() -> None:
 def test_an_answer_over_udp_is_as_large_as_its_caller_takes_within_bounds(payload: int | None, most: int) -> None:
     of = answers(most_answers=500)
     read = of.read(query(payload=payload).to_wire(), over_tcp=False)
-    assert isinstance(read, Query)
+    assert isinstance(read, DnsQuery)
     assert most - 40 < len(of.answer(read, MANY)) <= most
 
 
@@ -216,15 +218,17 @@ def test_other_opcodes_several_questions_and_garbage_are_refused() -> None:
     two.question += query("slotreeve.").question
     assert rcode(ask(two)) == "FORMERR"
     garbage = answers().read(query().to_wire()[:-3], over_tcp=False)
-    assert isinstance(garbage, Rejected)
+    assert isinstance(garbage, RejectedQuery)
     assert garbage.reply is not None
     assert len(garbage.reply) == 12
     assert garbage.reply[3] & 15 == dns.rcode.FORMERR
 
 
-@pytest.mark.parametrize("wire", [b"", b"short", dns.message.make_response(query()).to_wire()])
+@pytest.mark.parametrize(
+    "wire", [b"", b"short", dns.message.make_response(query()).to_wire()], ids=["nothing", "a part", "an answer"]
+)
 def test_what_is_no_query_gets_no_reply(wire: bytes) -> None:
-    assert answers().read(wire, over_tcp=False) == Rejected(None)
+    assert answers().read(wire, over_tcp=False) == RejectedQuery(None)
 
 
 @given(st.binary(max_size=300) | st.binary(max_size=60).map(lambda rest: query().to_wire()[:12] + rest))
@@ -232,7 +236,7 @@ def test_what_is_no_query_gets_no_reply(wire: bytes) -> None:
 def test_whatever_the_bytes_are_the_reply_is_short_and_can_be_read(wire: bytes) -> None:
     of = answers()
     read = of.read(wire, over_tcp=False)
-    reply = of.answer(read, [ONE]) if isinstance(read, Query) else read.reply
+    reply = of.answer(read, [ONE]) if isinstance(read, DnsQuery) else read.reply
     if reply is not None:
         assert reply[:2] == wire[:2]
         assert len(reply) <= 1_232
@@ -245,7 +249,7 @@ def test_a_damaged_query_is_never_more_than_an_error(at: int, with_: bytes) -> N
     at %= len(good)
     of = answers()
     read = of.read(good[:at] + with_ + good[at + len(with_) :], over_tcp=False)
-    if isinstance(read, Query):
+    if isinstance(read, DnsQuery):
         of.answer(read, [ONE, SIX])
         of.cut(read)
         of.failed(read, dns.rcode.SERVFAIL)
@@ -255,7 +259,7 @@ def test_an_answer_that_is_cut_is_no_larger_than_its_query() -> None:
     for message in (query(), query(payload=4_096)):
         of = answers()
         read = of.read(message.to_wire(), over_tcp=False)
-        assert isinstance(read, Query)
+        assert isinstance(read, DnsQuery)
         cut = of.cut(read)
         assert len(cut) <= len(message.to_wire())
         assert dns.message.from_wire(cut).flags & dns.flags.TC

@@ -24,7 +24,7 @@ from slotreeve_gateway import Right
 
 from tests.faces.stage import OnStage, Stage
 
-Operation = schemathesis.APIOperation[Any, Any, Any, Any]
+RestOperation = schemathesis.APIOperation[Any, Any, Any, Any]
 EXAMPLES = int(os.environ.get("SLOTREEVE_EXAMPLES", "20"))
 """Requests for each operation, and for good and for bad data."""
 CHECKS = [
@@ -39,7 +39,7 @@ CHECKS = [
 SHORT = {"face.rest.longest_wait_seconds": 0.02, "face.rest.watch_seconds": 0.02, "gateway.most_services": 100_000}
 
 
-def ask(operation: Operation, mode: GenerationMode, url: str, session: requests.Session) -> set[int]:
+def ask(operation: RestOperation, mode: GenerationMode, url: str, session: requests.Session) -> set[int]:
     """Ask for an operation with generated data, and check each answer. Returns the statuses of the answers."""
     statuses: set[int] = set()
 

@@ -13,7 +13,7 @@ from slotreeve.errors import ModelError, NotThere, RequestError
 from slotreeve_client import Health, Instance, Provider
 from slotreeve_face_rest.documents import InstanceBody, OverrideBody, encode, shown
 from slotreeve_face_rest.queries import InstancesQuery, ServicesQuery, query_of
-from slotreeve_face_rest.routes import Answer, NoSuchMethod, Operation, Routes
+from slotreeve_face_rest.routes import Answer, NoSuchMethod, RestOperation, RestRoutes
 from slotreeve_protocol.envelope import encode_instance
 from slotreeve_protocol.overrides import Override
 
@@ -103,10 +103,10 @@ def test_enough_without_a_zone_is_refused() -> None:
         query_of(b"enough=3", InstancesQuery).filter  # noqa: B018
 
 
-def routes() -> Routes[str]:
+def routes() -> RestRoutes[str]:
     good = {200: Answer("good")}
     paths = [("GET", "/v1/s"), ("PUT", "/v1/s/{service}/i/{id}"), ("GET", "/v1/s/{service}/i/{id}"), ("POST", "/v1/b")]
-    return Routes([Operation(method, path, path, "", f"{method} {path}", good) for method, path in paths])
+    return RestRoutes([RestOperation(method, path, path, "", f"{method} {path}", good) for method, path in paths])
 
 
 @given(TEXT, TEXT)

@@ -20,7 +20,7 @@ SERVICE = "com.example.S"
 S = f"/v1/services/{SERVICE}/instances"
 WATCH = f"/v1/services/{SERVICE}/watch"
 BODY = {"address": "10.0.0.1", "port": 80}
-Event = dict[str, Any]
+StreamEvent = dict[str, Any]
 
 
 async def register(stage: Stage, *instances: Instance) -> None:
@@ -166,7 +166,7 @@ def test_callers_that_wait_and_go_away_are_forgotten(on_stage: OnStage) -> None:
 
 
 @asynccontextmanager
-async def watching(stage: Stage, last: int | None = None, **params: str) -> AsyncIterator[AsyncIterator[Event]]:
+async def watching(stage: Stage, last: int | None = None, **params: str) -> AsyncIterator[AsyncIterator[StreamEvent]]:
     headers = {} if last is None else {"Last-Event-ID": str(last)}
     async with stage.http.stream("GET", WATCH, headers=headers, params=params) as answer:
         assert answer.status_code == 200
@@ -174,7 +174,7 @@ async def watching(stage: Stage, last: int | None = None, **params: str) -> Asyn
         yield events(answer)
 
 
-async def events(answer: httpx.Response) -> AsyncIterator[Event]:
+async def events(answer: httpx.Response) -> AsyncIterator[StreamEvent]:
     event: dict[str, str] = {}
     async for line in answer.aiter_lines():
         name, _, value = line.partition(": ")
