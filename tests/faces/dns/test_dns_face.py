@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import struct
+import subprocess
 from collections.abc import Awaitable, Callable, Iterator
 
 import dns.asyncquery
@@ -20,6 +21,8 @@ from slotreeve_gateway.server import GatewayServer
 from slotreeve_harness.processes import DevServer, free_address
 from slotreeve_servers.launch import Launcher
 from slotreeve_servers.settings import load_settings
+
+from tests.faces.programs import environment, program
 
 pytestmark = pytest.mark.processes
 PATIENCE = 20.0
@@ -189,3 +192,40 @@ def test_a_face_that_strangers_can_reach_needs_their_name_in_its_options() -> No
     open_to_all = {"gateway__listen": "0.0.0.0:0", "node__insecure": True}
     with pytest.raises(ConfigError, match=r"face\.dns: 0\.0\.0\.0 can be .* accept it with face\.dns\.strangers"):
         play(free_address(), scenario, **open_to_all)
+
+
+def dig(port: int, *arguments: str) -> list[str]:
+    """The lines that dig prints."""
+    command = [program("dig"), f"@{HOST}", "-p", str(port), "+time=5", "+tries=2", *arguments]
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout.splitlines()
+
+
+def test_dig_reads_addresses_ports_and_texts_over_udp_and_tcp(dev: DevServer) -> None:
+    async def scenario(face: Dns) -> None:
+        async with connect(dev.session_address) as client:
+            client.register("dns.Dug", Instance("10.0.0.1", 8080, metadata={"version": "2"}))
+            client.register("dns.Dug", Instance("2001:db8::1", 8080))
+            await client.flush()
+            name = "dns.Dug.service.slotreeve"
+
+            async def asked(*arguments: str) -> list[str]:
+                return await asyncio.get_running_loop().run_in_executor(None, lambda: dig(face.port, *arguments))
+
+            async def is_there() -> bool:
+                return await asked(name, "A", "+short") == ["10.0.0.1"]
+
+            await until(is_there)
+            assert await asked(name, "AAAA", "+short", "+tcp") == ["2001:db8::1"]
+            ports = await asked(name, "SRV", "+short")
+            assert sorted(line.split()[2] for line in ports) == ["8080", "8080"]
+            target = next(line.split()[3] for line in ports if "a000001" in line.lower())
+            assert await asked(target, "A", "+short") == ["10.0.0.1"]
+            whole = await asked(name, "SRV")
+            assert any(line.startswith(target) and line.endswith("\t10.0.0.1") for line in whole), "additional records"
+            assert any('"version=2"' in line for line in await asked(name, "TXT", "+short"))
+            assert any("NXDOMAIN" in line for line in await asked("dns.Nobody.service.slotreeve", "A"))
+
+    program("dig")
+    play(dev.session_address, scenario)
