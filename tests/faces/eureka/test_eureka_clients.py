@@ -89,7 +89,8 @@ def test_a_client_registers_is_seen_survives_gateways_and_its_lease_ends_with_it
         def seen(one: ServerProcess) -> list[str]:
             whole = asyncio.run(get_applications(url(one)))
             delta = asyncio.run(get_delta(url(one)))
-            assert ids(delta) == ids(whole)
+            after = asyncio.run(get_applications(url(one)))
+            assert ids(delta) in (ids(whole), ids(after)), "the lease may end between two requests"
             return ids(whole)
 
         with provider(tmp_path, ",".join(map(url, gateways)), "shop-1"):
