@@ -8,16 +8,18 @@ from dataclasses import dataclass
 
 from slotreeve.errors import SlotreeveError
 from slotreeve.model.data_info import DataInfo
-from slotreeve_client import Client, ClientOptions, Subscription, connect
+from slotreeve.model.nodes import Role
+from slotreeve_client import Client, ClientOptions, Provider, Subscription, connect
+from slotreeve_harness.processes import LocalCluster
 from slotreeve_protocol.leases import lease_suffix
 
 from slotreeve_chaos.history import HistoryRecorder
+from slotreeve_chaos.lease_keepers import REQUEST_SECONDS, ClientKeeper, GatewayKeeper, LeaseKeeper
 from slotreeve_chaos.workload import Expected
 
 SERVICES, LEASES_OF_EACH = 10, 6
 TTL_SECONDS = 6.0
 RENEW_SECONDS = TTL_SECONDS / 3
-REQUEST_SECONDS = 1.5
 LAPSE_SHARE = 0.03
 """How often, at a round of renewals, one lease of a service is left to end and another one is registered."""
 SUBSCRIBER = "leases-subscriber"
@@ -33,14 +35,21 @@ class _Kept:
 
 
 class ChaosLeases:
-    """One client that keeps leases, and one that sees them. What fails is tried again at the next round."""
+    """Leases of several services: those of one half are kept by a client, those of the other through gateways. Another
+    client sees them. What fails is tried again at the next round."""
 
     def __init__(
-        self, sessions: list[str], options: ClientOptions, recorder: HistoryRecorder, rng: random.Random
+        self,
+        cluster: LocalCluster,
+        options: ClientOptions,
+        recorder: HistoryRecorder,
+        rng: random.Random,
     ) -> None:
         options = options.model_copy(update={"request_seconds": REQUEST_SECONDS})
-        self._keeper: Client = connect(*sessions, options=options)
-        self._subscriber: Client = connect(*sessions, options=options)
+        self._client: Client = connect(*cluster.session_addresses, options=options)
+        self._subscriber: Client = connect(*cluster.session_addresses, options=options)
+        self._gateways = {server.name: server.address for server in cluster.of(Role.GATEWAY)}
+        self._over_http = GatewayKeeper(list(self._gateways.values()), rng)
         self._recorder, self._rng = recorder, rng
         self._kept = {f"chaos.leased.{number}": list[_Kept]() for number in range(SERVICES)}
         self._numbers = iter(range(1_000_000))
@@ -53,7 +62,8 @@ class ChaosLeases:
             kept.extend(self._new() for _ in range(LEASES_OF_EACH))
             self._recorder.append("subscribed", subscriber=SUBSCRIBER, service=service)
             await self._subscriber.subscribe(service, self._seen).ready()
-            self._tasks.append(asyncio.get_running_loop().create_task(self._keep(service, kept)))
+            keeper = self._over_http if len(self._tasks) % 2 else ClientKeeper(self._client)
+            self._tasks.append(asyncio.get_running_loop().create_task(self._keep(keeper, service, kept)))
         await self._all_registered()
 
     async def end(self) -> Expected:
@@ -71,7 +81,16 @@ class ChaosLeases:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await asyncio.gather(self._keeper.close(), self._subscriber.close())
+        await asyncio.gather(self._client.close(), self._subscriber.close())
+
+    async def look(self) -> None:
+        """Record what each gateway shows of the services that are kept through gateways. Raises ClientError: one does
+        not answer."""
+        for name, address in self._gateways.items():
+            for service in list(self._kept)[1::2]:
+                index, shown = await self._over_http.providers(address, service)
+                self._recorder.append("subscribed", subscriber=name, service=service)
+                self._recorder.append("seen", subscriber=name, service=service, version=index, instances=shown)
 
     async def _all_registered(self) -> None:
         while not all(one.is_registered for kept in self._kept.values() for one in kept):
@@ -83,35 +102,35 @@ class ChaosLeases:
     def _new(self) -> _Kept:
         return _Kept(f"lease-{next(self._numbers)}", 1)
 
-    async def _keep(self, service: str, kept: list[_Kept]) -> None:
+    async def _keep(self, keeper: LeaseKeeper, service: str, kept: list[_Kept]) -> None:
         loop = asyncio.get_running_loop()
         while True:
             due = loop.time() + RENEW_SECONDS
             for one in kept:
                 if not one.is_registered:
-                    await self._register(service, one)
-            await self._renew(service, kept)
+                    await self._register(keeper, service, one)
+            await self._renew(keeper, service, kept)
             if not self._is_ending and self._rng.random() < LAPSE_SHARE * len(kept):
                 left = kept.pop(0)
                 self._recorder.append("lapses", register_id=left.lease_id + _suffix(service))
                 kept.append(self._new())
             await asyncio.sleep(max(0.05, due - loop.time()))
 
-    async def _register(self, service: str, one: _Kept) -> None:
+    async def _register(self, keeper: LeaseKeeper, service: str, one: _Kept) -> None:
         register_id, sent = one.lease_id + _suffix(service), self._recorder.now
         try:
-            await self._keeper.leases.register(service, one.lease_id, str(one.sequence), ttl_seconds=TTL_SECONDS)
+            await keeper.register(service, one.lease_id, one.sequence, TTL_SECONDS)
         except SlotreeveError:
             return
         one.is_registered = True
         fields = {"register_id": register_id, "service": service, "ttl": TTL_SECONDS, "sent": sent}
         self._recorder.append("leased", **fields)
 
-    async def _renew(self, service: str, kept: list[_Kept]) -> None:
+    async def _renew(self, keeper: LeaseKeeper, service: str, kept: list[_Kept]) -> None:
         registered = {one.lease_id: one for one in kept if one.is_registered}
         sent = self._recorder.now
         try:
-            unknown = await self._keeper.leases.renew(service, *registered)
+            unknown = await keeper.renew(service, list(registered))
         except SlotreeveError:
             return
         for lease_id in unknown:
@@ -127,8 +146,13 @@ class ChaosLeases:
             subscriber=SUBSCRIBER,
             service=subscription.data_info_id.partition("#")[0],
             version=subscription.version,
-            instances={provider.register_id: int(provider.data[0]) for provider in subscription.instances},
+            instances={provider.register_id: _sequence(provider) for provider in subscription.instances},
         )
+
+
+def _sequence(provider: Provider) -> int:
+    instance = provider.instance
+    return int(provider.data[0] if instance is None else instance.metadata["sequence"])
 
 
 def _suffix(service: str) -> str:

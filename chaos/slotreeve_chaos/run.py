@@ -14,7 +14,7 @@ from slotreeve.ports import Transport
 from slotreeve_client import ClientOptions
 from slotreeve_client.administration import ask_any, cluster_leader, cluster_view
 from slotreeve_client.tools import open_transport
-from slotreeve_harness.processes import LocalCluster
+from slotreeve_harness.processes import ClusterSize, LocalCluster
 from slotreeve_harness.sql_servers import SqlServer
 from slotreeve_protocol.meta_messages import GetLeader, LeaderIs
 
@@ -36,6 +36,7 @@ TRY_SECONDS = 10.0
 NEWS_SECONDS = 0.5
 """Before that, a meta server that follows may still show the view from before the fault, in which nobody is missing."""
 QUIET_SECONDS = 3.0
+SIZE = ClusterSize(gateway=2)
 
 SETTINGS: dict[str, object] = {"meta.lease_seconds": LEASE_SECONDS, "meta.heartbeat_seconds": LEASE_SECONDS / 4}
 
@@ -63,7 +64,7 @@ async def run_chaos(
     if database is not None:
         lock = {"election.use": database.dialect, f"election.{database.dialect}.dsn": database.dsn()}
         settings = lock | (settings or {})
-    cluster = LocalCluster(directory, settings=SETTINGS | (settings or {}), behind_proxies=True)
+    cluster = LocalCluster(directory, SIZE, settings=SETTINGS | (settings or {}), behind_proxies=True)
     herd = HerdProcess(directory, seed)
     parts = [directory / "run.jsonl", herd.history]
     try:
@@ -106,9 +107,7 @@ class _ChaosRun:
         self._workload = ChaosWorkload(self._cluster.session_addresses, options, self._recorder, self._rng)
         stack.push_async_callback(self._workload.close)
         await self._workload.begin()
-        self._leases = ChaosLeases(
-            self._cluster.session_addresses, options, self._recorder, random.Random(self._rng.random())
-        )
+        self._leases = ChaosLeases(self._cluster, options, self._recorder, random.Random(self._rng.random()))
         stack.push_async_callback(self._leases.close)
         await self._leases.begin()
         stack.push_async_callback(self._herd.close)
@@ -146,6 +145,7 @@ class _ChaosRun:
                 raise RequestTimeout(f"not everything was acknowledged within {RECOVERY_SECONDS:g} s after healing")
         own, herds, leases = ends.result()
         await asyncio.sleep(QUIET_SECONDS)
+        await self._leases.look()
         self._recorder.append("final", expected=own | herds | leases)
 
     async def _recovered(self) -> None:

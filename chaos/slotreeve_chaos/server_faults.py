@@ -12,6 +12,7 @@ from slotreeve_harness.sql_servers import SqlServer
 from slotreeve_chaos.targets import ROLES, ChaosTargets
 
 DOWN_SECONDS = (0.0, 3.0)
+PROCESSES = (*ROLES, Role.GATEWAY)
 
 
 class ServerFaults:
@@ -23,11 +24,11 @@ class ServerFaults:
     def kinds(self) -> dict[str, Callable[[], Awaitable[None]]]:
         """Every kind, by name."""
         return {
-            **{f"kill {role}": lambda role=role: self.kill(role) for role in ROLES},  # type: ignore[misc]
+            **{f"kill {role}": lambda role=role: self.kill(role) for role in PROCESSES},  # type: ignore[misc]
             "kill meta and its disk": self._kill_with_disk,
             "full disk": self._fill_disk,
             "kill two at once": self._kill_two,
-            **{f"pause {role}": lambda role=role: self._pause(role) for role in ROLES},  # type: ignore[misc]
+            **{f"pause {role}": lambda role=role: self._pause(role) for role in PROCESSES},  # type: ignore[misc]
             "restart in order": self._restart,
         }
 

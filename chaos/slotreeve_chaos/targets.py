@@ -25,8 +25,8 @@ class ChaosTargets:
     lease_seconds: float
 
     def victim(self, role: Role | None = None) -> ServerProcess:
-        """A running server, of this role if one is given."""
-        servers = self.cluster.of(role) if role is not None else list(self.cluster.servers.values())
+        """A running server, of this role if one is given, else of any but a gateway, which has no proxies."""
+        servers = [server for one in ([role] if role is not None else ROLES) for server in self.cluster.of(one)]
         return self.rng.choice([server for server in servers if server.is_running])
 
     def short_seconds(self) -> float:
