@@ -27,6 +27,7 @@ from slotreeve_servers.launch import ELECTION_PORT_OFFSET, ROLE_PORTS
 STOP_SECONDS = 5.0
 POLL_SECONDS = 0.1
 PORTS = range(15_000, 32_000)
+DNS_PORT_OFFSET = 2
 
 
 class ServerProcess:
@@ -186,6 +187,8 @@ class LocalCluster:
     def _command(self, role: Role, name: str, address: str) -> list[str]:
         listens = "gateway.listen" if role is Role.GATEWAY else "node.advertise"
         settings = dict(self._settings) | {"node.name": name, listens: address}
+        if role is Role.GATEWAY:
+            settings["face.dns.port"] = dns_port(address)
         if name in self.proxied:
             settings["node.bind"] = self.proxied[name][0][1]
         for meta, meta_address in self.meta_addresses.items():
@@ -346,6 +349,11 @@ class DevServer:
             self._process.kill()
             self._process.wait()
         self._process.stdout.close()
+
+
+def dns_port(gateway: str) -> int:
+    """Where the gateway of a local cluster answers DNS, if it does; ``gateway`` is its address."""
+    return int(gateway.rpartition(":")[2]) + DNS_PORT_OFFSET
 
 
 async def _listening(server: ServerProcess, timeout_seconds: float) -> None:

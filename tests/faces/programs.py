@@ -78,8 +78,8 @@ def haproxy(directory: Path, address: str, targets: list[str]) -> Program:
         f"""defaults
   mode http
   timeout connect 1s
-  timeout client 5m
-  timeout server 5m
+  timeout client 15m
+  timeout server 15m
   retries 5
   option redispatch 1
   retry-on all-retryable-errors

@@ -26,13 +26,15 @@ Seen = dict[str, str]
 
 
 class Discovery:
-    """A program that discovers :data:`SERVICE` at a gateway, and what it sees."""
+    """A program that discovers :data:`SERVICE` at a gateway, and what it sees. ``has_zones``: it shows zones."""
 
-    def __init__(self, running: Program, sees: Callable[[], Mapping[str, str]]) -> None:
-        self.running, self._sees = running, sees
+    def __init__(self, running: Program, sees: Callable[[], Mapping[str, str]], has_zones: bool = True) -> None:
+        self.running, self._sees, self._has_zones = running, sees, has_zones
 
     async def sees(self, wanted: Seen) -> None:
         """Wait until it sees exactly this."""
+        if not self._has_zones:
+            wanted = dict.fromkeys(wanted, "")
         loop = asyncio.get_running_loop()
         deadline = loop.time() + PATIENCE_SECONDS
         while (found := await loop.run_in_executor(None, self._sees)) != wanted:
@@ -40,13 +42,15 @@ class Discovery:
             await asyncio.sleep(0.2)
 
 
-async def follow_whoever_is_killed(directory: Path, face: str, discovery_at: Callable[[str], Discovery]) -> None:
+async def follow_whoever_is_killed(
+    directory: Path, face: str, discovery_at: Callable[[str, LocalCluster], Discovery]
+) -> None:
     """Register one instance after the other, kill a process before each, and wait until the program sees it. At last a
     lease ends. The gateways have one ``face`` only. ``discovery_at`` gets the address of HAProxy, which stands before
     two gateways."""
     cluster = LocalCluster(directory, ClusterSize(meta=1, data=3, session=2, gateway=2), {"face.use": face})
     transport, front = open_transport(), free_address()
-    discovery = discovery_at(front)
+    discovery = discovery_at(front, cluster)
     with cluster, haproxy(directory, front, cluster.gateway_addresses), discovery.running:
         await cluster.ready(transport)
         wanted: Seen = {}
@@ -69,6 +73,8 @@ async def follow_whoever_is_killed(directory: Path, face: str, discovery_at: Cal
 
 
 async def _register(client: Client, number: int, wanted: Seen, ttl_seconds: float = 600.0) -> None:
-    instance = Instance(f"10.0.0.{number}", 80, zone=f"zone-{number}")
+    # In the metadata as well, for programs that have no zones.
+    zone = f"zone-{number}"
+    instance = Instance(f"10.0.0.{number}", 80, zone=zone, metadata={"zone": zone})
     await client.leases.register(SERVICE, instance.id, encode_instance(instance), ttl_seconds=ttl_seconds)
     wanted[instance.id] = instance.zone

@@ -82,4 +82,4 @@ def endpoints_of(address: str) -> Seen:
 def test_envoy_follows_every_change_whoever_is_killed(tmp_path: Path) -> None:
     for name in ("envoy", "haproxy"):
         program(name)
-    asyncio.run(follow_whoever_is_killed(tmp_path, "envoy", lambda address: envoy(tmp_path, address)))
+    asyncio.run(follow_whoever_is_killed(tmp_path, "envoy", lambda address, _: envoy(tmp_path, address)))

@@ -6,6 +6,7 @@ import asyncio
 import json
 import urllib.error
 import urllib.request
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,18 +18,31 @@ from tests.faces.whoever_is_killed import SERVICE, Discovery, Seen, follow_whoev
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(300)]
 
 
-def prometheus(directory: Path, discovers: str) -> Discovery:
-    listens = free_address()
-    discovery = {"url": f"http://{discovers}/prometheus/targets/{SERVICE}", "refresh_interval": "1s"}
-    job = {
-        "job_name": "registry",
-        "http_sd_configs": [discovery],
+def by_http(address: str) -> dict[str, object]:
+    return {
+        "http_sd_configs": [{"url": f"http://{address}/prometheus/targets/{SERVICE}", "refresh_interval": "1s"}],
+        "relabel_configs": [{"source_labels": ["__meta_slotreeve_zone"], "target_label": "zone"}],
+    }
+
+
+def by_eureka(address: str) -> dict[str, object]:
+    return {
+        "eureka_sd_configs": [{"server": f"http://{address}/eureka", "refresh_interval": "1s"}],
         "relabel_configs": [
-            {"source_labels": ["__meta_slotreeve_zone"], "target_label": "zone"},
-            {"source_labels": ["__meta_slotreeve_enabled"], "regex": "true", "action": "keep"},
+            {"source_labels": ["__meta_eureka_app_instance_metadata_zone"], "target_label": "zone"},
+            {
+                "source_labels": ["__meta_eureka_app_instance_ip_addr", "__meta_eureka_app_instance_port"],
+                "separator": ":",
+                "target_label": "__address__",
+            },
         ],
     }
+
+
+def prometheus(directory: Path, discovery: dict[str, object]) -> Discovery:
+    listens = free_address()
     file = directory / "prometheus.yml"
+    job = {"job_name": "registry", **discovery}
     file.write_text(json.dumps({"global": {"scrape_interval": "1h"}, "scrape_configs": [job]}))
     flags = [
         f"--config.file={file}",
@@ -48,7 +62,10 @@ def targets_of(address: str) -> Seen:
     return {target["labels"]["instance"]: target["labels"].get("zone", "") for target in found}
 
 
-def test_prometheus_follows_every_change_whoever_is_killed(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("face", "discovery"), [("prometheus", by_http), ("eureka", by_eureka)])
+def test_prometheus_follows_every_change_whoever_is_killed(
+    tmp_path: Path, face: str, discovery: Callable[[str], dict[str, object]]
+) -> None:
     for name in ("prometheus", "haproxy"):
         program(name)
-    asyncio.run(follow_whoever_is_killed(tmp_path, "prometheus", lambda address: prometheus(tmp_path, address)))
+    asyncio.run(follow_whoever_is_killed(tmp_path, face, lambda at, _: prometheus(tmp_path, discovery(at))))
