@@ -13,14 +13,15 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 UNPACKED = ROOT / ".venv" / "programs"
+NODE_MODULES = ROOT / ".venv" / "node" / "node_modules"
 STOP_SECONDS = 10.0
 
 
 def program(name: str) -> str:
     """Path of a program. Without it the test is skipped, or fails where CI=true."""
     found = shutil.which(name, path=os.pathsep.join([os.environ["PATH"], *_folders("usr/bin", "usr/sbin")]))
-    if found is None:
-        message = f"there is no {name}: ./run test unpacks it below .venv/programs"
+    if found is None or (name == "node" and not NODE_MODULES.exists()):
+        message = f"there is no {name}, or not what it needs: ./run test gets both below .venv"
         if os.environ.get("CI") == "true":
             pytest.fail(message)
         pytest.skip(message)
@@ -40,8 +41,9 @@ def environment() -> Mapping[str, str]:
 class Program:
     """A program that runs until the end of the ``with`` block. Its output goes to ``log``."""
 
-    def __init__(self, command: list[str], log: Path) -> None:
+    def __init__(self, command: list[str], log: Path, variables: Mapping[str, str] | None = None) -> None:
         self._command, self._log = [program(command[0]), *command[1:]], log
+        self._environment = {**environment(), **(variables or {})}
         self._process: subprocess.Popen[bytes] | None = None
 
     def said(self) -> str:
@@ -52,7 +54,7 @@ class Program:
         """Start it."""
         with self._log.open("ab") as output:
             self._process = subprocess.Popen(
-                self._command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment()
+                self._command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=self._environment
             )
         return self
 
