@@ -53,6 +53,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     # The simulated cluster is made of the network that the memory transport talks over, and its meta servers may elect
     # by the lock election, put together with a simulated table.
     "slotreeve_simulator": {
+        "slotreeve_gateway",
         *REGISTRY,
         "slotreeve_conformance",
         "slotreeve_transport_memory",

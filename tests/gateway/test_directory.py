@@ -7,8 +7,9 @@ import asyncio
 from slotreeve_gateway.directory import LEAD_MILLISECONDS
 from slotreeve_protocol.instance import Instance
 from slotreeve_simulator.simulated_cluster import SimulatedCluster
+from slotreeve_simulator.simulated_gateway import SimulatedGateway
 
-from tests.gateway.gateways import SimulatedGateway, with_cluster
+from tests.gateway.gateways import with_cluster
 
 ONE = Instance("10.0.0.1", 80)
 

@@ -12,8 +12,9 @@ from slotreeve_gateway import lease_writes
 from slotreeve_gateway.lease_writes import LeaseWrites
 from slotreeve_protocol.instance import Instance
 from slotreeve_simulator.simulated_cluster import SimulatedCluster
+from slotreeve_simulator.simulated_gateway import SimulatedGateway
 
-from tests.gateway.gateways import SimulatedGateway, with_cluster
+from tests.gateway.gateways import with_cluster
 
 SERVICE = "com.example.Many#@#DEFAULT_INSTANCE_ID#@#DEFAULT_GROUP"
 

@@ -9,8 +9,9 @@ from slotreeve.errors import Backpressure, ModelError, RequestTimeout
 from slotreeve_protocol.instance import Instance
 from slotreeve_protocol.overrides import Override
 from slotreeve_simulator.simulated_cluster import SimulatedCluster
+from slotreeve_simulator.simulated_gateway import IDLE_SECONDS, SimulatedGateway
 
-from tests.gateway.gateways import IDLE_SECONDS, SimulatedGateway, with_cluster
+from tests.gateway.gateways import with_cluster
 
 SERVICE = "com.example.Greeter"
 ONE, TWO = Instance("10.0.0.1", 80), Instance("10.0.0.2", 80)

@@ -136,9 +136,9 @@ def test_bad_queries_and_paths_are_refused() -> None:
                 assert (answer.status, answer.headers["content-type"][:10]) == (400, "text/plain"), (query, answer)
                 assert answer.seconds < 1
         for method, path, status in PATHS:
-            answer = await gateway.ask(method, path)
-            assert answer.status == status, (method, path[:60], answer)
-            assert len(answer.body) < 1_000
+            refused = await gateway.ask(method, path)
+            assert refused.status == status, (method, path[:60], refused)
+            assert len(refused.body) < 1_000
         updates: list[object] = [b"", [], {"Status": "fine"}, {"Status": 5}, {"Status": "passing", "Output": 5}, DEEP]
         for body in updates:
             assert (await gateway.put("/v1/agent/check/update/service:web", body)).status == 400

@@ -1,0 +1,113 @@
+"""Every face that speaks HTTP keeps the contract of faces."""
+
+from __future__ import annotations
+
+from slotreeve_simulator.face_contract import FaceContract, FaceRequest
+
+SERVICE = "com.example.Web"
+JSON = {"Content-Type": "application/json"}
+MANY = {"service": SERVICE, "address": "10.0.0.2"}
+
+
+class TestRest(FaceContract):
+    face = "rest"
+    shown = SERVICE
+    lists = ("/v1/services",)
+    requests = (
+        FaceRequest(
+            "PUT", f"/v1/services/{SERVICE}/instances/web-1", {"address": "10.0.0.1", "ttl_seconds": 600}, JSON
+        ),
+        FaceRequest("GET", "/v1/services"),
+        FaceRequest("GET", f"/v1/services/{SERVICE}/instances"),
+        FaceRequest("GET", f"/v1/services/{SERVICE}/instances/web-1"),
+        FaceRequest("PUT", f"/v1/services/{SERVICE}/instances/web-1/renewal"),
+        FaceRequest("PUT", f"/v1/services/{SERVICE}/instances/web-1/override", {"weight": 1}, JSON),
+        FaceRequest("GET", f"/v1/services/{SERVICE}/instances/web-1/override"),
+        FaceRequest("DELETE", f"/v1/services/{SERVICE}/instances/web-1/override"),
+        FaceRequest(
+            "POST", "/v1/bulk/register", {"registrations": [{"service": SERVICE, "address": "10.0.0.2"}]}, JSON
+        ),
+        FaceRequest("POST", "/v1/bulk/renew", {"leases": {SERVICE: ["10.0.0.2"]}}, JSON),
+        FaceRequest("POST", "/v1/bulk/deregister", {"leases": {SERVICE: ["10.0.0.2"]}}, JSON),
+        FaceRequest("GET", "/v1/openapi.json", is_open=True),
+    )
+
+
+class TestConsul(FaceContract):
+    face = "consul"
+    shown = "web-1"
+    lists = (
+        "/v1/agent/self",
+        "/v1/agent/services",
+        "/v1/agent/checks",
+        "/v1/catalog/services",
+        "/v1/catalog/nodes",
+        "/v1/catalog/datacenters",
+        "/v1/status/leader",
+        "/v1/status/peers",
+    )
+    requests = (
+        FaceRequest(
+            "PUT",
+            "/v1/agent/service/register",
+            {"Name": SERVICE, "ID": "web-1", "Address": "10.0.0.1", "Port": 80, "Check": {"TTL": "600s"}},
+        ),
+        FaceRequest("PUT", "/v1/agent/check/pass/service:web-1"),
+        FaceRequest("PUT", "/v1/agent/check/warn/service:web-1?note=slow"),
+        FaceRequest("PUT", "/v1/agent/check/update/service:web-1", {"Status": "passing", "Output": "well"}),
+        FaceRequest("GET", f"/v1/health/service/{SERVICE}?passing"),
+        FaceRequest("GET", f"/v1/health/checks/{SERVICE}"),
+        FaceRequest("GET", f"/v1/catalog/service/{SERVICE}"),
+        *(
+            FaceRequest("GET", path)
+            for path in (
+                "/v1/agent/self",
+                "/v1/agent/services",
+                "/v1/agent/checks",
+                "/v1/catalog/services",
+                "/v1/catalog/nodes",
+                "/v1/catalog/datacenters",
+                "/v1/status/leader",
+                "/v1/status/peers",
+            )
+        ),
+    )
+
+
+class TestEureka(FaceContract):
+    face = "eureka"
+    shown = "web-1"
+    lists = ("/eureka/apps", "/eureka/apps/delta")
+    requests = (
+        FaceRequest(
+            "POST",
+            "/eureka/apps/WEB",
+            {
+                "instance": {
+                    "instanceId": "web-1",
+                    "ipAddr": "10.0.0.1",
+                    "port": {"$": 80, "@enabled": "true"},
+                    "leaseInfo": {"durationInSecs": 600},
+                }
+            },
+            JSON,
+        ),
+        FaceRequest("PUT", "/eureka/apps/WEB/web-1"),
+        FaceRequest("GET", "/eureka/apps"),
+        FaceRequest("GET", "/eureka/apps/delta"),
+        FaceRequest("PUT", "/eureka/apps/WEB/web-1/status?value=OUT_OF_SERVICE"),
+        FaceRequest("DELETE", "/eureka/apps/WEB/web-1/status"),
+    )
+
+
+class TestPrometheus(FaceContract):
+    face = "prometheus"
+    shown = "10.0.0.1"
+    lists = ("/prometheus/targets",)
+    requests = (FaceRequest("GET", "/prometheus/targets"), FaceRequest("GET", f"/prometheus/targets/{SERVICE}"))
+
+
+class TestEnvoy(FaceContract):
+    face = "envoy"
+    shown = "10.0.0.1"
+    requests = (FaceRequest("POST", "/v3/discovery:endpoints", {"resource_names": [SERVICE]}, JSON),)
