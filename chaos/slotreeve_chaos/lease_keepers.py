@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Sequence
+from http import HTTPStatus
+from http.client import HTTPConnection, HTTPException
 from typing import Any, Protocol
 
 from slotreeve.errors import ClientError
@@ -17,7 +17,7 @@ REQUEST_SECONDS = 1.5
 """Less than the time to live, so that one request that is lost ends no lease."""
 
 
-class LeaseKeeper(Protocol):
+class ChaosKeeper(Protocol):
     """Registers and renews leases. The payload of a lease is its sequence number."""
 
     async def register(self, service: str, lease_id: str, sequence: int, ttl_seconds: float) -> None:
@@ -34,11 +34,11 @@ class ClientKeeper:
         self._client = client
 
     async def register(self, service: str, lease_id: str, sequence: int, ttl_seconds: float) -> None:
-        """See LeaseKeeper."""
+        """See ChaosKeeper."""
         await self._client.leases.register(service, lease_id, str(sequence), ttl_seconds=ttl_seconds)
 
     async def renew(self, service: str, lease_ids: Sequence[str]) -> set[str]:
-        """See LeaseKeeper."""
+        """See ChaosKeeper."""
         return await self._client.leases.renew(service, *lease_ids)
 
 
@@ -52,7 +52,7 @@ class GatewayKeeper:
         self._addresses, self._rng = addresses, rng
 
     async def register(self, service: str, lease_id: str, sequence: int, ttl_seconds: float) -> None:
-        """See LeaseKeeper."""
+        """See ChaosKeeper."""
         fields = {
             "address": "10.0.0.1",
             "port": 80,
@@ -62,7 +62,7 @@ class GatewayKeeper:
         await self._ask("PUT", f"/v1/services/{service}/instances/{lease_id}", fields)
 
     async def renew(self, service: str, lease_ids: Sequence[str]) -> set[str]:
-        """See LeaseKeeper."""
+        """See ChaosKeeper."""
         answer = await self._ask("POST", "/v1/bulk/renew", {"leases": {service: list(lease_ids)}})
         if answer["unanswered"]:
             raise ClientError(answer["reason"])
@@ -88,10 +88,16 @@ async def _in_thread(fetch: Callable[[], Any]) -> Any:
 
 
 def _fetch(method: str, address: str, path: str, body: bytes | None) -> Any:
-    request = urllib.request.Request(f"http://{address}{path}", body, method=method)
-    request.add_header("Content-Type", "application/json")
+    host, _, port = address.rpartition(":")
+    connection = HTTPConnection(host, int(port), timeout=REQUEST_SECONDS)
     try:
-        with urllib.request.urlopen(request, timeout=REQUEST_SECONDS) as answer:  # noqa: S310 - as above
-            return json.load(answer)
-    except (OSError, urllib.error.URLError, ValueError) as error:
+        connection.request(method, path, body, {"Content-Type": "application/json"})
+        answer = connection.getresponse()
+        text = answer.read()
+        if answer.status != HTTPStatus.OK:
+            raise ClientError(f"{method} {path} at {address}: {answer.status} {text[:200]!r}")
+        return json.loads(text)
+    except (OSError, HTTPException, ValueError) as error:
         raise ClientError(f"{method} {path} at {address}: {error}") from None
+    finally:
+        connection.close()

@@ -14,7 +14,7 @@ from slotreeve_harness.processes import LocalCluster
 from slotreeve_protocol.leases import lease_suffix
 
 from slotreeve_chaos.history import HistoryRecorder
-from slotreeve_chaos.lease_keepers import REQUEST_SECONDS, ClientKeeper, GatewayKeeper, LeaseKeeper
+from slotreeve_chaos.lease_keepers import REQUEST_SECONDS, ChaosKeeper, ClientKeeper, GatewayKeeper
 from slotreeve_chaos.workload import Expected
 
 SERVICES, LEASES_OF_EACH = 10, 6
@@ -102,7 +102,7 @@ class ChaosLeases:
     def _new(self) -> _Kept:
         return _Kept(f"lease-{next(self._numbers)}", 1)
 
-    async def _keep(self, keeper: LeaseKeeper, service: str, kept: list[_Kept]) -> None:
+    async def _keep(self, keeper: ChaosKeeper, service: str, kept: list[_Kept]) -> None:
         loop = asyncio.get_running_loop()
         while True:
             due = loop.time() + RENEW_SECONDS
@@ -116,7 +116,7 @@ class ChaosLeases:
                 kept.append(self._new())
             await asyncio.sleep(max(0.05, due - loop.time()))
 
-    async def _register(self, keeper: LeaseKeeper, service: str, one: _Kept) -> None:
+    async def _register(self, keeper: ChaosKeeper, service: str, one: _Kept) -> None:
         register_id, sent = one.lease_id + _suffix(service), self._recorder.now
         try:
             await keeper.register(service, one.lease_id, one.sequence, TTL_SECONDS)
@@ -126,7 +126,7 @@ class ChaosLeases:
         fields = {"register_id": register_id, "service": service, "ttl": TTL_SECONDS, "sent": sent}
         self._recorder.append("leased", **fields)
 
-    async def _renew(self, keeper: LeaseKeeper, service: str, kept: list[_Kept]) -> None:
+    async def _renew(self, keeper: ChaosKeeper, service: str, kept: list[_Kept]) -> None:
         registered = {one.lease_id: one for one in kept if one.is_registered}
         sent = self._recorder.now
         try:
