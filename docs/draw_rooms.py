@@ -36,10 +36,10 @@ CAPTIONS = {
     "cli": "the command slotreeve",
 }
 """Every room, in the order from left to right on its floor, with what it holds."""
-COLUMN = {"conformance": 1 / 6, "console": 1 / 2}
+COLUMN = {"conformance": 1 / 6, "console": 1 / 2, "spark": 1 / 10}
 """Where the middle of a room stands on its floor, 0 left to 1 right, if the floor is not to be spread evenly."""
 
-WIDTH, MARGIN, FLOOR, BOX_WIDTH, BOX_HEIGHT = 1000, 30, 100, 200, 54
+WIDTH, MARGIN, FLOOR, BOX_WIDTH, BOX_HEIGHT, GAP = 1000, 30, 100, 200, 54, 12
 Graph = Mapping[str, frozenset[str]]
 
 
@@ -124,7 +124,7 @@ def boxes(imports: Graph) -> list[Box]:
         y = MARGIN + (top - number) * FLOOR
         whole = len(rooms) == 1 and number in (0, top)
         for index, room in enumerate(rooms):
-            width = WIDTH - 2 * MARGIN if whole else BOX_WIDTH
+            width = WIDTH - 2 * MARGIN if whole else min(BOX_WIDTH, (WIDTH - 2 * MARGIN) / len(rooms) - GAP)
             share = COLUMN.get(room, (index + 0.5) / len(rooms))
             found.append(Box(room, MARGIN + share * (WIDTH - 2 * MARGIN) - width / 2, y, width))
     return found
