@@ -7,6 +7,16 @@ from slotreeve_simulator.face_contract import FaceContract, FaceRequest
 SERVICE = "com.example.Web"
 JSON = {"Content-Type": "application/json"}
 MANY = {"service": SERVICE, "address": "10.0.0.2"}
+LISTS_OF_CONSUL = (
+    "/v1/agent/self",
+    "/v1/agent/services",
+    "/v1/agent/checks",
+    "/v1/catalog/services",
+    "/v1/catalog/nodes",
+    "/v1/catalog/datacenters",
+    "/v1/status/leader",
+    "/v1/status/peers",
+)
 
 
 class TestRest(FaceContract):
@@ -36,16 +46,7 @@ class TestRest(FaceContract):
 class TestConsul(FaceContract):
     face = "consul"
     shown = "web-1"
-    lists = (
-        "/v1/agent/self",
-        "/v1/agent/services",
-        "/v1/agent/checks",
-        "/v1/catalog/services",
-        "/v1/catalog/nodes",
-        "/v1/catalog/datacenters",
-        "/v1/status/leader",
-        "/v1/status/peers",
-    )
+    lists = LISTS_OF_CONSUL
     requests = (
         FaceRequest(
             "PUT",
@@ -58,19 +59,7 @@ class TestConsul(FaceContract):
         FaceRequest("GET", f"/v1/health/service/{SERVICE}?passing"),
         FaceRequest("GET", f"/v1/health/checks/{SERVICE}"),
         FaceRequest("GET", f"/v1/catalog/service/{SERVICE}"),
-        *(
-            FaceRequest("GET", path)
-            for path in (
-                "/v1/agent/self",
-                "/v1/agent/services",
-                "/v1/agent/checks",
-                "/v1/catalog/services",
-                "/v1/catalog/nodes",
-                "/v1/catalog/datacenters",
-                "/v1/status/leader",
-                "/v1/status/peers",
-            )
-        ),
+        *(FaceRequest("GET", path) for path in LISTS_OF_CONSUL),
     )
 
 
