@@ -31,7 +31,8 @@ from pathlib import Path
 
 from slotreeve_client import Subscription, connect
 from slotreeve_harness.figures import percentile
-from slotreeve_harness.processes import DevServer, free_address
+from slotreeve_harness.free_ports import free_address
+from slotreeve_harness.processes import DevServer
 
 CONNECTIONS, SECONDS = 32, 3.0
 SERVICES, INSTANCES = 100, 10

@@ -29,7 +29,8 @@ import psutil  # type: ignore[import-untyped]
 import slotreeve_client
 from slotreeve_client.tools import run_async
 from slotreeve_harness.figures import spread_of
-from slotreeve_harness.processes import DevServer, free_address
+from slotreeve_harness.free_ports import free_address
+from slotreeve_harness.processes import DevServer
 
 QUIET, BUSY = "com.example.Quiet", "com.example.Busy"
 OPENED_AT_ONCE = 100

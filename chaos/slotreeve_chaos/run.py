@@ -70,8 +70,9 @@ async def run_chaos(
     try:
         async with AsyncExitStack() as stack:
             recorder = stack.enter_context(HistoryRecorder(parts[0]))
-            run = _ChaosRun(cluster, herd, recorder, random.Random(seed))
-            await run.set_up(stack, database)
+            run = _ChaosRun(cluster, herd, recorder, random.Random(seed), database)
+            run.check_kinds(only)
+            await run.set_up(stack)
             await run.cause_faults(seconds, only, tell)
             tell("healing", recorder.now)
             await run.settle()
@@ -86,36 +87,50 @@ async def run_chaos(
 class _ChaosRun:
     """The cluster, its clients, and what watches them."""
 
-    def __init__(self, cluster: LocalCluster, herd: HerdProcess, recorder: HistoryRecorder, rng: random.Random) -> None:
+    def __init__(
+        self,
+        cluster: LocalCluster,
+        herd: HerdProcess,
+        recorder: HistoryRecorder,
+        rng: random.Random,
+        database: SqlServer | None,
+    ) -> None:
         self._cluster, self._herd, self._recorder, self._rng = cluster, herd, recorder, rng
         self._lateness = Lateness(recorder)
-        self._transport = open_transport(cluster.transport)
-
-    async def set_up(self, stack: AsyncExitStack, database: SqlServer | None) -> None:
-        """Start everything; ``stack`` ends it."""
-        stack.push_async_callback(self._transport.close)
-        proxies: dict[str, list[Proxy]] = {}
         diallers = Diallers(self._pids)
-        for name, pairs in self._cluster.proxied.items():
-            proxies[name] = [Proxy(near, far, diallers) for near, far in pairs]
-            for proxy in proxies[name]:
+        self._proxies = {
+            name: [Proxy(near, far, diallers) for near, far in pairs] for name, pairs in cluster.proxied.items()
+        }
+        self._options = ClientOptions(cluster=cluster.name)
+        self._workload = ChaosWorkload(cluster.session_addresses, self._options, recorder, rng)
+        targets = ChaosTargets(cluster, recorder, rng, LEASE_SECONDS)
+        self._faults = ChaosFaults(targets, self._proxies, self._workload, database)
+
+    def check_kinds(self, only: list[str]) -> None:
+        """Raise ClientError if there is no such kind of fault."""
+        if unknown := set(only) - self._faults.kinds.keys():
+            known = ", ".join(self._faults.kinds)
+            raise ClientError(f"no such fault: {', '.join(sorted(unknown))}; there are {known}")
+
+    async def set_up(self, stack: AsyncExitStack) -> None:
+        """Start everything; ``stack`` ends it."""
+        self._transport = open_transport(self._cluster.transport)
+        stack.push_async_callback(self._transport.close)
+        for proxies in self._proxies.values():
+            for proxy in proxies:
                 await proxy.start()
                 stack.push_async_callback(proxy.stop)
         stack.enter_context(self._cluster)
         await self._cluster.ready(self._transport)
-        options = ClientOptions(cluster=self._cluster.name)
-        self._workload = ChaosWorkload(self._cluster.session_addresses, options, self._recorder, self._rng)
         stack.push_async_callback(self._workload.close)
         await self._workload.begin()
-        self._leases = ChaosLeases(self._cluster, options, self._recorder, random.Random(self._rng.random()))
+        self._leases = ChaosLeases(self._cluster, self._options, self._recorder, random.Random(self._rng.random()))
         stack.push_async_callback(self._leases.close)
         await self._leases.begin()
         stack.push_async_callback(self._herd.close)
         await self._herd.start(self._cluster.name, self._cluster.session_addresses, self._recorder.began)
         for watching in (_watch(self._cluster, self._transport, self._recorder), self._lateness.watch()):
             stack.push_async_callback(_cancel, asyncio.create_task(watching))
-        targets = ChaosTargets(self._cluster, self._recorder, self._rng, LEASE_SECONDS)
-        self._faults = ChaosFaults(targets, proxies, self._workload, database)
 
     def _pids(self) -> dict[str, int]:
         pids = {server.name: server.pid for server in self._cluster.servers.values() if server.is_running}
@@ -123,9 +138,6 @@ class _ChaosRun:
 
     async def cause_faults(self, seconds: float, only: list[str], tell: Callable[[str, float], None]) -> None:
         """One fault after the other; the next begins when the cluster is well again."""
-        if unknown := set(only) - self._faults.kinds.keys():
-            known = ", ".join(self._faults.kinds)
-            raise ClientError(f"no such fault: {', '.join(sorted(unknown))}; there are {known}")
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             what = self._rng.choice(only or list(self._faults.kinds))

@@ -61,15 +61,16 @@ class ChaosWorkload:
         self._sessions, self._options, self._recorder, self._rng = sessions, options, recorder, rng
         self._load = load
         self._services = [f"{load.name}.service.{number}" for number in range(load.services)]
-        self._writers: list[Client] = [connect(*sessions, options=options) for _ in range(load.writers)]
-        self._subscribers: list[Client] = [connect(*sessions, options=options) for _ in range(load.subscribers)]
-        if not self._subscribers:
-            self._subscribers = self._writers
+        self._writers: list[Client] = []
+        self._subscribers: list[Client] = []
         self._publications: list[Publication] = []
         self._task: asyncio.Task[None] | None = None
 
     async def begin(self) -> None:
-        """Publish and subscribe everything, then keep republishing."""
+        """Connect, publish and subscribe everything, then keep republishing."""
+        self._writers = [connect(*self._sessions, options=self._options) for _ in range(self._load.writers)]
+        own = [connect(*self._sessions, options=self._options) for _ in range(self._load.subscribers)]
+        self._subscribers = own or self._writers
         for number in range(self._load.registrations):
             self._publish(self._writers[number % len(self._writers)], self._services[number % len(self._services)])
         await asyncio.gather(*(writer.flush() for writer in self._writers))

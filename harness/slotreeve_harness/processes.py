@@ -6,7 +6,6 @@ import asyncio
 import random
 import resource
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -24,9 +23,10 @@ from slotreeve_client.administration import complete_view
 from slotreeve_protocol.meta_messages import View
 from slotreeve_servers.launch import ELECTION_PORT_OFFSET, ROLE_PORTS
 
+from slotreeve_harness.free_ports import free_address, free_offset, free_ports
+
 STOP_SECONDS = 5.0
 POLL_SECONDS = 0.1
-PORTS = range(15_000, 32_000)
 DNS_PORT_OFFSET = 2
 
 
@@ -157,7 +157,7 @@ class LocalCluster:
         self.directory = directory
         self.name = "local"
         self.proxied: dict[str, list[tuple[str, str]]] = {}
-        ports = _free_ports(size.meta + size.data + size.session + size.gateway, rng or random.Random())
+        ports = free_ports(size.meta + size.data + size.session + size.gateway, rng or random.Random())
         names = [(Role.META, f"meta-{i + 1}") for i in range(size.meta)]
         names += [(Role.DATA, f"data-{i + 1}") for i in range(size.data)]
         names += [(Role.SESSION, f"session-{i + 1}") for i in range(size.session)]
@@ -178,7 +178,7 @@ class LocalCluster:
 
     def _put_behind_proxies(self, addresses: dict[str, str], rng: random.Random) -> None:
         """Let every server listen at another address than it advertises; the caller forwards connections."""
-        ports = _free_ports(len(addresses), rng)
+        ports = free_ports(len(addresses), rng)
         for (name, address), port in zip(addresses.items(), ports, strict=True):
             near, far = int(address.rpartition(":")[2]), port
             offsets = (0, ELECTION_PORT_OFFSET) if name in self.meta_addresses else (0,)
@@ -306,8 +306,7 @@ class DevServer:
     """``slotreeve dev`` as a process, on free ports; a context manager that waits until it is ready."""
 
     def __init__(self, *flags: str) -> None:
-        # Its four ports, and the two above each, are free as far as can be known.
-        offset = _free_offset(random.Random())
+        offset = free_offset(random.Random())
         self.meta_address = f"127.0.0.1:{ROLE_PORTS[Role.META] + offset}"
         self.session_address = f"127.0.0.1:{ROLE_PORTS[Role.SESSION] + offset}"
         self.gateway_address = f"127.0.0.1:{ROLE_PORTS[Role.GATEWAY] + offset}"
@@ -371,34 +370,3 @@ async def _listening(server: ServerProcess, timeout_seconds: float) -> None:
         else:
             writer.close()
             return
-
-
-def free_address() -> str:
-    """An address on loopback that can be bound now, as can the two ports above."""
-    return f"127.0.0.1:{_free_ports(1, random.Random())[0]}"
-
-
-def _free_offset(rng: random.Random) -> int:
-    while True:
-        offset = rng.randrange(PORTS.start - min(ROLE_PORTS.values()), PORTS.stop - max(ROLE_PORTS.values()) - 3)
-        if all(_is_free(port + offset + extra) for port in ROLE_PORTS.values() for extra in range(4)):
-            return offset
-
-
-def _free_ports(count: int, rng: random.Random) -> list[int]:
-    """Ports such that each, and the two after it, can be bound now."""
-    found: list[int] = []
-    while len(found) < count:
-        port = rng.randrange(PORTS.start, PORTS.stop, 4)
-        if port not in found and all(_is_free(port + extra) for extra in range(4)):
-            found.append(port)
-    return found
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-    return True

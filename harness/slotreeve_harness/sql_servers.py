@@ -23,7 +23,7 @@ from types import TracebackType
 
 from slotreeve.errors import SlotreeveError
 
-from slotreeve_harness.processes import free_address
+from slotreeve_harness.free_ports import free_address
 from slotreeve_harness.sql_programs import UNPRIVILEGED, MariaDbPrograms, mariadb_programs, postgres_programs
 
 READY_SECONDS = 30.0

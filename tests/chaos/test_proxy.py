@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 from slotreeve_chaos.proxy import Proxy, ProxyCut
-from slotreeve_harness.processes import free_address
+from slotreeve_harness.free_ports import free_address
 
 Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 

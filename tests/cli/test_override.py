@@ -12,7 +12,8 @@ import pytest
 from slotreeve_cli.instances import provider_line
 from slotreeve_cli.main import app
 from slotreeve_client import Instance, Provider, connect_blocking
-from slotreeve_harness.processes import DevServer, free_address
+from slotreeve_harness.free_ports import free_address
+from slotreeve_harness.processes import DevServer
 from slotreeve_protocol.envelope import encode_instance
 from slotreeve_protocol.overrides import Override
 from typer.testing import CliRunner

@@ -13,7 +13,8 @@ import pytest
 from slotreeve.errors import ClientClosed, ModelError, RegistrationError, RequestTimeout
 from slotreeve_client import ClientOptions, ClientState, Filter, Health, Instance, Provider, RoundRobin
 from slotreeve_client.threads import BlockingClient, connect_blocking
-from slotreeve_harness.processes import DevServer, free_address
+from slotreeve_harness.free_ports import free_address
+from slotreeve_harness.processes import DevServer
 
 pytestmark = pytest.mark.processes
 SOON = 10.0

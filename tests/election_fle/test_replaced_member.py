@@ -14,7 +14,8 @@ import pytest
 from slotreeve.model.nodes import Role
 from slotreeve.ports import Transport
 from slotreeve_client.administration import cluster_view
-from slotreeve_harness.processes import ClusterSize, LocalCluster, ServerProcess, free_address
+from slotreeve_harness.free_ports import free_address
+from slotreeve_harness.processes import ClusterSize, LocalCluster, ServerProcess
 from slotreeve_protocol.meta_messages import View
 
 from tests.processes.under_load import configuration, leader, slotreeve, under_load, written_all_the_time

@@ -10,7 +10,7 @@ import dns.asyncquery
 import dns.message
 import dns.rdatatype
 import pytest
-from slotreeve_harness.processes import free_address
+from slotreeve_harness.free_ports import free_address
 from slotreeve_protocol.envelope import encode_instance
 from slotreeve_protocol.instance import Instance
 

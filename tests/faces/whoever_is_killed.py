@@ -10,7 +10,8 @@ from slotreeve.model.data_info import DataInfo
 from slotreeve_client import Client
 from slotreeve_client.administration import cluster_view
 from slotreeve_client.tools import open_client, open_transport
-from slotreeve_harness.processes import ClusterSize, LocalCluster, free_address
+from slotreeve_harness.free_ports import free_address
+from slotreeve_harness.processes import ClusterSize, LocalCluster
 from slotreeve_protocol.envelope import encode_instance
 from slotreeve_protocol.instance import Instance
 

@@ -16,7 +16,8 @@ import pytest
 import trustme
 from prometheus_client.parser import text_string_to_metric_families
 from slotreeve.model.nodes import Role
-from slotreeve_harness.processes import DevServer, ServerProcess, free_address
+from slotreeve_harness.free_ports import free_address
+from slotreeve_harness.processes import DevServer, ServerProcess
 from slotreeve_servers.node.counted import GATEWAY
 
 pytestmark = pytest.mark.processes

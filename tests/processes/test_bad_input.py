@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from slotreeve_harness.processes import DevServer, free_address
+from slotreeve_harness.free_ports import free_address
+from slotreeve_harness.processes import DevServer
 
 pytestmark = pytest.mark.processes
 

@@ -17,7 +17,8 @@ import pytest
 from slotreeve.model.nodes import Role
 from slotreeve_cli.main import app
 from slotreeve_election_fle.left_directory import SKIPPED_EPOCHS
-from slotreeve_harness.processes import ServerProcess, free_address
+from slotreeve_harness.free_ports import free_address
+from slotreeve_harness.processes import ServerProcess
 from typer.testing import CliRunner, Result
 
 pytestmark = pytest.mark.processes

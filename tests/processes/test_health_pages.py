@@ -9,7 +9,8 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from slotreeve.model.nodes import Role
-from slotreeve_harness.processes import ClusterSize, LocalCluster, ServerProcess, free_address
+from slotreeve_harness.free_ports import free_address
+from slotreeve_harness.processes import ClusterSize, LocalCluster, ServerProcess
 from slotreeve_servers.launch import HTTP_PORT_OFFSET
 
 PATIENCE = 60.0

@@ -19,7 +19,8 @@ import slotreeve_client
 from slotreeve.clock import LoopClock
 from slotreeve.model.nodes import Role
 from slotreeve_client.tools import run_async
-from slotreeve_harness.processes import ClusterSize, DevServer, LocalCluster, ServerProcess, free_address
+from slotreeve_harness.free_ports import free_address
+from slotreeve_harness.processes import ClusterSize, DevServer, LocalCluster, ServerProcess
 from slotreeve_transport_zmq.transport import ZmqTransport
 
 pytestmark = pytest.mark.processes

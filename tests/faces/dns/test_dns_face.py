@@ -18,7 +18,8 @@ from slotreeve.clock import LoopClock
 from slotreeve.errors import ConfigError
 from slotreeve_client import Instance, connect
 from slotreeve_gateway.server import GatewayServer
-from slotreeve_harness.processes import DevServer, free_address
+from slotreeve_harness.free_ports import free_address
+from slotreeve_harness.processes import DevServer
 from slotreeve_servers.launch import Launcher
 from slotreeve_servers.settings import load_settings
 

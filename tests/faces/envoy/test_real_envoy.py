@@ -9,7 +9,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-from slotreeve_harness.processes import free_address
+from slotreeve_harness.free_ports import free_address
 
 from tests.faces.programs import Program, program
 from tests.faces.whoever_is_killed import SERVICE, Discovery, Seen, follow_whoever_is_killed

@@ -19,7 +19,8 @@ from py_eureka_client.eureka_basic import (  # type: ignore[import-untyped]
     get_delta,
 )
 from slotreeve.model.nodes import Role
-from slotreeve_harness.processes import DevServer, ServerProcess, free_address
+from slotreeve_harness.free_ports import free_address
+from slotreeve_harness.processes import DevServer, ServerProcess
 
 pytestmark = pytest.mark.processes
 
