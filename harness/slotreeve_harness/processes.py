@@ -8,7 +8,7 @@ import resource
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -28,6 +28,7 @@ from slotreeve_harness.free_ports import free_address, free_offset, free_ports
 STOP_SECONDS = 5.0
 POLL_SECONDS = 0.1
 DNS_PORT_OFFSET = 2
+LOOPBACK = "127.0.0.1"
 
 
 class ServerProcess:
@@ -143,7 +144,8 @@ class LocalCluster:
 
     A context manager: leaving it ends every process by its own handle. ``settings`` are dotted keys for all of them.
     ``behind_proxies``: each server but the gateways advertises addresses at which it does not listen; ``proxied`` lists
-    for each server which address to forward to which.
+    for each server which address to forward to which. ``gateway_hosts``: where gateways listen instead of at 127.0.0.1,
+    each at one. ``face.dns.port`` is another one for each gateway, unless ``settings`` have it.
     """
 
     def __init__(
@@ -153,6 +155,7 @@ class LocalCluster:
         settings: Mapping[str, object] | None = None,
         rng: random.Random | None = None,
         behind_proxies: bool = False,
+        gateway_hosts: Sequence[str] = (),
     ) -> None:
         self.directory = directory
         self.name = "local"
@@ -162,7 +165,9 @@ class LocalCluster:
         names += [(Role.DATA, f"data-{i + 1}") for i in range(size.data)]
         names += [(Role.SESSION, f"session-{i + 1}") for i in range(size.session)]
         names += [(Role.GATEWAY, f"gateway-{i + 1}") for i in range(size.gateway)]
-        addresses = {name: f"127.0.0.1:{port}" for (_, name), port in zip(names, ports, strict=True)}
+        gateways = (name for role, name in names if role is Role.GATEWAY)
+        hosts = dict(zip(gateways, gateway_hosts, strict=False))
+        addresses = {name: f"{hosts.get(name, LOOPBACK)}:{port}" for (_, name), port in zip(names, ports, strict=True)}
         self.meta_addresses = {name: addresses[name] for role, name in names if role is Role.META}
         sessions = ",".join(addresses[name] for role, name in names if role is Role.SESSION)
         self._settings = {
@@ -188,7 +193,7 @@ class LocalCluster:
         listens = "gateway.listen" if role is Role.GATEWAY else "node.advertise"
         settings = dict(self._settings) | {"node.name": name, listens: address}
         if role is Role.GATEWAY:
-            settings["face.dns.port"] = dns_port(address)
+            settings.setdefault("face.dns.port", dns_port(address))
         if name in self.proxied:
             settings["node.bind"] = self.proxied[name][0][1]
         for meta, meta_address in self.meta_addresses.items():
@@ -351,7 +356,7 @@ class DevServer:
 
 
 def dns_port(gateway: str) -> int:
-    """Where the gateway of a local cluster answers DNS, if it does; ``gateway`` is its address."""
+    """Where the gateway at this address answers DNS, if it does and no setting says otherwise."""
     return int(gateway.rpartition(":")[2]) + DNS_PORT_OFFSET
 
 

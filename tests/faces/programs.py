@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
+from typing import NoReturn
 
 import pytest
 
@@ -21,11 +22,15 @@ def program(name: str) -> str:
     """Path of a program. Without it the test is skipped, or fails where CI=true."""
     found = shutil.which(name, path=os.pathsep.join([os.environ["PATH"], *_folders("usr/bin", "usr/sbin")]))
     if found is None or (name == "node" and not NODE_MODULES.exists()):
-        message = f"there is no {name}, or not what it needs: ./run test gets both below .venv"
-        if os.environ.get("CI") == "true":
-            pytest.fail(message)
-        pytest.skip(message)
+        skip(f"there is no {name}, or not what it needs: ./run test gets both below .venv")
     return found
+
+
+def skip(reason: str) -> NoReturn:
+    """Skip the test, or fail it where CI=true: all that it needs is there."""
+    if os.environ.get("CI") == "true":
+        pytest.fail(reason)
+    pytest.skip(reason)
 
 
 def _folders(*names: str) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from slotreeve.model.data_info import DataInfo
@@ -15,6 +15,7 @@ from slotreeve_harness.processes import ClusterSize, LocalCluster
 from slotreeve_protocol.envelope import encode_instance
 from slotreeve_protocol.instance import Instance
 
+from tests.faces.name_servers import DNS_PORT
 from tests.faces.programs import Program, haproxy
 
 SERVICE = "com.example.Discovered"
@@ -44,12 +45,17 @@ class Discovery:
 
 
 async def follow_whoever_is_killed(
-    directory: Path, face: str, discovery_at: Callable[[str, LocalCluster], Discovery]
+    directory: Path,
+    face: str,
+    discovery_at: Callable[[str, LocalCluster], Discovery],
+    name_servers: Sequence[str] = (),
 ) -> None:
     """Register one instance after the other, kill a process before each, and wait until the program sees it. At last a
     lease ends. The gateways have one ``face`` only. ``discovery_at`` gets the address of HAProxy, which stands before
-    two gateways."""
-    cluster = LocalCluster(directory, ClusterSize(meta=1, data=3, session=2, gateway=2), {"face.use": face})
+    two gateways. ``name_servers``: two hosts at which they listen, and answer DNS at its own port."""
+    settings = {"face.use": face} | ({"face.dns.port": DNS_PORT} if name_servers else {})
+    size = ClusterSize(meta=1, data=3, session=2, gateway=2)
+    cluster = LocalCluster(directory, size, settings, gateway_hosts=name_servers)
     transport, front = open_transport(), free_address()
     discovery = discovery_at(front, cluster)
     with cluster, haproxy(directory, front, cluster.gateway_addresses), discovery.running:
