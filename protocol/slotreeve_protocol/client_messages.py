@@ -144,10 +144,12 @@ class ListServices(Message, frozen=True, tag=29):
 
 class Services(Message, frozen=True, tag=30):
     """Reply to ListServices: number of providers by data info id. ``upto``: this is a page that ends there; None: no
-    more follow."""
+    more follow. ``led``, of a data server: the digest of the slots that it leads and serves, with their leader epochs;
+    0: it does not say."""
 
     counts: dict[str, int]
     upto: ListedUpTo | None = None
+    led: int = 0
 
 
 class Sessions(Message, frozen=True, tag=31):

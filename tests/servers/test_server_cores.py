@@ -53,6 +53,7 @@ from slotreeve_protocol.slot_messages import (
 )
 from slotreeve_servers.data.core import DataCore
 from slotreeve_servers.data.settings import DataSettings
+from slotreeve_servers.node.digests import led_digest
 from slotreeve_servers.node.outbox import Peer
 from slotreeve_servers.session.arrivals import AT_ONCE as ARRIVING_AT_ONCE
 from slotreeve_servers.session.core import (
@@ -178,8 +179,9 @@ def test_reads_and_listings_show_what_was_written() -> None:
     datum = deliver(scene.outbox, scene.core.desk, session, Fetch(0, 1, SERVICE))
     assert isinstance(datum, Datum)
     assert datum.publishers == [record()]
-    assert deliver(scene.outbox, scene.core.desk, session, ListServices("s")) == Services({SERVICE: 1})
-    assert deliver(scene.outbox, scene.core.desk, session, ListServices("x")) == Services({})
+    led = led_digest([(0, 1)])
+    assert deliver(scene.outbox, scene.core.desk, session, ListServices("s")) == Services({SERVICE: 1}, led=led)
+    assert deliver(scene.outbox, scene.core.desk, session, ListServices("x")) == Services({}, led=led)
     moved = deliver(scene.outbox, scene.core.desk, session, Fetch(9, 1, SERVICE))
     assert isinstance(moved, Answers)
     assert moved.answers[0].access is Access.MOVED

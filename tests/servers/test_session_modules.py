@@ -40,7 +40,7 @@ from slotreeve_protocol.slot_messages import (
     SlotDigests,
     Write,
 )
-from slotreeve_servers.node.digests import part_of
+from slotreeve_servers.node.digests import led_digest, part_of
 from slotreeve_servers.node.outbox import Peer, Request
 from slotreeve_servers.node.records import SlotStore
 from slotreeve_servers.session.arrivals import Arrivals
@@ -49,6 +49,7 @@ from slotreeve_servers.session.configuration import ConfigMirror
 from slotreeve_servers.session.due_pushes import DuePushes
 from slotreeve_servers.session.interests import FORGOTTEN_PER_TURN, Interests
 from slotreeve_servers.session.leaders import SlotLeaders
+from slotreeve_servers.session.listings import Listings
 from slotreeve_servers.session.orders import OrdersInForce
 from slotreeve_servers.session.push import PushRules
 from slotreeve_servers.session.reads import ASK_SECONDS, GIVE_UP_SECONDS, RETRY_SECONDS, Reads
@@ -428,7 +429,7 @@ def test_receipts_and_changes_of_services_that_nobody_watches_are_ignored() -> N
 
 def test_a_read_is_answered_by_the_leader_and_repeated_while_it_does_not_serve() -> None:
     scene = Scene()
-    reads, request = Reads(scene.outbox, scene.routes, ByLength()), Request(a_peer("tool", Role.TOOL), 3)
+    reads, request = Reads(scene.outbox, scene.routes), Request(a_peer("tool", Role.TOOL), 3)
     reads.get(0, Get(SERVICE), request)
     scene.outbox.answer(Answers([SlotAnswer(0, Access.MIGRATING, 1)]), kind=Fetch)
     assert scene.outbox.take("replied") == []
@@ -440,7 +441,7 @@ def test_a_read_is_answered_by_the_leader_and_repeated_while_it_does_not_serve()
 
 def test_a_reply_under_an_epoch_that_is_over_is_not_passed_on() -> None:
     scene = Scene()
-    reads, request = Reads(scene.outbox, scene.routes, ByLength()), Request(a_peer("tool", Role.TOOL), 3)
+    reads, request = Reads(scene.outbox, scene.routes), Request(a_peer("tool", Role.TOOL), 3)
     reads.get(0, Get(SERVICE), request)
     scene.table(2, "data-2")
     scene.outbox.answer(Datum(SERVICE, 5, []), kind=Fetch)
@@ -450,35 +451,97 @@ def test_a_reply_under_an_epoch_that_is_over_is_not_passed_on() -> None:
 def test_a_read_without_a_leader_fails_after_its_time_with_the_reason() -> None:
     scene = Scene()
     scene.routes.closed(LEADER)
-    Reads(scene.outbox, scene.routes, ByLength()).get(0, Get(SERVICE), Request(a_peer("tool", Role.TOOL), 3))
+    Reads(scene.outbox, scene.routes).get(0, Get(SERVICE), Request(a_peer("tool", Role.TOOL), 3))
     scene.outbox.advance(GIVE_UP_SECONDS + 2 * RETRY_SECONDS)
     (replied,) = scene.outbox.take("replied")
     assert isinstance(replied.what, Failed)
     assert "has no leader that can be reached" in replied.what.reason
 
 
-def test_a_listing_is_the_sum_of_all_leaders_or_fails_if_one_does_not_answer() -> None:
-    scene = Scene()
-    reads, request = Reads(scene.outbox, scene.routes, ByLength()), Request(a_peer("tool", Role.TOOL), 3)
-    for last in (Services({"b": 2}), None):
-        reads.list_services(ListServices(""), [LEADER, OTHER], request)
-        scene.outbox.answer(Services({"a": 1}), kind=ListServices)
-        scene.outbox.answer(last, None if last is not None else TimeoutError(f"{ASK_SECONDS} s"), kind=ListServices)
-    full, failed = scene.outbox.take("replied")
-    assert full.what == Services({"a": 1, "b": 2})
-    assert isinstance(failed.what, Failed)
-    reads.list_services(ListServices(""), [], request)
-    assert scene.outbox.take("replied")[0].what == Services({})
+class ListingScene(Scene):
+    """data-1 leads slot 0 and data-2 leads slot 1; a tool asks for the list."""
+
+    def __init__(self, page: ListedUpTo | None = None) -> None:
+        super().__init__()
+        self.leaders_are("data-1", "data-2", epoch=2)
+        Listings(self.outbox, self.routes, ByLength()).answer(
+            ListServices("", page), Request(a_peer("tool", Role.TOOL), 3)
+        )
+
+    def leaders_are(self, *names: str | None, epoch: int) -> None:
+        rows = tuple(Slot(number, name, epoch, ()) for number, name in enumerate(names))
+        self.leaders.table_changed(SlotTable(epoch, rows))
+
+    def lists(self, counts: dict[str, int], *led: tuple[int, int], upto: ListedUpTo | None = None) -> None:
+        """The next data server that was asked answers."""
+        self.outbox.answer(Services(counts, upto, led_digest(led) if led else 0), kind=ListServices)
+
+    def replied(self) -> list[object]:
+        return [one.what for one in self.outbox.take("replied")]
+
+
+def test_a_listing_is_the_sum_of_all_leaders() -> None:
+    scene = ListingScene()
+    scene.lists({"a": 1}, (0, 2))
+    scene.lists({"b": 2}, (1, 2))
+    assert scene.replied() == [Services({"a": 1, "b": 2})]
+
+
+def test_a_listing_takes_the_answer_of_a_data_server_that_does_not_say_what_it_leads() -> None:
+    scene = ListingScene()
+    scene.lists({"a": 1})
+    scene.lists({"b": 2})
+    assert scene.replied() == [Services({"a": 1, "b": 2})]
+
+
+def test_a_listing_waits_until_each_slot_has_a_leader_that_can_be_reached() -> None:
+    scene = ListingScene()
+    scene.routes.closed(OTHER)
+    scene.lists({"a": 1}, (0, 2))
+    scene.outbox.answer(None, TimeoutError("the connection is lost"), kind=ListServices)
+    scene.outbox.advance(1.0)
+    assert scene.replied() == []
+    scene.leaders_are("data-1", "data-1", epoch=3)
+    scene.outbox.advance(RETRY_SECONDS)
+    scene.lists({"a": 1, "b": 2}, (0, 3), (1, 3))
+    assert scene.replied() == [Services({"a": 1, "b": 2})]
+
+
+def test_a_listing_is_repeated_where_a_leader_does_not_serve_all_of_its_slots_yet() -> None:
+    scene = ListingScene()
+    scene.leaders_are("data-1", "data-1", epoch=3)
+    scene.lists({"a": 1}, (0, 2))
+    scene.lists({"b": 2}, (1, 2))
+    scene.outbox.advance(RETRY_SECONDS)
+    scene.lists({"a": 1}, (0, 3))
+    assert scene.replied() == []
+    scene.outbox.advance(RETRY_SECONDS)
+    scene.lists({"a": 1, "b": 2}, (0, 3), (1, 3))
+    assert scene.replied() == [Services({"a": 1, "b": 2})]
+
+
+def test_a_listing_fails_after_its_time_with_the_reason() -> None:
+    scene = ListingScene()
+    scene.lists({"a": 1}, (0, 2))
+    scene.routes.closed(OTHER)
+    scene.outbox.answer(None, TimeoutError(f"{ASK_SECONDS} s"), kind=ListServices)
+    scene.outbox.advance(GIVE_UP_SECONDS + 2 * RETRY_SECONDS)
+    [failed] = scene.replied()
+    assert isinstance(failed, Failed)
+    assert failed.reason == "the services cannot be listed: a slot has no leader that can be reached"
+
+
+def test_there_are_no_services_before_there_is_a_table() -> None:
+    outbox = RecordingOutbox()
+    Listings(outbox, Routes(), ByLength()).answer(ListServices(""), Request(a_peer("tool", Role.TOOL), 3))
+    assert outbox.take("replied")[0].what == Services({})
 
 
 def test_a_page_of_a_listing_ends_where_the_page_of_any_leader_ends() -> None:
-    scene = Scene()
-    reads, request = Reads(scene.outbox, scene.routes, ByLength()), Request(a_peer("tool", Role.TOOL), 3)
-    reads.list_services(ListServices("", ListedUpTo()), [LEADER, OTHER], request)
-    scene.outbox.answer(Services({"aa": 1, "cc": 3}, ListedUpTo(0, "cc")), kind=ListServices)
-    scene.outbox.answer(Services({"bb": 2, "dd": 4, "a": 5}), kind=ListServices)
-    (page,) = scene.outbox.take("replied")
-    assert page.what == Services({"aa": 1, "cc": 3, "bb": 2}, ListedUpTo(0, "cc"))
+    scene = ListingScene(ListedUpTo())
+    scene.lists({"aa": 1, "cc": 3}, (0, 2), upto=ListedUpTo(0, "cc"))
+    scene.lists({"bb": 2, "dd": 4, "a": 5}, (1, 2))
+    assert scene.replied() == [Services({"aa": 1, "cc": 3, "bb": 2}, ListedUpTo(0, "cc"))]
 
 
 # --- configuration and orders ----------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 from slotreeve_protocol.client_messages import ListedUpTo, ListServices, Services
 
 from slotreeve_servers.data.slots import HeldSlot, HeldSlots
+from slotreeve_servers.node.digests import led_digest
 from slotreeve_servers.node.outbox import Outbox, Peer
 
 COUNT_BYTES = 8
@@ -13,20 +14,21 @@ NAMES_PER_PAGE = 20_000
 
 
 class Listing:
-    """Lists the services in the slots that this server leads: by slot, then by name, so that a page costs what is on it
-    and no list has to be kept between pages."""
+    """Lists the services in the slots that this server leads and serves: by slot, then by name, so that a page costs
+    what is on it and no list has to be kept between pages."""
 
     def __init__(self, outbox: Outbox, slots: HeldSlots) -> None:
         self._outbox, self._slots = outbox, slots
 
     def answer(self, peer: Peer, asked: ListServices) -> Services:
         """One page after the position that the reader names; everything, where it names none."""
-        led = sorted(self._slots.led(), key=lambda slot: slot.slot.id)
+        led = sorted((slot for slot in self._slots.led() if slot.serving), key=lambda slot: slot.slot.id)
+        digest = led_digest((slot.slot.id, slot.slot.leader_epoch) for slot in led)
         counts: dict[str, int] = {}
         if asked.after is None:
             for slot in led:
                 counts |= _counts(slot, asked.prefix)
-            return Services(counts)
+            return Services(counts, led=digest)
         size = seen = 0
         for slot in led:
             number = slot.slot.id
@@ -40,10 +42,10 @@ class Listing:
                 counts[name] = count
                 size += len(name) + COUNT_BYTES
                 if size >= self._outbox.part_bytes:
-                    return Services(counts, ListedUpTo(number, name))
+                    return Services(counts, ListedUpTo(number, name), digest)
             if seen >= NAMES_PER_PAGE:
-                return Services(counts, ListedUpTo(number + 1, ""))
-        return Services(counts)
+                return Services(counts, ListedUpTo(number + 1, ""), digest)
+        return Services(counts, led=digest)
 
 
 def _counts(slot: HeldSlot, prefix: str) -> dict[str, int]:

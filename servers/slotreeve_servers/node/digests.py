@@ -8,6 +8,7 @@ not only the service (the buckets of a hash tree of two levels; Merkle 1987, and
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from struct import Struct
 from typing import TypeVar
 from zlib import crc32
 
@@ -23,6 +24,7 @@ large, so that this is rare."""
 REGROUPED_AT_ONCE = 1_000
 """A large service is hashed again piece by piece, with each of its next changes so many records."""
 _MASK = (1 << 64) - 1
+_LED = Struct("!QQ")
 
 Key = TypeVar("Key", str, int)
 
@@ -250,3 +252,11 @@ class RunningDigests:
             parted.divide(count)
             parted.regroup(now, REGROUPED_AT_ONCE)
         return parted
+
+
+def led_digest(slots: Iterable[tuple[int, int]]) -> int:
+    """A digest of slots with their leader epochs, in ascending order of the slots; never 0."""
+    digest = 0
+    for slot, leader_epoch in slots:
+        digest = crc32(_LED.pack(slot, leader_epoch), digest)
+    return digest or 1

@@ -53,6 +53,7 @@ from slotreeve_servers.session.isolation import LOOK_SECONDS, Isolation
 from slotreeve_servers.session.leaders import SlotLeaders
 from slotreeve_servers.session.lease_requests import LeaseRequests
 from slotreeve_servers.session.leases import ClientLeases
+from slotreeve_servers.session.listings import Listings
 from slotreeve_servers.session.orders import OrdersInForce
 from slotreeve_servers.session.places import Places
 from slotreeve_servers.session.push import PushRules
@@ -117,7 +118,8 @@ class SessionCore:
         self.leaders = SlotLeaders(
             outbox, self.routes, self.writes, self.interests, self._registrations, self._arrivals
         )
-        self._reads = Reads(outbox, self.routes, slot_function)
+        self._reads = Reads(outbox, self.routes)
+        self._listings = Listings(outbox, self.routes, slot_function)
         self.clients: dict[Peer, ConnectedClient] = {}
         self._lease_requests = LeaseRequests(outbox, self.routes, self._registrations.slot, self.clients)
         self._leases = ClientLeases(rules.client_lease_seconds)
@@ -147,9 +149,7 @@ class SessionCore:
                 Get: lambda peer, message, request: self._reads.get(
                     self._registrations.slot(message.data_info_id), message, request
                 ),
-                ListServices: lambda peer, message, request: self._reads.list_services(
-                    message, list(self.routes.linked.values()), request
-                ),
+                ListServices: lambda peer, message, request: self._listings.answer(message, request),
                 RegisterLeases: self._lease_requests.answer,
                 RenewLeases: self._lease_requests.answer,
                 EndLeases: self._lease_requests.answer,

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from slotreeve.errors import RequestTimeout
-from slotreeve.ports import Message, SlotFunction
-from slotreeve_protocol.client_messages import Datum, Get, ListedUpTo, ListServices, Services
+from slotreeve.ports import Message
+from slotreeve_protocol.client_messages import Datum, Get
 from slotreeve_protocol.general_messages import Failed
 from slotreeve_protocol.slot_messages import Fetch
 
-from slotreeve_servers.node.outbox import Outbox, Peer, Request
+from slotreeve_servers.node.outbox import Outbox, Request
 from slotreeve_servers.session.routes import Routes
 
 RETRY_SECONDS = 0.02
@@ -34,8 +32,8 @@ class Read:
 class Reads:
     """Answers the reads of clients. While a slot has no leader that serves, a read waits, up to four seconds (I7)."""
 
-    def __init__(self, outbox: Outbox, routes: Routes, slots: SlotFunction) -> None:
-        self._outbox, self._routes, self._slots = outbox, routes, slots
+    def __init__(self, outbox: Outbox, routes: Routes) -> None:
+        self._outbox, self._routes = outbox, routes
 
     def get(self, slot: int, page: Get, request: Request) -> None:
         """Read one page of a service; the reply is a Datum, or Failed."""
@@ -66,52 +64,3 @@ class Reads:
         else:
             text = f"slot {read.slot} of {read.page.data_info_id} cannot be read: {why}"
             self._outbox.reply(read.request, Failed(RequestTimeout.code, text))
-
-    def list_services(self, asked: ListServices, leaders: Sequence[Peer], request: Request) -> None:
-        """Ask every data server; the reply is Services, or Failed where any of them did not answer."""
-        if not leaders:
-            self._outbox.reply(request, Services({}))
-            return
-        listing = _Listing(self._outbox, self._slots, request, len(leaders))
-        for peer in leaders:
-            if not self._outbox.ask(peer, asked, listing.answered, ASK_SECONDS):
-                listing.answered(None, RequestTimeout(f"{peer.node} takes no requests now"))
-
-
-class _Listing:
-    """The answers of all data servers to one listing, or to one page of it."""
-
-    def __init__(self, outbox: Outbox, slots: SlotFunction, request: Request, missing: int) -> None:
-        self._outbox, self._slots, self._request, self._missing = outbox, slots, request, missing
-        self._answers: list[Services] = []
-
-    def answered(self, reply: Message | None, error: Exception | None) -> None:
-        if self._missing <= 0:
-            return
-        if not isinstance(reply, Services):
-            self._missing = 0
-            text = f"a data server did not list its services: {error or reply}"
-            self._outbox.reply(self._request, Failed(RequestTimeout.code, text))
-            return
-        self._answers.append(reply)
-        self._missing -= 1
-        if self._missing == 0:
-            self._outbox.reply(self._request, self._together())
-
-    def _together(self) -> Services:
-        """The page of all data servers ends where the first of their pages ends."""
-        ends = [(answer.upto.slot, answer.upto.name) for answer in self._answers if answer.upto is not None]
-        counts: dict[str, int] = {}
-        if not ends:
-            for answer in self._answers:
-                counts |= answer.counts
-            return Services(counts)
-        end = min(ends)
-        for answer in self._answers:
-            names = list(answer.counts)
-            for name in names[: bisect_right(names, end, key=self._position)]:
-                counts[name] = answer.counts[name]
-        return Services(counts, ListedUpTo(*end))
-
-    def _position(self, name: str) -> tuple[int, str]:
-        return self._slots.slot_of(name), name

@@ -81,6 +81,16 @@ class Routes:
         peer = self.linked.get(leader or "")
         return None if peer is None else (peer, epoch)
 
+    def led(self) -> dict[Peer, list[tuple[int, int]]] | None:
+        """Slots with their leader epochs, by the leader; None while a slot has no leader that is known and linked."""
+        found: dict[Peer, list[tuple[int, int]]] = {}
+        for slot in range(len(self.slots)):
+            leader = self.leader_of(slot)
+            if leader is None:
+                return None
+            found.setdefault(leader[0], []).append((slot, leader[1]))
+        return found
+
     def led_by(self, node: str) -> list[int]:
         """The slots that ``node`` leads."""
         return [slot.id for slot in self.slots if self._row(slot.id)[0] == node]
