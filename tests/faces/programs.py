@@ -15,6 +15,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 UNPACKED = ROOT / ".venv" / "programs"
 NODE_MODULES = ROOT / ".venv" / "node" / "node_modules"
+PYTHON_CONSUL2 = ROOT / ".venv" / "python-consul2"
 STOP_SECONDS = 10.0
 
 
@@ -62,6 +63,12 @@ class Program:
                 self._command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=self._environment
             )
         return self
+
+    def kill(self) -> None:
+        """SIGKILL, and wait for the end."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -7,11 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from slotreeve.model.data_info import DataInfo
+from slotreeve.ports import Transport
 from slotreeve_client import Client
 from slotreeve_client.administration import cluster_view
 from slotreeve_client.tools import open_client, open_transport
 from slotreeve_harness.free_ports import free_address
-from slotreeve_harness.processes import ClusterSize, LocalCluster
+from slotreeve_harness.processes import ClusterSize, LocalCluster, ServerProcess
 from slotreeve_protocol.envelope import encode_instance
 from slotreeve_protocol.instance import Instance
 
@@ -64,11 +65,9 @@ async def follow_whoever_is_killed(
         async with open_client(cluster.session_addresses, cluster.name) as client:
             await _register(client, 1, wanted)
             await discovery.sees(wanted)
-            view = await cluster_view(transport, cluster.name, cluster.meta_addresses.values())
-            leader = view.table.slots[cluster.slot_function().slot_of(DataInfo.parse(SERVICE).id)].leader
-            assert leader is not None
-            for number, victim in enumerate(("gateway-1", "session-1", leader), 2):
-                cluster.servers[victim].kill()
+            leader = await leader_of(cluster, transport, SERVICE)
+            for number, victim in enumerate((cluster.servers["gateway-1"], cluster.servers["session-1"], leader), 2):
+                victim.kill()
                 await _register(client, number, wanted)
                 await discovery.sees(wanted)
 
@@ -77,6 +76,14 @@ async def follow_whoever_is_killed(
             del wanted["10.0.0.9:80"]
             await discovery.sees(wanted)
     await transport.close()
+
+
+async def leader_of(cluster: LocalCluster, transport: Transport, service: str) -> ServerProcess:
+    """The data server that leads the slot of a service now."""
+    view = await cluster_view(transport, cluster.name, cluster.meta_addresses.values())
+    leader = view.table.slots[cluster.slot_function().slot_of(DataInfo.parse(service).id)].leader
+    assert leader is not None
+    return cluster.servers[leader]
 
 
 async def _register(client: Client, number: int, wanted: Seen, ttl_seconds: float = 600.0) -> None:
