@@ -14,21 +14,21 @@ from typing import Any
 
 import consul  # type: ignore[import-untyped]
 import pytest
-import requests
 import slotreeve_client
-from slotreeve.clock import LoopClock
 from slotreeve.model.nodes import Role
-from slotreeve_client.tools import run_async
+from slotreeve_client.tools import open_transport, run_async
 from slotreeve_harness.free_ports import free_address
 from slotreeve_harness.processes import ClusterSize, DevServer, LocalCluster, ServerProcess
-from slotreeve_transport_zmq.transport import ZmqTransport
+
+from tests.faces.consul import consul_program
+from tests.faces.consul.consul_program import PATIENCE, TTL, Balanced, Failures, Follower, Provider, client
+from tests.faces.programs import PYTHON_CONSUL2, program, skip
+from tests.faces.providers_and_followers import STEADY, ClientScript, survive_whoever_is_killed
+from tests.faces.whoever_is_killed import leader_of
 
 pytestmark = pytest.mark.processes
 
-PATIENCE = 40.0
-TTL = "6s"
 ENDED_SECONDS = 6 + 3
-Failures = (consul.ConsulException, requests.RequestException)
 
 
 def gateway(directory: Path, number: int, sessions: list[str], cluster: str = "slotreeve") -> ServerProcess:
@@ -47,30 +47,8 @@ def running(*processes: ServerProcess) -> Iterator[None]:
         for process in processes:
             process.start()
             stack.callback(process.stop)
-            until(lambda process=process: client(process).status.leader(), f"{process.name} answers")  # type: ignore[misc]
+            until(lambda process=process: client(process.address).status.leader(), f"{process.name} answers")  # type: ignore[misc]
         yield
-
-
-def client(of: ServerProcess) -> Any:
-    host, _, port = of.address.rpartition(":")
-    return consul.Consul(host=host, port=int(port))
-
-
-class Balanced:
-    """What programs do that know two addresses: the next one, where one does not answer."""
-
-    def __init__(self, *gateways: ServerProcess) -> None:
-        self._clients = [client(one) for one in gateways]
-
-    def call(self, what: Callable[[Any], Any]) -> Any:
-        for number, one in enumerate(list(self._clients)):
-            try:
-                return what(one)
-            except Failures:
-                if number == len(self._clients) - 1:
-                    raise
-                self._clients.append(self._clients.pop(0))
-        raise AssertionError
 
 
 def until(condition: Callable[[], Any], what: str, seconds: float = PATIENCE) -> Any:
@@ -85,91 +63,17 @@ def until(condition: Callable[[], Any], what: str, seconds: float = PATIENCE) ->
     raise AssertionError(f"not within {seconds} s: {what}; {failure}")
 
 
-class Provider:
-    """A program that registers, passes its check, and registers again where it is unknown."""
-
-    def __init__(self, balanced: Balanced, name: str, service_id: str) -> None:
-        self._balanced, self._name, self.service_id = balanced, name, service_id
-        self.registrations = 0
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._work)
-
-    def _register(self, one: Any) -> None:
-        check = consul.Check.ttl(TTL) | {"DeregisterCriticalServiceAfter": "90m"}
-        one.agent.service.register(
-            self._name, self.service_id, "10.0.0.1", 8080, tags=["blue"], check=check, meta={"version": "1.2"}
-        )
-        self.registrations += 1
-
-    def _work(self) -> None:
-        while True:
-            try:
-                if not self._balanced.call(lambda one: one.agent.check.ttl_pass(f"service:{self.service_id}")):
-                    self._balanced.call(self._register)
-                    continue
-            except Failures:
-                continue  # it would say so in its log, and goes on
-            if self._stopping.wait(1.0):
-                return
-
-    def __enter__(self) -> Provider:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._stopping.set()
-        self._thread.join(PATIENCE)
-
-
-class Follower:
-    """A program that follows a service by blocking queries, and remembers what it saw and when."""
-
-    def __init__(self, balanced: Balanced, name: str) -> None:
-        self._balanced, self._name = balanced, name
-        self.seen: list[tuple[float, int, tuple[str, ...]]] = []
-        self._stopping = False
-        self._thread = threading.Thread(target=self._work, daemon=True)
-
-    def _work(self) -> None:
-        index: str | None = None
-        while not self._stopping:
-            query = {"index": index, "wait": "5s", "passing": True}
-            try:
-                index, entries = self._balanced.call(lambda one, query=query: one.health.service(self._name, **query))  # type: ignore[misc]
-            except Failures:
-                continue
-            assert index is not None
-            ids = tuple(entry["Service"]["ID"] for entry in entries)
-            self.seen.append((time.monotonic(), int(index), ids))
-
-    @property
-    def now(self) -> tuple[str, ...]:
-        return self.seen[-1][2] if self.seen else ()
-
-    def __enter__(self) -> Follower:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._stopping = True
-        self._thread.join(PATIENCE)
-
-    def check(self) -> None:
-        indexes = [index for _, index, _ in self.seen]
-        assert indexes == sorted(indexes), "an index fell"
-
-
 def test_a_client_registers_discovers_follows_a_change_and_sees_a_lease_end(tmp_path: Path) -> None:
     with DevServer() as dev:
         one = gateway(tmp_path, 1, [dev.session_address])
         with running(one):
-            mine = client(one)
+            mine = client(one.address)
             assert mine.agent.self()["Config"]["Datacenter"] == "slotreeve"
             assert mine.catalog.datacenters() == ["slotreeve"]
             assert mine.status.peers()
             index, found = mine.health.service("web")
             assert found == []
-            with Follower(Balanced(one), "web") as follower:
+            with Follower(Balanced(one.address), "web") as follower:
                 assert mine.agent.service.register(
                     "web", "web-1", "10.0.0.1", 80, tags=["a"], check=consul.Check.ttl(TTL), meta={"k": "v"}
                 )
@@ -204,45 +108,43 @@ def test_a_client_registers_discovers_follows_a_change_and_sees_a_lease_end(tmp_
             follower.check()
 
 
-def leader_of(cluster: LocalCluster, service: str) -> ServerProcess:
-    """The data server that leads the slot of a service."""
+def leader(cluster: LocalCluster, service: str) -> ServerProcess:
+    """The data server that leads the slot of a service, once the cluster is ready."""
 
-    async def main() -> str:
-        transport = ZmqTransport(LoopClock())
+    async def main() -> ServerProcess:
+        transport = open_transport()
         try:
-            view = await cluster.ready(transport)
+            await cluster.ready(transport)
+            return await leader_of(cluster, transport, service)
         finally:
             await transport.close()
-        slot = cluster.slot_function().slot_of(f"{service}#@#DEFAULT_INSTANCE_ID#@#DEFAULT_GROUP")
-        leader = view.table.slots[slot].leader
-        assert leader is not None
-        return leader
 
-    return cluster.servers[run_async(main())]
+    return run_async(main())
 
 
 @pytest.mark.timeout(300)
 def test_clients_survive_the_death_of_a_gateway_of_a_session_server_and_of_the_slots_leader(tmp_path: Path) -> None:
     with LocalCluster(tmp_path / "cluster", ClusterSize(1, 3, 2), rng=random.Random()) as cluster:
-        leader_of(cluster, "web")
+        leader(cluster, "web")
         gateways = [gateway(tmp_path, number, cluster.session_addresses, cluster.name) for number in (1, 2)]
         with running(*gateways):
-            first, second = Balanced(*gateways), Balanced(*reversed(gateways))
+            addresses = [one.address for one in gateways]
+            first, second = Balanced(*addresses), Balanced(*reversed(addresses))
             with Provider(first, "web", "7") as seven, Follower(second, "web") as follower:
                 until(lambda: follower.now == ("7",), "it is seen")
                 gateways[0].kill()
                 time.sleep(ENDED_SECONDS)
                 gateways[0].start()
-                until(lambda: client(gateways[0]).status.leader(), "the gateway is back")
+                until(lambda: client(gateways[0].address).status.leader(), "the gateway is back")
                 gateways[1].kill()
                 time.sleep(ENDED_SECONDS)
                 gateways[1].start()
-                until(lambda: client(gateways[1]).status.leader(), "the gateway is back")
+                until(lambda: client(gateways[1].address).status.leader(), "the gateway is back")
                 assert {ids for _, _, ids in follower.seen[1:]} <= {("7",), ()}
                 came = next(number for number, seen in enumerate(follower.seen) if seen[2])
                 assert all(ids == ("7",) for _, _, ids in follower.seen[came:]), "it was gone for a while"
                 assert seven.registrations == 1, "another gateway knew the id"
-                leader_of(cluster, "web").kill()
+                leader(cluster, "web").kill()
                 time.sleep(ENDED_SECONDS)
                 assert all(ids == ("7",) for _, _, ids in follower.seen[came:]), "it was gone for a while"
                 cluster.of(Role.SESSION)[0].kill()
@@ -258,7 +160,7 @@ def test_another_client_that_waits_is_told_by_the_change_of_a_provider_at_anothe
     with DevServer() as dev:
         gateways = [gateway(tmp_path, number, [dev.session_address]) for number in (1, 2)]
         with running(*gateways):
-            mine, other = map(client, gateways)
+            mine, other = (client(one.address) for one in gateways)
             index, _ = other.health.service("web")
             waiting: list[float] = []
 
@@ -283,7 +185,7 @@ def test_many_programs_register_at_once_and_each_is_seen(tmp_path: Path) -> None
 
             async def main() -> None:
                 def register(number: int) -> str:
-                    mine = client(one)
+                    mine = client(one.address)
                     service = f"service-{number % 5}"
                     assert mine.agent.service.register(service, f"id-{number}", "10.0.0.1", check=consul.Check.ttl(TTL))
                     assert mine.agent.check.ttl_pass(f"service:id-{number}")
@@ -291,6 +193,17 @@ def test_many_programs_register_at_once_and_each_is_seen(tmp_path: Path) -> None
 
                 names = await asyncio.gather(*(asyncio.to_thread(register, number) for number in range(40)))
                 for name in set(names):
-                    assert len(client(one).health.service(name, passing=True)[1]) == 8
+                    assert len(client(one.address).health.service(name, passing=True)[1]) == 8
 
             asyncio.run(main())
+
+
+@pytest.mark.timeout(300)
+def test_python_consul2_survives_whoever_is_killed(tmp_path: Path) -> None:
+    program("haproxy")
+    if not (PYTHON_CONSUL2 / "stamp").exists():
+        skip("there is no python-consul2: ./run test gets it below .venv")
+    script = ClientScript(Path(consul_program.__file__), {"PYTHONPATH": str(PYTHON_CONSUL2)})
+    asyncio.run(survive_whoever_is_killed(tmp_path, "consul", script, behind_haproxy=True))
+    assert f"with {PYTHON_CONSUL2}/consul/__init__.py" in (tmp_path / "follower.log").read_text()
+    assert (tmp_path / f"{STEADY}.log").read_text().count("registered\n") == 1, "it renewed"
