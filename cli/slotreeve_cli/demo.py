@@ -43,8 +43,8 @@ def demo(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Start a cluster of processes, publish every module and class of this Python, and subscribe to them. Kill a meta
-    leader, a data server and a session server meanwhile. Then compare what every subscriber sees with what is
-    published."""
+    leader, a data server and a session server meanwhile. Then compare what every subscriber sees, and what a gateway
+    shows over REST, with what is published."""
     from slotreeve_demo.performance import perform, service_names
     from slotreeve_demo.report import all_held, as_json
     from slotreeve_demo.stage import DemoPlan
@@ -53,7 +53,7 @@ def demo(
     from slotreeve_cli.printing import print_json
 
     chosen = seed if seed is not None else random.SystemRandom().getrandbits(32)
-    plan, size = DemoPlan(publishers, subscribers, rate, chosen), ClusterSize(meta, data, session)
+    plan, size = DemoPlan(publishers, subscribers, rate, chosen), ClusterSize(meta, data, session, gateway=1)
     began = time.monotonic()
     with _progress_bars() as bars:
         lines = _ProgressLines(bars)

@@ -38,6 +38,10 @@ def checks(outcome: DemoOutcome) -> list[Check]:
         Check(not outcome.stale, f"{len(outcome.stale)} stale"),
         Check(not outcome.vanished, f"{len(outcome.vanished)} vanished from a subscriber's view while published"),
         Check(
+            outcome.over_rest > 0 and not outcome.different_over_rest,
+            f"{len(outcome.different_over_rest)} of {outcome.over_rest:,} registrations differ over REST",
+        ),
+        Check(
             len(outcome.latencies_ms) > 0,
             f"{len(outcome.latencies_ms):,} changes seen by subscribers during the kills",
         ),
@@ -65,6 +69,8 @@ def as_json(outcome: DemoOutcome, plan: DemoPlan, seconds: float) -> dict[str, o
         "missing": outcome.missing[:MOST_LISTED],
         "stale": outcome.stale[:MOST_LISTED],
         "vanished": outcome.vanished[:MOST_LISTED],
+        "over_rest": outcome.over_rest,
+        "different_over_rest": outcome.different_over_rest[:MOST_LISTED],
         "reconnections_without_a_death": outcome.reconnections,
         "slowdown": round(outcome.slowdown, 2),
         "seconds_of": outcome.seconds,
@@ -94,7 +100,7 @@ def figures(outcome: DemoOutcome, plan: DemoPlan) -> list[tuple[str, str]]:
 def differences(outcome: DemoOutcome, most: int = 5) -> Sequence[str]:
     """A few registrations of each kind of difference, one line each."""
     return [
-        f"{kind}: {service} {register_id}"
-        for kind in ("missing", "stale", "vanished")
+        f"{kind.replace('_', ' ')}: {service} {register_id}"
+        for kind in ("missing", "stale", "vanished", "different_over_rest")
         for service, register_id in getattr(outcome, kind)[:most]
     ]

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequen
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 
-from slotreeve.errors import RequestTimeout, TransportError
+from slotreeve.errors import ClientError, RequestTimeout, TransportError
 from slotreeve.model.data_info import DataInfo
 from slotreeve.model.nodes import Role
 from slotreeve.ports import Transport
@@ -21,6 +21,7 @@ from slotreeve_harness.processes import LocalCluster
 from slotreeve_protocol.meta_messages import LeaderIs, View
 
 from slotreeve_demo.ledger import LedgerComparison, Watch, compare, compare_lookups, expected_views
+from slotreeve_demo.over_rest import read_over_rest
 from slotreeve_demo.pace import Pace
 
 LEAST_PUBLISHES = 10_000
@@ -46,7 +47,8 @@ class DemoOutcome:
     """The result; times in milliseconds unless the name says otherwise.
 
     ``reconnections``: of clients whose session server was not killed. ``slowdown``: see :class:`Pace`. ``seconds``: of
-    each phase. ``directory``: where the logs and the state are, if they were kept.
+    each phase. ``over_rest``: registrations that were read from the gateway; ``different_over_rest``: those that it
+    showed otherwise than they were published. ``directory``: where the logs and the state are, if they were kept.
     """
 
     services: int = 0
@@ -61,6 +63,8 @@ class DemoOutcome:
     stale: list[tuple[str, str]] = field(default_factory=list)
     vanished: list[tuple[str, str]] = field(default_factory=list)
     compared: int = 0
+    over_rest: int = 0
+    different_over_rest: list[tuple[str, str]] = field(default_factory=list)
     reconnections: int = 0
     slowdown: float = 1.0
     seconds: dict[str, float] = field(default_factory=dict)
@@ -130,6 +134,7 @@ class DemoStage:
             await self._timed("kills", self._survive_kills())
             await self._timed("compare after", self._compare("after the kills"))
             await self._timed("look up", self._look_up())
+            await self._timed("read over REST", self._read_over_rest())
             await self._timed("unpublish", self._unpublish_some())
             clients = [*self._publishers, *self._subscribers]
             reconnections = sum(client.statistics().reconnections for client in clients)
@@ -302,6 +307,29 @@ class DemoStage:
             counts = await newcomer.list()
             self.outcome.missing += [(service, "in the list") for service in expected.keys() - counts.keys()]
             self.outcome.stale += [(service, "in the list") for service in counts.keys() - expected.keys()]
+
+    async def _read_over_rest(self) -> None:
+        """A program without our client asks the gateway about a sample of services."""
+        self._report("reading over REST", 0, 0)
+        expected = expected_views(self._publications)
+        sample = self._rng.sample(sorted(expected), min(LOOKUPS, len(expected)))
+        deadline = time.monotonic() + self._pace.stretched(SETTLE_SECONDS)
+        while True:
+            result = compare_lookups(expected, await self._shown_by_gateway(sample))
+            if result.is_equal or time.monotonic() > deadline:
+                break
+            await asyncio.sleep(0.05)
+        self.outcome.over_rest = result.compared
+        self.outcome.different_over_rest = [*result.missing, *result.stale]
+
+    async def _shown_by_gateway(self, services: Sequence[str]) -> dict[str, tuple[Provider, ...]]:
+        [address] = self._cluster.gateway_addresses
+        async with self._in_time("the gateway answers"):
+            while True:
+                try:
+                    return await asyncio.to_thread(read_over_rest, address, services)
+                except ClientError:
+                    await asyncio.sleep(0.05)
 
     def _running_sessions(self) -> list[str]:
         return [server.address for server in self._cluster.of(Role.SESSION) if server.is_running]

@@ -18,6 +18,7 @@ GOOD = DemoOutcome(
     failovers_ms={"meta leader": 40.2, "data server": 330.0, "session server": 29.0},
     moves={"data server": 170},
     compared=24_000,
+    over_rest=500,
 )
 LOST = ("com.example.Foo", "r-1")
 
@@ -37,6 +38,8 @@ def test_an_outcome_without_differences_passes_every_check() -> None:
         (replace(GOOD, missing=[LOST]), "1 missing of 24,000 views"),
         (replace(GOOD, stale=[LOST]), "1 stale"),
         (replace(GOOD, vanished=[LOST]), "1 vanished from a subscriber's view while published"),
+        (replace(GOOD, over_rest=0), "0 of 0 registrations differ over REST"),
+        (replace(GOOD, different_over_rest=[LOST]), "1 of 500 registrations differ over REST"),
         (replace(GOOD, latencies_ms=[]), "0 changes seen by subscribers during the kills"),
     ],
 )
@@ -46,8 +49,12 @@ def test_an_outcome_fails_exactly_the_check_that_it_breaks(bad: DemoOutcome, wha
 
 
 def test_people_see_a_few_differences_and_programs_the_first_hundred() -> None:
-    bad = replace(GOOD, missing=[("s", f"r-{n}") for n in range(200)], stale=[LOST])
-    assert differences(bad) == [*(f"missing: s r-{n}" for n in range(5)), "stale: com.example.Foo r-1"]
+    bad = replace(GOOD, missing=[("s", f"r-{n}") for n in range(200)], stale=[LOST], different_over_rest=[LOST])
+    assert differences(bad) == [
+        *(f"missing: s r-{n}" for n in range(5)),
+        "stale: com.example.Foo r-1",
+        "different over rest: com.example.Foo r-1",
+    ]
     report = as_json(bad, PLAN, 12.34)
     assert len(report["missing"]) == 100  # type: ignore[arg-type]
     assert (report["held"], report["seed"], report["seconds"]) == (False, 7, 12.3)

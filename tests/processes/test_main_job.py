@@ -36,6 +36,7 @@ def test_the_demo_survives_three_kills_with_nothing_missing_and_nothing_stale(tm
     summary = json.loads(done.stdout)
     assert summary["held"]
     assert (summary["missing"], summary["stale"], summary["vanished"]) == ([], [], [])
+    assert (summary["over_rest"] >= 500, summary["different_over_rest"]) == (True, [])
     assert summary["services"] == 2_000
     assert summary["publishes"] >= 10_000
     assert set(summary["failover_ms"]) == {"meta leader", "data server", "session server"}
