@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Mapping
 from types import MappingProxyType
 from typing import Protocol
@@ -10,6 +11,8 @@ from typing import Protocol
 from slotreeve.clock import Clock
 
 from slotreeve_gateway.waiting import Waiters
+
+log = logging.getLogger("slotreeve.gateway")
 
 LEAD_MILLISECONDS = 60_000
 """An index of a caller that is ahead of this gateway's clock by more than this is not one of ours."""
@@ -36,6 +39,7 @@ class ServiceDirectory:
         self._services: Mapping[str, int] = MappingProxyType({})
         self._read_at: float | None = None
         self._reading: asyncio.Task[None] | None = None
+        self._following: asyncio.Task[None] | None = None
         self._waiters = Waiters()
         self.index = 0
 
@@ -70,14 +74,28 @@ class ServiceDirectory:
             left = deadline - self._clock.now()
             if left <= 0:
                 return False
-            await self._waiters.wait(min(left, self._seconds))
-            await self.services()
+            if self._following is None:
+                self._following = asyncio.get_running_loop().create_task(self._follow(), name="follow the services")
+            if await self._waiters.wait(left):
+                await self.services()
         return True
+
+    async def _follow(self) -> None:
+        """Read again and again while anybody waits. Where that fails, those who wait read themselves, and say why."""
+        try:
+            while self._waiters.count:
+                await self.next()
+        except Exception:
+            log.info("cannot read the names of services", exc_info=True)
+            self._waiters.wake()
+        finally:
+            self._following = None
 
     async def _read_again(self) -> None:
         """One reading for all who ask meanwhile. A caller that goes away does not end it."""
         if self._reading is None:
             self._reading = asyncio.get_running_loop().create_task(self._read(), name="read the services")
+            self._reading.add_done_callback(_retrieved)
         await asyncio.shield(self._reading)
 
     async def _read(self) -> None:
@@ -95,3 +113,9 @@ class ServiceDirectory:
 
     def _milliseconds(self) -> int:
         return self._clock.wall_ms()
+
+
+def _retrieved(reading: asyncio.Task[None]) -> None:
+    """Whoever still waits is told of an error; where all have gone, it is nobody's."""
+    if not reading.cancelled():
+        reading.exception()

@@ -27,6 +27,11 @@ class Waiters:
             timer.cancel()
             self._waiting.discard(woken)
 
+    @property
+    def count(self) -> int:
+        """How many wait."""
+        return len(self._waiting)
+
     def wake(self) -> None:
         """Something has changed."""
         waiting, self._waiting = self._waiting, set()

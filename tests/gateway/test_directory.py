@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 
+import pytest
+from slotreeve.errors import SlotreeveError
 from slotreeve_gateway.directory import LEAD_MILLISECONDS
 from slotreeve_protocol.instance import Instance
 from slotreeve_simulator.simulated_cluster import SimulatedCluster
@@ -88,5 +91,48 @@ def test_an_index_of_another_gateway_that_is_ahead_is_taken_over_and_an_invented
         invented = gateway.clock.wall_ms() + 10 * LEAD_MILLISECONDS
         assert await gateway.directory.changed(invented, seconds=30), "it is answered at once"
         assert gateway.directory.index < invented
+
+    with_cluster(body)
+
+
+def test_whoever_waits_is_told_when_the_registry_does_not_answer_and_the_next_one_is_answered_again() -> None:
+    async def body(cluster: SimulatedCluster) -> None:
+        gateway = SimulatedGateway(cluster, "gateway-1")
+        await gateway.registry.register("a", ONE)
+        await gateway.directory.services()
+        index = gateway.directory.index
+        waiting = [asyncio.create_task(gateway.directory.changed(index, seconds=60)) for _ in range(3)]
+        await asyncio.sleep(2)
+        for session in [name for name in cluster.servers if name.startswith("session")]:
+            cluster.kill(session)
+        for waits in waiting:
+            with pytest.raises(SlotreeveError):
+                await waits
+
+        await cluster.start("session-1")
+        await cluster.start("session-2")
+        await cluster.ready()
+        again = asyncio.create_task(gateway.directory.changed(index, seconds=60))
+        await asyncio.sleep(2)
+        await gateway.registry.register("b", ONE)
+        assert await again
+
+    with_cluster(body)
+
+
+def test_a_reading_that_fails_after_all_who_asked_have_gone_is_nobodys_error() -> None:
+    said: list[object] = []
+
+    async def body(cluster: SimulatedCluster) -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _loop, context: said.append(context["message"]))
+        gateway = SimulatedGateway(cluster, "gateway-1")
+        for session in [name for name in cluster.servers if name.startswith("session")]:
+            cluster.kill(session)
+        asked = asyncio.create_task(gateway.directory.services())
+        await asyncio.sleep(1)
+        asked.cancel()
+        await asyncio.sleep(30)
+        gc.collect()
+        assert said == []
 
     with_cluster(body)
