@@ -98,6 +98,18 @@ def test_a_leaving_leader_whose_follower_is_not_in_sync_is_waited_for() -> None:
     assert arranger().next_plan(table, servers("a", "b", "c"), lambda server, slot: False, leaving) is None
 
 
+def test_while_one_slot_is_waited_for_others_that_lost_their_leader_are_led_by_whoever_has_a_copy() -> None:
+    rows = (Slot(0, "d", 1, ("c",)), Slot(1, "c", 1, ("a",)), Slot(2, "b", 1, ("a",)))
+
+    def settled(server: str, slot: int) -> bool:
+        return (server, slot) != ("a", 1)
+
+    for leaving in (Leaving(for_good=frozenset({"c"})), Leaving(for_a_restart=frozenset({"c"}))):
+        plan = arranger().next_plan(SlotTable(1, rows), servers("a", "b", "c"), settled, leaving)
+        assert plan is not None, "c waits for a, which has no copy of slot 1 yet"
+        assert [slot.leader for slot in plan.table.slots] == ["c", "c", "b"]
+
+
 def test_a_dead_follower_of_a_server_that_restarts_is_not_waited_for() -> None:
     table = arranged(servers("a", "b", "c"))
     assert {slot.leader for slot in table.slots} == {"a", "b", "c"}
@@ -285,6 +297,9 @@ def test_whatever_servers_come_go_and_stop_each_table_is_valid_and_may_follow_th
         leaving = Leaving(frozenset(stopping), frozenset(restarting))
         for _ in range(looks):
             plan = arranger.next_plan(table, servers, settled_in_part(share), leaving)
+            if any(slot.leader not in live for slot in table.slots):
+                assert plan is not None
+                assert all(slot.leader in live for slot in plan.table.slots)
             if plan is None:
                 break
             assert plan.moves

@@ -70,10 +70,12 @@ class Arranger:
         if handed_over is not None:
             return handed_over
         live = {server.name for server in servers}
-        if any(self._waits(slot, live, settled, leaving) for slot in table.slots):
+        waits = any(self._waits(slot, live, settled, leaving) for slot in table.slots)
+        if waits and all(slot.leader in live for slot in table.slots):
             return None
         if not is_complete(table, staying, self._limits.replicas):
-            taking = servers if _needs_who_leaves(table, servers, staying) else staying
+            # Whoever waits for a follower keeps its slots, so that those without a leader need not wait, too.
+            taking = servers if waits or _needs_who_leaves(table, servers, staying) else staying
             heirs, drops = _without_unready_heirs(table, {server.name for server in taking}, settled)
             plan = self._checked("assigner", self._assigner.assign, heirs, taking)
             return None if plan is None else _led_by_heirs(heirs, Plan(plan.table, (*drops, *plan.moves)), taking)
