@@ -77,6 +77,12 @@ class FaultKind(StrEnum):
     """Nothing passes between one client and one session server."""
     BREAK_LINK = "break_link"
     """Instantaneous: the connections between a session server and a data server break."""
+    CRASH_GATEWAY = "crash_gateway"
+    """A gateway is killed; a new one takes its place."""
+    PAUSE_GATEWAY = "pause_gateway"
+    """A gateway's process is paused."""
+    CUT_GATEWAY = "cut_gateway"
+    """Nothing passes between one gateway and all session servers."""
     CUT_META = "cut_meta"
     """Nothing passes between one data or session server and all meta servers."""
     CUT_STREAM = "cut_stream"
@@ -95,6 +101,7 @@ class FaultKind(StrEnum):
     """One meta server cannot reach the database."""
 
 
+GATEWAY_FAULTS = frozenset({FaultKind.CRASH_GATEWAY, FaultKind.PAUSE_GATEWAY, FaultKind.CUT_GATEWAY})
 STORE_FAULTS = frozenset(kind for kind in FaultKind if kind.startswith("store_"))
 DISK_FAULTS = frozenset({FaultKind.SLOW_DISK, FaultKind.POWER_CUT})
 """Faults of disks that only the scenario ``lossy`` has."""
@@ -102,6 +109,7 @@ ADDED_PROCESSES = frozenset({FaultKind.ADD_SESSION, FaultKind.ADD_CLIENT})
 """What recorded incidents need beside the faults of the built-in scenarios."""
 LATER_FAULTS = (
     DISK_FAULTS
+    | GATEWAY_FAULTS
     | ADDED_PROCESSES
     | frozenset(
         {

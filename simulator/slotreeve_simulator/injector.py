@@ -32,6 +32,7 @@ PARTITIONS = frozenset(
         FaultKind.CUT_LINK_ONE_WAY,
         FaultKind.CUT_ROLES,
         FaultKind.CUT_CLIENT_LINK,
+        FaultKind.CUT_GATEWAY,
         FaultKind.CUT_META,
         FaultKind.CUT_STREAM,
     }
@@ -40,13 +41,13 @@ ONE_WAY = frozenset({FaultKind.PARTITION_ONE_WAY, FaultKind.CUT_LINK_ONE_WAY, Fa
 
 
 class ClientCalls(Protocol):
-    """Ends and starts clients."""
+    """Ends and starts clients, or gateways."""
 
     def ended(self, name: str) -> None:
-        """The client ``name`` was killed or closed: its registrations must end."""
+        """``name`` was killed or closed: what it registered as a client must end."""
 
     def come(self, name: str) -> None:
-        """Start a new client in the place of ``name``."""
+        """Start a new one in the place of ``name``."""
 
 
 class Injector:
@@ -60,12 +61,13 @@ class Injector:
         self,
         cluster: ScenarioCluster,
         clients: ClientCalls,
+        gateways: ClientCalls,
         watch: ServersWatch,
         trace: Trace,
         verdict: RunVerdict,
         now: Callable[[], float],
     ) -> None:
-        self._cluster, self._clients, self._watch = cluster, clients, watch
+        self._cluster, self._clients, self._gateways, self._watch = cluster, clients, gateways, watch
         self._trace, self._verdict, self._now = trace, verdict, now
         self._ends: dict[Fault, Callable[[], None]] = {}
         self._timers: list[asyncio.TimerHandle] = []
@@ -143,7 +145,7 @@ class Injector:
         if not self._absent.isdisjoint(fault.first) or not self._run(fault.first):
             return None
         match fault.kind:
-            case FaultKind.PAUSE | FaultKind.PAUSE_CLIENT | FaultKind.FREEZE_SESSION:
+            case FaultKind.PAUSE | FaultKind.PAUSE_CLIENT | FaultKind.PAUSE_GATEWAY | FaultKind.FREEZE_SESSION:
                 return self._pause(name)
             case FaultKind.FULL_DISK:
                 return self._fill_disk(name)
@@ -152,7 +154,9 @@ class Injector:
             case FaultKind.POWER_CUT:
                 return self._crash(*fault.first, power_lost=True)
             case FaultKind.CRASH_CLIENT | FaultKind.CLOSE_CLIENT:
-                return self._end_client(name, fault.kind is FaultKind.CLOSE_CLIENT)
+                return self._end_client(self._clients, name, fault.kind is FaultKind.CLOSE_CLIENT)
+            case FaultKind.CRASH_GATEWAY:
+                return self._end_client(self._gateways, name, politely=False)
             case FaultKind.STOP_SERVER | FaultKind.STOP_SESSION:
                 return self._stop(name, Stopping.FOR_GOOD if fault.amount < 0.5 else Stopping.FOR_A_RESTART)
             case FaultKind.CLOCK_JUMP:
@@ -281,12 +285,12 @@ class Injector:
 
         return end
 
-    def _end_client(self, name: str, politely: bool) -> Callable[[], None] | None:
+    def _end_client(self, kind: ClientCalls, name: str, politely: bool) -> Callable[[], None] | None:
         if politely and name in self._still:
             return None
         self._absent.add(name)
         self._still.discard(name)
-        self._clients.ended(name)
+        kind.ended(name)
         if politely:
             closing = self._spawn(f"close {name}", self._cluster.clients[name].close())
         else:
@@ -297,7 +301,7 @@ class Injector:
             if closing is not None:
                 await closing
                 self._cluster.kill(name)
-            self._clients.come(name)
+            kind.come(name)
             self._absent.discard(name)
 
         def end() -> None:

@@ -1,17 +1,23 @@
-"""Callers that keep leases, each a process of its own: they register, renew, end and abandon them all the time."""
+"""Callers that keep leases: they register, renew, end and abandon them all the time."""
 
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 from collections.abc import Callable
+from typing import Protocol
 
 from slotreeve.errors import ClientError, TransportError
-from slotreeve_client import Client, Subscription
-from slotreeve_protocol.leases import lease_id_of
+from slotreeve.model.data_info import DataInfo
 
 from slotreeve_simulator.cluster import ScenarioCluster
+from slotreeve_simulator.gateway_watch import GatewayWatch
+from slotreeve_simulator.http_dialects import HTTP_DIALECTS
 from slotreeve_simulator.lease_watch import LeaseWatch, WatchedLease
+from slotreeve_simulator.leases_by_client import LeasesByClient
+from slotreeve_simulator.leases_by_gateway import LeasesByGateway
+from slotreeve_simulator.simulated_gateways import SimulatedGateways
 from slotreeve_simulator.trace import Trace, Weight
 
 TTLS_SECONDS = (2.0, 3.0, 5.0)
@@ -24,21 +30,37 @@ SEEN_SECONDS = 1.0
 """In a calm cluster a lease is seen so long after its registration was acknowledged."""
 
 
-class LeaseCaller:
-    """One caller with leases of one service, which is also a subscriber of it. Times are those of ``now``."""
+class LeaseUse(Protocol):
+    """How a caller reaches the registry. All methods raise ClientError or TransportError where they fail.
 
-    def __init__(self, client: Client, service: str, watch: LeaseWatch, trace: Trace, rng: random.Random) -> None:
-        self._client, self._service, self._watch, self._trace, self._rng = client, service, watch, trace, rng
+    Attributes:
+        seen: ids of the leases of its service that it sees now.
+    """
+
+    seen: set[str]
+
+    async def register(self, lease_id: str, ttl: float) -> None:
+        """Register a lease."""
+
+    async def renew(self, lease_ids: list[str]) -> tuple[set[str], set[str]]:
+        """Renew leases. Those that are unknown, and those of which nobody said anything."""
+
+    async def end(self, lease_id: str) -> None:
+        """End a lease."""
+
+    async def follow(self) -> None:
+        """Keep ``seen`` current, for ever."""
+
+
+class LeaseCaller:
+    """One caller with leases of one service. Times are those of ``now``."""
+
+    def __init__(self, use: LeaseUse, service: str, watch: LeaseWatch, trace: Trace, rng: random.Random) -> None:
+        self.service = service
+        self._use, self._watch, self._trace, self._rng = use, watch, trace, rng
         self._number = 0
         self._kept: dict[str, WatchedLease] = {}
         self._registered_at: dict[str, float] = {}
-        self._seen: set[str] = set()
-        client.subscribe(service, self._changed)
-
-    def _changed(self, subscription: Subscription) -> None:
-        present = {lease_id_of(instance.register_id) for instance in subscription.instances}
-        self._watch.seen(self._service, self._seen, present)
-        self._seen = present
 
     async def run(self, now: Callable[[], float]) -> None:
         """Call for ever."""
@@ -47,7 +69,7 @@ class LeaseCaller:
             try:
                 await self._call(now)
             except (ClientError, TransportError) as error:
-                self._trace.note(Weight.DETAIL, f"a call for leases of {self._service}: {type(error).__name__}")
+                self._trace.note(Weight.DETAIL, f"a call for leases of {self.service}: {type(error).__name__}")
 
     async def _call(self, now: Callable[[], float]) -> None:
         if len(self._kept) < LEASES:
@@ -62,18 +84,15 @@ class LeaseCaller:
 
     def _new(self) -> WatchedLease:
         self._number += 1
-        lease_id = f"{self._service}.{self._number}"
-        return self._watch.add(self._client_service, lease_id, self._rng.choice(TTLS_SECONDS))
-
-    @property
-    def _client_service(self) -> str:
-        return f"{self._service}#@#DEFAULT_INSTANCE_ID#@#DEFAULT_GROUP"
+        return self._watch.add(
+            DataInfo.parse(self.service).id, f"{self.service}.{self._number}", self._rng.choice(TTLS_SECONDS)
+        )
 
     async def _register(self, lease: WatchedLease, now: Callable[[], float]) -> None:
         self._kept[lease.lease_id] = lease
-        sent = now()
+        sent, lease.touched = now(), math.inf
         try:
-            await self._client.leases.register(self._service, lease.lease_id, "x", ttl_seconds=lease.ttl)
+            await self._use.register(lease.lease_id, lease.ttl)
         finally:
             lease.touched = now()
         self._watch.acknowledged(lease, sent)
@@ -82,7 +101,7 @@ class LeaseCaller:
     async def _end(self, lease: WatchedLease, now: Callable[[], float]) -> None:
         lease.is_open = True
         try:
-            await self._client.leases.deregister(self._service, lease.lease_id)
+            await self._use.end(lease.lease_id)
         finally:
             lease.touched = now()
 
@@ -90,13 +109,13 @@ class LeaseCaller:
         kept, sent = dict(self._kept), now()
         if not kept:
             return
+        for lease in kept.values():
+            lease.touched = math.inf
         try:
-            answers = await self._client.leases.renew_many({self._service: sorted(kept)})
+            unknown, unanswered = await self._use.renew(sorted(kept))
         finally:
             for lease in kept.values():
                 lease.touched = now()
-        unknown = answers.unknown.get(self._client_service, set())
-        unanswered = answers.unanswered.get(self._client_service, set())
         for lease_id, lease in kept.items():
             if lease_id in unknown:
                 self._trace.note(Weight.DETAIL, f"lease {lease_id} is unknown")
@@ -107,22 +126,30 @@ class LeaseCaller:
             await self._register(kept[lease_id], now)
 
     def unseen(self, now: float) -> str | None:
-        """A lease that this subscriber does not see although it must; None if there is none."""
+        """A lease that it does not see although it must; None if there is none."""
         for lease_id, lease in self._kept.items():
             since = now - self._registered_at.get(lease_id, now)
-            if since > SEEN_SECONDS and self._watch.must_live(lease) and lease_id not in self._seen:
+            if since > SEEN_SECONDS and self._watch.must_live(lease) and lease_id not in self._use.seen:
                 return f"a subscriber does not see {lease}, which was renewed"
         return None
 
 
 class LeaseCallers:
-    """The callers of one run."""
+    """The callers of one run. Where there are gateways they call those, else each is a client."""
 
     def __init__(
-        self, count: int, seed: int, cluster: ScenarioCluster, watch: LeaseWatch, trace: Trace, now: Callable[[], float]
+        self,
+        count: int,
+        seed: int,
+        cluster: ScenarioCluster,
+        gateways: SimulatedGateways,
+        watch: LeaseWatch,
+        gateway_watch: GatewayWatch,
+        trace: Trace,
+        now: Callable[[], float],
     ) -> None:
-        self._count, self._seed, self._cluster = count, seed, cluster
-        self._watch, self._trace, self._now = watch, trace, now
+        self._count, self._seed, self._cluster, self._gateways = count, seed, cluster, gateways
+        self._watch, self._gateway_watch, self._trace, self._now = watch, gateway_watch, trace, now
         self._callers: list[LeaseCaller] = []
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -130,18 +157,29 @@ class LeaseCallers:
         """Start them."""
         loop = asyncio.get_running_loop()
         for number in range(1, self._count + 1):
-            client = self._cluster.client(name=f"gateway-{number}")
-            rng = random.Random(f"{self._seed}/leases/{number}")
-            caller = LeaseCaller(client, f"leased-{number}", self._watch, self._trace, rng)
+            service, rng = f"leased-{number}", random.Random(f"{self._seed}/leases/{number}")
+            use = self._use(service, number)
+            caller = LeaseCaller(use, service, self._watch, self._trace, rng)
             self._callers.append(caller)
             self._tasks.append(loop.create_task(caller.run(self._now)))
+            self._tasks.append(loop.create_task(use.follow()))
 
-    def problem(self) -> str | None:
+    def _use(self, service: str, number: int) -> LeaseUse:
+        if not self._gateways.count:
+            return LeasesByClient(self._cluster.client(name=f"gateway-{number}"), service, self._watch)
+        dialects = list(HTTP_DIALECTS.values())
+        writes, reads = dialects[(number - 1) % len(dialects)], dialects[number % len(dialects)]
+        return LeasesByGateway(self._gateways, service, writes, reads, self._gateway_watch)
+
+    async def problem(self) -> str | None:
         """What is wrong in a calm cluster; None if nothing is. Raises what ended a caller."""
         for task in self._tasks:
             if task.done():
                 task.result()
-        return next((problem for caller in self._callers if (problem := caller.unseen(self._now())) is not None), None)
+        problem = next((found for caller in self._callers if (found := caller.unseen(self._now())) is not None), None)
+        if problem is None and self._gateways.count:
+            problem = await self._gateway_watch.problem([caller.service for caller in self._callers])
+        return problem
 
     async def leave_all(self) -> None:
         """End them."""

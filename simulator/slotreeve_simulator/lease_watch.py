@@ -10,7 +10,7 @@ from slotreeve.catalogue import build_plugin
 from slotreeve.offers import Port
 from slotreeve.ports import Context, SlotFunction
 from slotreeve_conformance.virtual_time import VirtualClock
-from slotreeve_protocol.leases import lease_suffix
+from slotreeve_protocol.leases import lease_id_of, lease_suffix
 from slotreeve_servers.data.held_leases import DRIFT
 from slotreeve_servers.data.server import DataServer
 from slotreeve_servers.data.slots import HeldSlot
@@ -29,7 +29,9 @@ class WatchedLease:
     Attributes:
         ttl: its time to live in seconds.
         until: it must not end before; of the last request that was acknowledged.
-        touched: when the last request that may have prolonged it can have been carried out at the latest.
+        touched: when the last request that may have prolonged it can have been carried out at the latest; infinite
+            while one is under way.
+        register_id: the register id of its record.
         is_open: a request is under way that may end it, or its caller has ended it.
         lost_at: when all complete copies of it were lost together.
     """
@@ -42,10 +44,9 @@ class WatchedLease:
     is_open: bool = False
     lost_at: float = -1.0
 
-    @property
-    def register_id(self) -> str:
-        """Its register id."""
-        return self.lease_id + lease_suffix(self.service)
+    def __post_init__(self) -> None:
+        """Keep what is needed at each instant."""
+        self.register_id = self.lease_id + lease_suffix(self.service)
 
     def __str__(self) -> str:
         return f"lease {self.lease_id}"
@@ -62,17 +63,15 @@ class LeaseWatch:
         assert isinstance(function, SlotFunction)
         self._slot_of = function.slot_of
         self._leases: dict[tuple[str, str], WatchedLease] = {}
+        self._by_slot: dict[int, list[WatchedLease]] = {}
         self._complete: dict[tuple[str, int], HeldSlot] = {}
         self._led: dict[int, int] = {}
 
     def add(self, service: str, lease_id: str, ttl: float) -> WatchedLease:
         """A new lease."""
         lease = self._leases[service, lease_id] = WatchedLease(service, lease_id, ttl)
+        self._by_slot.setdefault(self._slot_of(service), []).append(lease)
         return lease
-
-    def remove(self, lease: WatchedLease) -> None:
-        """Nobody wants anything of this lease any more."""
-        self._leases.pop((lease.service, lease.lease_id), None)
 
     # --- what callers see --------------------------------------------------------------------------------------------
 
@@ -84,7 +83,7 @@ class LeaseWatch:
 
     def called_unknown(self, lease: WatchedLease) -> None:
         """A renewal was answered with unknown."""
-        if self.must_live(lease):
+        if self._must_live_now(lease):
             self._verdict.violate(
                 "I16", f"{lease} is unknown {lease.until - self._now():.3f} s before its time is over"
             )
@@ -94,7 +93,7 @@ class LeaseWatch:
         for lease_id in sorted(set(before) - present):
             lease = self._leases.get((service, lease_id))
             self._trace.note(Weight.DETAIL, f"lease {lease_id} is seen no more")
-            if lease is not None and self.must_live(lease):
+            if lease is not None and self._must_live_now(lease):
                 early = lease.until - self._now()
                 self._verdict.violate("I16", f"{lease} is seen no more {early:.3f} s before its time is over")
 
@@ -102,16 +101,20 @@ class LeaseWatch:
         """Whether the lease was acknowledged, and its time is not over."""
         return self._now() < lease.until and not lease.is_open and lease.lost_at < 0
 
+    def _must_live_now(self, lease: WatchedLease) -> bool:
+        """The same, after a look whether its last complete copy has just been lost: callers may see that before the
+        next look at the servers."""
+        if self.must_live(lease):
+            self.look()
+        return self.must_live(lease)
+
     # --- what servers hold -------------------------------------------------------------------------------------------
 
     def look(self) -> None:
         """Check every slot leader: it has each lease that must live. A leader that never had a complete copy is none
         that could: then the leases of the slot were lost with their last complete copy."""
-        by_slot: dict[int, list[WatchedLease]] = {}
-        for lease in self._leases.values():
-            by_slot.setdefault(self._slot_of(lease.service), []).append(lease)
         servers = {n: s for n, s in self._cluster.servers.items() if isinstance(s, DataServer)}
-        for number, leases in by_slot.items():
+        for number, leases in self._by_slot.items():
             held = {name: slot for name, s in servers.items() if (slot := s.core.slots.get(number)) is not None}
             for name, slot in held.items():
                 if slot.leads and slot.slot.leader_epoch > self._led.get(number, 0):
@@ -129,8 +132,7 @@ class LeaseWatch:
 
     def _check(self, slot: HeldSlot, leases: list[WatchedLease]) -> None:
         for lease in leases:
-            is_there = lease.register_id in slot.store.services.get(lease.service, {})
-            if not is_there and self.must_live(lease):
+            if self.must_live(lease) and lease.register_id not in slot.store.services.get(lease.service, {}):
                 early = lease.until - self._now()
                 self._verdict.violate("I16", f"{lease} ends at its leader {early:.3f} s before its time is over")
 
@@ -144,6 +146,15 @@ class LeaseWatch:
                 silent = self._now() - lease.touched
                 return f"{holder} holds {lease}, which nobody has renewed for {silent:.1f} s"
         return None
+
+    def held(self, service: str) -> set[str]:
+        """Ids of the leases of a service that the leader of its slot has now."""
+        number = self._slot_of(service)
+        for server in self._cluster.servers.values():
+            slot = server.core.slots.get(number) if isinstance(server, DataServer) else None
+            if slot is not None and slot.leads:
+                return {lease_id_of(register_id) for register_id in slot.store.services.get(service, {})}
+        return set()
 
     def _holder(self, lease: WatchedLease) -> str | None:
         number = self._slot_of(lease.service)

@@ -198,6 +198,7 @@ class _Victims:
         self._data = [f"data-{number + 1}" for number in range(nodes.data)]
         self._sessions = [f"session-{number + 1}" for number in range(nodes.session)]
         self._clients = [f"client-{number + 1}" for number in range(nodes.clients)]
+        self._gateways = [f"gateway-{number + 1}" for number in range(nodes.gateway)]
         self._servers = [*self._meta, *self._data, *self._sessions]
         self._added = f"data-{nodes.data + 1}"
         self._pools: dict[FaultKind, list[str]] = {
@@ -205,6 +206,7 @@ class _Victims:
             **dict.fromkeys((FaultKind.CRASH_DATA, FaultKind.ISOLATE_DATA), self._data),
             **dict.fromkeys(SESSION_FAULTS, self._sessions),
             **dict.fromkeys(CLIENT_FAULTS, self._clients),
+            **dict.fromkeys((FaultKind.CRASH_GATEWAY, FaultKind.PAUSE_GATEWAY), self._gateways),
             FaultKind.STOP_SERVER: [*self._data, *self._sessions],
             **dict.fromkeys((FaultKind.PAUSE, FaultKind.SLOW, FaultKind.CLOCK_JUMP), self._servers),
             **{kind: [*self._servers, *self._clients] for kind in ANY_PROCESS_FAULTS},
@@ -233,6 +235,8 @@ class _Victims:
                 return (pick(self._data), pick(self._sessions)), ()
             case FaultKind.BREAK_LINK:
                 return (pick(self._sessions),), (pick(self._data),)
+            case FaultKind.CUT_GATEWAY:
+                return (pick(self._gateways),), tuple(self._sessions)
             case FaultKind.CUT_META:
                 return (pick([*self._data, *self._sessions]),), tuple(self._meta)
             case FaultKind.CUT_STREAM:

@@ -20,6 +20,7 @@ from slotreeve_simulator.aims import Struck
 from slotreeve_simulator.clients_watch import ClientsWatch
 from slotreeve_simulator.cluster import ScenarioCluster
 from slotreeve_simulator.followers import follower_difference
+from slotreeve_simulator.gateway_watch import GatewayWatch
 from slotreeve_simulator.health import listening
 from slotreeve_simulator.injector import Injector
 from slotreeve_simulator.lease_callers import TTLS_SECONDS, LeaseCallers
@@ -30,6 +31,7 @@ from slotreeve_simulator.probes import Probes
 from slotreeve_simulator.reach import Reach
 from slotreeve_simulator.scenario import Scenario
 from slotreeve_simulator.servers_watch import ServersWatch
+from slotreeve_simulator.simulated_gateways import SimulatedGateways
 from slotreeve_simulator.state_clients import StateClients
 from slotreeve_simulator.symptom import SymptomWatch
 from slotreeve_simulator.trace import Trace, Weight
@@ -107,10 +109,20 @@ class _Run:
         self._clients = Clients(scenario, seed, self._cluster, clients_watch, self._trace)
         self._state_clients = StateClients(scenario.workload.state_clients, seed, self._cluster)
         self._leases = LeaseWatch(self._cluster, self._now, self._trace, self._verdict)
+        self._gateways = SimulatedGateways(scenario.nodes.gateway, seed, self._cluster)
         self._lease_callers = LeaseCallers(
-            scenario.workload.lease_callers, seed, self._cluster, self._leases, self._trace, self._now
+            scenario.workload.lease_callers,
+            seed,
+            self._cluster,
+            self._gateways,
+            self._leases,
+            GatewayWatch(self._gateways, self._leases, self._verdict),
+            self._trace,
+            self._now,
         )
-        self._injector = Injector(self._cluster, self._clients, self._watch, self._trace, self._verdict, self._now)
+        self._injector = Injector(
+            self._cluster, self._clients, self._gateways, self._watch, self._trace, self._verdict, self._now
+        )
         longest_delay = scenario.network.delay_ms[1] / 1000
         self._probes = Probes(self._cluster, self._clients, longest_delay, self._trace, self._verdict)
         self._faults: list[int] = []
@@ -160,12 +172,14 @@ class _Run:
         self._clients.come_all()
         await self._until_well("the new cluster", READY_SECONDS)
         self._state_clients.come_all()
+        self._gateways.come_all()
         self._lease_callers.come_all()
         for number, storm in enumerate(storms):
             if self._verdict.violation is None:
                 await self._storm(number, storm)
         await self._state_clients.leave_all()
         await self._lease_callers.leave_all()
+        await self._gateways.leave_all()
 
     async def _storm(self, number: int, storm: Storm) -> None:
         self._trace.note(Weight.FAULT, f"storm {number + 1} begins")
@@ -204,7 +218,7 @@ class _Run:
         """From a calm moment on, wait for as long as a lease may last that nobody renews, and look."""
         recovered, seconds = self._now(), longest_end(self._cluster.settings)
         await asyncio.sleep(seconds + DRIFT * DRIFT * max(TTLS_SECONDS))
-        problem = self._lease_callers.problem() or self._leases.overdue(seconds, recovered)
+        problem = await self._lease_callers.problem() or self._leases.overdue(seconds, recovered)
         if problem is not None:
             self._verdict.violate("I16", f"in a calm cluster, {problem}")
 

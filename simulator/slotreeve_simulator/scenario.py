@@ -22,7 +22,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 from slotreeve.errors import ConfigError
 
-from slotreeve_simulator.fault_kinds import LATER_FAULTS, STORE_FAULTS, FaultKind
+from slotreeve_simulator.fault_kinds import GATEWAY_FAULTS, LATER_FAULTS, STORE_FAULTS, FaultKind
 from slotreeve_simulator.recorded import LONGEST_SECONDS, Recording, ScenarioTable, Symptom
 
 
@@ -43,6 +43,7 @@ class Nodes(ScenarioTable):
     data: int = Field(default=3, ge=1)
     session: int = Field(default=2, ge=1)
     clients: int = Field(default=6, ge=1)
+    gateway: int = Field(default=0, ge=0, description="Through these the callers of leases call; 0: as clients.")
     election: Literal["fle", "lock"] = Field(
         default="fle", description="lock: the election by a row of a database, on a simulated database."
     )
@@ -142,6 +143,13 @@ class Scenario(ScenarioTable):
         impossible = [kind for kind in self.faults.kinds if kind in STORE_FAULTS]
         if impossible and self.nodes.election != "lock":
             raise ValueError(f'{impossible[0]} needs a lock election: [nodes] election = "lock"')
+        return self
+
+    @model_validator(mode="after")
+    def _faults_of_gateways_need_gateways(self) -> Scenario:
+        impossible = [kind for kind in self.faults.kinds if kind in GATEWAY_FAULTS]
+        if impossible and not self.nodes.gateway:
+            raise ValueError(f"{impossible[0]} needs gateways: [nodes] gateway = 2")
         return self
 
     @model_validator(mode="after")

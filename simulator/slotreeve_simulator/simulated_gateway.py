@@ -52,6 +52,7 @@ class SimulatedGateway:
         name: of the process.
         access: who may do what; None: everybody everything.
         most_services: how many services it watches at a time.
+        idle_seconds: how long it watches one that nobody asks for.
 
     Attributes:
         registry: the registry as its faces see it; ``client``, ``views`` and ``directory`` are parts of it.
@@ -59,12 +60,17 @@ class SimulatedGateway:
     """
 
     def __init__(
-        self, cluster: SimulatedCluster, name: str, access: GatewayAccess | None = None, most_services: int = 100
+        self,
+        cluster: SimulatedCluster,
+        name: str,
+        access: GatewayAccess | None = None,
+        most_services: int = 100,
+        idle_seconds: float = IDLE_SECONDS,
     ) -> None:
         self.name = name
         self.client: Client = cluster.client(name=name)
         self.clock = cluster.clock(name)
-        self.views = Views(self.client, self.clock, most_services, IDLE_SECONDS)
+        self.views = Views(self.client, self.clock, most_services, idle_seconds)
         self.directory = ServiceDirectory(self.client, self.clock, DIRECTORY_SECONDS)
         self.registry = Registry(self.client, self.views, self.directory, self._change_overrides)
         self.pages = FacePages()

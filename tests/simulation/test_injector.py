@@ -16,6 +16,7 @@ from slotreeve_simulator.plan import Call, CallKind, Fault
 from slotreeve_simulator.reach import Reach
 from slotreeve_simulator.scenario import Scenario
 from slotreeve_simulator.servers_watch import ServersWatch
+from slotreeve_simulator.simulated_gateways import SimulatedGateways
 from slotreeve_simulator.store import ELECTION, LockStore
 from slotreeve_simulator.trace import Trace
 from slotreeve_simulator.verdict import RunVerdict
@@ -47,7 +48,8 @@ class Scene:
         watch = ServersWatch(self.cluster, 2, now, self.trace, self.verdict)
         clients_watch = ClientsWatch(self.reach, self.trace, self.verdict)
         self.clients = Clients(scenario, 1, self.cluster, clients_watch, self.trace)
-        self.injector = Injector(self.cluster, self.clients, watch, self.trace, self.verdict, now)
+        self.gateways = SimulatedGateways(scenario.nodes.gateway, 1, self.cluster)
+        self.injector = Injector(self.cluster, self.clients, self.gateways, watch, self.trace, self.verdict, now)
 
     def begin(self, kind: FaultKind, *first: str, seconds: float = 1.0, others: tuple[str, ...] = ()) -> None:
         self.injector.begin(Fault(0, 0.0, kind, seconds, first, others, amount=1.0))

@@ -6,9 +6,11 @@ import random
 
 from slotreeve_conformance.virtual_time import run
 from slotreeve_simulator.cluster import ScenarioCluster
+from slotreeve_simulator.gateway_watch import GatewayWatch
 from slotreeve_simulator.lease_callers import LeaseCallers
 from slotreeve_simulator.lease_watch import LeaseWatch, WatchedLease, longest_end
 from slotreeve_simulator.scenario import Scenario
+from slotreeve_simulator.simulated_gateways import SimulatedGateways
 from slotreeve_simulator.trace import Trace
 from slotreeve_simulator.verdict import RunVerdict
 
@@ -74,8 +76,12 @@ def test_the_longest_end_has_the_hold_of_the_guard_in_it() -> None:
         scene = Scene()
         assert 64 < longest_end(scene.cluster.settings) < 70
         assert scene.watch.overdue(60.0, 10.0) is None
-        callers = LeaseCallers(0, 1, scene.cluster, scene.watch, Trace(lambda: 0.0), lambda: 0.0)
+        gateways = SimulatedGateways(0, 1, scene.cluster)
+        gateway_watch = GatewayWatch(gateways, scene.watch, scene.verdict)
+        callers = LeaseCallers(
+            0, 1, scene.cluster, gateways, scene.watch, gateway_watch, Trace(lambda: 0.0), lambda: 0.0
+        )
         callers.come_all()
-        assert callers.problem() is None
+        assert await callers.problem() is None
 
     run(body, seed=1)

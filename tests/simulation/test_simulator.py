@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from slotreeve.errors import ConfigError
-from slotreeve_simulator.fault_kinds import STORE_FAULTS, FaultKind
+from slotreeve_simulator.fault_kinds import GATEWAY_FAULTS, STORE_FAULTS, FaultKind
 from slotreeve_simulator.plan import Cut, plan
 from slotreeve_simulator.runner import simulate
 from slotreeve_simulator.scenario import Scenario, built_in, load_scenario
@@ -114,7 +114,11 @@ def test_a_cut_plan_keeps_the_numbers_of_its_faults() -> None:
 def test_a_cluster_that_suffers_from_one_kind_of_fault_only_gets_well(kind: FaultKind) -> None:
     scenario = Scenario.model_validate(
         {
-            "nodes": {"election": "lock" if kind in STORE_FAULTS else "fle"},
+            "nodes": {
+                "election": "lock" if kind in STORE_FAULTS else "fle",
+                "gateway": 2 if kind in GATEWAY_FAULTS else 0,
+            },
+            "workload": {"lease_callers": 2 if kind in GATEWAY_FAULTS else 0},
             "faults": {"kinds": {kind: 1.0}, "per_storm": [3, 6], "storm_seconds": 12.0},
             "minutes": 0.4,
         }
