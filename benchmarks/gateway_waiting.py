@@ -1,15 +1,18 @@
 """What callers that wait cost a gateway: blocking queries of Consul's clients, as JSON.
 
-    python benchmarks/gateway_waiting.py [--waiting 10000] [--woken 1000] [--changes 10]
+    python benchmarks/gateway_waiting.py [--waiting 10000] [--woken 1000] [--changes 10] [--rounds 8]
 
-A gateway process holds ``--waiting`` open queries. ``--woken`` of them are for one service, which then changes again
-and again; the others are for another service, which does not change.
+A gateway process of a cluster of 3 meta, 3 data and 2 session processes holds ``--waiting`` open queries. ``--woken``
+of them are for one service, which then changes again and again; the others are for another one, which does not change.
 
 * ``bytes_per_waiting``: memory of the gateway's process (RSS) for each open query, with its connection.
 * ``wake_ms``: from the change's request until the last of the woken callers has its whole answer.
 * ``first_ms``: until the first of them has.
+* ``beside``: the cluster's own figures, ``--rounds`` times without and with ``--waiting`` open queries, one after the
+  other: acknowledged publishes a second of a client of the SDK, and from its publishing to a subscriber's callback.
+  ``ratio`` is that of the medians, with to without.
 
-This process and the gateway's share the machine with a whole cluster in one more process (``slotreeve dev``).
+This process, the gateway's and the cluster's share the machine.
 """
 
 from __future__ import annotations
@@ -20,21 +23,27 @@ import json
 import os
 import platform
 import resource
-import subprocess
-import sys
+import statistics
+import tempfile
 import time
+from collections.abc import Sequence
+from pathlib import Path
 from typing import cast
 
 import psutil  # type: ignore[import-untyped]
 import slotreeve_client
-from slotreeve_client.tools import run_async
+from slotreeve.model.nodes import Role
+from slotreeve_bench.latency import measure_latency
+from slotreeve_client import Publication
+from slotreeve_client.tools import open_transport, run_async
 from slotreeve_harness.figures import spread_of
-from slotreeve_harness.free_ports import free_address
-from slotreeve_harness.processes import DevServer
+from slotreeve_harness.processes import ClusterSize, LocalCluster
 
 QUIET, BUSY = "com.example.Quiet", "com.example.Busy"
 OPENED_AT_ONCE = 100
 SETTLE_SECONDS = 2.0
+PUBLISHED, PAYLOAD = 20_000, "x" * 200
+LATENCY_SECONDS = 5.0
 HEADERS = "Host: gateway\r\nUser-Agent: Consul api client\r\nAccept: */*\r\nAccept-Encoding: gzip, deflate\r\n"
 
 
@@ -59,6 +68,11 @@ class Caller(asyncio.Protocol):
         path = f"/v1/health/service/{self._service}?index={index}&wait=10m"
         self._transport.write(f"GET {path} HTTP/1.1\r\n{HEADERS}\r\n".encode())
         return self._answered
+
+    def close(self) -> None:
+        """End the connection."""
+        assert self._transport is not None
+        self._transport.abort()
 
     def data_received(self, data: bytes) -> None:
         self._answer += data
@@ -92,8 +106,12 @@ async def callers(address: str, service: str, count: int) -> list[Caller]:
     return found
 
 
-async def measure(address: str, session: str, gateway: psutil.Process, arguments: argparse.Namespace) -> object:
-    async with slotreeve_client.connect(session) as client:
+async def measure(cluster: LocalCluster, arguments: argparse.Namespace) -> dict[str, object]:
+    """What the waiting callers cost."""
+    (server,) = cluster.of(Role.GATEWAY)
+    gateway, address = psutil.Process(server.pid), server.address
+    options = slotreeve_client.ClientOptions(cluster=cluster.name)
+    async with slotreeve_client.connect(*cluster.session_addresses, options=options) as client:
         await client.leases.register(QUIET, "quiet", "x", ttl_seconds=3600)
         await (await connect(address, QUIET)).ask(0)
         before = gateway.memory_info().rss
@@ -120,11 +138,61 @@ async def measure(address: str, session: str, gateway: psutil.Process, arguments
                 caller.ask(caller.index)
             await asyncio.sleep(SETTLE_SECONDS / 4)
         assert not any(caller.answered_at for caller in quiet[1:]), "nobody asked for them"
+        for caller in (*quiet, *busy):
+            caller.close()
         return {
             "bytes_per_waiting": round((after - before) / arguments.waiting),
             "wake_ms": spread_of(wakes),
             "first_ms": spread_of(firsts),
         }
+
+
+async def measure_beside(cluster: LocalCluster, arguments: argparse.Namespace) -> dict[str, object]:
+    """The cluster's own figures without and with the waiting callers."""
+    (server,) = cluster.of(Role.GATEWAY)
+    rates: dict[str, list[float]] = {"without": [], "with": []}
+    typical: dict[str, list[float]] = {"without": [], "with": []}
+    options = slotreeve_client.ClientOptions(cluster=cluster.name)
+    async with slotreeve_client.connect(*cluster.session_addresses, options=options) as client:
+        await client.leases.register(QUIET, "quiet", "x", ttl_seconds=3600)
+        publications = [client.publish(f"bench.beside.{number}", PAYLOAD) for number in range(PUBLISHED)]
+        await client.flush()
+        for number in range(2 * arguments.rounds):
+            which = "with" if (number + 1) // 2 % 2 else "without"  # A B B A A B B A
+            waiting = await callers(server.address, QUIET, arguments.waiting) if which == "with" else []
+            await asyncio.sleep(SETTLE_SECONDS)
+            rates[which].append(await _publishes_per_second(client, publications, number))
+            latency = await measure_latency(cluster, seconds=LATENCY_SECONDS)
+            typical[which].append(cast(dict[str, float], latency["latency_ms"])["p50"])
+            for caller in waiting:
+                caller.close()
+    return {"publishes_per_second": _compared(rates), "latency_p50_ms": _compared(typical)}
+
+
+async def _publishes_per_second(
+    client: slotreeve_client.Client, publications: Sequence[Publication], number: int
+) -> float:
+    began = time.perf_counter()
+    for publication in publications:
+        publication.republish(f"{number}{PAYLOAD}")
+    await client.flush()
+    return len(publications) / (time.perf_counter() - began)
+
+
+def _compared(figures: dict[str, list[float]]) -> dict[str, object]:
+    ratio = statistics.median(figures["with"]) / statistics.median(figures["without"])
+    return {name: [round(value, 3) for value in values] for name, values in figures.items()} | {
+        "ratio": round(ratio, 3)
+    }
+
+
+async def measure_all(arguments: argparse.Namespace, directory: Path) -> dict[str, object]:
+    """All figures, on one cluster."""
+    with LocalCluster(directory, ClusterSize(gateway=1), {"face.use": "consul"}) as cluster:
+        transport = open_transport(cluster.transport)
+        await cluster.ready(transport)
+        await transport.close()
+        return await measure(cluster, arguments) | {"beside": await measure_beside(cluster, arguments)}
 
 
 def main() -> None:
@@ -133,19 +201,11 @@ def main() -> None:
     parser.add_argument("--waiting", type=int, default=10_000)
     parser.add_argument("--woken", type=int, default=1_000)
     parser.add_argument("--changes", type=int, default=10)
+    parser.add_argument("--rounds", type=int, default=8)
     arguments = parser.parse_args()
     resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
-    address = free_address()
-    with DevServer() as dev:
-        settings = {"gateway.sessions": dev.session_address, "gateway.listen": address, "face.use": "consul"}
-        command = [sys.executable, "-m", "slotreeve_cli", "gateway", "run", "--until-eof"]
-        command += [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]
-        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as gateway:
-            assert gateway.stdin is not None
-            assert gateway.stdout is not None
-            gateway.stdout.readline()
-            results = run_async(measure(address, dev.session_address, psutil.Process(gateway.pid), arguments))
-            gateway.stdin.close()
+    with tempfile.TemporaryDirectory() as directory:
+        results = run_async(measure_all(arguments, Path(directory)))
     machine = {"processors": os.cpu_count(), "python": platform.python_version(), "system": platform.platform()}
     print(json.dumps({"machine": machine, "parameters": vars(arguments), "results": results}, indent=1))
 
