@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import random
 import socket
 from collections import deque
@@ -48,6 +49,7 @@ class PortClaims:
 
 
 _CLAIMS = PortClaims()
+atexit.register(_CLAIMS.close)
 
 
 def free_address() -> str:
