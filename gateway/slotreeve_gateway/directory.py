@@ -9,11 +9,14 @@ from types import MappingProxyType
 from typing import Protocol
 
 from slotreeve.clock import Clock
+from slotreeve.errors import SlotreeveError
 
 from slotreeve_gateway.waiting import Waiters
 
 log = logging.getLogger("slotreeve.gateway")
 
+PATIENCE_SECONDS = 0.5
+"""So long a caller waits for names that are newer than those that this gateway has."""
 LEAD_MILLISECONDS = 60_000
 """An index of a caller that is ahead of this gateway's clock by more than this is not one of ours."""
 
@@ -27,7 +30,7 @@ class Lister(Protocol):
 
 class ServiceDirectory:
     """All services that have providers. It is read again where somebody asks and it is older than ``seconds``; there is
-    no cost while nobody asks.
+    no cost while nobody asks. While the registry does not answer, it stays as it was read last.
 
     Attributes:
         index: rises with each change of the names and numbers, and does not fall: milliseconds of the wall clock. A
@@ -38,26 +41,39 @@ class ServiceDirectory:
         self._lister, self._clock, self._seconds = lister, clock, seconds
         self._services: Mapping[str, int] = MappingProxyType({})
         self._read_at: float | None = None
+        self._tried_at = clock.now()
         self._reading: asyncio.Task[None] | None = None
         self._following: asyncio.Task[None] | None = None
         self._waiters = Waiters()
         self.index = 0
 
     async def services(self) -> Mapping[str, int]:
-        """Number of providers by data info id, at most ``seconds`` old. A service without providers is not in it.
+        """Number of providers by data info id, at most ``seconds`` old; the last ones that could be read, where the
+        registry does not answer within half a second. A service without providers is not in it.
+
+        Raises:
+            RequestTimeout, ClientError, ClientClosed: nothing could be read so far.
+        """
+        if self._read_at is None:
+            await self._read_again()
+        elif self._reading is not None or self._clock.now() - self._tried_at >= self._seconds:
+            reading = self._begin()
+            await asyncio.wait([reading], timeout=max(0.0, self._tried_at + PATIENCE_SECONDS - self._clock.now()))
+        return self._services
+
+    async def next(self) -> Mapping[str, int]:
+        """The same, read after this call: it waits until the next reading is due.
 
         Raises:
             RequestTimeout, ClientError, ClientClosed: the registry does not answer.
         """
-        if self._read_at is None or self._clock.now() - self._read_at >= self._seconds:
+        called = self._clock.now()
+        while True:
+            if self._reading is None and self._read_at is not None:
+                await self._clock.sleep(self._read_at + self._seconds - self._clock.now())
             await self._read_again()
-        return self._services
-
-    async def next(self) -> Mapping[str, int]:
-        """The same, read after this call: it waits until the next reading is due. Raises as :meth:`services`."""
-        if self._read_at is not None:
-            await self._clock.sleep(self._read_at + self._seconds - self._clock.now())
-        return await self.services()
+            if self._read_at is not None and self._read_at >= called:
+                return self._services
 
     async def changed(self, after: int, seconds: float) -> bool:
         """Wait until ``index`` is greater than ``after``, at most so many seconds. Whether it is.
@@ -71,40 +87,47 @@ class ServiceDirectory:
         deadline = self._clock.now() + seconds
         await self.services()
         while after <= now + LEAD_MILLISECONDS and self.index <= after:
-            left = deadline - self._clock.now()
-            if left <= 0:
-                return False
             if self._following is None:
                 self._following = asyncio.get_running_loop().create_task(self._follow(), name="follow the services")
-            if await self._waiters.wait(left):
-                await self.services()
+            if not await self._waiters.wait(deadline - self._clock.now()):
+                return self.index > after
         return True
 
     async def _follow(self) -> None:
-        """Read again and again while anybody waits. Where that fails, those who wait read themselves, and say why."""
+        """Read again and again while anybody waits."""
         try:
             while self._waiters.count:
-                await self.next()
-        except Exception:
-            log.info("cannot read the names of services", exc_info=True)
-            self._waiters.wake()
+                try:
+                    await self.next()
+                except SlotreeveError:
+                    await self._clock.sleep(self._seconds)
         finally:
             self._following = None
 
     async def _read_again(self) -> None:
         """One reading for all who ask meanwhile. A caller that goes away does not end it."""
+        await asyncio.shield(self._begin())
+
+    def _begin(self) -> asyncio.Task[None]:
         if self._reading is None:
+            self._tried_at = self._clock.now()
             self._reading = asyncio.get_running_loop().create_task(self._read(), name="read the services")
-            self._reading.add_done_callback(_retrieved)
-        await asyncio.shield(self._reading)
+            self._reading.add_done_callback(self._done)
+        return self._reading
+
+    def _done(self, reading: asyncio.Task[None]) -> None:
+        # Those who wait are told of an error; where all have gone, it is nobody's.
+        if not reading.cancelled() and (error := reading.exception()) is not None and self._read_at is not None:
+            seconds = self._clock.now() - self._read_at
+            log.warning("the names of services stay those of %.0f s ago: %s", seconds, error)
 
     async def _read(self) -> None:
         began = self._clock.now()
         try:
             found = await self._lister.list()
         finally:
-            self._reading = None
-        self._read_at = began
+            self._reading, self._tried_at = None, self._clock.now()
+        self._read_at = self._tried_at = began
         services = {name: count for name, count in sorted(found.items()) if count}
         if services != self._services or not self.index:
             self._services = MappingProxyType(services)
@@ -113,9 +136,3 @@ class ServiceDirectory:
 
     def _milliseconds(self) -> int:
         return self._clock.wall_ms()
-
-
-def _retrieved(reading: asyncio.Task[None]) -> None:
-    """Whoever still waits is told of an error; where all have gone, it is nobody's."""
-    if not reading.cancelled():
-        reading.exception()

@@ -7,7 +7,7 @@ import gc
 
 import pytest
 from slotreeve.errors import SlotreeveError
-from slotreeve_gateway.directory import LEAD_MILLISECONDS
+from slotreeve_gateway.directory import LEAD_MILLISECONDS, PATIENCE_SECONDS
 from slotreeve_protocol.instance import Instance
 from slotreeve_simulator.simulated_cluster import SimulatedCluster
 from slotreeve_simulator.simulated_gateway import SimulatedGateway
@@ -95,27 +95,56 @@ def test_an_index_of_another_gateway_that_is_ahead_is_taken_over_and_an_invented
     with_cluster(body)
 
 
-def test_whoever_waits_is_told_when_the_registry_does_not_answer_and_the_next_one_is_answered_again() -> None:
+def test_while_the_registry_does_not_answer_the_names_stay_and_whoever_waits_gets_the_next_change() -> None:
     async def body(cluster: SimulatedCluster) -> None:
         gateway = SimulatedGateway(cluster, "gateway-1")
         await gateway.registry.register("a", ONE)
         await gateway.directory.services()
         index = gateway.directory.index
-        waiting = [asyncio.create_task(gateway.directory.changed(index, seconds=60)) for _ in range(3)]
+        waiting = [asyncio.create_task(gateway.directory.changed(index, seconds=600)) for _ in range(3)]
         await asyncio.sleep(2)
         for session in [name for name in cluster.servers if name.startswith("session")]:
             cluster.kill(session)
-        for waits in waiting:
-            with pytest.raises(SlotreeveError):
-                await waits
+        for _ in range(50):
+            began = gateway.clock.now()
+            assert list(await gateway.directory.services()) == [whole("a")]
+            assert gateway.clock.now() - began <= PATIENCE_SECONDS
+            await asyncio.sleep(0.3)
+        with pytest.raises(SlotreeveError):
+            await gateway.directory.next()
 
         await cluster.start("session-1")
         await cluster.start("session-2")
         await cluster.ready()
-        again = asyncio.create_task(gateway.directory.changed(index, seconds=60))
-        await asyncio.sleep(2)
+        assert not any(task.done() for task in waiting)
         await gateway.registry.register("b", ONE)
-        assert await again
+        assert await asyncio.gather(*waiting) == [True] * 3
+        assert list(await gateway.directory.services()) == [whole("a"), whole("b")]
+
+    with_cluster(body)
+
+
+def test_before_anything_could_be_read_the_reason_is_told() -> None:
+    async def body(cluster: SimulatedCluster) -> None:
+        gateway = SimulatedGateway(cluster, "gateway-1")
+        for session in [name for name in cluster.servers if name.startswith("session")]:
+            cluster.kill(session)
+        with pytest.raises(SlotreeveError, match="ListServices"):
+            await gateway.directory.services()
+
+    with_cluster(body)
+
+
+def test_the_next_names_are_read_after_the_call_also_where_a_reading_is_under_way() -> None:
+    async def body(cluster: SimulatedCluster) -> None:
+        gateway = SimulatedGateway(cluster, "gateway-1")
+        for number in range(20):
+            reading = asyncio.create_task(gateway.directory.services())
+            await asyncio.sleep(0.0001 * number)
+            await gateway.registry.register(f"a{number}", ONE)
+            assert whole(f"a{number}") in await gateway.directory.next()
+            await reading
+            await asyncio.sleep(1)
 
     with_cluster(body)
 
