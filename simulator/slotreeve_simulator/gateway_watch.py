@@ -24,10 +24,10 @@ PROBE_TTL = 60.0
 
 
 class GatewayWatch:
-    """Everything that callers of gateways see in one run."""
+    """Everything that callers of ``gateways`` see in one run."""
 
     def __init__(self, gateways: SimulatedGateways, leases: LeaseWatch, verdict: RunVerdict) -> None:
-        self._gateways, self._leases, self._verdict = gateways, leases, verdict
+        self.gateways, self._leases, self._verdict = gateways, leases, verdict
         self._states: dict[tuple[str, int], frozenset[str]] = {}
         self._newest = 0
 
@@ -48,7 +48,7 @@ class GatewayWatch:
 
     async def problem(self, services: list[str]) -> str | None:
         """What gateways show that is not so; None if all is right."""
-        if (absent := self._gateways.problem()) is not None:
+        if (absent := self.gateways.problem()) is not None:
             return absent
         deadline = asyncio.get_running_loop().time() + CALM_SECONDS
         while (difference := await self._difference(services)) is not None:
@@ -58,10 +58,10 @@ class GatewayWatch:
 
     async def _difference(self, services: list[str]) -> str | None:
         for service in services:
-            for name in sorted(self._gateways.running):
+            for name in sorted(self.gateways.running):
                 for face, dialect in HTTP_DIALECTS.items():
                     try:
-                        shown = dialect.shown(await self._gateways.ask(dialect.read(service, 0, 0), name))
+                        shown = dialect.shown(await self.gateways.ask(dialect.read(service, 0, 0), name))
                     except ClientError as error:
                         return str(error)
                     held = self._leases.held(DataInfo.parse(service).id)
@@ -79,16 +79,16 @@ class GatewayWatch:
             ({PROBE}, writes.register(PROBED, PROBE, PROBE_TTL)),
             (set[str](), writes.end(PROBED, PROBE)),
         ):
-            for name in sorted(self._gateways.running):
-                answer = await self._gateways.ask(writes.read(PROBED, 0, 0), name)
+            for name in sorted(self.gateways.running):
+                answer = await self.gateways.ask(writes.read(PROBED, 0, 0), name)
                 self._newest = max(self._newest, writes.index(answer))
             waiting = {
                 f"{name} by {face}": asyncio.create_task(self._changed(dialect, name, wanted))
-                for name in sorted(self._gateways.running)
+                for name in sorted(self.gateways.running)
                 for face, dialect in waits.items()
             }
             await asyncio.sleep(QUIET_SECONDS)
-            answer = await self._gateways.ask(change)
+            answer = await self.gateways.ask(change)
             if answer.status >= HTTPStatus.BAD_REQUEST:
                 return f"{change.method} {change.path} is answered with {answer.status} {answer.body!r}"
             await asyncio.wait(waiting.values())
@@ -100,7 +100,7 @@ class GatewayWatch:
     async def _changed(self, dialect: HttpDialect, name: str, wanted: set[str]) -> str | None:
         """Wait at a gateway. Why the answer is not that the service has these leases; None if it is."""
         after = self._newest
-        answer = await self._gateways.ask(dialect.read(PROBED, after, QUIET_SECONDS + NEWS_SECONDS), name)
+        answer = await self.gateways.ask(dialect.read(PROBED, after, QUIET_SECONDS + NEWS_SECONDS), name)
         shown, index = dialect.shown(answer), dialect.index(answer)
         if shown != wanted or index <= after:
             return f"whoever waits for {sorted(wanted)} after {after} gets {sorted(shown)} at {index}"

@@ -17,7 +17,6 @@ from slotreeve_simulator.http_dialects import HTTP_DIALECTS
 from slotreeve_simulator.lease_watch import LeaseWatch, WatchedLease
 from slotreeve_simulator.leases_by_client import LeasesByClient
 from slotreeve_simulator.leases_by_gateway import LeasesByGateway
-from slotreeve_simulator.simulated_gateways import SimulatedGateways
 from slotreeve_simulator.trace import Trace, Weight
 
 TTLS_SECONDS = (2.0, 3.0, 5.0)
@@ -142,13 +141,12 @@ class LeaseCallers:
         count: int,
         seed: int,
         cluster: ScenarioCluster,
-        gateways: SimulatedGateways,
         watch: LeaseWatch,
         gateway_watch: GatewayWatch,
         trace: Trace,
         now: Callable[[], float],
     ) -> None:
-        self._count, self._seed, self._cluster, self._gateways = count, seed, cluster, gateways
+        self._count, self._seed, self._cluster, self._gateways = count, seed, cluster, gateway_watch.gateways
         self._watch, self._gateway_watch, self._trace, self._now = watch, gateway_watch, trace, now
         self._callers: list[LeaseCaller] = []
         self._tasks: list[asyncio.Task[None]] = []

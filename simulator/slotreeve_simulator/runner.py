@@ -114,7 +114,6 @@ class _Run:
             scenario.workload.lease_callers,
             seed,
             self._cluster,
-            self._gateways,
             self._leases,
             GatewayWatch(self._gateways, self._leases, self._verdict),
             self._trace,

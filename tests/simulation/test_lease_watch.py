@@ -78,9 +78,7 @@ def test_the_longest_end_has_the_hold_of_the_guard_in_it() -> None:
         assert scene.watch.overdue(60.0, 10.0) is None
         gateways = SimulatedGateways(0, 1, scene.cluster)
         gateway_watch = GatewayWatch(gateways, scene.watch, scene.verdict)
-        callers = LeaseCallers(
-            0, 1, scene.cluster, gateways, scene.watch, gateway_watch, Trace(lambda: 0.0), lambda: 0.0
-        )
+        callers = LeaseCallers(0, 1, scene.cluster, scene.watch, gateway_watch, Trace(lambda: 0.0), lambda: 0.0)
         callers.come_all()
         assert await callers.problem() is None
 
