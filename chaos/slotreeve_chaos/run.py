@@ -10,9 +10,10 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 from slotreeve.errors import ClientError, RequestTimeout, TransportError
+from slotreeve.model.nodes import Role
 from slotreeve.ports import Transport
 from slotreeve_client import ClientOptions
-from slotreeve_client.administration import ask_any, cluster_leader, cluster_view
+from slotreeve_client.administration import ask_any, cluster_leader, cluster_view, counters
 from slotreeve_client.tools import open_transport
 from slotreeve_harness.processes import ClusterSize, LocalCluster
 from slotreeve_harness.sql_servers import SqlServer
@@ -161,8 +162,9 @@ class _ChaosRun:
         self._recorder.append("final", expected=own | herds | leases)
 
     async def _recovered(self) -> None:
-        """Wait until all servers are members, every slot is held, and every meta server follows a leader. One that
-        lost its disk has no vote before that, and the next fault may take another disk."""
+        """Wait until all servers are members, every slot has all its copies, and every meta server follows a leader.
+        One that lost its disk has no vote before that, and the next fault may take another disk. A leader whose
+        follower is still copying has the only complete copy, and the next fault may take that."""
         await asyncio.sleep(NEWS_SECONDS)
         self._herd.check()
         deadline = self._lateness.now() + RECOVERY_SECONDS
@@ -178,6 +180,9 @@ class _ChaosRun:
                 if self._lateness.now() > deadline:
                     raise RequestTimeout(f"{name} follows no leader {RECOVERY_SECONDS:g} s after the last fault")
                 await asyncio.sleep(POLL_SECONDS)
+        while not await _is_settled(self._cluster, self._transport):
+            if self._lateness.now() > deadline:
+                raise RequestTimeout(f"slots still move, or are copied, {RECOVERY_SECONDS:g} s after the last fault")
 
 
 async def _cancel(task: asyncio.Task[None]) -> None:
@@ -189,6 +194,20 @@ async def _follows(cluster: LocalCluster, transport: Transport, address: str) ->
     try:
         return (await cluster_leader(transport, cluster.name, [address])).leader is not None
     except TransportError:
+        return False
+
+
+async def _is_settled(cluster: LocalCluster, transport: Transport) -> bool:
+    """Whether the slot table stands still for a moment, and no data server takes over or copies a slot then."""
+    metas = list(cluster.meta_addresses.values())
+    try:
+        before = (await cluster_view(transport, cluster.name, metas)).table.epoch
+        await asyncio.sleep(NEWS_SECONDS)
+        for server in cluster.of(Role.DATA):
+            if (await counters(transport, cluster.name, server.address))["slots_unsettled"]:
+                return False
+        return (await cluster_view(transport, cluster.name, metas)).table.epoch == before
+    except (TransportError, ClientError):
         return False
 
 

@@ -341,3 +341,26 @@ def test_a_leader_that_is_cut_off_together_with_a_caller_acknowledges_nothing_th
         await cluster.ready()
 
     with_cluster(body, 18)
+
+
+@pytest.mark.parametrize("seconds", [3.0, 12.0, 40.0])
+def test_a_meta_leader_that_is_cut_off_from_all_other_servers_costs_no_lease_and_moves_no_slot(seconds: float) -> None:
+    """The other meta servers still follow it, so that it goes on to lead."""
+
+    async def body(cluster: SimulatedCluster, caller: Client, views: Views) -> None:
+        await caller.leases.register(SERVICE, "web-1", "1", ttl_seconds=TTL)
+        await cluster.until(lambda: views.seen == {"web-1"}, "it is seen", 0.5)
+        renewing = asyncio.create_task(keep(caller, ["web-1"], seconds + 4 * TTL))
+        leader, table = cluster.leader, cluster.views()[0].table
+        assert leader is not None
+        others = [name for name in cluster.servers if not name.startswith("meta")]
+        cluster.network.partition([leader], others)
+        await asyncio.sleep(seconds)
+        assert cluster.leader == leader
+        cluster.network.heal()
+        await asyncio.sleep(10)
+        assert [view.table for view in cluster.views()] == [table] * len(others)
+        assert await renewing
+        assert not views.gone_at
+
+    with_cluster(body, 9)

@@ -219,13 +219,28 @@ def test_the_time_in_which_the_leader_was_frozen_ends_no_lease() -> None:
     scene.outbox.unattended += 59.7
     scene.outbox.advance(1.0)
     assert scene.commit_all() == []
-    scene.heartbeat("data-2")
-    scene.outbox.advance(4.9)
-    (after,) = scene.commit_all()[:1]
+    committed: list[View] = []
+    for _ in range(4):
+        scene.heartbeat("data-2")
+        scene.outbox.advance(1.0)
+        committed += scene.commit_all()
+    after = committed[0]
     assert ([node.name for node in before.data], [node.name for node in after.data]) == (
         ["data-1", "data-2"],
         ["data-2"],
     )
+
+
+def test_a_leader_that_hears_no_member_keeps_the_view_although_they_are_connected() -> None:
+    scene = Scene()
+    before = scene.cluster("data-1", "data-2")
+    scene.outbox.advance(60.0)
+    assert scene.commit_all() == []
+    scene.heartbeat("data-1")
+    scene.outbox.advance(1.5)
+    scene.heartbeat("data-2")
+    assert scene.commit_all() == []
+    assert scene.core.view.read() == before
 
 
 def test_a_leader_without_any_connected_member_keeps_the_view() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 from collections.abc import Callable
 
@@ -53,11 +54,20 @@ def test_a_late_notice_about_a_former_process_shortens_nothing() -> None:
     assert leases.expire(1.5) == [(node("a", life=2), "connection lost")]
 
 
+def heard_from(leases: Leases, other: str, first: float, last: float) -> None:
+    """Another server sends a heartbeat every second, so that time counts."""
+    for number in range(int(last - first) + 1):
+        leases.renew(node(other), first + number)
+
+
 def test_a_new_leader_gives_connected_members_a_lease_and_the_others_a_short_time() -> None:
     leases = Leases(RULES)
-    leases.adopt([node("a"), node("b")], {"a@1"}, 10.0)
+    leases.adopt([node("a"), node("b"), node("c")], {"a@1", "c@1"}, 10.0)
     assert leases.next_deadline() == 12.0
+    leases.renew(node("c"), 11.0)
+    assert leases.expire(11.9) == []
     assert leases.expire(12.0) == [(node("b"), "not seen")]
+    heard_from(leases, "c", 12.0, 15.0)
     assert leases.expire(15.9) == []
     assert leases.expire(16.0) == [(node("a"), "lease expired")]
 
@@ -65,9 +75,25 @@ def test_a_new_leader_gives_connected_members_a_lease_and_the_others_a_short_tim
 def test_after_a_time_without_connections_every_server_has_a_short_time() -> None:
     leases = Leases(RULES)
     leases.renew(node("a"), 0.0)
-    leases.extend_all(30.0)
-    assert leases.expire(31.9) == []
-    assert len(leases.expire(32.0)) == 1
+    heard_from(leases, "b", 1.0, 5.5)
+    leases.extend_all(5.9)
+    heard_from(leases, "b", 6.0, 7.5)
+    assert leases.expire(7.8) == []
+    assert leases.expire(7.9) == [(node("a"), "lease expired")]
+
+
+def test_while_no_server_at_all_is_heard_no_lease_ends_and_then_all_begin_anew() -> None:
+    leases = Leases(RULES)
+    for name in "abc":
+        leases.renew(node(name), 0.0)
+    leases.connection_lost("b", "b@1", 1.0)
+    for late in (2.0, 6.0, 60.0, 600.0):
+        assert leases.expire(late) == []
+        assert late < (leases.next_deadline() or 0.0)
+    leases.renew(node("a"), 601.0)
+    heard_from(leases, "a", 602.0, 606.0)
+    assert leases.expire(606.9) == []
+    assert leases.expire(607.0) == [(node("b"), "connection lost"), (node("c"), "lease expired")]
 
 
 STEPS = st.lists(
@@ -88,9 +114,14 @@ def test_leases_are_what_a_list_of_deadlines_says(steps: list[tuple[str, str, in
     twin: dict[str, tuple[str, float]] = {}
     noticed: set[str] = set()
     lost: set[str] = set()
+    heard = -math.inf
     for verb, name, life, pause in steps:
         now += pause
         process = f"{name}@{life}"
+        if verb in ("renew", "made"):
+            if now - heard >= 2.0:
+                twin = {n: (p, max(d, now + 6.0)) for n, (p, d) in twin.items()}
+            heard = now
         mine = name in twin and twin[name][0] == process
         if verb == "renew":
             leases.renew(node(name, life), now)
@@ -120,6 +151,9 @@ def test_leases_are_what_a_list_of_deadlines_says(steps: list[tuple[str, str, in
             elif mine and until is not None:
                 twin[name] = process, until
                 noticed.add(name)
+        elif now - heard >= 2.0:
+            assert leases.expire(now) == []
+            twin = {n: (p, max(d, now + 2.0)) for n, (p, d) in twin.items()}
         else:
             gone = {n.name for n, _ in leases.expire(now)}
             assert gone == {n for n, (_, deadline) in twin.items() if deadline <= now}

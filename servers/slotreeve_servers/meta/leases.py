@@ -6,6 +6,7 @@ frozen has read no heartbeat.
 
 from __future__ import annotations
 
+import math
 from enum import Enum
 
 from slotreeve.model.nodes import Node
@@ -13,6 +14,8 @@ from slotreeve.model.nodes import Node
 from slotreeve_servers.meta.settings import MetaSettings
 
 CONNECTION_LOST = "connection lost"
+SILENT_HEARTBEATS = 2
+"""A leader that hears no server at all for so many heartbeat intervals is cut off itself."""
 
 
 class Renewal(Enum):
@@ -28,12 +31,18 @@ class Renewal(Enum):
 class Leases:
     """One lease for each server. Departure from the original: a lost connection shortens the lease at once.
 
+    While no server at all is heard, no lease ends: a leader that all others follow in the election may be cut off from
+    every data and session server, and if it removed them all, their slots would be without leaders, and copies without
+    a place. When the first one is heard again, all leases begin anew.
+
     Invariant: every known node has a deadline; a renewal only ever sets it to ``now + lease_seconds``.
     """
 
     def __init__(self, rules: MetaSettings) -> None:
         self._lease, self._lost = rules.lease_seconds, rules.lost_connection_seconds
         self._unseen = rules.unseen_seconds
+        self._silence = SILENT_HEARTBEATS * rules.heartbeat_seconds
+        self._heard_at = -math.inf
         self._nodes: dict[str, Node] = {}
         self._deadlines: dict[str, float] = {}
         self._reasons: dict[str, str] = {}
@@ -51,9 +60,11 @@ class Leases:
             node.name: now + (self._lease if node.process_id in connected else self._unseen) for node in nodes
         }
         self._reasons = {node.name: "not seen" for node in nodes if node.process_id not in connected}
+        self._heard_at = now
 
     def renew(self, node: Node, now: float) -> Renewal:
         """A heartbeat arrived."""
+        self._hear(now)
         known = self._nodes.get(node.name)
         self._nodes[node.name] = node
         self._deadlines[node.name] = now + self._lease
@@ -73,6 +84,7 @@ class Leases:
     def connection_made(self, name: str, process_id: str, now: float) -> None:
         """A server has connected. If the loss of its connection had shortened its lease, it has at least
         ``meta.unseen_seconds`` to send a heartbeat."""
+        self._hear(now)
         node = self._nodes.get(name)
         if node is not None and node.process_id == process_id and self._reasons.get(name) == CONNECTION_LOST:
             self._deadlines[name] = max(self._deadlines[name], now + self._unseen)
@@ -80,8 +92,7 @@ class Leases:
 
     def extend_all(self, now: float) -> None:
         """After a time in which no server was connected: each has at least ``meta.unseen_seconds`` to connect."""
-        for name, deadline in self._deadlines.items():
-            self._deadlines[name] = max(deadline, now + self._unseen)
+        self._last_until(now + self._unseen)
 
     def leave(self, node: Node, until: float | None = None) -> bool:
         """The server leaves on purpose, for good or ``until`` then; True if that process held a lease."""
@@ -97,6 +108,9 @@ class Leases:
 
     def expire(self, now: float) -> list[tuple[Node, str]]:
         """Remove and return the servers whose lease has ended, each with the reason."""
+        if now - self._heard_at >= self._silence:
+            self._last_until(now + self._silence)
+            return []
         gone = sorted(name for name, deadline in self._deadlines.items() if deadline <= now)
         result = [(self._nodes[name], self._reasons.get(name, "lease expired")) for name in gone]
         for name in gone:
@@ -106,6 +120,15 @@ class Leases:
     def next_deadline(self) -> float | None:
         """When the next lease may end; None while there is none."""
         return min(self._deadlines.values(), default=None)
+
+    def _hear(self, now: float) -> None:
+        if now - self._heard_at >= self._silence:
+            self._last_until(now + self._lease)
+        self._heard_at = now
+
+    def _last_until(self, deadline: float) -> None:
+        for name, before in self._deadlines.items():
+            self._deadlines[name] = max(before, deadline)
 
     def _drop(self, name: str) -> None:
         del self._nodes[name], self._deadlines[name]
