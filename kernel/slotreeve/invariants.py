@@ -14,9 +14,10 @@ from slotreeve.model.nodes import Server
 from slotreeve.model.slots import Slot, SlotTable
 
 
-def check_table(table: SlotTable, servers: Sequence[Server], replicas: int) -> None:
+def check_table(table: SlotTable, servers: Sequence[Server], replicas: int, spares: int = 0) -> None:
     """Check invariant I5: slot ``i`` is at index ``i``; each slot has a leader and ``min(replicas, servers) - 1``
-    followers, all of them different live servers. The empty table of a cluster without servers is valid.
+    followers, all of them different live servers. The empty table of a cluster without servers is valid. Up to
+    ``spares`` followers more are allowed: a committed table has them while slots move.
 
     Raises:
         InvalidTable: names the first wrong slot, what is wrong with it, and what would be right.
@@ -26,11 +27,11 @@ def check_table(table: SlotTable, servers: Sequence[Server], replicas: int) -> N
     for index, slot in enumerate(table.slots):
         if slot.id != index:
             raise InvalidTable(f"slot {slot.id} stands at index {index}; slot i must stand at index i")
-        if problem := _problem(slot, live, needed):
+        if problem := _problem(slot, live, needed, spares):
             raise InvalidTable(f"slot {slot.id} {problem}")
 
 
-def _problem(slot: Slot, live: set[str], needed: int) -> str | None:
+def _problem(slot: Slot, live: set[str], needed: int, spares: int) -> str | None:
     """What is wrong with one slot; None if nothing is."""
     holders = {slot.leader, *slot.followers}
     if slot.leader is None:
@@ -41,7 +42,7 @@ def _problem(slot: Slot, live: set[str], needed: int) -> str | None:
         return f"lists a follower twice: {', '.join(slot.followers)}"
     if not holders <= live:
         return f"is held by {', '.join(sorted(h for h in holders if h and h not in live))}, not among the live servers"
-    if len(slot.followers) != needed:
+    if not needed <= len(slot.followers) <= needed + spares:
         return f"has {len(slot.followers)} followers; with {len(live)} live servers it must have {needed}"
     return None
 

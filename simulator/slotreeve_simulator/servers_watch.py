@@ -185,7 +185,8 @@ class ServersWatch:
             # A stopping server runs but does not count, and while it hands over, servers that ended keep their places.
             return next((f"slot {s.id} is held twice by one server" for s in view.table.slots if _held_twice(s)), None)
         try:
-            check_table(view.table, [node.as_server() for node in view.data], self._replicas)
+            spares = self._replicas  # while all holders of a slot are replaced in one step
+            check_table(view.table, [node.as_server() for node in view.data], self._replicas, spares)
         except InvalidTable as error:
             return str(error)
         return None

@@ -364,3 +364,23 @@ def test_a_meta_leader_that_is_cut_off_from_all_other_servers_costs_no_lease_and
         assert not views.gone_at
 
     with_cluster(body, 9)
+
+
+@pytest.mark.parametrize("victim", ["data-1", "data-2", "data-3"])
+@pytest.mark.parametrize("late", [number / 40 for number in range(8)])
+def test_a_leader_that_dies_while_slots_move_to_a_new_server_costs_no_lease(late: float, victim: str) -> None:
+    """Copies take long here. Whatever moves, there are two complete ones of each slot."""
+
+    async def body(cluster: SimulatedCluster, caller: Client, views: Views) -> None:
+        names = {f"web-{number}" for number in range(100)}
+        cluster.network.delay_seconds = lambda source, target: 0.02
+        leases = [Lease(f"com.example.{name}", name, (b"1",), ttl_seconds=60) for name in names]
+        await caller.leases.register_many(leases)
+        await cluster.start("data-4")
+        await cluster.until(lambda: any(len(v.data) == 4 for v in cluster.views()), "it has joined", 5)
+        await asyncio.sleep(late)
+        cluster.kill(victim)
+        await cluster.ready()
+        assert not (await caller.leases.renew_many({lease.service: [lease.lease_id] for lease in leases})).unknown
+
+    with_cluster(body, 10)

@@ -183,6 +183,39 @@ def test_a_slot_that_lost_its_leader_goes_to_a_follower_that_lives_whatever_the_
                 assert after.leader in best
 
 
+def test_a_step_of_the_balancer_takes_no_complete_copy_away_before_there_is_another_one() -> None:
+    live, table = servers("a", "b", "c"), arranged(servers("a", "b"))
+    judge, new_copies, spares = arranger(), 0, 0
+    for _ in range(50):
+        plan = judge.next_plan(table, live, everything_settled)
+        if plan is None:
+            break
+        assert moves_fault(table, plan) is None
+        for before, after in zip(table.slots, plan.table.slots, strict=True):
+            old, new = {before.leader, *before.followers}, {after.leader, *after.followers}
+            assert len(old & new) >= 2, "two complete copies at any time"
+            new_copies += len(new - old)
+            spares += len(new) > 2
+        check_table(plan.table, live, 2, spares=1)
+        table = plan.table
+    check_table(table, live, 2)
+    assert new_copies == spares > 0
+
+
+def test_where_a_server_dies_while_copies_are_spare_the_complete_ones_stay() -> None:
+    rows = (Slot(0, "a", 1, ("c", "b")), Slot(1, "d", 1, ("c", "a")), Slot(2, "b", 1, ("a",)))
+
+    def settled(server: str, slot: int) -> bool:
+        return server != "c"
+
+    plan = arranger().next_plan(SlotTable(1, rows), servers("a", "b", "c"), settled)
+    assert plan is not None
+    assert moves_fault(SlotTable(1, rows), plan) is None
+    check_table(plan.table, servers("a", "b", "c"), 2)
+    assert "b" in plan.table.slots[0].followers, "c has nothing yet"
+    assert plan.table.slots[1].leader == "a"
+
+
 def test_a_follower_leads_although_it_leads_above_its_share_then() -> None:
     rows = [Slot(n, "a" if n < 7 else "c", 1, ("b",)) for n in range(8)]
     plan = arranger().next_plan(SlotTable(1, tuple(rows)), servers("b", "c"), everything_settled)
@@ -311,5 +344,5 @@ def test_whatever_servers_come_go_and_stop_each_table_is_valid_and_may_follow_th
                 check_successor(table, after)
             table = after
         if not stopping & live and is_complete(table, servers, 2):
-            check_table(table, servers, 2)
+            check_table(table, servers, 2, spares=2)
     assert arranger.rejected == 0

@@ -3,7 +3,8 @@
 First, servers on their way out hand the slots that they lead to followers in sync. Then, where a slot lacks a leader or
 follower or is held by a server that left, the assigner is asked. Otherwise, once every slot is reported in sync, the
 balancer is asked for one step. Where a plugin raises, returns an invalid table (I5) or moves that do not lead to its
-table, that is logged and counted, and the table stays.
+table, that is logged and counted, and the table stays. A balancer's step takes no complete copy away before there is
+another one (:mod:`slotreeve_servers.meta.spare_copies`).
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from slotreeve.model.plan import Plan
 from slotreeve.model.slots import Limits, Move, Slot, SlotTable
 from slotreeve.ports import Assigner, Balancer
 from slotreeve_machines.plan_check import plan_fault
+
+from slotreeve_servers.meta.spare_copies import with_spares, without_spares
 
 log = logging.getLogger("slotreeve.arranger")
 
@@ -77,12 +80,26 @@ class Arranger:
             # Whoever waits for a follower keeps its slots, so that those without a leader need not wait, too.
             taking = servers if waits or _needs_who_leaves(table, servers, staying) else staying
             heirs, drops = _without_unready_heirs(table, {server.name for server in taking}, settled)
-            plan = self._checked("assigner", self._assigner.assign, heirs, taking)
-            return None if plan is None else _led_by_heirs(heirs, Plan(plan.table, (*drops, *plan.moves)), taking)
+            complete = {(n, s.id) for s in heirs.slots for n in s.followers if n in live and settled(n, s.id)}
+            enough = without_spares(heirs, self._limits.replicas, complete)
+            plan = self._checked("assigner", self._assigner.assign, enough.table, taking)
+            if plan is None:
+                return None
+            return _led_by_heirs(enough.table, Plan(plan.table, (*drops, *enough.moves, *plan.moves)), taking)
         stable = all(settled(name, slot.id) for slot in table.slots for name in (slot.leader or "", *slot.followers))
         if stable and not leaving.for_a_restart:
-            return self._checked("balancer", self._balancer.balance, table, staying)
+            return self._balance(table, staying)
         return None
+
+    def _balance(self, table: SlotTable, servers: Sequence[Server]) -> Plan | None:
+        """The balancer's next step. Every copy is complete, so spare ones go; what the step takes from a server stays
+        there as a spare one."""
+        enough = without_spares(table, self._limits.replicas)
+        plan = self._checked("balancer", self._balancer.balance, enough.table, servers)
+        if plan is None:
+            return enough if enough.moves else None
+        step = with_spares(enough.table, plan, {server.name for server in servers})
+        return Plan(step.table, (*enough.moves, *step.moves))
 
     def is_protected(self, servers: Sequence[Server]) -> bool:
         """Protection mode: so many data servers left at once that a fault of the network is more likely."""

@@ -1,0 +1,42 @@
+"""Copies that stay until the next ones are complete."""
+
+from __future__ import annotations
+
+from slotreeve.model.plan import Plan
+from slotreeve.model.slots import Move, Slot, SlotTable
+from slotreeve_machines.plan_check import moves_fault
+from slotreeve_servers.meta.spare_copies import with_spares, without_spares
+
+BEFORE = SlotTable(7, (Slot(0, "a", 1, ("b",)), Slot(1, "b", 1, ("c",))))
+
+
+def test_who_loses_a_copy_to_another_server_follows_on_behind_it() -> None:
+    after = SlotTable(7, (Slot(0, "a", 1, ("c",)), BEFORE.slots[1]))
+    step = with_spares(BEFORE, Plan(after, (Move(0, "follower", "b", "c", "b has too many"),)), {"a", "b", "c"})
+    assert step.table.slots == (Slot(0, "a", 1, ("c", "b")), BEFORE.slots[1])
+    assert step.moves[1] == Move(0, "follower", None, "b", "until c has a copy")
+    assert moves_fault(BEFORE, step) is None
+    back = without_spares(step.table, 2)
+    assert back.table == after
+    assert back.moves == (Move(0, "drop", "b", None, "2 copies are enough"),)
+
+
+def test_a_leader_that_is_replaced_by_a_server_without_a_copy_follows_on() -> None:
+    after = SlotTable(7, (Slot(0, "c", 1, ("b",)), BEFORE.slots[1]))
+    step = with_spares(BEFORE, Plan(after, (Move(0, "leader", "a", "c", "a leads too many"),)), {"a", "b", "c"})
+    assert step.table.slots[0] == Slot(0, "c", 1, ("b", "a"))
+    assert moves_fault(BEFORE, step) is None
+
+
+def test_nothing_is_kept_where_no_server_is_new_or_the_former_one_has_gone() -> None:
+    swapped = Plan(SlotTable(7, (Slot(0, "b", 1, ("a",)), BEFORE.slots[1])), (Move(0, "leader", "a", "b", "even"),))
+    assert with_spares(BEFORE, swapped, {"a", "b", "c"}) == swapped
+    replaced = Plan(SlotTable(7, (Slot(0, "a", 1, ("c",)), BEFORE.slots[1])), (Move(0, "follower", "b", "c", "even"),))
+    assert with_spares(BEFORE, replaced, {"a", "c"}) == replaced
+
+
+def test_of_too_many_copies_those_go_first_that_are_not_complete() -> None:
+    table = SlotTable(7, (Slot(0, "a", 1, ("c", "b")), BEFORE.slots[1]))
+    assert without_spares(table, 2, {("b", 0), ("c", 1)}).table.slots[0].followers == ("b",)
+    assert without_spares(table, 2, {("c", 0), ("b", 0)}).table.slots[0].followers == ("c",)
+    assert without_spares(table, 3).moves == ()
