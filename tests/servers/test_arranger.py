@@ -216,6 +216,14 @@ def test_where_a_server_dies_while_copies_are_spare_the_complete_ones_stay() -> 
     assert plan.table.slots[1].leader == "a"
 
 
+def test_a_server_that_dies_leaves_the_table_also_where_only_spare_copies_were_on_it() -> None:
+    rows = (Slot(0, "a", 1, ("b", "d")), Slot(1, "b", 1, ("d", "a")), Slot(2, "a", 1, ("b",)))
+    plan = arranger().next_plan(SlotTable(1, rows), servers("a", "b", "c"), everything_settled)
+    assert plan is not None
+    assert moves_fault(SlotTable(1, rows), plan) is None
+    assert [slot.followers for slot in plan.table.slots] == [("b",), ("a",), ("b",)]
+
+
 def test_a_follower_leads_although_it_leads_above_its_share_then() -> None:
     rows = [Slot(n, "a" if n < 7 else "c", 1, ("b",)) for n in range(8)]
     plan = arranger().next_plan(SlotTable(1, tuple(rows)), servers("b", "c"), everything_settled)
@@ -334,6 +342,10 @@ def test_whatever_servers_come_go_and_stop_each_table_is_valid_and_may_follow_th
                 assert plan is not None
                 assert all(slot.leader in live for slot in plan.table.slots)
             if plan is None:
+                if not stopping | restarting:
+                    assert {n for s in table.slots for n in (s.leader, *s.followers)} <= live, (
+                        "a dead server holds a slot"
+                    )
                 break
             assert plan.moves
             assert moves_fault(table if table.slots else SlotTable.unassigned(8), plan) is None

@@ -82,6 +82,8 @@ class Arranger:
             heirs, drops = _without_unready_heirs(table, {server.name for server in taking}, settled)
             complete = {(n, s.id) for s in heirs.slots for n in s.followers if n in live and settled(n, s.id)}
             enough = without_spares(heirs, self._limits.replicas, complete)
+            if is_complete(enough.table, taking, self._limits.replicas):
+                return Plan(enough.table, (*drops, *enough.moves))
             plan = self._checked("assigner", self._assigner.assign, enough.table, taking)
             if plan is None:
                 return None
