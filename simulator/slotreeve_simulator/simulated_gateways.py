@@ -43,9 +43,7 @@ class SimulatedGateways:
 
     def come(self, name: str) -> None:
         """Start one, which knows nothing of an earlier one of this name."""
-        task = asyncio.get_running_loop().create_task(self._come(name), name=f"start {name}")
-        self._starting.add(task)
-        task.add_done_callback(self._starting.discard)
+        self._starting.add(asyncio.get_running_loop().create_task(self._come(name), name=f"start {name}"))
 
     async def _come(self, name: str) -> None:
         gateway = SimulatedGateway(self._cluster, name, idle_seconds=IDLE_SECONDS)
@@ -95,8 +93,8 @@ class SimulatedGateways:
         return answer
 
     def problem(self) -> str | None:
-        """Why not all of them run; None if they do."""
-        for task in self._starting:
+        """Why not all of them run; None if they do. Raises what ended a start or a sweep."""
+        for task in [*self._starting, *self._sweeping.values()]:
             if task.done():
                 task.result()
         absent = [name for name in self._names if name not in self.running]

@@ -327,11 +327,12 @@ def settled_in_part(share: float) -> Callable[[str, int], bool]:
 
 
 @settings(max_examples=60)
-@given(WORLDS)
+@given(replicas=st.integers(1, 3), worlds=WORLDS)
 def test_whatever_servers_come_go_and_stop_each_table_is_valid_and_may_follow_the_one_before(
+    replicas: int,
     worlds: list[tuple[frozenset[str], frozenset[str], frozenset[str], float, int]],
 ) -> None:
-    arranger = Arranger(8, 2, DefaultAssigner(DefaultAssignerOptions()), EvenBalancer(EvenBalancerOptions()))
+    arranger = Arranger(8, replicas, DefaultAssigner(DefaultAssignerOptions()), EvenBalancer(EvenBalancerOptions()))
     table = SlotTable()
     for live, stopping, restarting, share, looks in worlds:
         servers = [Server(name) for name in sorted(live)]
@@ -355,6 +356,6 @@ def test_whatever_servers_come_go_and_stop_each_table_is_valid_and_may_follow_th
             if table.slots:
                 check_successor(table, after)
             table = after
-        if not stopping & live and is_complete(table, servers, 2):
-            check_table(table, servers, 2, spares=2)
+        if not stopping & live and is_complete(table, servers, replicas):
+            check_table(table, servers, replicas, spares=replicas)
     assert arranger.rejected == 0
