@@ -216,6 +216,15 @@ def test_where_a_server_dies_while_copies_are_spare_the_complete_ones_stay() -> 
     assert plan.table.slots[1].leader == "a"
 
 
+def test_with_one_copy_a_spare_one_leads_where_the_leader_has_died() -> None:
+    judge = Arranger(2, 1, DefaultAssigner(DefaultAssignerOptions()), EvenBalancer(EvenBalancerOptions()))
+    table = SlotTable(1, (Slot(0, "d", 1, ("b",)), Slot(1, "b", 1, ())))
+    plan = judge.next_plan(table, servers("a", "b"), everything_settled)
+    assert plan is not None
+    assert moves_fault(table, plan) is None
+    assert plan.table.slots[0].leader == "b"
+
+
 def test_a_server_that_dies_leaves_the_table_also_where_only_spare_copies_were_on_it() -> None:
     rows = (Slot(0, "a", 1, ("b", "d")), Slot(1, "b", 1, ("d", "a")), Slot(2, "a", 1, ("b",)))
     plan = arranger().next_plan(SlotTable(1, rows), servers("a", "b", "c"), everything_settled)

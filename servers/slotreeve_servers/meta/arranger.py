@@ -87,7 +87,7 @@ class Arranger:
             plan = self._checked("assigner", self._assigner.assign, enough.table, taking)
             if plan is None:
                 return None
-            return _led_by_heirs(enough.table, Plan(plan.table, (*drops, *enough.moves, *plan.moves)), taking)
+            return _led_by_heirs(heirs, Plan(plan.table, (*drops, *enough.moves, *plan.moves)), taking)
         stable = all(settled(name, slot.id) for slot in table.slots for name in (slot.leader or "", *slot.followers))
         if stable and not leaving.for_a_restart:
             return self._balance(table, staying)
