@@ -43,17 +43,16 @@ def registered(number: int, kind: str, after_ms: int, *ids: str, version: int = 
     return record(number, kind, after_ms, **lists)
 
 
+def table(number: int, after_ms: int, epoch: int, slots: dict[int, list[str]]) -> str:
+    """A table in which data-1 leads these slots, with these followers."""
+    holders = [{"slot": s, "leader": "data-1", "leader_epoch": 1, "followers": names} for s, names in slots.items()]
+    return record(number, "table", after_ms, node="meta-1", epoch=epoch, changed=holders)
+
+
 LOG = [
     record(1, "node_joined", -9_000, member="session-1", role="session"),
     record(2, "leader", -9_000, node="meta-1", term=1, leader="meta-1"),
-    record(
-        3,
-        "table",
-        -8_000,
-        node="meta-1",
-        epoch=1,
-        changed=[{"slot": s, "leader": "data-1", "leader_epoch": 1, "followers": ["data-2"]} for s in range(4)],
-    ),
+    table(3, -8_000, 1, {slot: ["data-2"] for slot in range(4)}),
     registered(4, "registered", -7_000, "old-1", "old-2", "gone-1"),
     registered(5, "expired", -6_000, "gone-1"),
     registered(6, "registered", -5_000, "quiet-1", service="z"),
@@ -63,6 +62,11 @@ LOG = [
     registered(10, "unregistered", 4_000, "new-2", version=2, service="b"),
     record(11, "node_left", 9_000, member="session-1", role="session", reason="connection lost"),
     registered(12, "expired", 10_000, "old-1", "old-2", version=2),
+    # Slots on their way to another follower have three copies until the new one is complete.
+    table(14, 20_000, 2, {slot: ["data-3", "data-2"] for slot in (0, 1, 2)}),
+    table(15, 21_000, 3, {slot: ["data-3"] for slot in (0, 1, 2)}),
+    table(16, 30_000, 4, {slot: [] for slot in (0, 1)}),
+    table(17, 31_000, 5, {3: ["data-3", "data-2"]}),
     registered(13, "registered", 60_000, "late-1"),
 ]
 

@@ -244,13 +244,21 @@ def _leaders(cleaned: DataFrame, start_ms: int) -> tuple[RecordedLeader, ...]:
 
 
 def _shape(cleaned: DataFrame) -> tuple[int | None, int | None]:
-    """Number of slots, and of copies of each."""
+    """Number of slots, and of copies of each.
+
+    A slot has fewer copies after the death of a server, and one more for one table while it moves. So what counts for
+    a slot is the most copies that it kept from one table to the next, and then what most slots have.
+    """
+    from pyspark.sql import Window
     from pyspark.sql import functions as f
 
-    slots = cleaned.where("kind = 'table'").select(f.explode("changed").alias("row"))
-    found = slots.agg((f.max("row.slot") + 1).alias("slots"), (f.max(f.size("row.followers")) + 1).alias("replicas"))
-    row = found.collect()[0]
-    return row.slots, row.replicas
+    rows = cleaned.where("kind = 'table'").select("epoch", f.explode("changed").alias("row"))
+    copies = rows.select("epoch", "row.slot", (f.size("row.followers") + 1).alias("copies"))
+    following = f.lead("copies").over(Window.partitionBy("slot").orderBy("epoch"))
+    kept = copies.dropDuplicates(["slot", "epoch"]).withColumn("kept", f.least("copies", following))  # ignores null
+    found = kept.groupBy("slot").agg(f.max("kept").alias("kept"))
+    row = found.agg((f.max("slot") + 1).alias("slots"), f.mode("kept", deterministic=True).alias("replicas")).first()
+    return (row.slots, row.replicas) if row is not None else (None, None)
 
 
 def _seconds(at_ms: int, start_ms: int) -> float:
