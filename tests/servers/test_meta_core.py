@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 import pytest
 from slotreeve.errors import InvalidTable, ModelError, NotLeader
@@ -45,9 +47,9 @@ TOOL = a_peer("tool", Role.TOOL)
 class Scene:
     """meta-1 with an election that the test sets; it leads in term 1 unless told otherwise."""
 
-    def __init__(self, leads: bool = True) -> None:
+    def __init__(self, leads: bool = True, meta: Sequence[str] = ("meta-1", "meta-2")) -> None:
         self.outbox, self.election = RecordingOutbox(), ScriptedElection()
-        settings = Settings.model_validate({"cluster": {"slots": 4, "meta": {"meta-1": "x:1", "meta-2": "y:1"}}})
+        settings = Settings.model_validate({"cluster": {"slots": 4, "meta": {name: f"{name}:1" for name in meta}}})
         arranger = Arranger(4, 2, DefaultAssigner(DefaultAssignerOptions()), EvenBalancer(EvenBalancerOptions()), 0)
         self.core = MetaCore(self.outbox, self.election, arranger, settings, "meta-1", FACTS)
         self.peers: dict[str, Peer] = {}
@@ -243,6 +245,46 @@ def test_a_leader_that_hears_no_member_keeps_the_view_although_they_are_connecte
     assert scene.core.view.read() == before
 
 
+@pytest.mark.parametrize("connected", [True, False])
+def test_a_leader_that_no_member_reaches_resigns_again_and_again_at_growing_intervals(connected: bool) -> None:
+    scene = Scene()
+    scene.cluster("data-1", "session-1")
+    for name in ("data-1", "session-1") if not connected else ():
+        scene.core.closed(scene.peers[name], "cut off")
+    assert seconds_of_resignations(scene, 100) == [10, 20, 40, 80]
+    scene.lead(2)  # elected again: the silence is counted from here on
+    assert seconds_of_resignations(scene, 200) == [160]
+    if connected:
+        scene.heartbeat("data-1")
+        assert seconds_of_resignations(scene, 15) == [10]
+
+
+def seconds_of_resignations(scene: Scene, seconds: int) -> list[int]:
+    """Full tens of seconds, because the leader looks only once a second."""
+    return [second - second % 10 for second in range(1, seconds) if resigns_within(scene, 1.0)]
+
+
+def resigns_within(scene: Scene, seconds: float) -> bool:
+    scene.outbox.advance(seconds)
+    scene.commit_all()
+    return bool(scene.outbox.take("resign"))
+
+
+def test_a_leader_without_members_or_without_another_meta_server_does_not_resign() -> None:
+    scene = Scene()
+    assert not resigns_within(scene, 1000.0)
+    alone = Scene(meta=("meta-1",))
+    alone.cluster("data-1")
+    assert not resigns_within(alone, 1000.0)
+
+
+def test_a_leader_that_was_frozen_does_not_resign_for_that() -> None:
+    scene = Scene()
+    scene.cluster("data-1")
+    scene.outbox.unattended += 59.7
+    assert not resigns_within(scene, 60.0)
+
+
 def test_a_leader_without_any_connected_member_keeps_the_view() -> None:
     scene = Scene()
     before = scene.cluster("data-1", "data-2")
@@ -330,7 +372,7 @@ def test_a_server_that_does_not_lead_answers_with_the_leader_and_changes_nothing
     scene = Scene(leads=False)
     scene.report(Leadership("meta-2", 3, False, 0.0, "elected"))
     scene.connect("session-1")
-    leader = LeaderIs(3, "meta-2", "y:1")
+    leader = LeaderIs(3, "meta-2", "meta-2:1")
     assert scene.heartbeat("session-1") == leader
     for request in (GetLeader(), Leave(scene.node("session-1"), "x"), GetConfigs("")):
         assert deliver(scene.outbox, scene.core.desk, TOOL, request) == leader

@@ -25,7 +25,9 @@ from slotreeve_servers.meta.leases import Leases, Renewal
 from slotreeve_servers.meta.settings import MetaSettings
 from slotreeve_servers.meta.shadow import Shadow
 from slotreeve_servers.meta.table import KEY, CommittedView
+from slotreeve_servers.meta.unreached import LONGEST_SECONDS, Unreached
 
+from tests.servers.recording_outbox import RecordingOutbox
 from tests.servers.scripted_election import ScriptedElection, ScriptedState
 
 RULES = MetaSettings(lease_seconds=6.0, lost_connection_seconds=0.5, unseen_seconds=2.0)
@@ -33,6 +35,40 @@ RULES = MetaSettings(lease_seconds=6.0, lost_connection_seconds=0.5, unseen_seco
 
 def node(name: str, life: int = 1) -> Node:
     return Node(name, Role.DATA, f"{name}:1", f"{name}@{life}")
+
+
+# --- a leader that no member reaches ---------------------------------------------------------------------------------
+
+
+class Silence:
+    """A leader with one member, which is silent."""
+
+    def __init__(self, lease_seconds: float) -> None:
+        self.outbox, self.leases = RecordingOutbox(), Leases(RULES)
+        addresses = MetaAddresses({"meta-1": "meta-1:1", "meta-2": "meta-2:1"})
+        self.unreached = Unreached(self.outbox, self.leases, addresses, lease_seconds)
+
+    def seconds_until_it_resigns(self) -> int:
+        """Counted from a new term on."""
+        self.leases.adopt([node("a")], set(), self.outbox.attended())
+        for seconds in range(1, 5000):
+            self.outbox.advance(1.0)
+            self.unreached.look()
+            if self.outbox.take("resign"):
+                return seconds
+        raise AssertionError("it does not resign")
+
+
+def test_the_wait_of_an_unreached_leader_doubles_up_to_a_bound_and_begins_anew_once_it_is_reached() -> None:
+    silence = Silence(6.0)
+    assert [silence.seconds_until_it_resigns() for _ in range(7)] == [12, 24, 48, 96, 192, *(2 * [LONGEST_SECONDS])]
+    silence.unreached.heard()
+    assert silence.seconds_until_it_resigns() == 12
+
+
+def test_two_long_leases_are_waited_for_whatever_the_bound_is() -> None:
+    silence = Silence(600.0)
+    assert [silence.seconds_until_it_resigns() for _ in range(2)] == [1200, 1200]
 
 
 # --- leases ----------------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import asyncio
 import random
 from collections.abc import Callable, Coroutine
 
+import pytest
 from slotreeve.catalogue import Catalogue
 from slotreeve.errors import ElectionError, NotLeader
 from slotreeve.hookspecs import hookimpl
@@ -143,6 +144,23 @@ def test_configuration_is_written_and_answered_with_the_entry_or_the_reason() ->
         refused = await scene.ask(PutConfig("", b"v", None))
         assert isinstance(refused, Failed)
         assert refused.code == "SR120"
+
+    play(scenario)
+
+
+def test_a_leader_that_no_member_reaches_resigns_and_stays_where_the_election_refuses(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def scenario(scene: Scene) -> None:
+        scene.election.refusal = ElectionError("the database is away")
+        scene.peers.resign(None)
+        await asyncio.sleep(0.1)
+        assert scene.election.current.leading
+        assert "this leader did not resign: the database is away" in caplog.text
+        scene.election.refusal = None
+        scene.peers.resign(None)
+        await asyncio.sleep(0.1)
+        assert not scene.election.current.leading
 
     play(scenario)
 

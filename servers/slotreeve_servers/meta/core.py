@@ -39,6 +39,7 @@ from slotreeve_servers.meta.heartbeats import LastHeartbeats, Newest
 from slotreeve_servers.meta.leases import Leases, Renewal
 from slotreeve_servers.meta.recorder import LeadershipRecorder
 from slotreeve_servers.meta.table import CommittedView
+from slotreeve_servers.meta.unreached import Unreached
 from slotreeve_servers.node.dispatch import Desk
 from slotreeve_servers.node.outbox import Peer, Request, TurnEnd, send_to_all
 from slotreeve_servers.settings import Settings
@@ -77,6 +78,7 @@ class MetaCore:
         self._rules, self._facts = settings.meta, facts
         self.addresses = MetaAddresses(settings.cluster.meta)
         self._leases = Leases(settings.meta)
+        self._unreached = Unreached(outbox, self._leases, self.addresses, settings.meta.lease_seconds)
         self.view = CommittedView(election.state)
         self.configs = ProvidedConfig(election.state)
         self.recorder = LeadershipRecorder(outbox, node, election)
@@ -182,6 +184,7 @@ class MetaCore:
         node = heartbeat.node
         _check_sender(peer, node)
         renewal = self._leases.renew(node, self._outbox.attended())
+        self._unreached.heard()
         if self._heartbeats.take(heartbeat) or renewal is not Renewal.NOTHING:
             self._look.soon()
         view = self.view.read()
@@ -211,9 +214,11 @@ class MetaCore:
     def _look_at_cluster(self) -> None:
         """Commit the next change of membership or table, where there is one; look again when a lease may end."""
         try:
-            if self._moves is None and self._may_act() and self._any_member_connected():
-                self._expire_leases()
-                self._commit_next_view()
+            if self._moves is None and self._may_act():
+                self._unreached.look()
+                if self._any_member_connected():
+                    self._expire_leases()
+                    self._commit_next_view()
         finally:
             # A look that failed is logged by the shell; the next one comes all the same.
             if self._timer is not None:

@@ -52,6 +52,10 @@ class Leases:
         """The live servers, by name."""
         return [self._nodes[name] for name in sorted(self._nodes)]
 
+    def silent_seconds(self, now: float) -> float:
+        """For how long no server has been heard, while some should be; 0 where none is known."""
+        return now - self._heard_at if self._nodes else 0.0
+
     def adopt(self, nodes: list[Node], connected: set[str], now: float) -> None:
         """Start again with ``nodes``, as a new leader does: a fresh lease for each server whose process id is among the
         ``connected``, and ``meta.unseen_seconds`` to connect for the others."""

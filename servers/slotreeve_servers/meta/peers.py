@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from functools import partial
 
 from slotreeve.errors import SlotreeveError
@@ -15,6 +16,8 @@ from slotreeve_servers.node.environment import Environment
 from slotreeve_servers.node.outbox import Request
 from slotreeve_servers.node.peers import Peers
 from slotreeve_servers.node.supervisor import Supervisor
+
+log = logging.getLogger("slotreeve.meta")
 
 
 class MetaPeers(Peers):
@@ -62,14 +65,16 @@ class MetaPeers(Peers):
         else:
             self.reply(request, Configs([entry]))
 
-    def resign(self, request: Request) -> None:
+    def resign(self, request: Request | None) -> None:
         """See :meth:`slotreeve_servers.meta.effects.MetaOutbox.resign`."""
         self._supervisor.once("resign", partial(self._resign, request))
 
-    async def _resign(self, request: Request) -> None:
+    async def _resign(self, request: Request | None) -> None:
+        answer: Done | Failed = Done()
         try:
             await self._election.resign()
         except SlotreeveError as error:
-            self.reply(request, Failed(error.code, str(error)))
-        else:
-            self.reply(request, Done())
+            log.warning("this leader did not resign: %s", error)
+            answer = Failed(error.code, str(error))
+        if request is not None:
+            self.reply(request, answer)
