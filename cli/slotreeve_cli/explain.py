@@ -66,6 +66,7 @@ def bounds(settings: Settings) -> list[tuple[str, float, str]]:
     from slotreeve_servers.data.lease_keeper import LOOK_SECONDS
     from slotreeve_servers.node.membership import LEASE_HEARTBEATS
     from slotreeve_servers.session.core import sweep_seconds
+    from slotreeve_servers.session.leases import HERD, HERD_LEASES, RENEWALS
 
     session, data, meta = settings.session, settings.data, settings.meta
     push = PUSH_ALLOWANCE_SECONDS
@@ -109,6 +110,16 @@ def bounds(settings: Settings) -> list[tuple[str, float, str]]:
             f"data.lease_guard_hold_seconds, {LEASE_LOOKS} x {LOOK_SECONDS:g} s",
         ),
         ("client frozen", session.client_lease_seconds + sweep_seconds(session) + push, "session.client_lease_seconds"),
+        (
+            "client frozen, where a session server has very many, who ping less often",
+            (1 + 1 / RENEWALS) * session.client_lease_seconds + sweep_seconds(session) + push,
+            f"{1 + 1 / RENEWALS:.2f} x session.client_lease_seconds",
+        ),
+        (
+            f"client frozen while a herd comes or goes ({HERD} clients or more)",
+            (1 + HERD_LEASES) * session.client_lease_seconds + sweep_seconds(session) + push,
+            f"{1 + HERD_LEASES} x session.client_lease_seconds",
+        ),
         (
             "session server killed, with its clients",
             meta.lost_connection_seconds + data.session_grace_seconds + 0.25 + push,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 SHORT_PAUSES = 12
 """While nothing arrives, the client looks so many times within the limit."""
-LONGEST_REST_SECONDS = 10.0
+LONGEST_REST_SECONDS = 30.0
 """A server may ask for pings no more seldom than this: nothing else shows that it is frozen."""
 
 

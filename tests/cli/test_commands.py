@@ -142,6 +142,8 @@ def test_the_default_configuration_keeps_the_published_bounds_of_staleness() -> 
     assert seconds["client closed"] <= 0.5
     assert seconds["client killed"] <= 0.5
     assert seconds["client frozen"] <= 10 + 0.5
+    assert seconds["client frozen, where a session server has very many, who ping less often"] <= 14
+    assert seconds["client frozen while a herd comes or goes (500 clients or more)"] <= 41
     assert seconds["session server killed, with its clients"] <= 5
     assert seconds["data server killed, until readable"] <= 2
     assert seconds["meta leader killed or frozen, until another leads"] <= 1

@@ -18,6 +18,9 @@ came together and ping together would notice a frozen server only after the slot
 HERD = 500
 """So many clients that come within a lease, or must go, are a herd: their pings cost much of the time that they need to
 move."""
+HERD_LEASES = 3
+"""While a herd moves, a client may wait so many leases before its next ping. With one lease, the pings of ten thousand
+clients took a quarter of two processors, and the herd a third longer."""
 _GOLDEN = (5**0.5 - 1) / 2
 """The multiples of this, without their whole parts, lie evenly between 0 and 1, however many there are."""
 
@@ -46,14 +49,15 @@ class ClientLeases:
         are connected. ``waiting``: how many of them wait until they may come in or must go.
 
         A herd that moves needs the processors for that. Its pings are therefore fewer, and spread: the waits lie evenly
-        between a third of the lease and all of it. So some clients notice early that a server is frozen. Their return
-        makes the slot leaders wait for the others (docs/decisions/0010-a-brake-on-mass-expiry.md).
+        between a third of the lease and :data:`HERD_LEASES` leases. So some clients notice early that a server is
+        frozen. Their return makes the slot leaders wait for the others, who notice it in turn
+        (docs/decisions/0010-a-brake-on-mass-expiry.md).
         """
         shortest = self.lease_seconds / RENEWALS
         have_come = len(self._came_at) == HERD and now - self._came_at[0] < self.lease_seconds
         if clients >= HERD and (waiting or have_come):
             self._share = (self._share + _GOLDEN) % 1
-            seconds = shortest + (self.lease_seconds - shortest) * self._share
+            seconds = shortest + (HERD_LEASES * self.lease_seconds - shortest) * self._share
         else:
             seconds = shortest if waiting else min(clients / PINGS_PER_SECOND, shortest)
         client.rest_seconds = seconds
