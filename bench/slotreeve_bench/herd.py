@@ -52,6 +52,11 @@ class HerdPlan:
         """Number of registrations of all clients."""
         return self.clients * self.registrations
 
+    @property
+    def arguments(self) -> list[str]:
+        """The sizes, for the command line of a worker process."""
+        return [str(self.clients), str(self.registrations), str(self.subscriptions)]
+
     def publishes(self, number: int) -> list[str]:
         """The services that client ``number`` publishes."""
         first = number * self.registrations
@@ -111,8 +116,7 @@ async def _measure_move(
 ) -> dict[str, object]:
     """End the server ``left`` by ``end``; watch from the server ``kept``."""
     plan = herd.plan
-    sizes = [str(size) for size in (plan.clients, plan.registrations, plan.subscriptions)]
-    observer = await Worker.start(cluster, "slotreeve_bench.herd", "observe", *sizes, kept.address)
+    observer = await Worker.start(cluster, "slotreeve_bench.herd", "observe", *plan.arguments, kept.address)
     bystander = await Bystander.start(cluster, [kept.address])
     try:
         await observer.answer(GENEROUS_SECONDS)
@@ -156,9 +160,8 @@ class Herd:
         """Start them; returns before they are connected."""
         workers = []
         for first in range(0, plan.clients, CLIENTS_PER_PROCESS):
-            sizes = (plan.clients, plan.registrations, plan.subscriptions)
-            part = (first, min(plan.clients, first + CLIENTS_PER_PROCESS))
-            arguments = ["take-part", *(str(number) for number in (*sizes, *part)), address]
+            end = min(plan.clients, first + CLIENTS_PER_PROCESS)
+            arguments = ["take-part", *plan.arguments, str(first), str(end), address]
             workers.append(await Worker.start(cluster, "slotreeve_bench.herd", *arguments))
         return cls(plan, workers)
 
