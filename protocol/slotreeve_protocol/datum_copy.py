@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import Protocol
 
-from slotreeve.model.datum import DIGEST_MASK, NO_VERSION, content_hash
+from slotreeve.model.datum import DIGEST_MASK, NO_VERSION, content_digest, content_hash
 from slotreeve.model.publisher import Publisher
 
 
@@ -306,6 +306,12 @@ class DatumCopy:
 
     def _apply(self, delta: Delta) -> Step | None:
         records, move = self.records, self.sums.move
+        lacks_records = delta.from_version == NO_VERSION and len(delta.changed) < len(records)
+        if lacks_records and content_digest(delta.changed) != delta.digest:
+            # It is the last part of a service whose other parts were dropped. To remove all other records, and to put
+            # them back for the wrong digest, would take seconds where there are very many.
+            self.version = NO_VERSION
+            return None
         step: Step = {}
         for record in delta.changed:
             register_id = record.register_id

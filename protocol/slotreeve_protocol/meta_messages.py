@@ -43,7 +43,8 @@ class Heartbeat(Message, frozen=True, tag=61):
     """Data or session to meta leader: renew this server's lease. Reply: LeaseGranted, or LeaderIs.
 
     ``unsettled`` (data only): slots of table ``table_epoch`` that the server should lead or follow but does not hold
-    completely yet.
+    completely. ``recent``: those of them that it held completely until a moment ago, when the connection to their
+    leader ended, or when they got another one.
     """
 
     node: Node
@@ -51,6 +52,7 @@ class Heartbeat(Message, frozen=True, tag=61):
     table_epoch: int
     unsettled: list[int]
     stopping: Stopping = Stopping.NO
+    recent: list[int] = msgspec.field(default_factory=list)
 
 
 class LeaseGranted(Message, frozen=True, tag=62):

@@ -148,6 +148,16 @@ def test_the_moves_name_a_follower_that_is_left_out_because_it_is_not_in_sync() 
     assert moves_fault(table, plan) is None
 
 
+def test_where_the_followers_lost_the_dead_leader_the_one_leads_that_was_in_sync_until_then() -> None:
+    """Seen with a service of 300,000 instances: the one just started led, and the other one removed all it had."""
+    table = SlotTable(1, (Slot(0, "dead", 1, ("b", "c")),))
+    judge = Arranger(1, 3, DefaultAssigner(DefaultAssignerOptions()), EvenBalancer(EvenBalancerOptions()))
+    for complete, restarted in (("b", "c"), ("c", "b")):
+        plan = judge.next_plan(table, servers("b", "c"), lambda server, slot: False, Leaving(), settled_only(complete))
+        assert plan is not None
+        assert (plan.table.slots[0].leader, plan.table.slots[0].followers) == (complete, (restarted,))
+
+
 def test_where_no_follower_is_in_sync_a_slot_gets_a_leader_all_the_same() -> None:
     table = arranged(servers("a", "b", "c"))
     after = arranger().next_plan(table, servers("b", "c"), lambda server, slot: False)

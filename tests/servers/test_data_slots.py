@@ -137,3 +137,14 @@ def test_pending_changes_lead_from_the_announced_content_to_the_present_one(writ
             if seen != before[name]:
                 assert name in touched
                 assert service.version <= slot.version
+
+
+def test_a_follower_that_gets_another_leader_was_complete_until_then() -> None:
+    slots = HeldSlots("data-1")
+    slots.apply(table(1, ("data-2", 1, ("data-1",)), ("data-2", 1, ("data-1",))), 1.0)
+    slots.held[0].synced = True
+    slots.apply(table(2, ("data-3", 2, ("data-1",)), ("data-3", 2, ("data-1",))), 5.0)
+    assert slots.unsettled() == [0, 1]
+    assert slots.recent(4.0) == [0]
+    slots.apply(table(3, ("data-2", 3, ("data-1",)), ("data-2", 3, ("data-1",))), 7.0)
+    assert (slots.recent(4.0), slots.recent(5.0)) == ([0], [])

@@ -47,6 +47,17 @@ def test_a_slot_is_settled_on_a_server_that_reported_so_under_this_table() -> No
     assert not last.settled(TABLE)("data-1", 0)
 
 
+def test_a_slot_was_settled_a_moment_ago_where_the_server_says_so_under_this_table() -> None:
+    last = LastHeartbeats()
+    last.take(Heartbeat(node("data-1"), 0, 3, [0, 1], Stopping.NO, [1]))
+    last.take(Heartbeat(node("data-2"), 0, 2, [0, 1], Stopping.NO, [1]))
+    recently = last.recently_settled(TABLE)
+    assert [recently("data-1", 0), recently("data-1", 1)] == [False, True]
+    assert not recently("data-2", 1)
+    assert not recently("data-3", 1)
+    assert not last.settled(TABLE)("data-1", 1)
+
+
 def test_leaving_are_those_that_stop_and_those_that_are_banned() -> None:
     last = LastHeartbeats()
     last.take(heartbeat("data-1", stopping=Stopping.FOR_GOOD))

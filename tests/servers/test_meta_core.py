@@ -47,10 +47,12 @@ TOOL = a_peer("tool", Role.TOOL)
 class Scene:
     """meta-1 with an election that the test sets; it leads in term 1 unless told otherwise."""
 
-    def __init__(self, leads: bool = True, meta: Sequence[str] = ("meta-1", "meta-2")) -> None:
+    def __init__(self, leads: bool = True, meta: Sequence[str] = ("meta-1", "meta-2"), replicas: int = 2) -> None:
         self.outbox, self.election = RecordingOutbox(), ScriptedElection()
         settings = Settings.model_validate({"cluster": {"slots": 4, "meta": {name: f"{name}:1" for name in meta}}})
-        arranger = Arranger(4, 2, DefaultAssigner(DefaultAssignerOptions()), EvenBalancer(EvenBalancerOptions()), 0)
+        arranger = Arranger(
+            4, replicas, DefaultAssigner(DefaultAssignerOptions()), EvenBalancer(EvenBalancerOptions()), 0
+        )
         self.core = MetaCore(self.outbox, self.election, arranger, settings, "meta-1", FACTS)
         self.peers: dict[str, Peer] = {}
         self.core.start()
@@ -90,6 +92,12 @@ class Scene:
         reply = deliver(self.outbox, self.core.desk, self.peers[name], message)
         assert isinstance(reply, LeaseGranted | LeaderIs)
         return reply
+
+    def loses_leader(self, name: str, unsettled: list[int], recent: list[int], life: int = 1) -> None:
+        """The server ``name`` reports slots that it does not hold completely, or does not any more."""
+        epoch = self.core.view.read().table.epoch
+        message = Heartbeat(self.node(name, life), 0, epoch, unsettled, Stopping.NO, recent)
+        assert isinstance(deliver(self.outbox, self.core.desk, self.peers[name], message), LeaseGranted)
 
     def commit_all(self) -> list[View]:
         """Carry out every commit that the core begins; returns the views."""
@@ -366,6 +374,28 @@ def test_no_process_renews_or_ends_the_lease_of_another_one(stranger: Peer) -> N
             deliver(scene.outbox, scene.core.desk, stranger, message)
     assert scene.commit_all() == []
     assert scene.core.view.read() == before
+
+
+def test_a_dead_leader_is_replaced_by_the_follower_that_was_in_sync_until_its_connection_ended() -> None:
+    """The other follower has just been started again. Both report by then that they are not in sync."""
+    scene = Scene(replicas=3)
+    scene.cluster("data-1", "data-2", "data-3")
+    scene.core.closed(scene.peers["data-1"], "killed")
+    scene.outbox.advance(2.0)
+    scene.commit_all()
+    scene.connect("data-1", 2)
+    scene.heartbeat("data-1", 2, unsettled=(0, 1, 2, 3))
+    before = scene.commit_all()[-1].table
+    dead, kept = "data-2", "data-3"
+    lost = [slot.id for slot in before.slots if slot.leader == dead]
+    assert lost
+    assert all(slot.followers == ("data-3", "data-1") for slot in before.slots if slot.leader == dead)
+    scene.core.closed(scene.peers[dead], "killed")
+    scene.loses_leader(kept, lost, lost)
+    scene.loses_leader("data-1", [0, 1, 2, 3], [], life=2)
+    scene.outbox.advance(2.0)
+    after = scene.commit_all()[-1].table
+    assert {after.slots[number].leader for number in lost} == {kept}
 
 
 def test_a_server_that_does_not_lead_answers_with_the_leader_and_changes_nothing() -> None:

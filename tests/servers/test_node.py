@@ -21,7 +21,7 @@ from slotreeve_protocol.slot_messages import Compare
 from slotreeve_servers.node.attention import AttendedClock
 from slotreeve_servers.node.dispatch import UNEXPECTED, Desk, Dispatcher
 from slotreeve_servers.node.links import SILENCE_SECONDS, LinkMaker, Links
-from slotreeve_servers.node.membership import Membership
+from slotreeve_servers.node.membership import Incomplete, Membership
 from slotreeve_servers.node.outbox import Peer, Request, Retry, TurnEnd
 from slotreeve_servers.node.peers import LONGEST_READ_SECONDS, Peers
 from slotreeve_servers.node.supervisor import Supervisor, Wake
@@ -568,8 +568,8 @@ class Member:
     def view_changed(self, old: View, view: View) -> None:
         self.revisions.append((old.revision, view.revision))
 
-    def unsettled(self) -> list[int]:
-        return [7]
+    def unsettled(self) -> Incomplete:
+        return Incomplete([7], [])
 
     def lease_granted(self, leader: Peer, granted: LeaseGranted) -> None:
         self.grants.append(granted)

@@ -11,7 +11,7 @@ from slotreeve_protocol.orders import ORDERS_KEY, Orders
 from slotreeve_servers.data.gone_sessions import GoneSessions
 from slotreeve_servers.data.sessions import SessionServers
 from slotreeve_servers.meta.heartbeats import LastHeartbeats
-from slotreeve_servers.node.membership import Membership
+from slotreeve_servers.node.membership import Incomplete, Membership
 from slotreeve_servers.node.outbox import Peer
 from slotreeve_servers.session.orders import OrdersInForce
 from slotreeve_servers.session.routes import Routes
@@ -185,8 +185,8 @@ class CountingOwner:
         assert view.revision > old.revision
         self.revisions.append(view.revision)
 
-    def unsettled(self) -> list[int]:
-        return []
+    def unsettled(self) -> Incomplete:
+        return Incomplete([], [])
 
     def lease_granted(self, leader: Peer, granted: object) -> None:
         """Nothing to do."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from zlib import crc32
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
@@ -11,7 +12,7 @@ from slotreeve.model.publisher import Publisher
 from slotreeve_protocol.slot_messages import SlotDigests
 from slotreeve_servers.node.deltas import size_of
 from slotreeve_servers.node.digests import sync_hash
-from slotreeve_servers.node.records import FEW_RECORDS, PARTS_PER_ANSWER, START, SlotStore, Stored
+from slotreeve_servers.node.records import FEW_RECORDS, PARTS_PER_ANSWER, START, SlotStore, Stored, StoreDifference
 
 from tests.servers.sync_digest import sync_digest
 
@@ -114,20 +115,25 @@ def asked(store: SlotStore) -> SlotDigests:
     return SlotDigests(0, 1, *store.digests())
 
 
-def copied(source: SlotStore, follower: SlotStore, limit: int) -> tuple[int, int]:
-    """Compare until the follower has all; returns the number of answers and their bytes."""
-    answers = size = 0
+def take(found: StoreDifference, follower: SlotStore) -> None:
+    for name, records in found.records.items():
+        follower.replace(name, records)
+    for part in found.parts:
+        follower.replace_part(part)
+
+
+def copied(source: SlotStore, follower: SlotStore, limit: int) -> tuple[int, int, int]:
+    """Compare until the follower has all; returns the number of answers, their bytes, and their cost in bytes."""
+    answers = size = cost = 0
     while True:
         found = source.difference(asked(follower), limit)
         answers += 1
         size += found.size
+        cost += found.cost
         assert answers < 5_000
-        for name, records in found.records.items():
-            follower.replace(name, records)
-        for part in found.parts:
-            follower.replace_part(part)
+        take(found, follower)
         if found.complete:
-            return answers, size
+            return answers, size, cost
 
 
 MANY = st.lists(
@@ -153,13 +159,13 @@ def test_a_comparison_makes_the_other_side_equal_in_a_bounded_number_of_answers(
         mine.put(record, 0.0)
     for record in theirs:
         other.put(record, 0.0)
-    answers, size = copied(mine, other, limit)
+    answers, size, cost = copied(mine, other, limit)
     assert mine.services == other.services
     assert {r.register_id: r for r in other.records()} == {r.register_id: r for r in mine.records()}
     whole = sum(size_of(r) for r in ours)
-    assert answers <= 5 + (size // limit if limit > 1 else len(ours) + len(theirs))
+    assert answers <= 5 + (cost // limit if limit > 1 else len(ours) + len(theirs))
     assert size <= 2 * whole
-    assert copied(mine, other, limit) == (1, 0)
+    assert copied(mine, other, limit) == (1, 0, 0)
 
 
 def large(number: int, version: int = 1) -> Publisher:
@@ -174,10 +180,28 @@ def test_one_difference_in_a_large_service_costs_one_part_of_it() -> None:
     whole = 5_000 * size_of(large(0))
     other.purge("s", "r77")
     other.put(large(99, 2), 0.0)
-    answers, size = copied(mine, other, 16_000)
+    answers, size, _ = copied(mine, other, 16_000)
     assert answers == 1
     assert 0 < size <= 2 * 16_000 / PARTS_PER_ANSWER * 3 < whole / 15
     assert mine.services == other.services
+
+
+@pytest.mark.parametrize("names", [1, 2_000])
+def test_what_the_other_side_must_remove_comes_in_bounded_answers_too(names: int) -> None:
+    """Seen with 300,000 instances: one answer named every part as empty, and to remove them took 2.7 s in one turn."""
+    mine, other = SlotStore(16_000), SlotStore(16_000)
+    for number in range(8_000):
+        other.put(structs.replace(large(number), data_info_id=f"s{number % names}"), 0.0)
+    removed: list[int] = []
+    found = StoreDifference(complete=False)
+    while not found.complete:
+        before = sum(1 for _ in other.records())
+        found = mine.difference(asked(other), 16_000)
+        take(found, other)
+        removed.append(before - sum(1 for _ in other.records()))
+    assert sum(removed) == 8_000
+    assert len(removed) > 7
+    assert max(removed) < 1_500
 
 
 def test_a_large_service_is_copied_over_several_answers_although_it_changes_meanwhile() -> None:

@@ -44,12 +44,15 @@ from slotreeve_servers.data.settings import DataSettings
 from slotreeve_servers.data.slots import HeldSlot, HeldSlots
 from slotreeve_servers.data.streams import Streams
 from slotreeve_servers.node.dispatch import Desk
-from slotreeve_servers.node.membership import Membership
+from slotreeve_servers.node.membership import Incomplete, Membership
 from slotreeve_servers.node.outbox import Outbox, Peer
 
 log = logging.getLogger("slotreeve.data")
 
 SLOTS_PER_TURN = 8
+RECENT_LEASES = 2
+"""A copy that was complete until the connection to the leader ended is named as such for so many leases of a server:
+longer than the meta leader needs to notice that the other one is dead, also where the meta leader died with it."""
 TURN_PAUSE_SECONDS = 0.01
 UPKEEP_SECONDS = 0.25
 CURRENT_HEARTBEATS = 1.5
@@ -118,7 +121,7 @@ class DataCore:
         alive = {node.process_id for node in view.sessions}
         self._sessions.view_changed(view.sessions)
         self.losses.view_changed({node.process_id for node in old.sessions}, alive)
-        led, followed = self.slots.apply(self._table_of(view))
+        led, followed = self.slots.apply(self._table_of(view), self._outbox.now())
         for slot in led:
             slot.led_since = self._outbox.attended()
         self.leases.table_changed(led)
@@ -148,14 +151,15 @@ class DataCore:
             return view.table
         return SlotTable(view.table.epoch, tuple([row for row in view.table.slots if row.leader != self._node.name]))
 
-    def unsettled(self) -> list[int]:
+    def unsettled(self) -> Incomplete:
         """The slots that this server does not hold completely yet; each heartbeat names them.
 
         A slot that serves without the records of a silent session server is one of them, so that the balancer does not
         move it meanwhile. Its next leader would wait for the same session server before it serves."""
         members = set(self._sessions.members)
         incomplete = [slot.slot.id for slot in self.slots.led() if slot.serving and not members <= slot.compared]
-        return sorted({*self.slots.unsettled(), *incomplete})
+        recent = self.slots.recent(self._outbox.now() - RECENT_LEASES * self.membership.lease_seconds)
+        return Incomplete(sorted({*self.slots.unsettled(), *incomplete}), recent)
 
     def lease_granted(self, leader: Peer, granted: LeaseGranted) -> None:
         """The view is the leader's as of the heartbeat that this answers."""

@@ -94,7 +94,7 @@ class FollowedLeaders:
         """The connection to a leader has ended, and its streams with it."""
         self._exchanges.pop(peer).stop()
         for slot in self._slots.followed(peer.node):
-            slot.synced = False
+            slot.leader_lost(self._outbox.now())
 
     def follow(self, slots: Iterable[HeldSlot]) -> None:
         """Ask the connected leaders for these slots."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
@@ -49,6 +50,7 @@ class HeldSlot:
         compared: leader: the session processes that were compared with under this leader epoch.
         departing: leader: departures of clients that wait for the answers of session servers.
         synced: follower: complete, and streamed to by the leader.
+        complete_until: when this server was complete last, before it lost the leader, in seconds on its clock.
         version: rises with every change of content; at least ``first_version(leader_epoch)`` (I11).
         tracked: services with an interested session server, by data info id.
         streams: leader: the followers in sync, in the order in which they came.
@@ -62,6 +64,7 @@ class HeldSlot:
     compared: set[str] = field(default_factory=set)
     departing: int = 0
     synced: bool = False
+    complete_until: float = -math.inf
     version: int = 0
     tracked: dict[str, TrackedService] = field(default_factory=dict)
     streams: dict[Peer, None] = field(default_factory=dict)
@@ -78,6 +81,13 @@ class HeldSlot:
     def settled(self) -> bool:
         """Complete in its role."""
         return self.serving if self.leads else self.synced
+
+    def leader_lost(self, now: float) -> None:
+        """The connection to the leader has ended, or the slot has another leader: what that one stores may be missing
+        here."""
+        if self.settled:
+            self.complete_until = now
+        self.synced = False
 
     def next_version(self) -> int:
         """A version for the record of a lease: greater than each one given before, also under an earlier leader
@@ -185,8 +195,15 @@ class HeldSlots:
         """The slots that this server does not hold completely yet, sorted."""
         return sorted(number for number, slot in self.held.items() if not slot.settled)
 
-    def apply(self, table: SlotTable) -> tuple[list[HeldSlot], list[HeldSlot]]:
+    def recent(self, since: float) -> list[int]:
+        """The slots that this server followed completely until some time after ``since``, when it lost their leader,
+        sorted."""
+        held = self.held.items()
+        return sorted(n for n, slot in held if not slot.leads and not slot.settled and slot.complete_until > since)
+
+    def apply(self, table: SlotTable, now: float = -math.inf) -> tuple[list[HeldSlot], list[HeldSlot]]:
         """Follow a newer table; return the slots newly led, and those newly followed or with a new leader to follow.
+        ``now``: the time on the clock of this server, in seconds.
 
         A slot whose leader epoch changed starts again as migrating, even where this server led it before. The records
         of slots that this server keeps are kept; those of slots that it lost are dropped.
@@ -204,10 +221,13 @@ class HeldSlots:
                 for peer in [peer for peer in old.streams if peer.node not in row.followers]:
                     del old.streams[peer]  # it follows this slot no more
                 continue
-            if old is not None:
+            new = self.held[number] = HeldSlot(row, leads, version=first_version(row.leader_epoch))
+            if old is None:
+                new.store = SlotStore(self._part_bytes)
+            else:
                 old.tracked.clear()  # what waits to be announced from it is dropped
-            store = old.store if old is not None else SlotStore(self._part_bytes)
-            new = self.held[number] = HeldSlot(row, leads, store, version=first_version(row.leader_epoch))
+                old.leader_lost(now)
+                new.store, new.complete_until = old.store, old.complete_until
             (led if leads else followed).append(new)
         return led, followed
 

@@ -60,7 +60,7 @@ class Streams:
         return Compared(answers)
 
     def _difference(self, peer: Peer, asked: SlotDigests, left: int) -> tuple[SlotDifference, int]:
-        """The answer for one slot, and a bound of its size in bytes. Without bytes left it is empty and incomplete."""
+        """The answer for one slot, and its cost in bytes. Without bytes left it is empty and incomplete."""
         slot = self._slots.get(asked.slot)
         if slot is None:
             return SlotDifference(asked.slot, Access.MOVED, 0, False, {}), 0
@@ -76,7 +76,7 @@ class Streams:
             self._send_tombstones(slot, peer)
         return SlotDifference(
             asked.slot, access, epoch, found.complete, found.records, found.parts, found.upto
-        ), found.size
+        ), found.cost
 
     def _send_tombstones(self, slot: HeldSlot, peer: Peer) -> None:
         """Begin the stream with the tombstones, which no digest contains. Without them a follower that leads later

@@ -57,10 +57,12 @@ class Arranger:
         servers: Sequence[Server],
         settled: Callable[[str, int], bool],
         leaving: Leaving = NOBODY_LEAVES,
+        recently_settled: Callable[[str, int], bool] = lambda server, slot: False,
     ) -> Plan | None:
         """The next change of ``table`` for the servers that live now, or None.
 
-        ``settled(server, slot)`` returns whether the server reports the slot in sync under this table. The table stays
+        ``settled(server, slot)`` returns whether the server reports the slot in sync under this table, and
+        ``recently_settled`` whether it was in sync until it lost the leader, a moment ago. The table stays
         as it is where no server lives, and in protection mode.
         """
         if not servers or self.is_protected(servers):
@@ -79,7 +81,7 @@ class Arranger:
         if not is_complete(table, staying, self._limits.replicas):
             # Whoever waits for a follower keeps its slots, so that those without a leader need not wait, too.
             taking = servers if waits or _needs_who_leaves(table, servers, staying) else staying
-            heirs, drops = _without_unready_heirs(table, {server.name for server in taking}, settled)
+            heirs, drops = _without_unready_heirs(table, {server.name for server in taking}, settled, recently_settled)
             complete = {(n, s.id) for s in heirs.slots for n in s.followers if n in live and settled(n, s.id)}
             enough = without_spares(heirs, self._limits.replicas, complete)
             if is_complete(enough.table, taking, self._limits.replicas):
@@ -175,16 +177,24 @@ def led_anew(table: SlotTable) -> SlotTable:
 
 
 def _without_unready_heirs(
-    table: SlotTable, live: Set[str], settled: Callable[[str, int], bool]
+    table: SlotTable,
+    live: Set[str],
+    settled: Callable[[str, int], bool],
+    recently_settled: Callable[[str, int], bool],
 ) -> tuple[SlotTable, list[Move]]:
     """``table`` for an assigner, and the moves that lead to it. Where a leader has gone, and some of its followers are
     in sync and others are not, the latter are left out: one that has just been started again holds nothing yet, and
-    must not lead in the place of one that has everything. The assigner takes it as a follower again."""
+    must not lead in the place of one that has everything. The assigner takes it as a follower again.
+
+    A follower in sync reports that it is none as soon as its connection to the dead leader ends. So where none is in
+    sync, those are taken that were until then."""
     slots, drops = list(table.slots), list[Move]()
     for number, slot in enumerate(slots):
         if slot.leader in live:
             continue
-        ready = tuple(name for name in slot.followers if name in live and settled(name, slot.id))
+        followers = [name for name in slot.followers if name in live]
+        ready = tuple(name for name in followers if settled(name, slot.id))
+        ready = ready or tuple(name for name in followers if recently_settled(name, slot.id))
         if ready:
             slots[number] = Slot(slot.id, slot.leader, slot.leader_epoch, ready)
             drops += [

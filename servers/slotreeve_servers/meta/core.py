@@ -258,7 +258,8 @@ class MetaCore:
         if before.slots or self._waited_for_company(bool(data)):
             servers = [node.as_server() for node in data]
             settled, leaving = self._heartbeats.settled(old.table), self._heartbeats.leaving(self.configs.orders.banned)
-            plan = self._arranger.next_plan(before, servers, settled, leaving)
+            recently = self._heartbeats.recently_settled(old.table)
+            plan = self._arranger.next_plan(before, servers, settled, leaving, recently)
         unchanged = data == old.data and sessions == old.sessions
         if plan is None and (unchanged or before is not old.table):
             # A new process may not become a member before its predecessor's slots have another leader epoch.

@@ -59,6 +59,12 @@ class LastHeartbeats:
         unsettled = {name: set(h.unsettled) for name, h in self._last.items() if h.table_epoch == table.epoch}
         return lambda server, slot: server in unsettled and slot not in unsettled[server]
 
+    def recently_settled(self, table: SlotTable) -> Callable[[str, int], bool]:
+        """A function that returns whether a server has reported, under ``table``, that it held a slot completely until
+        a moment ago, when it lost the leader."""
+        recent = {name: set(h.recent) for name, h in self._last.items() if h.table_epoch == table.epoch}
+        return lambda server, slot: slot in recent.get(server, ())
+
     def leaving(self, banned: frozenset[str]) -> Leaving:
         """The servers on their way out: those that stop, and those that the operator banned."""
         for_good = {name for name, h in self._last.items() if h.stopping is Stopping.FOR_GOOD}

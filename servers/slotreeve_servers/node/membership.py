@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from slotreeve.clock import Timer
 from slotreeve.model.nodes import Node
@@ -22,14 +22,22 @@ NO_VIEW = View(0, 0, SlotTable(), [], [])
 """What a server knows of the cluster before the first view."""
 
 
+class Incomplete(NamedTuple):
+    """The slots of its table that a server does not hold completely. ``recent``: those of them that it held completely
+    until a moment ago, when it lost their leader."""
+
+    slots: list[int]
+    recent: list[int]
+
+
 class MembershipOwner(Protocol):
     """The core of the server whose membership this is."""
 
     def view_changed(self, old: View, view: View) -> None:
         """A newer view has arrived."""
 
-    def unsettled(self) -> list[int]:
-        """The slots of its table that the server does not yet hold completely."""
+    def unsettled(self) -> Incomplete:
+        """The slots of its table that the server does not hold completely."""
 
     def lease_granted(self, leader: Peer, granted: LeaseGranted) -> None:
         """The meta leader has answered a heartbeat."""
@@ -167,8 +175,8 @@ class Membership:
                 log.warning("no answer to a heartbeat from %s: %s", peer.node, error)
                 self._leader = None
 
-        view = self.view
-        heartbeat = Heartbeat(self._node, view.revision, view.table.epoch, self._member.unsettled(), self._stopping)
+        view, (unsettled, recent) = self.view, self._member.unsettled()
+        heartbeat = Heartbeat(self._node, view.revision, view.table.epoch, unsettled, self._stopping, recent)
         self._outbox.ask(peer, heartbeat, answered, timeout_seconds=2 * self._interval)
 
     def _on_granted(self, peer: Peer, granted: LeaseGranted, sent_at: float) -> None:

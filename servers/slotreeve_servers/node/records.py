@@ -42,6 +42,11 @@ class Stored(IntEnum):
 _IGNORED, _SILENTLY, _CHANGED = Stored
 
 START = ComparedUpTo()
+PARTS_AT_ONCE = 32
+"""At most so many parts of large services are in one answer. The other side may hold much in each of them, and must
+remove it, where this side has nothing."""
+_ABSENT_BYTES = 100
+"""To remove a service takes the other side as long as to take in so many bytes, and its name."""
 
 
 @dataclass(eq=False, slots=True)
@@ -49,7 +54,7 @@ class StoreDifference:
     """What differs in one slot: services with all their records, and parts of large services.
 
     Attributes:
-        size: a bound of the encoded size in bytes.
+        size: a bound of the encoded size in bytes. ``cost``: the same, and what the other side must remove.
         complete: these are all differences.
         upto: how far the comparison has come, where it is not complete.
     """
@@ -57,14 +62,32 @@ class StoreDifference:
     records: dict[str, list[Publisher]] = field(default_factory=dict)
     parts: list[ServicePart] = field(default_factory=list)
     size: int = 0
+    cost: int = 0
     complete: bool = True
     upto: ComparedUpTo = START
 
-    def add(self, part: ServicePart) -> None:
-        """Another part differs."""
+    def add(self, part: ServicePart, least: int) -> None:
+        """Another part differs. Its cost is ``least`` bytes at least: where this side has few records of it, the other
+        side may have many to remove."""
+        size = sum(map(size_of, part.records))
         self.parts.append(part)
         self.upto = ComparedUpTo(part.data_info_id, part.count, part.number)
-        self.size += sum(map(size_of, part.records))
+        self.size += size
+        self.cost += max(least, size)
+
+    def add_whole(self, data_info_id: str, records: list[Publisher]) -> None:
+        """A service without parts differs."""
+        size = sum(map(size_of, records))
+        self.records[data_info_id] = records
+        self.upto = ComparedUpTo(data_info_id)
+        self.size += size
+        self.cost += size
+
+    def add_absent(self, data_info_id: str) -> None:
+        """This side has no record of the service."""
+        self.records[data_info_id] = []
+        self.upto = ComparedUpTo(data_info_id)
+        self.cost += _ABSENT_BYTES + len(data_info_id)
 
 
 _EMPTY: dict[str, Publisher] = {}
@@ -258,16 +281,16 @@ class SlotStore:
         for data_info_id in self._differing(asked):
             if data_info_id < after.data_info_id or (data_info_id == after.data_info_id and not after.count):
                 continue
-            if found.size >= limit:
+            if found.cost >= limit:
                 found.complete = False
+            elif data_info_id not in self.services and data_info_id in asked.parts:
+                self._add_absent_parts(found, data_info_id, asked, limit)
             elif data_info_id not in self.services:
-                found.records[data_info_id] = []
+                found.add_absent(data_info_id)
             elif data_info_id in asked.parts or data_info_id in self._digests.parted:
                 self._add_parts(found, data_info_id, asked, limit)
             else:
-                found.records[data_info_id] = records = list(self.services[data_info_id].values())
-                found.size += sum(map(size_of, records))
-                found.upto = ComparedUpTo(data_info_id)
+                found.add_whole(data_info_id, list(self.services[data_info_id].values()))
             if not found.complete:
                 return found
         return found
@@ -289,7 +312,7 @@ class SlotStore:
         count = min(parted.count, theirs.count)
         if count < parted.count and (count == 1 or self._digests.sizes[data_info_id] > count * limit):
             number = min(parted.digests(None))
-            found.add(self._part(data_info_id, parted, parted.count, number))
+            found.add(self._part(data_info_id, parted, parted.count, number), limit // PARTS_AT_ONCE)
             found.complete, found.upto = False, ComparedUpTo(data_info_id, count, -1)
             return
         mine, other = coarser(parted.digests(None), count), coarser(theirs.digests, count)
@@ -297,10 +320,21 @@ class SlotStore:
         if asked.after.data_info_id == data_info_id and asked.after.count == count:
             first = asked.after.number + 1
         for number in sorted(n for n in mine.keys() | other.keys() if n >= first and mine.get(n) != other.get(n)):
-            if found.size >= limit:
+            if found.cost >= limit:
                 found.complete = False
                 return
-            found.add(self._part(data_info_id, parted, count, number))
+            found.add(self._part(data_info_id, parted, count, number), limit // PARTS_AT_ONCE)
+
+    def _add_absent_parts(self, found: StoreDifference, data_info_id: str, asked: SlotDigests, limit: int) -> None:
+        """Name the parts of a large service as empty that only the other side has."""
+        theirs, first = asked.parts[data_info_id], 0
+        if asked.after.data_info_id == data_info_id and asked.after.count == theirs.count:
+            first = asked.after.number + 1
+        for number in sorted(n for n in theirs.digests if n >= first):
+            if found.cost >= limit:
+                found.complete = False
+                return
+            found.add(ServicePart(data_info_id, theirs.count, number, []), limit // PARTS_AT_ONCE)
 
     def _part(self, data_info_id: str, parted: PartedService, count: int, number: int) -> ServicePart:
         service = self.services[data_info_id]

@@ -40,7 +40,7 @@ from slotreeve_protocol.meta_messages import (
 )
 
 from slotreeve_servers.node.dispatch import Desk
-from slotreeve_servers.node.membership import Membership
+from slotreeve_servers.node.membership import Incomplete, Membership
 from slotreeve_servers.node.outbox import Outbox, Peer
 from slotreeve_servers.session.arrivals import Arrivals
 from slotreeve_servers.session.clients import ConnectedClient, redirect
@@ -275,9 +275,9 @@ class SessionCore:
         inside = [peer for peer, client in self.clients.items() if not self._arrivals.is_waiting(client)]
         self._sessions.changed(view.sessions, inside)
 
-    def unsettled(self) -> list[int]:
+    def unsettled(self) -> Incomplete:
         """A session server holds no slot."""
-        return []
+        return Incomplete([], [])
 
     def redirect_clients(self, reason: str) -> None:
         """Take no new clients, for ``reason``, and send the present ones to the other session servers, the next ones

@@ -172,7 +172,7 @@ class Registrations:
             ended = list[Publisher]()
             if request.is_first and found.complete:
                 ended = [t for t in newest_tombstones(store) if t.data_info_id not in found.records]
-            left -= found.size
+            left -= found.cost
             head = request.slot, Access.ACCEPT, request.leader_epoch
             answers.append(SlotDifference(*head, found.complete, found.records, found.parts, found.upto, ended))
         return answers
