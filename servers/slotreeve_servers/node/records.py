@@ -54,14 +54,13 @@ class StoreDifference:
     """What differs in one slot: services with all their records, and parts of large services.
 
     Attributes:
-        size: a bound of the encoded size in bytes. ``cost``: the same, and what the other side must remove.
+        cost: a bound of the encoded size in bytes, and of what the other side must remove.
         complete: these are all differences.
         upto: how far the comparison has come, where it is not complete.
     """
 
     records: dict[str, list[Publisher]] = field(default_factory=dict)
     parts: list[ServicePart] = field(default_factory=list)
-    size: int = 0
     cost: int = 0
     complete: bool = True
     upto: ComparedUpTo = START
@@ -69,19 +68,15 @@ class StoreDifference:
     def add(self, part: ServicePart, least: int) -> None:
         """Another part differs. Its cost is ``least`` bytes at least: where this side has few records of it, the other
         side may have many to remove."""
-        size = sum(map(size_of, part.records))
         self.parts.append(part)
         self.upto = ComparedUpTo(part.data_info_id, part.count, part.number)
-        self.size += size
-        self.cost += max(least, size)
+        self.cost += max(least, sum(map(size_of, part.records)))
 
     def add_whole(self, data_info_id: str, records: list[Publisher]) -> None:
         """A service without parts differs."""
-        size = sum(map(size_of, records))
         self.records[data_info_id] = records
         self.upto = ComparedUpTo(data_info_id)
-        self.size += size
-        self.cost += size
+        self.cost += sum(map(size_of, records))
 
     def add_absent(self, data_info_id: str) -> None:
         """This side has no record of the service."""
@@ -316,9 +311,7 @@ class SlotStore:
             found.complete, found.upto = False, ComparedUpTo(data_info_id, count, -1)
             return
         mine, other = coarser(parted.digests(None), count), coarser(theirs.digests, count)
-        first = 0
-        if asked.after.data_info_id == data_info_id and asked.after.count == count:
-            first = asked.after.number + 1
+        first = _first_part(asked.after, data_info_id, count)
         for number in sorted(n for n in mine.keys() | other.keys() if n >= first and mine.get(n) != other.get(n)):
             if found.cost >= limit:
                 found.complete = False
@@ -327,9 +320,8 @@ class SlotStore:
 
     def _add_absent_parts(self, found: StoreDifference, data_info_id: str, asked: SlotDigests, limit: int) -> None:
         """Name the parts of a large service as empty that only the other side has."""
-        theirs, first = asked.parts[data_info_id], 0
-        if asked.after.data_info_id == data_info_id and asked.after.count == theirs.count:
-            first = asked.after.number + 1
+        theirs = asked.parts[data_info_id]
+        first = _first_part(asked.after, data_info_id, theirs.count)
         for number in sorted(n for n in theirs.digests if n >= first):
             if found.cost >= limit:
                 found.complete = False
@@ -339,6 +331,11 @@ class SlotStore:
     def _part(self, data_info_id: str, parted: PartedService, count: int, number: int) -> ServicePart:
         service = self.services[data_info_id]
         return ServicePart(data_info_id, count, number, [service[key] for key in parted.members(count, number)])
+
+
+def _first_part(after: ComparedUpTo, data_info_id: str, count: int) -> int:
+    """The part of a service with which a comparison goes on."""
+    return after.number + 1 if (after.data_info_id, after.count) == (data_info_id, count) else 0
 
 
 def _total(parts: PartDigests) -> int:
