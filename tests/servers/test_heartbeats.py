@@ -58,6 +58,43 @@ def test_a_slot_was_settled_a_moment_ago_where_the_server_says_so_under_this_tab
     assert not last.settled(TABLE)("data-1", 1)
 
 
+def test_what_a_server_reported_counts_until_it_reports_under_the_next_table() -> None:
+    """A server that joins changes the table. Its report, that it holds nothing, came before that of the others, and
+    the leader had just died."""
+    old = SlotTable(3, (Slot(0, "data-1", 1, ("data-2",)), Slot(1, "data-1", 1, ("data-2", "data-3"))))
+    new = SlotTable(4, (Slot(0, "data-1", 1, ("data-2", "data-3")), Slot(1, "data-2", 4, ("data-1", "data-3"))))
+    last = LastHeartbeats()
+    last.take(heartbeat("data-1"))
+    last.take(Heartbeat(node("data-2"), 0, 3, [0, 1], Stopping.NO, [0]))
+    last.take(heartbeat("data-3", 1))
+    last.table_changed(old, new)
+
+    def known(table: SlotTable) -> list[tuple[str, int]]:
+        recently = last.recently_settled(table)
+        return [(name, slot) for name in ("data-1", "data-2", "data-3") for slot in (0, 1) if recently(name, slot)]
+
+    assert known(new) == [("data-1", 1), ("data-2", 0)]
+    assert not last.settled(new)("data-1", 1), "nothing is balanced or handed over on such a report"
+    last.table_changed(new, SlotTable(5, new.slots))
+    assert known(SlotTable(5, new.slots)) == [("data-1", 1), ("data-2", 0)]
+    last.take(heartbeat("data-2", 0, 1, epoch=5))
+    assert known(SlotTable(5, new.slots)) == [("data-1", 1)]
+
+
+def test_a_new_process_of_a_server_and_one_that_left_hold_nothing_of_what_was_reported_before() -> None:
+    old = SlotTable(3, (Slot(0, "data-1", 1, ("data-2", "data-3", "data-4")),))
+    last = LastHeartbeats()
+    for name in ("data-2", "data-3", "data-4"):
+        last.take(heartbeat(name))
+    last.table_changed(old, SlotTable(4, old.slots))
+    last.take(Heartbeat(Node("data-2", Role.DATA, "data-2:1", "data-2@2"), 0, 0, [], Stopping.NO))
+    last.forget("data-3")
+    recently = last.recently_settled(SlotTable(4, old.slots))
+    assert [recently(name, 0) for name in ("data-2", "data-3", "data-4")] == [False, False, True]
+    last.clear()
+    assert not last.recently_settled(SlotTable(4, old.slots))("data-4", 0)
+
+
 def test_leaving_are_those_that_stop_and_those_that_are_banned() -> None:
     last = LastHeartbeats()
     last.take(heartbeat("data-1", stopping=Stopping.FOR_GOOD))

@@ -398,6 +398,29 @@ def test_a_dead_leader_is_replaced_by_the_follower_that_was_in_sync_until_its_co
     assert {after.slots[number].leader for number in lost} == {kept}
 
 
+def test_a_table_that_changes_just_before_a_leader_is_given_up_does_not_hide_who_was_in_sync() -> None:
+    """The server that joins reports first under the new table, that it holds nothing; the other one has not reported
+    under it."""
+    scene = Scene(replicas=3)
+    scene.cluster("data-1", "data-2", "data-3")
+    scene.core.closed(scene.peers["data-1"], "killed")
+    scene.outbox.advance(2.0)
+    before = scene.commit_all()[-1].table
+    dead, kept = "data-2", "data-3"
+    lost = [slot.id for slot in before.slots if slot.leader == dead]
+    assert lost
+    scene.heartbeat(dead)
+    scene.heartbeat(kept)
+    scene.core.closed(scene.peers[dead], "killed")
+    scene.connect("data-1", 2)
+    scene.heartbeat("data-1", 2, unsettled=(0, 1, 2, 3))
+    assert scene.commit_all()[-1].table.slots[lost[0]].followers == ("data-3", "data-1")
+    scene.heartbeat("data-1", 2, unsettled=(0, 1, 2, 3))
+    scene.outbox.advance(2.0)
+    after = scene.commit_all()[-1].table
+    assert {after.slots[number].leader for number in lost} == {kept}
+
+
 def test_a_server_that_does_not_lead_answers_with_the_leader_and_changes_nothing() -> None:
     scene = Scene(leads=False)
     scene.report(Leadership("meta-2", 3, False, 0.0, "elected"))

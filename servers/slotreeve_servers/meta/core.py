@@ -313,6 +313,7 @@ class MetaCore:
     def committed(self, old: View, view: View) -> None:
         """``view`` is the committed one after ``old``: publish it, and look for the next change."""
         moves, self._moves = self._moves or (), None
+        self._heartbeats.table_changed(old.table, view.table)
         self._send_to_members(view)
         for node in [*view.data, *view.sessions]:
             if node not in old.data and node not in old.sessions:

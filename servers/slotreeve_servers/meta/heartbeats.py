@@ -29,20 +29,36 @@ class LastHeartbeats:
 
     def __init__(self) -> None:
         self._last: dict[str, Heartbeat] = {}
+        self._before: dict[str, set[int]] = {}
 
     def take(self, heartbeat: Heartbeat) -> bool:
         """Keep a heartbeat; True if it differs from the one before it in what the arranger waits for."""
         before = self._last.get(heartbeat.node.name)
         self._last[heartbeat.node.name] = heartbeat
+        if before is None or before.node.process_id != heartbeat.node.process_id:
+            self._before.pop(heartbeat.node.name, None)
         return before is None or _reported(before) != _reported(heartbeat)
 
     def forget(self, name: str) -> None:
         """The server has left."""
         self._last.pop(name, None)
+        self._before.pop(name, None)
 
     def clear(self) -> None:
         """Forget all of them, as a new leader does."""
         self._last.clear()
+        self._before.clear()
+
+    def table_changed(self, old: SlotTable, new: SlotTable) -> None:
+        """A new table is committed. Until a server reports under it, remember which of its slots it held completely
+        under the old one, or until a moment before."""
+        settled, recently = self.settled(old), self.recently_settled(old)
+        self._before = {}
+        for was, row in zip(old.slots, new.slots, strict=False):
+            for name in row.followers:
+                held = name == was.leader or name in was.followers
+                if held and (settled(name, row.id) or recently(name, row.id)):
+                    self._before.setdefault(name, set()).add(row.id)
 
     @property
     def newest(self) -> Newest:
@@ -61,9 +77,10 @@ class LastHeartbeats:
 
     def recently_settled(self, table: SlotTable) -> Callable[[str, int], bool]:
         """A function that returns whether a server has reported, under ``table``, that it held a slot completely until
-        a moment ago, when it lost the leader."""
+        a moment ago, when it lost the leader. One that has not reported under it counts by its report before."""
         recent = {name: set(h.recent) for name, h in self._last.items() if h.table_epoch == table.epoch}
-        return lambda server, slot: slot in recent.get(server, ())
+        known = {**self._before, **recent}
+        return lambda server, slot: slot in known.get(server, ())
 
     def leaving(self, banned: frozenset[str]) -> Leaving:
         """The servers on their way out: those that stop, and those that the operator banned."""
