@@ -87,6 +87,8 @@ class FaultKind(StrEnum):
     """Nothing passes between one data or session server and all meta servers."""
     CUT_STREAM = "cut_stream"
     """Nothing passes from one data server to another one; what the other one sends passes."""
+    SLOW_COPIES = "slow_copies"
+    """Messages between two data servers take up to two seconds longer, so that copies of slots take long."""
     CLOCK_JUMP = "clock_jump"
     """A server is killed, and started again with another wall clock."""
     STORE_DOWN = "store_down"
@@ -128,6 +130,7 @@ LATER_FAULTS = (
             FaultKind.BREAK_LINK,
             FaultKind.CUT_META,
             FaultKind.CUT_STREAM,
+            FaultKind.SLOW_COPIES,
         }
     )
 )

@@ -22,6 +22,7 @@ from slotreeve_simulator.verdict import RunVerdict
 START_ATTEMPTS = 40
 START_AGAIN_SECONDS = 0.5
 SLOW_CLIENT_FACTOR = 4.0
+LONGEST_DETOUR_SECONDS = 2.0
 SHORTEST_SYNC_SECONDS, LONGEST_SYNC_SECONDS = 0.001, 0.5
 PARTITIONS = frozenset(
     {
@@ -128,6 +129,8 @@ class Injector:
                 return self._slow(name, SLOW_FACTOR**fault.amount)
             case FaultKind.SLOW_CLIENT:
                 return self._slow(name, SLOW_CLIENT_FACTOR**fault.amount)
+            case FaultKind.SLOW_COPIES:
+                return self._detour(name, fault.others[0], LONGEST_DETOUR_SECONDS * fault.amount)
             case FaultKind.CUT | FaultKind.BREAK_LINK:
                 return _nothing if self._cluster.network.cut(name, fault.others[0]) else None
             case kind if kind in PROCESSOR_FAULTS:
@@ -334,6 +337,17 @@ class Injector:
 
         def end() -> None:
             self._cluster.slowness.pop(name, None)
+
+        return end
+
+    def _detour(self, one: str, other: str, seconds: float) -> Callable[[], None] | None:
+        link = frozenset((one, other))
+        if link in self._cluster.detours:
+            return None
+        self._cluster.detours[link] = seconds
+
+        def end() -> None:
+            del self._cluster.detours[link]
 
         return end
 

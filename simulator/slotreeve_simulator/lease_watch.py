@@ -18,6 +18,7 @@ from slotreeve_servers.node.membership import LEASE_HEARTBEATS
 from slotreeve_servers.settings import Settings
 
 from slotreeve_simulator.cluster import ScenarioCluster
+from slotreeve_simulator.copies_watch import CopiesWatch
 from slotreeve_simulator.trace import Trace, Weight
 from slotreeve_simulator.verdict import RunVerdict
 
@@ -55,8 +56,15 @@ class WatchedLease:
 class LeaseWatch:
     """All leases of a run, and the checks of them."""
 
-    def __init__(self, cluster: ScenarioCluster, now: Callable[[], float], trace: Trace, verdict: RunVerdict) -> None:
-        self._cluster, self._now, self._trace, self._verdict = cluster, now, trace, verdict
+    def __init__(
+        self,
+        cluster: ScenarioCluster,
+        copies: CopiesWatch,
+        now: Callable[[], float],
+        trace: Trace,
+        verdict: RunVerdict,
+    ) -> None:
+        self._cluster, self._copies, self._now, self._trace, self._verdict = cluster, copies, now, trace, verdict
         settings = cluster.settings
         facts = Context(settings.cluster.name, settings.cluster.slots, VirtualClock(), random.Random(0))
         function = build_plugin(Port.SLOT_FUNCTION, settings.slot_function.use, facts)
@@ -64,8 +72,6 @@ class LeaseWatch:
         self._slot_of = function.slot_of
         self._leases: dict[tuple[str, str], WatchedLease] = {}
         self._by_slot: dict[int, list[WatchedLease]] = {}
-        self._complete: dict[tuple[str, int], HeldSlot] = {}
-        self._led: dict[int, int] = {}
 
     def add(self, service: str, lease_id: str, ttl: float) -> WatchedLease:
         """A new lease."""
@@ -111,23 +117,16 @@ class LeaseWatch:
     # --- what servers hold -------------------------------------------------------------------------------------------
 
     def look(self) -> None:
-        """Check every slot leader: it has each lease that must live. A leader that never had a complete copy is none
-        that could: then the leases of the slot were lost with their last complete copy."""
+        """Check every slot leader: it has each lease that must live. A leader that never had a complete copy leads only
+        where there is no complete one: then the leases of the slot were lost with their last complete copy."""
         servers = {n: s for n, s in self._cluster.servers.items() if isinstance(s, DataServer)}
         for number, leases in self._by_slot.items():
             held = {name: slot for name, s in servers.items() if (slot := s.core.slots.get(number)) is not None}
-            for name, slot in held.items():
-                if slot.leads and slot.slot.leader_epoch > self._led.get(number, 0):
-                    self._led[number] = slot.slot.leader_epoch
-                    if (name, number) not in self._complete:
-                        for lease in leases:
-                            lease.lost_at = self._now()
-                if slot.synced or slot.leads:
-                    self._complete[name, number] = slot
-            for name in [name for name, n in self._complete if n == number and name not in held]:
-                del self._complete[name, number]
+            if self._copies.look(number, held, servers.keys()):
+                for lease in leases:
+                    lease.lost_at = self._now()
             for slot in held.values():
-                if slot.leads and slot.slot.leader_epoch == self._led.get(number):
+                if slot.leads and slot.slot.leader_epoch == self._copies.leader_epoch(number):
                     self._check(slot, leases)
 
     def _check(self, slot: HeldSlot, leases: list[WatchedLease]) -> None:

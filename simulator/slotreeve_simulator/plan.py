@@ -239,7 +239,7 @@ class _Victims:
                 return (pick(self._gateways),), tuple(self._sessions)
             case FaultKind.CUT_META:
                 return (pick([*self._data, *self._sessions]),), tuple(self._meta)
-            case FaultKind.CUT_STREAM:
+            case FaultKind.CUT_STREAM | FaultKind.SLOW_COPIES:
                 first, other = self._rng.sample(self._data, 2)
                 return (first,), (other,)
             case FaultKind.CUT_LINK | FaultKind.CUT_LINK_ONE_WAY:

@@ -19,6 +19,7 @@ from slotreeve_servers.meta.server import MetaServer
 from slotreeve_simulator.aims import Struck
 from slotreeve_simulator.clients_watch import ClientsWatch
 from slotreeve_simulator.cluster import ScenarioCluster
+from slotreeve_simulator.copies_watch import CopiesWatch
 from slotreeve_simulator.followers import follower_difference
 from slotreeve_simulator.gateway_watch import GatewayWatch
 from slotreeve_simulator.health import listening
@@ -108,7 +109,9 @@ class _Run:
         clients_watch = ClientsWatch(self._reach, self._trace, self._verdict, self._symptom)
         self._clients = Clients(scenario, seed, self._cluster, clients_watch, self._trace)
         self._state_clients = StateClients(scenario.workload.state_clients, seed, self._cluster)
-        self._leases = LeaseWatch(self._cluster, self._now, self._trace, self._verdict)
+        heartbeat_seconds = self._cluster.settings.meta.heartbeat_seconds
+        copies = CopiesWatch(heartbeat_seconds, replicas, self._watch, self._now, self._verdict)
+        self._leases = LeaseWatch(self._cluster, copies, self._now, self._trace, self._verdict)
         self._gateways = SimulatedGateways(scenario.nodes.gateway, seed, self._cluster)
         self._lease_callers = LeaseCallers(
             scenario.workload.lease_callers,

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 from unittest.mock import patch
 
 from slotreeve.model.publisher import Publisher
+from slotreeve.model.slots import SlotTable
 from slotreeve_servers.data.held_leases import HeldLeases
 from slotreeve_servers.data.lease_guard import LeaseGuard
 from slotreeve_servers.data.lease_keeper import LeaseKeeper
-from slotreeve_servers.data.slots import HeldSlot
+from slotreeve_servers.data.slots import HeldSlot, HeldSlots
+from slotreeve_servers.meta import arranger
+from slotreeve_servers.meta.heartbeats import LastHeartbeats
 
 from tests.simulation.planting import Patch, bug
 
@@ -76,3 +79,42 @@ def _due_ends_although_renewed() -> Patch:
         return None
 
     return patch.object(HeldLeases, "_is_due_no_more", still_due)
+
+
+@bug("a follower that was in sync until its leader died counts no more than an empty one", "copies")
+def _no_follower_was_in_sync() -> Patch:
+    return patch.object(LastHeartbeats, "recently_settled", lambda self, table: lambda server, slot: False)
+
+
+@bug("every follower that lives counts as in sync", "copies")
+def _every_follower_is_in_sync() -> Patch:
+    return patch.object(LastHeartbeats, "settled", lambda self, table: lambda server, slot: server in self._last)
+
+
+@bug("what was in sync under an older table counts as in sync under this one", "copies")
+def _in_sync_under_any_table() -> Patch:
+    def settled(self: LastHeartbeats, table: SlotTable) -> Callable[[str, int], bool]:
+        unsettled = {name: set(h.unsettled) for name, h in self._last.items()}
+        return lambda server, slot: server in unsettled and slot not in unsettled[server]
+
+    return patch.object(LastHeartbeats, "settled", settled)
+
+
+@bug("followers that are not in sync stay among the heirs of a dead leader", "copies")
+def _unready_heirs() -> Patch:
+    return patch.object(arranger, "_without_unready_heirs", lambda table, *_others: (table, []))
+
+
+@bug("a step of the balancer takes a copy before the next one is complete", "leases")
+def _steps_take_copies_at_once() -> Patch:
+    return patch.object(arranger, "with_spares", lambda _table, plan, _live: plan)
+
+
+@bug("what servers reported under a table is forgotten with the next one", "copies", 170)
+def _reports_forgotten_with_a_table() -> Patch:
+    return patch.object(LastHeartbeats, "table_changed", lambda self, old, new: None)
+
+
+@bug("a follower that lost its leader calls its copy complete for as long as it has it", "copies")
+def _complete_for_ever() -> Patch:
+    return patch.object(HeldSlots, "recent", lambda self, since: self.unsettled())

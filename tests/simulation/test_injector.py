@@ -11,7 +11,7 @@ from slotreeve_conformance import virtual_time
 from slotreeve_simulator.clients_watch import ClientsWatch
 from slotreeve_simulator.cluster import SLOW_FACTOR, ScenarioCluster
 from slotreeve_simulator.fault_kinds import FaultKind
-from slotreeve_simulator.injector import Injector
+from slotreeve_simulator.injector import LONGEST_DETOUR_SECONDS, Injector
 from slotreeve_simulator.plan import Call, CallKind, Fault
 from slotreeve_simulator.reach import Reach
 from slotreeve_simulator.scenario import Scenario
@@ -119,6 +119,20 @@ def test_a_slow_server_is_slow_until_the_fault_ends() -> None:
         assert 1 < scene.cluster.slowness["data-1"] <= SLOW_FACTOR
         await asyncio.sleep(1.5)
         assert scene.cluster.slowness == {}
+
+    play(story)
+
+
+def test_copies_between_two_data_servers_are_slow_until_the_fault_ends() -> None:
+    async def story(scene: Scene) -> None:
+        delay = scene.cluster.network.delay_seconds
+        scene.begin(FaultKind.SLOW_COPIES, "data-1", seconds=1.0, others=("data-2",))
+        assert delay("data-1", "data-2") > LONGEST_DETOUR_SECONDS
+        assert delay("data-2", "data-1") > LONGEST_DETOUR_SECONDS
+        assert delay("data-1", "session-1") < 0.1
+        scene.begin(FaultKind.SLOW_COPIES, "data-2", seconds=5.0, others=("data-1",))
+        await asyncio.sleep(1.5)
+        assert delay("data-1", "data-2") < 0.1
 
     play(story)
 

@@ -6,10 +6,12 @@ import random
 
 from slotreeve_conformance.virtual_time import run
 from slotreeve_simulator.cluster import ScenarioCluster
+from slotreeve_simulator.copies_watch import CopiesWatch
 from slotreeve_simulator.gateway_watch import GatewayWatch
 from slotreeve_simulator.lease_callers import LeaseCallers
 from slotreeve_simulator.lease_watch import LeaseWatch, WatchedLease, longest_end
 from slotreeve_simulator.scenario import Scenario
+from slotreeve_simulator.servers_watch import ServersWatch
 from slotreeve_simulator.simulated_gateways import SimulatedGateways
 from slotreeve_simulator.trace import Trace
 from slotreeve_simulator.verdict import RunVerdict
@@ -25,7 +27,9 @@ class Scene:
         trace = Trace(lambda: self.now)
         self.verdict = RunVerdict(trace)
         self.cluster = ScenarioCluster(Scenario(), 1)
-        self.watch = LeaseWatch(self.cluster, lambda: self.now, trace, self.verdict)
+        servers = ServersWatch(self.cluster, 2, lambda: self.now, trace, self.verdict)
+        copies = CopiesWatch(1.0, 2, servers, lambda: self.now, self.verdict)
+        self.watch = LeaseWatch(self.cluster, copies, lambda: self.now, trace, self.verdict)
         self.lease = self.watch.add(ID, "a", 5.0)
         self.watch.acknowledged(self.lease, 10.0)
 

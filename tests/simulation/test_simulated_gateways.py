@@ -11,11 +11,13 @@ import pytest
 from slotreeve.errors import ClientError, ConfigError
 from slotreeve_conformance.virtual_time import run
 from slotreeve_simulator.cluster import ScenarioCluster
+from slotreeve_simulator.copies_watch import CopiesWatch
 from slotreeve_simulator.gateway_watch import GatewayWatch
 from slotreeve_simulator.http_dialects import HTTP_DIALECTS, HttpCall
 from slotreeve_simulator.lease_watch import LeaseWatch
 from slotreeve_simulator.plan import plan
 from slotreeve_simulator.scenario import Scenario, load_scenario
+from slotreeve_simulator.servers_watch import ServersWatch
 from slotreeve_simulator.simulated_gateway import GatewayAnswer
 from slotreeve_simulator.simulated_gateways import SimulatedGateways
 from slotreeve_simulator.trace import Trace
@@ -33,7 +35,9 @@ class Scene:
         self.gateways = SimulatedGateways(SMALL.nodes.gateway, 1, self.cluster)
         trace = Trace(lambda: 0.0)
         self.verdict = RunVerdict(trace)
-        leases = LeaseWatch(self.cluster, lambda: 0.0, trace, self.verdict)
+        servers = ServersWatch(self.cluster, 2, lambda: 0.0, trace, self.verdict)
+        copies = CopiesWatch(1.0, 2, servers, lambda: 0.0, self.verdict)
+        leases = LeaseWatch(self.cluster, copies, lambda: 0.0, trace, self.verdict)
         self.watch = GatewayWatch(self.gateways, leases, self.verdict)
 
     @property
