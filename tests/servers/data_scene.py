@@ -1,0 +1,64 @@
+"""A slot of a data server, with the modules around it, for tests."""
+
+from __future__ import annotations
+
+from slotreeve.model.nodes import Role
+from slotreeve.model.publisher import Publisher
+from slotreeve.model.slots import Slot, SlotTable
+from slotreeve_protocol.slot_messages import (
+    Changed,
+    SlotWrite,
+)
+from slotreeve_servers.data.changes import Changes
+from slotreeve_servers.data.departures import Departures
+from slotreeve_servers.data.interest import SessionInterests
+from slotreeve_servers.data.sessions import SessionServers
+from slotreeve_servers.data.settings import DataSettings
+from slotreeve_servers.data.slots import HeldSlot, HeldSlots
+from slotreeve_servers.data.streams import Streams
+
+from tests.servers.recording_outbox import RecordingOutbox, a_peer
+
+SESSION_1, SESSION_2 = a_peer("session-1", Role.SESSION), a_peer("session-2", Role.SESSION)
+
+
+def record(register_id: str, version: int = 1, session: str = "session-1@1", service: str = "s") -> Publisher:
+    return Publisher(register_id, service, version, 1, session, "", (b"x",))
+
+
+class Scene:
+    """One data server that leads slot 0 and serves it."""
+
+    def __init__(self, sessions: SessionServers | None = None) -> None:
+        self.outbox = RecordingOutbox()
+        self.slots = HeldSlots("data-1")
+        self.slots.apply(SlotTable(1, (Slot(0, "data-1", 1, ("data-2",)),)))
+        self.slot.serve()
+        self.changes = Changes(self.outbox)
+        self.streams = Streams(self.outbox, self.slots)
+        self.interests = SessionInterests(self.slots, self.changes)
+        self.sessions = sessions or SessionServers()
+        self.departures = Departures(self.outbox, self.slots, self, self.sessions, DataSettings())
+
+    @property
+    def slot(self) -> HeldSlot:
+        return self.slots.held[0]
+
+    def store(self, slot: HeldSlot, write: SlotWrite) -> None:
+        """As the core does."""
+        touched = slot.apply(write, self.outbox.now())
+        self.streams.send(slot, write)
+        self.changes.changed(slot, touched)
+
+    def put(self, *records: Publisher) -> None:
+        self.store(self.slot, SlotWrite(0, 1, list(records), [], []))
+
+    def changed(self) -> list[tuple[str, int, list[str], list[str]]]:
+        self.outbox.end_turn()
+        found = []
+        for effect in self.outbox.take("sent"):
+            if isinstance(effect.what, Changed):
+                for change in effect.what.changes:
+                    names = [r.register_id for r in change.changed]
+                    found.append((str(effect.peer), change.from_version, names, change.removed))
+        return found

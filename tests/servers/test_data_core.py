@@ -1,0 +1,209 @@
+"""The core of a data server, alone; tests/servers/transcripts shows it with others."""
+
+from __future__ import annotations
+
+import math
+
+from slotreeve.model.nodes import Node, Role
+from slotreeve.model.publisher import Publisher
+from slotreeve.model.slots import Slot, SlotTable
+from slotreeve_protocol.client_messages import (
+    Datum,
+    ListServices,
+    Services,
+)
+from slotreeve_protocol.general_messages import Done
+from slotreeve_protocol.meta_messages import (
+    View,
+)
+from slotreeve_protocol.slot_messages import (
+    Access,
+    Answers,
+    Compare,
+    Compared,
+    Fetch,
+    Follow,
+    SlotDifference,
+    SlotWrite,
+    Write,
+)
+from slotreeve_servers.data.core import DataCore
+from slotreeve_servers.data.settings import DataSettings
+from slotreeve_servers.node.digests import led_digest
+
+from tests.servers.core_scenes import META, SERVICE, node, record
+from tests.servers.recording_outbox import RecordingOutbox, a_peer, deliver
+
+
+class DataScene:
+    """data-1 with two session servers, of which it knows by the view."""
+
+    def __init__(self, **rules: float) -> None:
+        self.outbox = RecordingOutbox()
+        self.core = DataCore(self.outbox, node("data-1"), DataSettings.model_validate(rules), math.inf)
+        self.core.start()
+        self.sessions = {name: a_peer(name, Role.SESSION) for name in ("session-1", "session-2")}
+        self.revision = 0
+
+    def view(self, *rows: Slot, epoch: int = 1, sessions: tuple[str, ...] = ("session-1", "session-2")) -> None:
+        self.revision += 1
+        data = [node("data-1"), node("data-2")]
+        view = View(1, self.revision, SlotTable(epoch, rows), data, [node(name) for name in sessions])
+        self.core.membership.desk.messages[View](META, view)
+        self.outbox.end_turn()
+
+    def open(self, *names: str) -> None:
+        for name in names:
+            self.core.opened(self.sessions[name])
+
+    def compared(self, *names: str) -> None:
+        """These session servers answer that nothing differs."""
+        for name in names:
+            for request in [r for r in self.outbox.requests if r.peer is self.sessions[name]]:
+                self.outbox.requests.remove(request)
+                assert isinstance(request.message, Compare)
+                slots = request.message.slots
+                answers = [SlotDifference(s.slot, Access.ACCEPT, s.leader_epoch, True, {}) for s in slots]
+                request.answered(Compared(answers), None)
+                self.outbox.end_turn()
+
+    def serving(self) -> DataScene:
+        self.open("session-1", "session-2")
+        self.view(Slot(0, "data-1", 1, ()))
+        self.compared("session-1", "session-2")
+        return self
+
+    def write(self, *records: Publisher, gone: tuple[Publisher, ...] = (), epoch: int = 1, slot: int = 0) -> Access:
+        message = Write([SlotWrite(slot, epoch, [*records], [*gone], [])])
+        reply = deliver(self.outbox, self.core.desk, self.sessions["session-1"], message)
+        assert isinstance(reply, Answers)
+        return reply.answers[0].access
+
+    def held(self) -> list[str]:
+        return sorted(r.register_id for r in self.core.slots.held[0].store.records())
+
+
+def test_a_led_slot_serves_once_every_session_server_was_compared_with() -> None:
+    scene = DataScene()
+    scene.open("session-1")
+    scene.view(Slot(0, "data-1", 1, ()))
+    scene.compared("session-1")
+    assert scene.core.unsettled().slots == [0]
+    scene.open("session-2")
+    scene.compared("session-2")
+    assert scene.core.unsettled().slots == []
+
+
+def test_a_session_process_that_is_back_before_its_registrations_were_searched_keeps_them() -> None:
+    scene = DataScene().serving()
+    scene.write(record())
+    scene.core.closed(scene.sessions["session-1"], "cut")
+    scene.view(Slot(0, "data-1", 1, ()), sessions=("session-2",))
+    scene.open("session-1")
+    scene.view(Slot(0, "data-1", 1, ()))
+    scene.outbox.advance(20.0)
+    assert scene.held() == ["r1"]
+
+
+def test_a_migrating_slot_takes_writes_and_refuses_reads() -> None:
+    scene = DataScene()
+    scene.view(Slot(0, "data-1", 1, ()))
+    assert scene.write(record()) is Access.MIGRATING
+    reply = deliver(scene.outbox, scene.core.desk, scene.sessions["session-1"], Fetch(0, 1, SERVICE))
+    assert isinstance(reply, Answers)
+    assert reply.answers[0].access is Access.MIGRATING
+    assert scene.held() == ["r1"]
+
+
+def test_writes_under_another_epoch_or_to_another_servers_slot_are_refused_and_not_stored() -> None:
+    scene = DataScene().serving()
+    assert scene.write(record(), epoch=2) is Access.MISMATCH
+    assert scene.write(record(), slot=5) is Access.MOVED
+    assert scene.held() == []
+
+
+def test_reads_and_listings_show_what_was_written() -> None:
+    scene = DataScene().serving()
+    assert scene.write(record()) is Access.ACCEPT
+    session = scene.sessions["session-1"]
+    datum = deliver(scene.outbox, scene.core.desk, session, Fetch(0, 1, SERVICE))
+    assert isinstance(datum, Datum)
+    assert datum.publishers == [record()]
+    led = led_digest([(0, 1)])
+    assert deliver(scene.outbox, scene.core.desk, session, ListServices("s")) == Services({SERVICE: 1}, led=led)
+    assert deliver(scene.outbox, scene.core.desk, session, ListServices("x")) == Services({}, led=led)
+    moved = deliver(scene.outbox, scene.core.desk, session, Fetch(9, 1, SERVICE))
+    assert isinstance(moved, Answers)
+    assert moved.answers[0].access is Access.MOVED
+
+
+def test_before_it_is_a_member_a_process_does_not_lead_what_its_former_life_led() -> None:
+    scene = DataScene()
+    former = Node("data-1", Role.DATA, "data-1:1", "data-1@0")
+    view = View(1, 1, SlotTable(1, (Slot(0, "data-1", 1, ()),)), [former], [])
+    scene.core.membership.desk.messages[View](META, view)
+    assert scene.core.slots.held == {}
+    scene.revision = 1
+    scene.view(Slot(0, "data-1", 2, ()), epoch=2)
+    assert list(scene.core.slots.held) == [0]
+
+
+def test_the_records_of_a_session_process_that_does_not_come_back_expire_after_the_grace() -> None:
+    scene = DataScene(session_grace_seconds=3.0).serving()
+    scene.write(record(), record("r2", "session-2@1"))
+    scene.core.closed(scene.sessions["session-1"], "killed")
+    scene.view(Slot(0, "data-1", 1, ()), sessions=("session-2",))
+    scene.outbox.advance(2.5)
+    assert scene.held() == ["r1", "r2"]
+    scene.outbox.advance(1.0)
+    for request in scene.outbox.requests.copy():
+        if request.peer is scene.sessions["session-2"] and not isinstance(request.message, Compare):
+            request.answered(Done(), None)
+    scene.outbox.advance(1.0)
+    assert scene.held() == ["r2"]
+
+
+def test_a_slot_does_not_wait_for_one_silent_session_server_for_ever_but_for_two() -> None:
+    scene = DataScene(emergency_seconds=5.0)
+    scene.view(Slot(0, "data-1", 1, ()))
+    scene.outbox.advance(20.0)
+    assert scene.core.unsettled().slots == [0]
+    scene.open("session-1")
+    scene.compared("session-1")
+    scene.outbox.advance(1.0)
+    assert scene.core.slots.unsettled() == []
+    assert scene.core.counters()["slots_served_incomplete"] == 1
+    assert scene.core.unsettled().slots == [0], "the balancer must not move it to a leader that would wait as long"
+    scene.open("session-2")
+    scene.compared("session-2")
+    assert scene.core.unsettled().slots == []
+
+
+def test_followed_slots_are_copied_from_their_leader_and_its_links_are_kept() -> None:
+    scene = DataScene()
+    scene.view(Slot(0, "data-2", 1, ("data-1",)), Slot(1, "data-1", 1, ()))
+    (links,) = scene.outbox.take("links")
+    assert links.what == {"data-2": "data-2:1"}
+    leader = a_peer("data-2", Role.DATA)
+    scene.core.leaders.opened(leader)
+    follow = next(r.message for r in scene.outbox.requests if r.peer is leader)
+    assert isinstance(follow, Follow)
+    assert [slot.slot for slot in follow.slots] == [0]
+
+
+def test_every_slot_is_compared_again_every_few_seconds_unless_departures_are_pending() -> None:
+    scene = DataScene(repair_seconds=6.0).serving()
+    scene.outbox.requests.clear()
+    scene.outbox.advance(6.1)
+    assert sum(isinstance(r.message, Compare) for r in scene.outbox.requests) == 2
+    scene.compared("session-1", "session-2")
+    scene.core.slots.held[0].departing = 1
+    scene.outbox.advance(7.0)
+    assert [r for r in scene.outbox.requests if isinstance(r.message, Compare)] == []
+
+
+def test_counters_of_a_data_server_say_what_it_holds_and_did() -> None:
+    scene = DataScene().serving()
+    scene.write(record())
+    counters = scene.core.counters()
+    assert (counters["slots_led"], counters["registrations"], counters["session_repairs"]) == (1, 1, 0)

@@ -1,0 +1,253 @@
+"""The core of a session server, alone: its clients come, are silent, and go."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from slotreeve.model.nodes import Role
+from slotreeve.model.publisher import Publisher
+from slotreeve.model.slots import Slot, SlotTable
+from slotreeve_protocol.client_messages import (
+    GivenUp,
+    Moved,
+    Pong,
+    Publish,
+    ReplayEnded,
+    Scope,
+    Sessions,
+    Subscribe,
+    Unsubscribe,
+    Want,
+    Withdraw,
+)
+from slotreeve_protocol.general_messages import Ping
+from slotreeve_protocol.meta_messages import (
+    UnwatchConfig,
+    View,
+    WatchConfigs,
+)
+from slotreeve_protocol.slot_messages import (
+    Access,
+    Answers,
+    SlotAnswer,
+)
+from slotreeve_servers.session.arrivals import AT_ONCE as ARRIVING_AT_ONCE
+from slotreeve_servers.session.core import (
+    FEW_LOST,
+    HERD_LINGER_SECONDS,
+    SessionCore,
+    sweep_seconds,
+)
+from slotreeve_servers.session.leases import HERD_LEASES, PINGS_PER_SECOND, RENEWALS
+from slotreeve_servers.session.settings import SessionSettings
+
+from tests.servers.core_scenes import META, SERVICE, OneSlot, SessionScene, node, record
+from tests.servers.recording_outbox import RecordingOutbox, a_peer, deliver
+
+
+def test_a_client_learns_the_session_servers_now_and_at_each_change() -> None:
+    scene = SessionScene()
+    peer = scene.client()
+    view = View(1, 2, SlotTable(1, (Slot(0, "data-1", 1, ()),)), [node("data-1")], [node("session-1")])
+    scene.core.membership.desk.messages[View](META, view)
+    assert scene.outbox.messages(Sessions, peer) == [
+        Sessions(["session-1:1", "session-2:1"]),
+        Sessions(["session-1:1"]),
+    ]
+
+
+def test_a_change_of_the_session_servers_does_not_let_in_the_clients_that_wait() -> None:
+    scene = SessionScene()
+    peers = [scene.client(f"client-{number}") for number in range(ARRIVING_AT_ONCE + 1)]
+    view = View(1, 2, SlotTable(1, (Slot(0, "data-1", 1, ()),)), [node("data-1")], [node("session-1")])
+    scene.core.membership.desk.messages[View](META, view)
+    assert scene.outbox.messages(Sessions, peers[-1]) == []
+    for peer in peers[: ARRIVING_AT_ONCE // 2]:
+        scene.core.closed(peer, "gone")
+    scene.outbox.end_turn()
+    assert scene.outbox.messages(Sessions, peers[-1]) == [Sessions(["session-1:1"])]
+
+
+def test_a_session_server_that_knows_no_table_takes_no_client() -> None:
+    outbox = RecordingOutbox()
+    core = SessionCore(outbox, node("session-1"), SessionSettings(), 1.0, OneSlot())
+    peer = a_peer("client", Role.CLIENT)
+    core.opened(peer)
+    assert [effect.peer for effect in outbox.take("closed")] == [peer]
+    assert core.clients == {}
+
+
+def test_a_client_that_does_not_return_within_the_linger_departs() -> None:
+    scene = SessionScene(linger_seconds=0.3)
+    peer = scene.client()
+    scene.publish(peer, record())
+    scene.core.closed(peer, "cut")
+    scene.outbox.advance(0.2)
+    assert scene.lost() == []
+    scene.outbox.advance(0.2)
+    assert scene.lost() == ["r1"]
+    assert scene.gone() == []
+
+
+def test_where_many_connections_end_at_once_each_client_has_longer_to_return() -> None:
+    scene = SessionScene(linger_seconds=0.3)
+    peers = [scene.client(f"client{number}") for number in range(FEW_LOST + 1)]
+    for number, peer in enumerate(peers):
+        scene.publish(peer, Publisher(f"r{number}", SERVICE, 1, 1, "session-1@1", "", (b"x",)))
+    while scene.outbox.requests:
+        scene.outbox.answer(Answers([SlotAnswer(0, Access.ACCEPT, 1)]))
+    for peer in peers:
+        scene.core.closed(peer, "cut")
+    scene.outbox.advance(0.3 + HERD_LINGER_SECONDS - 0.1)
+    assert scene.lost() == []
+    scene.outbox.advance(0.2)
+    lost = set()
+    while scene.outbox.requests:
+        lost.update(scene.lost())
+        scene.outbox.answer(Answers([SlotAnswer(0, Access.ACCEPT, 1)]))
+    assert len(lost) == len(peers)
+
+
+def test_a_client_that_returned_within_the_linger_keeps_its_registrations() -> None:
+    scene = SessionScene(linger_seconds=0.3)
+    peer = scene.client()
+    scene.publish(peer, record())
+    scene.core.closed(peer, "cut")
+    scene.publish(scene.client("again"), record(incarnation=2))
+    scene.outbox.advance(1.0)
+    assert scene.lost() == []
+
+
+def test_a_client_that_is_back_and_sends_its_registrations_slowly_keeps_them() -> None:
+    scene = SessionScene(linger_seconds=0.3)
+    scene.publish(scene.client(), record())
+    scene.core.closed(next(iter(scene.core.clients)), "cut")
+    again = scene.client()
+    scene.outbox.advance(5.0)
+    assert scene.lost() == []
+    deliver(scene.outbox, scene.core.desk, again, ReplayEnded())
+    scene.outbox.advance(0.3)
+    assert scene.lost() == ["r1"]
+
+
+def test_a_client_that_gave_up_has_the_time_of_a_lease_to_find_another_server() -> None:
+    scene = SessionScene(linger_seconds=0.3, client_lease_seconds=2.0)
+    peer = scene.client()
+    scene.publish(peer, record())
+    deliver(scene.outbox, scene.core.desk, peer, GivenUp())
+    scene.core.closed(peer, "nothing arrived for 3 s")
+    scene.outbox.advance(1.9)
+    assert scene.lost() == []
+    scene.outbox.advance(0.2)
+    assert scene.lost() == ["r1"]
+
+
+def test_a_client_that_withdraws_departs_at_once() -> None:
+    scene = SessionScene()
+    peer = scene.client()
+    scene.publish(peer, record())
+    deliver(scene.outbox, scene.core.desk, peer, Withdraw())
+    assert scene.gone() == ["r1"]
+
+
+def test_a_client_that_has_moved_leaves_nothing_to_report() -> None:
+    scene = SessionScene()
+    peer = scene.client()
+    scene.publish(peer, record())
+    deliver(scene.outbox, scene.core.desk, peer, Moved())
+    scene.core.closed(peer, "moved")
+    scene.outbox.advance(5.0)
+    assert (scene.gone(), scene.lost()) == ([], [])
+
+
+def test_a_silent_client_is_ended_with_its_lease_and_whatever_arrives_renews_it() -> None:
+    scene = SessionScene(client_lease_seconds=2.0)
+    silent, lively = scene.client("silent"), scene.client("lively")
+    scene.outbox.silence = {silent: 2.0, lively: 0.9}
+    scene.outbox.advance(2.0)
+    assert scene.outbox.take("closed") == []
+    scene.outbox.silence[silent] = 2.1
+    scene.outbox.advance(0.25)
+    assert {effect.peer for effect in scene.outbox.take("closed")} == {silent}
+    assert sweep_seconds(SessionSettings(client_lease_seconds=0.8)) == pytest.approx(0.1)
+
+
+def test_a_client_that_was_asked_for_fewer_pings_has_its_whole_lease_after_the_next_one_was_due() -> None:
+    scene = SessionScene(client_lease_seconds=3.0)
+    silent = scene.client("silent")
+    for number in range(3 * PINGS_PER_SECOND):
+        scene.core.opened(a_peer(f"client-{number}", Role.CLIENT))
+    reply = deliver(scene.outbox, scene.core.desk, silent, Ping())
+    assert isinstance(reply, Pong)
+    assert 1.0 <= reply.seconds <= HERD_LEASES * 3.0
+    scene.outbox.silence = {silent: reply.seconds + 2.5}
+    scene.outbox.advance(reply.seconds + 2.5)
+    assert scene.outbox.take("closed") == []
+    scene.outbox.silence = {silent: reply.seconds + 3.1}
+    scene.outbox.advance(0.6)
+    assert {effect.peer for effect in scene.outbox.take("closed")} == {silent}
+
+
+def test_a_silent_client_loses_its_registrations_with_its_lease_and_gets_no_linger() -> None:
+    scene = SessionScene(client_lease_seconds=2.0, linger_seconds=60.0)
+    silent = scene.client()
+    scene.publish(silent, record())
+    scene.outbox.silence = {silent: 2.1}
+    scene.outbox.advance(2.5)
+    assert scene.lost() == ["r1"]
+
+
+def test_the_lease_of_a_client_ends_with_its_connection() -> None:
+    scene = SessionScene(client_lease_seconds=2.0, linger_seconds=60.0)
+    peer = scene.client()
+    scene.publish(peer, record())
+    scene.core.closed(peer, "cut")
+    scene.outbox.silence = {peer: math.inf}  # so says the shell of a peer that has gone
+    scene.outbox.advance(10.0)
+    assert (scene.outbox.take("closed"), scene.lost()) == ([], [])
+
+
+def test_while_clients_wait_to_be_let_in_each_pings_as_seldom_as_its_lease_allows() -> None:
+    scene = SessionScene(client_lease_seconds=6.0)
+    peers = [scene.client(f"client-{number}") for number in range(ARRIVING_AT_ONCE)]
+    few = len(peers) / PINGS_PER_SECOND
+    assert deliver(scene.outbox, scene.core.desk, peers[0], Ping()) == Pong(few)
+    scene.client("one more")
+    assert deliver(scene.outbox, scene.core.desk, peers[0], Ping()) == Pong(6.0 / RENEWALS)
+
+
+def test_what_comes_from_a_connection_that_was_refused_is_ignored() -> None:
+    scene = SessionScene()
+    scene.core.redirect_clients("this session server stops")
+    peer = scene.client()
+    assert scene.core.clients == {}
+    for message in (
+        Publish(1, [record()]),
+        Withdraw(),
+        Subscribe([Want(SERVICE, Scope.ZONE)]),
+        Unsubscribe(SERVICE, Scope.ZONE),
+        WatchConfigs({"k": 0}),
+        UnwatchConfig("k"),
+    ):
+        deliver(scene.outbox, scene.core.desk, peer, message)
+    scene.core.closed(peer, "refused")
+    assert scene.outbox.requests == []
+
+
+def test_subscriptions_end_with_the_connection() -> None:
+    scene = SessionScene()
+    peer = scene.client()
+    deliver(scene.outbox, scene.core.desk, peer, Subscribe([Want(SERVICE, Scope.DATA_CENTER)]))
+    assert list(scene.core.interests.services) == [SERVICE]
+    deliver(scene.outbox, scene.core.desk, peer, Unsubscribe(SERVICE, Scope.ZONE))
+    assert list(scene.core.interests.services) == [SERVICE]
+    scene.core.closed(peer, "cut")
+    assert scene.core.interests.services == {}
+
+
+def test_a_subscription_to_a_bare_name_is_ignored() -> None:
+    scene = SessionScene()
+    wants = [Want("bare", Scope.ZONE), Want(SERVICE, Scope.ZONE)]
+    deliver(scene.outbox, scene.core.desk, scene.client("b"), Subscribe(wants))
+    assert list(scene.core.interests.services) == [SERVICE]

@@ -1,0 +1,292 @@
+"""Parts of a session server, each alone: interests, reads, listings, configuration."""
+
+from __future__ import annotations
+
+from slotreeve.model.datum import content_digest
+from slotreeve.model.nodes import Role
+from slotreeve.model.publisher import Publisher
+from slotreeve.model.slots import Slot, SlotTable
+from slotreeve_protocol.client_messages import (
+    Datum,
+    Get,
+    ListedUpTo,
+    ListServices,
+    PushReceipt,
+    Scope,
+    Services,
+    Want,
+)
+from slotreeve_protocol.general_messages import Failed
+from slotreeve_protocol.meta_messages import ConfigEntry, Configs
+from slotreeve_protocol.orders import ORDERS_KEY, Orders
+from slotreeve_protocol.provided import config_digest
+from slotreeve_protocol.slot_messages import (
+    Access,
+    Answers,
+    Changed,
+    DatumChange,
+    DeclareInterest,
+    Fetch,
+    SlotAnswer,
+)
+from slotreeve_servers.node.digests import led_digest
+from slotreeve_servers.node.outbox import Peer, Request
+from slotreeve_servers.session.configuration import ConfigMirror
+from slotreeve_servers.session.interests import FORGOTTEN_PER_TURN
+from slotreeve_servers.session.listings import Listings
+from slotreeve_servers.session.orders import OrdersInForce
+from slotreeve_servers.session.reads import ASK_SECONDS, GIVE_UP_SECONDS, RETRY_SECONDS, Reads
+from slotreeve_servers.session.routes import Routes
+
+from tests.servers.recording_outbox import RecordingOutbox, a_peer, deliver
+from tests.servers.session_scene import LEADER, OTHER, SERVICE, ByLength, Scene, record
+
+# --- interests -------------------------------------------------------------------------------------------------------
+
+
+def declared(outbox: RecordingOutbox, peer: Peer = LEADER) -> list[tuple[list[str], list[str]]]:
+    found: list[tuple[list[str], list[str]]] = []
+    for request in outbox.requests:
+        if isinstance(request.message, DeclareInterest) and request.peer is peer:
+            found += [([k.data_info_id for k in i.wanted], i.unwanted) for i in request.message.interests]
+    return found
+
+
+def change(version: int, *records: Publisher, start: int = 0) -> DatumChange:
+    return DatumChange(SERVICE, start, version, content_digest(records), list(records), [])
+
+
+def test_the_very_many_subscriptions_of_a_client_that_has_gone_end_in_several_turns() -> None:
+    scene = Scene()
+    client, other = scene.client(), scene.client("other")
+    names = [f"s{number}#@#i#@#g" for number in range(2 * FORGOTTEN_PER_TURN + 1)]
+    for name in names:
+        scene.interests.subscribe(client, Want(name, Scope.DATA_CENTER), 0)
+    scene.interests.subscribe(other, Want(names[0], Scope.DATA_CENTER), 0)
+    scene.interests.forget(client)
+    assert len(scene.interests.services) > FORGOTTEN_PER_TURN
+    scene.outbox.end_turn()
+    assert list(scene.interests.services) == names[:1]
+    assert not client.watched
+
+
+def test_the_first_subscriber_declares_interest_and_the_last_one_ends_it() -> None:
+    scene = Scene()
+    first, second = scene.client("a"), scene.client("b")
+    for client in (first, second):
+        scene.interests.subscribe(client, Want(SERVICE, Scope.DATA_CENTER), 0)
+    scene.outbox.end_turn()
+    assert declared(scene.outbox) == [([SERVICE], [])]
+    scene.outbox.answer(Answers([SlotAnswer(0, Access.ACCEPT, 1)]))
+    scene.interests.unsubscribe(first, SERVICE)
+    scene.outbox.end_turn()
+    assert declared(scene.outbox) == []
+    scene.interests.unsubscribe(second, SERVICE)
+    scene.outbox.end_turn()
+    assert declared(scene.outbox) == [([], [SERVICE])]
+    assert (first.watched, scene.interests.services) == (set(), {})
+
+
+def test_interest_that_a_leader_refused_is_declared_again_later() -> None:
+    scene = Scene()
+    scene.interests.subscribe(scene.client(), Want(SERVICE, Scope.DATA_CENTER), 0)
+    scene.outbox.end_turn()
+    scene.outbox.answer(Answers([SlotAnswer(0, Access.MISMATCH, 2)]))
+    assert declared(scene.outbox) == []
+    scene.outbox.advance(0.1)
+    assert declared(scene.outbox) == [([SERVICE], [])]
+    scene.outbox.answer(None, TimeoutError())
+    scene.outbox.advance(0.1)
+    assert declared(scene.outbox) == [([SERVICE], [])]
+
+
+def test_interest_follows_the_slot_to_its_next_leader() -> None:
+    scene = Scene()
+    scene.interests.subscribe(scene.client(), Want(SERVICE, Scope.DATA_CENTER), 0)
+    scene.outbox.end_turn()
+    scene.table(2, "data-2")
+    scene.outbox.end_turn()
+    assert declared(scene.outbox, OTHER) == [([SERVICE], [])]
+
+
+def test_a_change_with_a_gap_is_counted_and_the_whole_service_is_asked_for() -> None:
+    scene = Scene()
+    client = scene.client()
+    scene.interests.subscribe(client, Want(SERVICE, Scope.DATA_CENTER), 0)
+    scene.outbox.end_turn()
+    scene.outbox.answer(Answers([SlotAnswer(0, Access.ACCEPT, 1)]))
+    deliver(scene.outbox, scene.leaders.desk, LEADER, Changed([change(5, record())]))
+    assert scene.interests.services[SERVICE].copy.version == 5
+    scene.interests.changed(change(9, record("r2"), start=8))
+    scene.outbox.end_turn()
+    assert scene.interests.gaps == 1
+    assert declared(scene.outbox) == [([SERVICE], [])]
+    scene.interests.changed(change(4, record("r2")))
+    assert list(scene.interests.services[SERVICE].copy.records) == ["r2"]
+
+
+def test_receipts_and_changes_of_services_that_nobody_watches_are_ignored() -> None:
+    scene = Scene()
+    scene.interests.acknowledged(scene.client(), PushReceipt(SERVICE, Scope.ZONE, 1, 1))
+    scene.interests.changed(change(5, record()))
+    assert scene.interests.services == {}
+    assert scene.interests.gaps == 0
+
+
+# --- reads -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_read_is_answered_by_the_leader_and_repeated_while_it_does_not_serve() -> None:
+    scene = Scene()
+    reads, request = Reads(scene.outbox, scene.routes), Request(a_peer("tool", Role.TOOL), 3)
+    reads.get(0, Get(SERVICE), request)
+    scene.outbox.answer(Answers([SlotAnswer(0, Access.MIGRATING, 1)]), kind=Fetch)
+    assert scene.outbox.take("replied") == []
+    scene.outbox.advance(RETRY_SECONDS)
+    scene.outbox.answer(Datum(SERVICE, 5, [record()]), kind=Fetch)
+    (replied,) = scene.outbox.take("replied")
+    assert replied.what == Datum(SERVICE, 5, [record()])
+
+
+def test_a_reply_under_an_epoch_that_is_over_is_not_passed_on() -> None:
+    scene = Scene()
+    reads, request = Reads(scene.outbox, scene.routes), Request(a_peer("tool", Role.TOOL), 3)
+    reads.get(0, Get(SERVICE), request)
+    scene.table(2, "data-2")
+    scene.outbox.answer(Datum(SERVICE, 5, []), kind=Fetch)
+    assert scene.outbox.take("replied") == []
+
+
+def test_a_read_without_a_leader_fails_after_its_time_with_the_reason() -> None:
+    scene = Scene()
+    scene.routes.closed(LEADER)
+    Reads(scene.outbox, scene.routes).get(0, Get(SERVICE), Request(a_peer("tool", Role.TOOL), 3))
+    scene.outbox.advance(GIVE_UP_SECONDS + 2 * RETRY_SECONDS)
+    (replied,) = scene.outbox.take("replied")
+    assert isinstance(replied.what, Failed)
+    assert "has no leader that can be reached" in replied.what.reason
+
+
+class ListingScene(Scene):
+    """data-1 leads slot 0 and data-2 leads slot 1; a tool asks for the list."""
+
+    def __init__(self, page: ListedUpTo | None = None) -> None:
+        super().__init__()
+        self.leaders_are("data-1", "data-2", epoch=2)
+        Listings(self.outbox, self.routes, ByLength()).answer(
+            ListServices("", page), Request(a_peer("tool", Role.TOOL), 3)
+        )
+
+    def leaders_are(self, *names: str | None, epoch: int) -> None:
+        rows = tuple(Slot(number, name, epoch, ()) for number, name in enumerate(names))
+        self.leaders.table_changed(SlotTable(epoch, rows))
+
+    def lists(self, counts: dict[str, int], *led: tuple[int, int], upto: ListedUpTo | None = None) -> None:
+        """The next data server that was asked answers."""
+        self.outbox.answer(Services(counts, upto, led_digest(led) if led else 0), kind=ListServices)
+
+    def replied(self) -> list[object]:
+        return [one.what for one in self.outbox.take("replied")]
+
+
+def test_a_listing_is_the_sum_of_all_leaders() -> None:
+    scene = ListingScene()
+    scene.lists({"a": 1}, (0, 2))
+    scene.lists({"b": 2}, (1, 2))
+    assert scene.replied() == [Services({"a": 1, "b": 2})]
+
+
+def test_a_listing_takes_the_answer_of_a_data_server_that_does_not_say_what_it_leads() -> None:
+    scene = ListingScene()
+    scene.lists({"a": 1})
+    scene.lists({"b": 2})
+    assert scene.replied() == [Services({"a": 1, "b": 2})]
+
+
+def test_a_listing_waits_until_each_slot_has_a_leader_that_can_be_reached() -> None:
+    scene = ListingScene()
+    scene.routes.closed(OTHER)
+    scene.lists({"a": 1}, (0, 2))
+    scene.outbox.answer(None, TimeoutError("the connection is lost"), kind=ListServices)
+    scene.outbox.advance(1.0)
+    assert scene.replied() == []
+    scene.leaders_are("data-1", "data-1", epoch=3)
+    scene.outbox.advance(RETRY_SECONDS)
+    scene.lists({"a": 1, "b": 2}, (0, 3), (1, 3))
+    assert scene.replied() == [Services({"a": 1, "b": 2})]
+
+
+def test_a_listing_is_repeated_where_a_leader_does_not_serve_all_of_its_slots_yet() -> None:
+    scene = ListingScene()
+    scene.leaders_are("data-1", "data-1", epoch=3)
+    scene.lists({"a": 1}, (0, 2))
+    scene.lists({"b": 2}, (1, 2))
+    scene.outbox.advance(RETRY_SECONDS)
+    scene.lists({"a": 1}, (0, 3))
+    assert scene.replied() == []
+    scene.outbox.advance(RETRY_SECONDS)
+    scene.lists({"a": 1, "b": 2}, (0, 3), (1, 3))
+    assert scene.replied() == [Services({"a": 1, "b": 2})]
+
+
+def test_a_listing_fails_after_its_time_with_the_reason() -> None:
+    scene = ListingScene()
+    scene.lists({"a": 1}, (0, 2))
+    scene.routes.closed(OTHER)
+    scene.outbox.answer(None, TimeoutError(f"{ASK_SECONDS} s"), kind=ListServices)
+    scene.outbox.advance(GIVE_UP_SECONDS + 2 * RETRY_SECONDS)
+    [failed] = scene.replied()
+    assert isinstance(failed, Failed)
+    assert failed.reason == "the services cannot be listed: a slot has no leader that can be reached"
+
+
+def test_there_are_no_services_before_there_is_a_table() -> None:
+    outbox = RecordingOutbox()
+    Listings(outbox, Routes(), ByLength()).answer(ListServices(""), Request(a_peer("tool", Role.TOOL), 3))
+    assert outbox.take("replied")[0].what == Services({})
+
+
+def test_a_page_of_a_listing_ends_where_the_page_of_any_leader_ends() -> None:
+    scene = ListingScene(ListedUpTo())
+    scene.lists({"aa": 1, "cc": 3}, (0, 2), upto=ListedUpTo(0, "cc"))
+    scene.lists({"bb": 2, "dd": 4, "a": 5}, (1, 2))
+    assert scene.replied() == [Services({"aa": 1, "cc": 3, "bb": 2}, ListedUpTo(0, "cc"))]
+
+
+# --- configuration and orders ----------------------------------------------------------------------------------------
+
+
+def test_a_watcher_gets_the_newest_entry_and_then_each_newer_one() -> None:
+    outbox = RecordingOutbox()
+    mirror, client = ConfigMirror(outbox), Scene().client()
+    mirror.watch(client, {"k": 0})
+    assert outbox.messages(Configs) == []
+    assert not mirror.agrees(config_digest({}))
+    mirror.load([])
+    assert outbox.messages(Configs) == [Configs([ConfigEntry("k", None, 0)])]
+    newer = ConfigEntry("k", b"1", 1)
+    assert mirror.apply([newer, ConfigEntry("other", b"2", 4)]) == [newer, ConfigEntry("other", b"2", 4)]
+    assert mirror.apply([newer]) == []
+    assert outbox.messages(Configs)[1:] == [Configs([newer])]
+    assert mirror.agrees(config_digest({"k": 1, "other": 4}))
+    mirror.unwatch(client, ["k"])
+    mirror.apply([ConfigEntry("k", b"2", 2)])
+    assert len(outbox.messages(Configs)) == 2
+
+
+def test_orders_that_cannot_be_read_leave_the_former_ones_in_force() -> None:
+    orders = OrdersInForce("session-1")
+    assert orders.take(ConfigEntry(ORDERS_KEY, Orders(banned=frozenset({"session-1"})).encode(), 1))
+    assert not orders.take(ConfigEntry(ORDERS_KEY, b"nonsense", 2))
+    assert not orders.take(ConfigEntry("other", b"{}", 3))
+    assert orders.is_banned
+
+
+def test_orders_name_clients_by_id_or_address() -> None:
+    orders, peer = OrdersInForce("session-1"), Peer("client-1", Role.CLIENT, "client-1@1", "10.0.0.9:5555")
+    for named in ("client-1", "10.0.0.9"):
+        orders.take(ConfigEntry(ORDERS_KEY, Orders(clients_off=frozenset({named})).encode(), 1))
+        assert orders.is_off(peer)
+    orders.take(ConfigEntry(ORDERS_KEY, Orders(push_stopped=True, push_to=frozenset({"x"})).encode(), 2))
+    assert not orders.may_push(peer)
+    assert not orders.is_off(peer)

@@ -1,0 +1,235 @@
+"""Parts of a session server, each alone: routes, registrations, slot leaders that compare."""
+
+from __future__ import annotations
+
+import pytest
+from slotreeve.errors import Backpressure, ModelError
+from slotreeve.model.nodes import Role
+from slotreeve.model.publisher import MAX_PAYLOAD_BYTES, Publisher
+from slotreeve.model.slots import Slot, SlotTable
+from slotreeve_protocol.client_messages import (
+    Published,
+    Rejected,
+)
+from slotreeve_protocol.slot_messages import (
+    Compare,
+    Compared,
+    Deliver,
+    PartDigests,
+    SlotDigests,
+    Write,
+)
+from slotreeve_servers.node.digests import part_of
+from slotreeve_servers.node.records import SlotStore
+from slotreeve_servers.session.registrations import DROPS_PER_TURN, add_tombstones
+from slotreeve_servers.session.routes import Routes
+
+from tests.servers.recording_outbox import a_peer, deliver
+from tests.servers.session_scene import LEADER, SERVICE, Scene, record
+
+OTHER_LEADER = a_peer("data-2", Role.DATA)
+
+
+# --- routes ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_route_needs_a_table_and_a_link() -> None:
+    routes = Routes()
+    assert routes.leader_of(0) is None
+    assert routes.apply(SlotTable(1, (Slot(0, "data-1", 1, ()), Slot(1, None, 1, ())))) == [0, 1]
+    assert routes.leader_of(0) is None
+    routes.opened(LEADER)
+    assert routes.leader_of(0) == (LEADER, 1)
+    assert routes.leader_of(1) is None
+    assert routes.apply(SlotTable(2, (Slot(0, "data-1", 1, ("data-2",)), Slot(1, "data-1", 2, ())))) == [1]
+    assert routes.led_by("data-1") == [0, 1]
+
+
+def test_the_late_end_of_an_older_link_does_not_end_the_newer_one() -> None:
+    routes = Routes()
+    routes.apply(SlotTable(1, (Slot(0, "data-1", 1, ()),)))
+    newer = a_peer("data-1", Role.DATA)
+    routes.opened(LEADER)
+    routes.opened(newer)
+    routes.closed(LEADER)
+    assert routes.leader_of(0) == (newer, 1)
+
+
+# --- registrations ---------------------------------------------------------------------------------------------------
+
+
+def test_a_published_record_is_kept_and_acknowledged_once_stored() -> None:
+    scene, client = Scene(), Scene().client()
+    scene.publish(client, record())
+    assert list(client.records) == ["r1"]
+    assert scene.outbox.messages(Published) == []
+    scene.accept()
+    assert scene.outbox.messages(Published, client.peer) == [Published([10])]
+
+
+@pytest.mark.parametrize(
+    ("bad", "reason"),
+    [
+        (record(service="bare"), "lacks its instance and group"),
+        (record(session="session-2@1"), "names session process 'session-2@1'"),
+        (record(data="x" * (MAX_PAYLOAD_BYTES + 4096)), "publishes more than"),
+    ],
+)
+def test_a_record_that_cannot_be_taken_is_rejected_with_its_reason_and_the_others_are_taken(
+    bad: Publisher, reason: str
+) -> None:
+    scene, client = Scene(), Scene().client()
+    scene.publish(client, bad, record("r2"))
+    (rejected,) = scene.outbox.messages(Rejected)
+    assert isinstance(rejected, Rejected)
+    assert rejected.sequence == 10
+    assert reason in rejected.reason
+    scene.accept()
+    assert scene.outbox.messages(Published) == [Published([11])]
+
+
+def test_beyond_the_bound_of_pending_writes_records_are_rejected() -> None:
+    scene, client = Scene(most_pending=1), Scene().client()
+    scene.publish(client, record("r1"), record("r2"))
+    (rejected,) = scene.outbox.messages(Rejected)
+    assert isinstance(rejected, Rejected)
+    assert (rejected.sequence, rejected.code) == (11, Backpressure.code)
+
+
+def test_what_a_switched_off_client_publishes_is_acknowledged_and_goes_nowhere() -> None:
+    scene, client = Scene(), Scene().client()
+    client.is_off = True
+    scene.publish(client, record("r1"), record("r2"))
+    assert scene.outbox.messages(Published) == [Published([10, 11])]
+    assert scene.outbox.requests == []
+
+
+def test_the_records_of_a_client_that_left_depart_a_part_each_turn_unless_they_came_back() -> None:
+    scene, client = Scene(), Scene().client()
+    count = DROPS_PER_TURN + 3
+    scene.publish(client, *[record(f"r{n}") for n in range(count)])
+    scene.accept()
+    returned = scene.client("again")
+    scene.publish(returned, record("r0", incarnation=2))
+    scene.accept()
+    scene.registrations.lost(client)
+    scene.outbox.end_turn()
+    gone = {tombstone.register_id for tombstone in scene.accept()}
+    assert gone == {f"r{n}" for n in range(1, count)}
+    (compared,) = scene.registrations.differences([SlotDigests(len(SERVICE) % 2, 1, {})])
+    assert [r.register_id for r in compared.records[SERVICE]] == ["r0"]
+
+
+def test_the_records_of_a_client_that_has_moved_are_forgotten_and_nobody_is_told() -> None:
+    scene = Scene()
+    client = scene.client()
+    scene.publish(client, record("r1"), record("r2"))
+    scene.accept()
+    scene.publish(scene.client("back"), record("r2", incarnation=2))
+    scene.accept()
+    scene.registrations.moved(client)
+    scene.outbox.end_turn()
+    assert scene.outbox.requests == []
+    assert client.records == {}
+    (compared,) = scene.registrations.differences([SlotDigests(len(SERVICE) % 2, 1, {})])
+    assert [r.register_id for r in compared.records[SERVICE]] == ["r2"]
+
+
+def test_a_name_that_is_no_data_info_id_has_no_slot() -> None:
+    with pytest.raises(ModelError, match="lacks its instance"):
+        Scene().registrations.slot("bare")
+
+
+def test_tombstones_are_forgotten_after_their_time() -> None:
+    scene, client = Scene(), Scene().client()
+    scene.publish(client, record(), record(version=2).tombstone())
+    scene.publish(client, record())
+    assert client.records == {}
+    scene.outbox.advance(1_000.0)
+    scene.registrations.compact()
+    scene.publish(client, record())
+    assert list(client.records) == ["r1"]
+
+
+# --- slot leaders ----------------------------------------------------------------------------------------------------
+
+
+def test_a_leader_that_compares_gets_the_truth() -> None:
+    scene, client = Scene(), Scene().client()
+    scene.publish(client, record())
+    slot = len(SERVICE) % 2
+    reply = deliver(scene.outbox, scene.leaders.desk, LEADER, Compare([SlotDigests(slot, 1, {"other": 5})]))
+    assert isinstance(reply, Compared)
+    assert reply.differences[0].records == {SERVICE: [record()], "other": []}
+
+
+def test_a_leader_that_compares_gets_tombstones_only_where_something_differs() -> None:
+    scene, client = Scene(), Scene().client()
+    scene.publish(client, record(), record(version=2).tombstone())
+    slot = len(SERVICE) % 2
+    for asked, expected in (({SERVICE: 5}, {SERVICE: [record(version=2).tombstone()]}), ({}, {})):
+        reply = deliver(scene.outbox, scene.leaders.desk, LEADER, Compare([SlotDigests(slot, 1, asked)]))
+        assert isinstance(reply, Compared)
+        assert reply.differences[0].records == expected
+
+
+def test_a_leader_that_compares_for_the_first_time_gets_all_tombstones() -> None:
+    scene, client = Scene(), Scene().client()
+    other = SERVICE + "aa"
+    scene.publish(client, record(), record(version=2).tombstone(), record("r2", service=other))
+    slot = len(SERVICE) % 2
+    asked = Compare([SlotDigests(slot, 1, {}, is_first=True)])
+    reply = deliver(scene.outbox, scene.leaders.desk, LEADER, asked)
+    assert isinstance(reply, Compared)
+    assert reply.differences[0].records == {other: [record("r2", service=other)]}
+    assert reply.differences[0].ended == [record(version=2).tombstone()]
+
+
+def test_a_tombstone_goes_with_its_part_of_a_large_service() -> None:
+    store = SlotStore(part_bytes=16_000)
+    for number in range(100):
+        store.put(Publisher(f"r{number}", SERVICE, 1, 1, "p", "", (b"x",)), 0.0)
+    for number in range(0, 100, 2):
+        store.put(Publisher(f"r{number}", SERVICE, 2, 1, "p", "", None), 0.0)
+    found = store.difference(SlotDigests(0, 1, {}, {SERVICE: PartDigests(16, {})}), 1 << 20)
+    add_tombstones(found, store)
+    assert len(found.parts) == 16
+    ended = {r.register_id: part.number for part in found.parts for r in part.records if r.is_tombstone}
+    assert ended == {f"r{number}": part_of(f"r{number}", 16) for number in range(0, 100, 2)}
+
+
+def test_what_is_published_after_a_newer_leader_has_compared_goes_to_that_leader() -> None:
+    scene, client = Scene(), Scene().client()
+    scene.leaders.opened(OTHER_LEADER)
+    scene.outbox.end_turn()
+    scene.outbox.requests.clear()
+    slot = len(SERVICE) % 2
+    deliver(scene.outbox, scene.leaders.desk, OTHER_LEADER, Compare([SlotDigests(slot, 7, {})]))
+    scene.publish(client, record())
+    scene.outbox.end_turn()
+    sent = [(r.peer, r.message) for r in scene.outbox.requests if isinstance(r.message, Write)]
+    assert [(peer, message.batches[0].leader_epoch) for peer, message in sent] == [(OTHER_LEADER, 7)]
+
+
+def test_the_leader_of_a_newer_table_takes_the_place_of_one_that_has_compared() -> None:
+    routes = Routes()
+    for peer in (LEADER, OTHER_LEADER):
+        routes.opened(peer)
+    routes.apply(SlotTable(1, (Slot(0, "data-1", 1, ()), Slot(1, "data-1", 1, ()))))
+    assert not routes.compares("data-2", 0, 1)
+    assert routes.compares("data-2", 0, 3)
+    assert (routes.leader_of(0), routes.led_by("data-2")) == ((OTHER_LEADER, 3), [0])
+    assert routes.apply(SlotTable(2, (Slot(0, "data-1", 2, ()), Slot(1, "data-1", 1, ())))) == []
+    assert routes.apply(SlotTable(3, (Slot(0, "data-2", 3, ()), Slot(1, "data-1", 1, ())))) == []
+    assert routes.apply(SlotTable(4, (Slot(0, "data-1", 4, ()), Slot(1, "data-1", 1, ())))) == [0]
+    assert routes.leader_of(0) == (LEADER, 4)
+    assert not routes.compares("data-2", 9, 9)
+
+
+def test_a_leader_that_asks_for_delivery_is_answered_once_the_records_are_stored() -> None:
+    scene, client = Scene(), Scene().client()
+    scene.publish(client, record())
+    deliver(scene.outbox, scene.leaders.desk, LEADER, Deliver([0, 1]))
+    assert scene.outbox.take("replied") == []
+    scene.accept()
+    assert len(scene.outbox.take("replied")) == 1

@@ -1,0 +1,110 @@
+"""What a slot leader stores goes to its followers."""
+
+from __future__ import annotations
+
+from slotreeve.model.nodes import Role
+from slotreeve.model.slots import Slot, SlotTable
+from slotreeve_protocol.codec import encode_message
+from slotreeve_protocol.slot_messages import (
+    Access,
+    Compared,
+    Follow,
+    Replicate,
+    SlotDigests,
+    SlotWrite,
+)
+from slotreeve_servers.data.slots import HeldSlot
+from slotreeve_servers.node.records import SlotStore
+
+from tests.servers.data_scene import Scene, record
+from tests.servers.recording_outbox import a_peer
+
+FOLLOWER = a_peer("data-2", Role.DATA)
+
+
+def test_a_follower_gets_what_differs_and_then_every_write() -> None:
+    scene = Scene()
+    scene.put(record("r1"))
+    answer = scene.streams.answer(FOLLOWER, Follow([SlotDigests(0, 1, {}), SlotDigests(3, 1, {})]))
+    assert isinstance(answer, Compared)
+    first, other = answer.differences
+    assert first.complete
+    assert [r.register_id for r in first.records["s"]] == ["r1"]
+    assert (other.access, other.complete) == (Access.MOVED, False)
+    scene.put(record("r2"))
+    scene.put(record("r3"))
+    scene.outbox.end_turn()
+    (replicate,) = scene.outbox.messages(Replicate, FOLLOWER)
+    assert isinstance(replicate, Replicate)
+    assert [r.register_id for write in replicate.batches for r in write.records] == ["r2", "r3"]
+    assert scene.streams.records == 2
+
+
+def test_what_is_stored_goes_to_a_follower_in_messages_of_bounded_bytes_and_in_order() -> None:
+    scene = Scene()
+    scene.outbox.part_bytes = 1_000
+    scene.streams.answer(FOLLOWER, Follow([SlotDigests(0, 1, {})]))
+    kept = [record(f"r{n}") for n in range(60)]
+    gone = [record(f"q{n}").tombstone() for n in range(30)]
+    purged = [("s", f"r{n}") for n in range(50)]
+    scene.put(*[record(f"q{n}") for n in range(30)])
+    scene.store(scene.slot, SlotWrite(0, 1, kept, gone, purged))
+    scene.outbox.end_turn()
+    follower = SlotStore()
+    for message in scene.outbox.messages(Replicate, FOLLOWER):
+        assert isinstance(message, Replicate)
+        assert len(encode_message(message)) < 1_300
+        for write in message.batches:
+            HeldSlot(scene.slot.slot, False, follower).apply(write, 0.0)
+    assert follower.services == scene.slot.store.services
+    assert sorted(follower.services["s"]) == [f"r{n}" for n in range(50, 60)]
+
+
+def test_what_was_stored_before_the_answer_is_sent_before_it() -> None:
+    scene = Scene()
+    scene.streams.answer(FOLLOWER, Follow([SlotDigests(0, 1, {})]))
+    scene.put(record("r1"))
+    scene.streams.answer(FOLLOWER, Follow([SlotDigests(0, 1, {})]))
+    assert len(scene.outbox.messages(Replicate, FOLLOWER)) == 1
+
+
+def test_a_stream_begins_only_once_the_table_here_names_the_follower() -> None:
+    scene = Scene()
+    scene.slots.apply(SlotTable(2, (Slot(0, "data-1", 1, ("data-3",)),)))
+    refused = scene.streams.answer(FOLLOWER, Follow([SlotDigests(0, 1, {})])).differences[0]
+    assert (refused.access, refused.complete) == (Access.MOVED, False)
+    assert scene.slot.streams == {}
+    scene.slots.apply(SlotTable(3, (Slot(0, "data-1", 1, ("data-2",)),)))
+    assert scene.streams.answer(FOLLOWER, Follow([SlotDigests(0, 1, {})])).differences[0].complete
+    assert list(scene.slot.streams) == [FOLLOWER]
+
+
+def test_a_stream_ends_with_its_connection() -> None:
+    scene = Scene()
+    scene.streams.answer(FOLLOWER, Follow([SlotDigests(0, 1, {})]))
+    scene.put(record("r1"))
+    scene.streams.closed(FOLLOWER)
+    scene.put(record("r2"))
+    scene.outbox.end_turn()
+    assert scene.outbox.messages(Replicate) == []
+
+
+def test_a_stream_begins_with_the_tombstones_of_the_slot_once() -> None:
+    scene = Scene()
+    scene.put(record("r1"))
+    scene.put(record("r1", version=2).tombstone())
+    scene.outbox.end_turn()
+    for _ in range(2):
+        scene.streams.answer(FOLLOWER, Follow([SlotDigests(0, 1, {})]))
+        scene.outbox.end_turn()
+    tombstones = [tombstone for tombstone, _ in scene.slot.store.tombstones.values()]
+    assert len(tombstones) == 1
+    assert scene.outbox.messages(Replicate) == [Replicate([SlotWrite(0, 1, tombstones, [], [])])]
+
+
+def test_a_follower_under_another_epoch_is_refused_and_not_streamed_to() -> None:
+    scene = Scene()
+    answer = scene.streams.answer(FOLLOWER, Follow([SlotDigests(0, 2, {})]))
+    assert isinstance(answer, Compared)
+    assert answer.differences[0].access is Access.MISMATCH
+    assert scene.slot.streams == {}
