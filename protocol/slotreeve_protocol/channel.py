@@ -100,7 +100,6 @@ class Channel:
         self._outbox = FrameQueue(limits)
         self._requests = PendingRequests(clock, self._fail_request, link.address)
         self._state = _State.GREETING
-        self.heard_at = clock.now()
         self._peer: Hello | None = None
         self._established: asyncio.Future[None] | None = None
         self._bad_frames = 0

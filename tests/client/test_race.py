@@ -20,8 +20,8 @@ from slotreeve_protocol.general_messages import Ping
 from slotreeve_transport_memory.network import MemoryNetwork
 from slotreeve_transport_memory.transport import MemoryTransport
 
+from tests.client.connector_scene import RecordingOwner
 from tests.client.scripted_server import ScriptedServer
-from tests.client.test_connector import RecordingOwner
 
 SILENT_SECONDS = ClientOptions().connect_seconds / SILENT_PART
 NAMES = [f"s{number}" for number in range(6)]

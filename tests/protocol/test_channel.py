@@ -1,111 +1,22 @@
-"""The protocol over one link, without a transport: a scripted link, virtual time."""
+"""The protocol over one link, without a transport: greeting and queues."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from slotreeve.errors import Backpressure, ConnectionLost, Refused, RequestTimeout, Unreachable
+from slotreeve.errors import Backpressure, ConnectionLost, Refused, Unreachable
 from slotreeve.model.nodes import Role
 from slotreeve.ports import Connection, Hello, Message, TransportCounters
 from slotreeve_conformance.virtual_time import VirtualClock, run
-from slotreeve_protocol.channel import BUSY_PEER_LOOKS, CLOSE_GRACE_SECONDS, Channel
+from slotreeve_protocol.channel import BUSY_PEER_LOOKS, Channel
 from slotreeve_protocol.client_messages import Published, Redirect
 from slotreeve_protocol.codec import Kind, decode_frame, encode_frame, encode_message
 from slotreeve_protocol.general_messages import Done, Goodbye, Opaque, Ping
-from slotreeve_protocol.packets import FRAME_OVERHEAD, ChannelLimits, FrameQueue, frames_of
-from slotreeve_protocol.requests import TIMEOUT_GRAIN_SECONDS
+from slotreeve_protocol.packets import FRAME_OVERHEAD, ChannelLimits, frames_of
 
-OURS = Hello("test", "ours", Role.DATA, "our-process")
-THEIRS = Hello("test", "theirs", Role.DATA, "their-process")
-
-
-def batch(frames: list[bytes]) -> bytes:
-    """One packet with all these frames."""
-    outbox = FrameQueue(ChannelLimits())
-    for frame in frames:
-        outbox.add(frame)
-    packet = outbox.take_packet()
-    assert outbox.take_packet() == b""
-    return packet
-
-
-@dataclass
-class ScriptedLink:
-    """A link with room for ``room`` packets. ``frames`` are those it sent, as (kind, request id, message)."""
-
-    address: str = "peer:1"
-    room: int = 1_000
-    woken: int = 0
-    released: int = 0
-    frames: list[tuple[Kind, int, Message]] = field(default_factory=list)
-
-    def write(self, packet: bytes) -> bool:
-        if not self.room:
-            return False
-        self.room -= 1
-        self.frames += [decode_frame(frame) for frame in frames_of(packet)]
-        return True
-
-    def wake(self) -> None:
-        self.woken += 1
-
-    def release(self) -> None:
-        self.released += 1
-
-
-@dataclass
-class RecordingHandler:
-    """A handler that keeps the calls it got."""
-
-    events: list[object] = field(default_factory=list)
-
-    def opened(self, connection: Connection) -> None:
-        self.events.append("opened")
-
-    def received(self, connection: Connection, message: Message, request_id: int | None) -> None:
-        self.events.append((message, request_id))
-
-    def closed(self, connection: Connection, reason: str) -> None:
-        self.events.append(reason)
-
-
-@dataclass
-class Scene:
-    """A channel between a scripted link and a recording handler."""
-
-    channel: Channel
-    link: ScriptedLink
-    handler: RecordingHandler
-    counters: TransportCounters
-
-    def receive(self, kind: Kind, message: Message, request_id: int = 0) -> None:
-        self.channel.receive(encode_frame(kind, message, request_id))
-
-
-def play(
-    scenario: Callable[[Scene], Awaitable[None]], limits: ChannelLimits | None = None, *, opened: bool = True
-) -> None:
-    """Run a scenario with an accepting channel, opened by default."""
-
-    async def main(_rng: object) -> None:
-        link, handler, counters = ScriptedLink(), RecordingHandler(), TransportCounters()
-        scene = Scene(
-            Channel(link, OURS, handler, VirtualClock(), counters, limits or ChannelLimits()), link, handler, counters
-        )
-        if opened:
-            scene.receive(Kind.HELLO, THEIRS)
-            scene.channel.flush()
-            link.frames.clear()
-        await scenario(scene)
-
-    run(main)
-
+from tests.protocol.channel_scene import OURS, THEIRS, RecordingHandler, Scene, ScriptedLink, play
 
 # --- greeting --------------------------------------------------------------------------------------------------------
 
@@ -338,123 +249,3 @@ def test_the_welcome_is_first_even_if_the_handler_sends_something_urgent_when_it
         assert [kind for kind, _, _ in link.frames] == [Kind.WELCOME, Kind.MESSAGE]
 
     run(main)
-
-
-# --- ending ----------------------------------------------------------------------------------------------------------
-
-
-def test_a_closed_channel_waits_for_room_for_a_limited_time() -> None:
-    async def scenario(scene: Scene) -> None:
-        scene.link.room = 0
-        scene.channel.send(Ping())
-        scene.channel.close("enough")
-        assert scene.link.released == 0
-        await asyncio.sleep(CLOSE_GRACE_SECONDS / 2)
-        assert scene.handler.events == ["opened", "enough"]
-        assert scene.link.released == 0
-        await asyncio.sleep(CLOSE_GRACE_SECONDS)
-        assert scene.link.released == 1
-        assert scene.link.frames == []
-
-    play(scenario)
-
-
-def test_a_closed_channel_sends_what_was_queued_and_the_goodbye_once_there_is_room() -> None:
-    async def scenario(scene: Scene) -> None:
-        scene.link.room = 0
-        scene.channel.send(Ping())
-        scene.channel.close("enough")
-        scene.link.room = 10
-        assert scene.channel.flush()
-        assert scene.link.released == 1
-        assert scene.link.frames == [(Kind.MESSAGE, 0, Ping()), (Kind.BYE, 0, Goodbye("enough"))]
-
-    play(scenario)
-
-
-@pytest.mark.parametrize("ending", ["close", "lost", "goodbye"])
-def test_every_kind_of_end_calls_the_handler_once_and_releases_the_link_once(ending: str) -> None:
-    async def scenario(scene: Scene) -> None:
-        answers: list[Exception | None] = []
-        scene.channel.request(Ping(), lambda _reply, error: answers.append(error), 10.0)
-        if ending == "close":
-            scene.channel.close("enough")
-        elif ending == "lost":
-            scene.channel.lost("enough")
-        else:
-            scene.receive(Kind.BYE, Goodbye("enough"))
-        assert scene.handler.events == ["opened"]
-        scene.channel.lost("again")
-        scene.channel.close("again")
-        scene.receive(Kind.MESSAGE, Ping())
-        await asyncio.sleep(20)
-        assert scene.handler.events == ["opened", "enough"]
-        assert [type(error) for error in answers] == [ConnectionLost]
-        assert scene.link.released == 1
-
-    play(scenario)
-
-
-def test_frames_behind_a_goodbye_are_not_delivered() -> None:
-    async def scenario(scene: Scene) -> None:
-        scene.channel.receive(
-            batch([encode_message(Ping()), encode_frame(Kind.BYE, Goodbye("enough")), encode_message(Done())])
-        )
-        await asyncio.sleep(0)
-        assert scene.handler.events == ["opened", (Ping(), None), "enough"]
-
-    play(scenario)
-
-
-def test_an_abandoned_channel_does_not_call_its_handler() -> None:
-    async def scenario(scene: Scene) -> None:
-        scene.channel.request(Ping(), lambda _reply, _error: pytest.fail("told"), 1.0)
-        scene.channel.abandon()
-        await asyncio.sleep(5)
-        assert scene.handler.events == ["opened"]
-        assert scene.link.released == 1
-
-    play(scenario)
-
-
-# --- requests --------------------------------------------------------------------------------------------------------
-
-
-@given(st.lists(st.tuples(st.floats(0, 3), st.floats(0.001, 3), st.booleans()), max_size=30))
-def test_each_request_ends_once_with_a_reply_or_a_time_out(requests: list[tuple[float, float, bool]]) -> None:
-    async def scenario(scene: Scene) -> None:
-        clock = asyncio.get_running_loop()
-        outcomes: list[list[tuple[float, type[Exception] | None]]] = [[] for _ in requests]
-
-        async def ask(index: int, delay: float, patience: float, answer: bool) -> None:
-            await asyncio.sleep(delay)
-            asked = clock.time()
-
-            def answered(_reply: Message | None, error: Exception | None) -> None:
-                outcomes[index].append((clock.time() - asked, type(error) if error else None))
-
-            scene.channel.request(Ping(), answered, patience)
-            scene.channel.flush()
-            request_id = scene.link.frames[-1][1]
-            await asyncio.sleep(patience / 2)
-            if answer:
-                scene.receive(Kind.REPLY, Done(), request_id)
-
-        await asyncio.gather(*(ask(i, *request) for i, request in enumerate(requests)))
-        await asyncio.sleep(10)
-        for (_, patience, answer), outcome in zip(requests, outcomes, strict=True):
-            ((seconds, error),) = outcome
-            assert error is (None if answer else RequestTimeout)
-            assert seconds <= patience + TIMEOUT_GRAIN_SECONDS + 1e-9
-            assert answer or seconds >= patience - 1e-9
-
-    play(scenario)
-
-
-def test_a_batch_with_wrong_lengths_is_dropped_whole_and_counted_once() -> None:
-    async def scenario(scene: Scene) -> None:
-        scene.channel.receive(batch([encode_message(Ping()), encode_message(Ping())])[:-1])
-        assert scene.handler.events == ["opened"]
-        assert scene.counters.malformed_frames == 1
-
-    play(scenario)

@@ -19,8 +19,8 @@ from slotreeve_servers.node.dispatch import Desk
 from slotreeve_servers.session.core import SessionCore
 from slotreeve_servers.session.settings import SessionSettings
 
+from tests.servers.meta_scene import Scene
 from tests.servers.recording_outbox import RecordingOutbox
-from tests.servers.test_meta_core import Scene
 from tests.servers.world import OneSlot, node_of
 
 MESSAGES: list[type[Message]] = sorted(typing.get_args(AnyMessage), key=lambda message: message.__name__)

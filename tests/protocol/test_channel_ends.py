@@ -1,0 +1,148 @@
+"""The protocol over one link, without a transport: its end, and requests."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from slotreeve.errors import ConnectionLost, RequestTimeout
+from slotreeve.ports import Message
+from slotreeve_protocol.channel import CLOSE_GRACE_SECONDS
+from slotreeve_protocol.codec import Kind, encode_frame, encode_message
+from slotreeve_protocol.general_messages import Done, Goodbye, Ping
+from slotreeve_protocol.packets import ChannelLimits, FrameQueue
+from slotreeve_protocol.requests import TIMEOUT_GRAIN_SECONDS
+
+from tests.protocol.channel_scene import Scene, play
+
+
+def batch(frames: list[bytes]) -> bytes:
+    """One packet with all these frames."""
+    outbox = FrameQueue(ChannelLimits())
+    for frame in frames:
+        outbox.add(frame)
+    packet = outbox.take_packet()
+    assert outbox.take_packet() == b""
+    return packet
+
+
+# --- ending ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_closed_channel_waits_for_room_for_a_limited_time() -> None:
+    async def scenario(scene: Scene) -> None:
+        scene.link.room = 0
+        scene.channel.send(Ping())
+        scene.channel.close("enough")
+        assert scene.link.released == 0
+        await asyncio.sleep(CLOSE_GRACE_SECONDS / 2)
+        assert scene.handler.events == ["opened", "enough"]
+        assert scene.link.released == 0
+        await asyncio.sleep(CLOSE_GRACE_SECONDS)
+        assert scene.link.released == 1
+        assert scene.link.frames == []
+
+    play(scenario)
+
+
+def test_a_closed_channel_sends_what_was_queued_and_the_goodbye_once_there_is_room() -> None:
+    async def scenario(scene: Scene) -> None:
+        scene.link.room = 0
+        scene.channel.send(Ping())
+        scene.channel.close("enough")
+        scene.link.room = 10
+        assert scene.channel.flush()
+        assert scene.link.released == 1
+        assert scene.link.frames == [(Kind.MESSAGE, 0, Ping()), (Kind.BYE, 0, Goodbye("enough"))]
+
+    play(scenario)
+
+
+@pytest.mark.parametrize("ending", ["close", "lost", "goodbye"])
+def test_every_kind_of_end_calls_the_handler_once_and_releases_the_link_once(ending: str) -> None:
+    async def scenario(scene: Scene) -> None:
+        answers: list[Exception | None] = []
+        scene.channel.request(Ping(), lambda _reply, error: answers.append(error), 10.0)
+        if ending == "close":
+            scene.channel.close("enough")
+        elif ending == "lost":
+            scene.channel.lost("enough")
+        else:
+            scene.receive(Kind.BYE, Goodbye("enough"))
+        assert scene.handler.events == ["opened"]
+        scene.channel.lost("again")
+        scene.channel.close("again")
+        scene.receive(Kind.MESSAGE, Ping())
+        await asyncio.sleep(20)
+        assert scene.handler.events == ["opened", "enough"]
+        assert [type(error) for error in answers] == [ConnectionLost]
+        assert scene.link.released == 1
+
+    play(scenario)
+
+
+def test_frames_behind_a_goodbye_are_not_delivered() -> None:
+    async def scenario(scene: Scene) -> None:
+        scene.channel.receive(
+            batch([encode_message(Ping()), encode_frame(Kind.BYE, Goodbye("enough")), encode_message(Done())])
+        )
+        await asyncio.sleep(0)
+        assert scene.handler.events == ["opened", (Ping(), None), "enough"]
+
+    play(scenario)
+
+
+def test_an_abandoned_channel_does_not_call_its_handler() -> None:
+    async def scenario(scene: Scene) -> None:
+        scene.channel.request(Ping(), lambda _reply, _error: pytest.fail("told"), 1.0)
+        scene.channel.abandon()
+        await asyncio.sleep(5)
+        assert scene.handler.events == ["opened"]
+        assert scene.link.released == 1
+
+    play(scenario)
+
+
+# --- requests --------------------------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.tuples(st.floats(0, 3), st.floats(0.001, 3), st.booleans()), max_size=30))
+def test_each_request_ends_once_with_a_reply_or_a_time_out(requests: list[tuple[float, float, bool]]) -> None:
+    async def scenario(scene: Scene) -> None:
+        clock = asyncio.get_running_loop()
+        outcomes: list[list[tuple[float, type[Exception] | None]]] = [[] for _ in requests]
+
+        async def ask(index: int, delay: float, patience: float, answer: bool) -> None:
+            await asyncio.sleep(delay)
+            asked = clock.time()
+
+            def answered(_reply: Message | None, error: Exception | None) -> None:
+                outcomes[index].append((clock.time() - asked, type(error) if error else None))
+
+            scene.channel.request(Ping(), answered, patience)
+            scene.channel.flush()
+            request_id = scene.link.frames[-1][1]
+            await asyncio.sleep(patience / 2)
+            if answer:
+                scene.receive(Kind.REPLY, Done(), request_id)
+
+        await asyncio.gather(*(ask(i, *request) for i, request in enumerate(requests)))
+        await asyncio.sleep(10)
+        for (_, patience, answer), outcome in zip(requests, outcomes, strict=True):
+            ((seconds, error),) = outcome
+            assert error is (None if answer else RequestTimeout)
+            assert seconds <= patience + TIMEOUT_GRAIN_SECONDS + 1e-9
+            assert answer or seconds >= patience - 1e-9
+
+    play(scenario)
+
+
+def test_a_batch_with_wrong_lengths_is_dropped_whole_and_counted_once() -> None:
+    async def scenario(scene: Scene) -> None:
+        scene.channel.receive(batch([encode_message(Ping()), encode_message(Ping())])[:-1])
+        assert scene.handler.events == ["opened"]
+        assert scene.counters.malformed_frames == 1
+
+    play(scenario)
