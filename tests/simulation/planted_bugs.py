@@ -156,7 +156,7 @@ def _links_stay_down() -> Patch:
 # --- data ------------------------------------------------------------------------------------------------------------
 
 
-@bug("a new slot leader serves before it has compared with the sessions", "takeover")
+@bug("a new slot leader serves before it has compared with the sessions", "takeover", 1)
 def _serve_before_sync() -> Patch:
     return patch.object(DataCore, "_to_compare", lambda _self, _slot: set())
 
@@ -221,7 +221,7 @@ def _purge_what_is_not_yours() -> Patch:
     return patch.object(SessionComparison, "_repair", repair)
 
 
-@bug("a client is gone as soon as one session server says so, whatever the others have on their way", "moves")
+@bug("a client is gone as soon as one session server says so, whatever the others have on their way", "moves", 3)
 def _believe_leaving_at_once() -> Patch:
     def depart(self: Departures, departure: Departure) -> None:
         self._remove(departure)
@@ -269,7 +269,7 @@ def _compare_wall_clocks() -> Patch:
     return patch.object(Registrations, "publish", publish)
 
 
-@bug("writes are acknowledged although the slot's leader refused them", "data")
+@bug("writes are acknowledged although the slot's leader refused them", "data", 9)
 def _acknowledge_refused() -> Patch:
     def put_back(self: Writes, lane: Any, slot: int, batch: Any) -> None:
         self._acknowledge(batch)

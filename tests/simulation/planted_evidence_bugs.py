@@ -90,7 +90,7 @@ def _wait_for_who_left() -> Patch:
 # --- rounds, held departures, claims ---------------------------------------------------------------------------------
 
 
-@bug("a departure round ends at the first answer", "moves")
+@bug("a departure round ends at the first answer", "moves", 3)
 def _round_ends_at_first_answer() -> Patch:
     def ask_one(self: Any, current: Round, process_id: str, peer: Any) -> None:
         if self._outbox.ask(peer, Deliver(current.slots), lambda _reply, _error: self._end(current), 1e9):
@@ -114,7 +114,7 @@ def _remove_what_came_back() -> Patch:
     return both(patch.object(Departures, "_remove", remove), patch.object(HeldBack, "stored", lambda *_: None))
 
 
-@bug("lost registrations are removed at once, without a grace", "unreachable", 2)
+@bug("lost registrations are removed at once, without a grace", "unreachable", 3)
 def _no_grace() -> Patch:
     return patch.object(HeldBack, "_is_due", lambda *_: True)
 
@@ -131,7 +131,7 @@ def _claims_never_end() -> Patch:
     )
 
 
-@bug("a claim is ended by any session server", "moves")
+@bug("a claim is ended by any session server", "moves", 2)
 def _claims_end_by_anybody() -> Patch:
     def end(self: Any, _process_id: str, clients: Any) -> None:
         for client in clients:
@@ -140,7 +140,7 @@ def _claims_end_by_anybody() -> Patch:
     return patch.object(ClaimedClients, "end", end)
 
 
-@bug("claims are not sent to a data server that is linked later", "moves", 5)
+@bug("claims are not sent to a data server that is linked later", "moves", 6)
 def _claims_miss_new_links() -> Patch:
     return patch.object(Arrivals, "link_opened", lambda *_: None)
 
@@ -158,7 +158,7 @@ def _clock_runs_while_frozen() -> Patch:
 # --- leaders and followers -------------------------------------------------------------------------------------------
 
 
-@bug("removals are not streamed to followers", "takeover")
+@bug("removals are not streamed to followers", "takeover", 1)
 def _removals_not_streamed() -> Patch:
     original = Streams.send
 
@@ -292,7 +292,7 @@ def _given_up_is_lost() -> Patch:
     return patch.object(SessionCore, "_on_leaving", on_leaving)
 
 
-@bug("the claim of a client ends with its connection", "moves", 70)
+@bug("the claim of a client ends with its connection", "moves", 72)
 def _claims_end_at_once() -> Patch:
     original = Arrivals.lost
     return patch.object(Arrivals, "lost", lambda self, client, _seconds: original(self, client, 0.0))
