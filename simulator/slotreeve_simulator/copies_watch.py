@@ -12,6 +12,10 @@ from slotreeve_servers.node.membership import LEASE_HEARTBEATS
 from slotreeve_simulator.servers_watch import ServersWatch
 from slotreeve_simulator.verdict import RunVerdict
 
+NOTICED_SECONDS = 1.0
+"""Within this time the meta leader gives up a data server whose connection has ended. Until then it counts on the
+copies that died with the server."""
+
 
 @dataclass(eq=False)
 class _Copy:
@@ -40,6 +44,7 @@ class CopiesWatch:
         self._heartbeat_seconds, self._replicas = heartbeat_seconds, replicas
         self._servers, self._now, self._verdict = servers, now, verdict
         self._copies: dict[int, dict[str, _Copy]] = {}
+        self._died: dict[int, list[float]] = {}
         self._led: dict[int, int] = {}
         self._looked_at: dict[int, float] = {}
 
@@ -69,6 +74,8 @@ class CopiesWatch:
             del copies[name]
             if name in complete and name in living:
                 self._check_drop(name, number, [other for other in complete if other in held])
+            elif name in complete:
+                self._died.setdefault(number, []).append(now)
         self._looked_at[number] = now
         return lost
 
@@ -85,7 +92,10 @@ class CopiesWatch:
                 )
 
     def _check_drop(self, name: str, number: int, left: list[str]) -> None:
-        """Check that where a living server drops a complete copy there are others, not only the leader's. While a
-        server leaves for good, its followers are replaced at once."""
-        if len(left) < min(2, self._replicas) and not self._servers.somebody_leaves:
+        """Check that where a living server drops a complete copy there are others, not only the leader's. One that is
+        cut off may learn late that it was given up. While one leaves for good, its followers are replaced at once."""
+        if self._servers.somebody_leaves or self._servers.was_given_up(name, number):
+            return
+        unnoticed = [end for end in self._died.get(number, ()) if end > self._now() - NOTICED_SECONDS]
+        if len(left) + len(unnoticed) < min(2, self._replicas):
             self._verdict.violate("I16", f"{name} drops its copy of slot {number}; complete ones are left at {left}")

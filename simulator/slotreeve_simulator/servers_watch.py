@@ -132,6 +132,17 @@ class ServersWatch:
 
     # --- views -------------------------------------------------------------------------------------------------------
 
+    def was_given_up(self, name: str, slot: int) -> bool:
+        """Whether the meta leader took this server for gone when it took the slot away from it."""
+        for revision in sorted(self._views, reverse=True):
+            view = self._views[revision]
+            if all(node.name != name for node in view.data):
+                return True
+            row = view.table.slots[slot]
+            if name == row.leader or name in row.followers:
+                return False
+        return False
+
     def _view(self, name: str, server: DataServer | SessionServer) -> None:
         old, view = self._seen.get(name), server.view
         self._seen[name] = view

@@ -39,7 +39,16 @@ class Moment:
         return copies
 
 
-def watched(*story: tuple[float, Moment], replicas: int = 2, leaves: bool = False) -> tuple[str, list[bool]]:
+class WithoutB(ServersWatch):
+    """The meta leader took b for gone."""
+
+    def was_given_up(self, name: str, slot: int) -> bool:
+        return name == "b"
+
+
+def watched(
+    *story: tuple[float, Moment], replicas: int = 2, leaves: bool = False, given_up: bool = False
+) -> tuple[str, list[bool]]:
     """What the watch finds in a story of seconds and what is the case for so long, and for each part of it whether all
     complete copies were lost."""
 
@@ -51,7 +60,8 @@ def watched(*story: tuple[float, Moment], replicas: int = 2, leaves: bool = Fals
 
         trace = Trace(clock)
         verdict = RunVerdict(trace)
-        servers = ServersWatch(ScenarioCluster(Scenario(), 1), replicas, clock, trace, verdict)
+        watch_of_servers = WithoutB if given_up else ServersWatch
+        servers = watch_of_servers(ScenarioCluster(Scenario(), 1), replicas, clock, trace, verdict)
         servers.somebody_leaves = leaves
         watch = CopiesWatch(1.0, replicas, servers, clock, verdict)
         lost = []
@@ -110,6 +120,19 @@ def test_a_living_server_that_drops_the_second_complete_copy_is_a_violation_unle
     )
     assert watched((5, BOTH_FOLLOW), (1, b_is_replaced), leaves=True)[0] == ""
     assert watched((5, BOTH_FOLLOW), (1, b_is_replaced), replicas=1)[0] == ""
+
+
+def test_a_copy_may_go_where_the_meta_leader_cannot_know_yet_that_another_one_has_died() -> None:
+    all_synced = Moment("a", 1, ("b", "c"), ("b", "c"))
+    b_is_dropped = Moment("a", 1, ("c",), living=("a", "b"))
+    c_is_dead = Moment("a", 1, ("b", "c"), ("b",), living=("a", "b"))
+    assert watched((5, all_synced), (0.3, c_is_dead), (1, b_is_dropped))[0] == ""
+    assert "b drops its copy" in watched((5, all_synced), (2, c_is_dead), (1, b_is_dropped))[0]
+
+
+def test_a_server_that_was_cut_off_may_learn_late_that_it_was_given_up() -> None:
+    b_is_replaced = Moment("a", 1, ("c",))
+    assert watched((5, BOTH_FOLLOW), (1, b_is_replaced), given_up=True)[0] == ""
 
 
 def test_a_copy_may_go_once_two_others_are_complete_and_with_the_death_of_its_server() -> None:
