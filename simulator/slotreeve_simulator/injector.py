@@ -233,6 +233,7 @@ class Injector:
     def _add(self, name: str) -> Callable[[], None] | None:
         if name in self._cluster.servers or name in self._absent:
             return None
+        self._absent.add(name)  # while it starts, no other fault adds it
         self._start(name)
 
         def end() -> None:

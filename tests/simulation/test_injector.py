@@ -123,6 +123,17 @@ def test_a_slow_server_is_slow_until_the_fault_ends() -> None:
     play(story)
 
 
+def test_a_server_that_two_faults_add_at_once_starts_once() -> None:
+    async def story(scene: Scene) -> None:
+        scene.begin(FaultKind.ADD_DATA, "data-3", seconds=2.0)
+        scene.begin(FaultKind.ADD_DATA, "data-3", seconds=1.0)
+        await asyncio.sleep(1.5)
+        assert scene.cluster.lives["data-3"] == 1
+        assert "data-3" in scene.cluster.servers
+
+    play(story)
+
+
 def test_copies_between_two_data_servers_are_slow_until_the_fault_ends() -> None:
     async def story(scene: Scene) -> None:
         delay = scene.cluster.network.delay_seconds
