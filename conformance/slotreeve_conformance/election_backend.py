@@ -105,6 +105,10 @@ class ElectionBackend:
     first_storm = 0
     drift = 0.01
 
+    def expect_load(self) -> None:
+        """The scenario will write much at once, and its leader must stay: take a lease that outlasts what such work
+        delays on real time, such as one late sync of a disk. Called before :meth:`open_store`."""
+
     def build(self, context: Context) -> Election:
         """The election of one node. Called after :meth:`open_store`, at each start of each node."""
         raise NotImplementedError

@@ -33,7 +33,7 @@ class ElectionLoadContract(ElectionScene):
             assert await ensemble.agreed() == leader
             assert ensemble.election(leader).leadership().term == term
 
-        self.play(scenario)
+        self.play(scenario, is_load=True)
 
     def test_a_node_that_lacks_a_large_state_gets_it_and_the_leader_stays(self) -> None:
         async def scenario(ensemble: Ensemble) -> None:
@@ -59,7 +59,7 @@ class ElectionLoadContract(ElectionScene):
             assert await ensemble.agreed() == leader
             assert ensemble.election(leader).leadership().term == term
 
-        self.play(scenario)
+        self.play(scenario, is_load=True)
 
     def test_most_nodes_are_killed_and_started_again_and_one_leads(self) -> None:
         async def scenario(ensemble: Ensemble) -> None:

@@ -39,9 +39,12 @@ class ElectionScene:
     def _on_record(self, record_property: Record) -> None:
         self._record = record_property
 
-    def play(self, scenario: Scenario, nodes: int = 3, seed: int = 1) -> None:
-        """Run a scenario on ``nodes`` nodes, which are not started yet, and check the invariants at its end."""
+    def play(self, scenario: Scenario, nodes: int = 3, seed: int = 1, is_load: bool = False) -> None:
+        """Run a scenario on ``nodes`` nodes, which are not started yet, and check the invariants at its end.
+        ``is_load``: it writes much at once, and the leader must stay."""
         backend = self.backend = self.make_backend()
+        if is_load:
+            backend.expect_load()
         self._record(BACKEND_PROPERTY, backend.name)
 
         async def main(rng: random.Random) -> None:

@@ -35,6 +35,8 @@ _servers: dict[type[SqlServer], SqlServer] = {}
 
 TIMES: Mapping[str, object] = {"lease_ms": 600, "renew_ms": 100, "timeout_ms": 300}
 """Short, so that the suite is fast; a lost renewal can still be sent again."""
+LOAD_TIMES: Mapping[str, object] = {"lease_ms": 5_000, "renew_ms": 500, "timeout_ms": 2_000}
+"""For scenarios under load: one sync of a busy disk can take longer than the whole lease of :data:`TIMES`."""
 
 
 def running(kind: type[SqlServer]) -> SqlServer:
@@ -124,6 +126,10 @@ class SqlBackend(InstalledBackend):
     def __init__(self) -> None:
         self._tables = fresh_tables()
         self.options = {**TIMES, **self._tables, "dsn": running(self.server).dsn()}
+
+    def expect_load(self) -> None:
+        """A lease that is longer than a disk's slowest sync."""
+        self.options = {**self.options, **LOAD_TIMES}
 
     async def open_store(self) -> Store | None:
         """The shared server, and new tables."""
