@@ -324,6 +324,33 @@ def test_registrations_of_a_slot_that_has_moved_are_forgotten() -> None:
     assert len(scene.held) == 0
 
 
+def test_registrations_of_a_slot_that_has_moved_are_forgotten_at_once_also_of_a_client_that_is_claimed() -> None:
+    scene = Scene(clients=3)
+    scene.session_dies(10.0)
+    scene.claim(1, 10.5)
+    scene.slots.apply(SlotTable(2, (Slot(0, "data-2", 2, ()),)))
+    scene.held.table_changed()
+    assert scene.look(10.6) == []
+    assert (len(scene.held), scene.held.clients) == (0, 0)
+
+
+def test_forgetting_slots_that_have_moved_pauses_and_keeps_what_is_held_of_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(held_back, "LOOKED_AT_ONCE", 2)
+    slots = HeldSlots("data-1")
+    scene = Scene(clients=4, slots=slots)
+    slots.apply(SlotTable(2, (Slot(0, "data-1", 1, ()), Slot(1, "data-1", 2, ()))))
+    scene.session_dies(10.0)
+    moved = [LostRecord(slots.held[1], record(client, 1), leaves_tombstone=False, gone=GONE) for client in range(2, 6)]
+    scene.held.hold(moved, 10.0)
+    slots.apply(SlotTable(3, (Slot(0, "data-1", 1, ()), Slot(1, "data-2", 3, ()))))
+    scene.held.table_changed()
+    assert list(scene.held.look(slots.registrations, 10.5)) == [[]] * 4
+    assert (len(scene.held), scene.held.clients) == (4, 4)
+    assert scene.released(13.0) == {f"client{client}" for client in range(4)}
+
+
 # --- the brake -------------------------------------------------------------------------------------------------------
 
 

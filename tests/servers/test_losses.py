@@ -8,7 +8,7 @@ from slotreeve.model.publisher import Publisher
 from slotreeve.model.slots import Slot, SlotTable
 from slotreeve_protocol.general_messages import Done
 from slotreeve_protocol.slot_messages import Claims, Deliver, SlotWrite
-from slotreeve_servers.data import departures
+from slotreeve_servers.data import departures, held_back
 from slotreeve_servers.data.departures import Departures
 from slotreeve_servers.data.losses import ClientLosses
 from slotreeve_servers.data.sessions import LINK_SILENCE_SECONDS, SessionServers
@@ -150,6 +150,22 @@ def test_a_claim_that_ended_while_the_link_was_down_ends_with_the_next_link() ->
     assert scene.live(5.0) == ["a-1"]
     scene.losses.claimed(scene.links_again(SESSION_2), Claims([], []))
     assert scene.live(0.5) == []
+
+
+def test_a_claim_that_ends_with_its_process_is_noted_at_once() -> None:
+    scene, other = Scene(), a_peer("session-3", Role.SESSION)
+    scene.sessions.opened(other)
+    scene.sessions.closed(SESSION_1)
+    scene.view(SESSION_2, other)
+    assert scene.live(0.5) == ["a-1"]
+    scene.losses.claimed(SESSION_2, Claims(["a"], []))
+    assert scene.live(1.0) == ["a-1"]
+    scene.sessions.closed(SESSION_2)
+    scene.view(other)
+    # From here, not from the next look at what is due, clients that come back have their longer time.
+    returning = held_back.RETURNING * DataSettings().session_grace_seconds
+    assert scene.live(returning - 1.0) == ["a-1"]
+    assert scene.live(2.0) == []
 
 
 def test_a_connection_that_brings_no_claims_ends_none() -> None:

@@ -127,7 +127,7 @@ def _claims_never_begin() -> Patch:
 @bug("a claim never ends", "moves")
 def _claims_never_end() -> Patch:
     return both(
-        patch.object(ClaimedClients, "end", lambda *_: None), patch.object(ClaimedClients, "drop", lambda *_: None)
+        patch.object(ClaimedClients, "end", lambda *_: None), patch.object(ClaimedClients, "drop", lambda *_: [])
     )
 
 

@@ -40,9 +40,11 @@ class ClaimedClients:
         """The clients that a session process claims."""
         return [client for client, processes in self._processes.items() if process_id in processes]
 
-    def drop(self, process_id: str) -> None:
-        """The session process is gone, and its claims with it."""
-        self.end(process_id, list(self._processes))
+    def drop(self, process_id: str) -> list[str]:
+        """The session process is gone, and its claims with it. Returns the clients that it claimed."""
+        clients = self.of(process_id)
+        self.end(process_id, clients)
+        return clients
 
     def has(self, client: str) -> bool:
         """Whether the client is connected to a session process."""

@@ -125,6 +125,7 @@ class DataCore:
         for slot in led:
             slot.led_since = self._outbox.attended()
         self.leases.table_changed(led)
+        self.departures.table_changed()
         for slot in self.slots.led():
             self._serve_if_complete(slot)
         for comparison in self._comparisons.values():

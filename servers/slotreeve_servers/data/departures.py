@@ -150,9 +150,9 @@ class Departures:
     def process_is_gone(self, process_id: str) -> None:
         """A session process is gone. A client that was sending everything again to it has the grace for what it has
         elsewhere, as for what it has there."""
-        clients = self.claims.of(process_id)
-        self.claims.drop(process_id)
-        self._held.stay(clients, self._outbox.attended() + self._rules.session_grace_seconds)
+        clients, now = self.claims.drop(process_id), self._outbox.attended()
+        self._held.claims_changed(clients, now)
+        self._held.stay(clients, now + self._rules.session_grace_seconds)
 
     def process_is_back(self, process_id: str) -> None:
         """A session process that was gone is a member or linked again: its clients are not lost."""
@@ -160,6 +160,12 @@ class Departures:
         asked = self._round.departures if self._round is not None else ()
         for departure in (*self._gathered, *asked, *self._leaving):
             departure.lost = [entry for entry in departure.lost if entry.gone != process_id]
+
+    def table_changed(self) -> None:
+        """The slots that this server leads are others: what it holds back of former ones concerns it no more."""
+        if self._held.clients:
+            self._held.table_changed()
+            self._look_soon.soon()
 
     def stored(self, slot: HeldSlot, records: list[Publisher]) -> None:
         """These records were stored in a led slot."""

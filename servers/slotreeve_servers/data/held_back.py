@@ -79,6 +79,8 @@ class HeldBack:
         self._last_return: dict[str, float] = {}
         self._nothing_before = 0.0
         self._lost_at: dict[str, float] = {}
+        # Whether registrations in slots that this server leads no more may be among them.
+        self._has_lost_slots = False
         # No registration is due before this time, so that a look until then costs nothing.
         self._next_due = -math.inf
         self.braked = 0
@@ -175,6 +177,11 @@ class HeldBack:
         for client in self._clients.values():
             client.records = {key: entry for key, entry in client.records.items() if entry.gone != process_id}
 
+    def table_changed(self) -> None:
+        """This server may lead other slots: the next look forgets the registrations in slots that it lost. Their next
+        leader learns of these clients itself."""
+        self._has_lost_slots = True
+
     def wait(self, now: float) -> None:
         """Nothing can be learned of any client now: release nothing before the grace is over."""
         self._nothing_before = now + self._grace
@@ -186,6 +193,9 @@ class HeldBack:
         The look pauses after every :data:`LOOKED_AT_ONCE` registrations: it yields what is released, or an empty list.
         A registration whose client comes back during a pause is not released any more.
         """
+        if self._has_lost_slots:
+            self._has_lost_slots = False
+            yield from self._forget_lost_slots()
         if now < max(self._nothing_before, self._next_due):
             return
         for name, client in self._clients.items():
@@ -222,6 +232,21 @@ class HeldBack:
             del self._clients[name]
         until = self._many_until(now)
         self._next_due = min((self._first_due(client, until) for client in self._clients.values()), default=math.inf)
+
+    def _forget_lost_slots(self) -> Iterator[list[LostRecord]]:
+        """Hold no registration in a slot that this server leads no more. Pauses as :meth:`look` does."""
+        held = [(name, key) for name, client in self._clients.items() for key in client.records]
+        for one in _paced(held):
+            if one is None:
+                yield []
+                continue
+            name, key = one
+            client = self._clients.get(name)
+            entry = client.records.get(key) if client is not None else None
+            if client is not None and entry is not None and self._slots.get(entry.slot.slot.id) is not entry.slot:
+                del client.records[key]
+                if not client.records:
+                    del self._clients[name]
 
     def _follow_claim(self, name: str, client: _LostClient, now: float) -> None:
         """Note whether the client is connected to a session process again."""

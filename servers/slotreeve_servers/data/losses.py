@@ -85,12 +85,13 @@ class ClientLosses:
         claiming = self._claiming.get(peer.process_id, 0)
         if number < claiming:
             return
+        former: list[str] = []
         if number > claiming:
             self._claiming[peer.process_id] = number
-            self._departures.claims.drop(peer.process_id)
+            former = self._departures.claims.drop(peer.process_id)
         self._departures.claims.begin(peer.process_id, message.begun)
         self._departures.claims.end(peer.process_id, message.ended)
-        self._departures.claims_changed((*message.begun, *message.ended))
+        self._departures.claims_changed((*former, *message.begun, *message.ended))
 
     # --- session processes that are gone -----------------------------------------------------------------------------
 
