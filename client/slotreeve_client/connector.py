@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
 from slotreeve.clock import Clock
 from slotreeve.errors import (
+    Backpressure,
     ClientClosed,
     ClientError,
     ConnectionLost,
@@ -146,20 +147,26 @@ class Connector:
             self._changed.clear()
             await self._changed.wait()
 
-    def send(self, messages: Iterable[Message]) -> None:
-        """Send messages in order. If one cannot be sent, the connection is closed and the rest is dropped: the client
-        replays everything at the next server. Does nothing without a connection."""
+    @property
+    def has_room(self) -> bool:
+        """Whether the connection takes more; also where there is none."""
+        connection = self._move.present
+        return connection is None or connection.closed or connection.has_room
+
+    def send(self, message: Message) -> None:
+        """Send a message. If it cannot be sent, the connection is closed: the client replays everything at the next
+        server. Does nothing without a connection."""
         connection = self._move.present
         if connection is None:
             return
         try:
-            for message in messages:
-                connection.send(message)
+            connection.send(message)
         except TransportError as error:
             self._lines[connection].give_up(f"a message could not be sent: {error}")
 
     async def ask(self, message: Message) -> Message:
-        """Send a request to the connected session server; again to the next one if the connection is lost.
+        """Send a request to the connected session server; again to the next one if the connection is lost, and later if
+        its queue is full.
 
         Raises:
             RequestTimeout: no reply within ``request_seconds``, or the server got none from a data server.
@@ -185,9 +192,9 @@ class Connector:
             if connection is not None:
                 try:
                     return await connection.ask(message, self._options.request_seconds)
-                except ConnectionLost:
+                except (ConnectionLost, Backpressure):
                     # The connection may have ended without ``closed`` having been called yet. Without a pause this loop
-                    # would not let it be called.
+                    # would not let it be called. Or its queue is full of what the client publishes.
                     await self._clock.sleep(FIRST_PAUSE_SECONDS)
 
     # --- the transport's handler ---------------------------------------------------------------------------------

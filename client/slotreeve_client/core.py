@@ -7,6 +7,7 @@ The shell (:mod:`slotreeve_client.client`) reports connections and messages to i
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable
 from itertools import islice
 
@@ -78,7 +79,7 @@ class ClientCore:
         self.services = WatchedServices(callbacks)
         self._overrides: ConfigWatch | None = None
         self.wants = Wants(())
-        self._messages: list[Message] = []
+        self._messages: deque[Message] = deque()
         self._configs = ConfigWatches()
         self._receipts: dict[ServiceKey, PushReceipt] = {}
         self._next_registration = 0
@@ -189,7 +190,7 @@ class ClientCore:
         self._receipts.clear()
         self.wants = Wants(self.services.by_key)
         configs = self._configs.versions
-        self._messages = [WatchConfigs(configs)] if configs else []
+        self._messages = deque([WatchConfigs(configs)] if configs else [])
         self._wake()
 
     @property
@@ -305,22 +306,23 @@ class ClientCore:
         self._messages.append(message)
         self._wake()
 
-    def outgoing(self) -> list[Message]:
-        """All messages that can be sent now, in order; none without a connection. The caller must send them."""
+    def outgoing(self) -> Message | None:
+        """The next message that can be sent now; None if there is none, or no connection. The caller must send it."""
         if self._session is None:
-            return []
-        messages, self._messages = self._messages, []
+            return None
+        if self._messages:
+            return self._messages.popleft()
         if self._receipts:
-            messages.append(PushesReceived(list(self._receipts.values())))
-            self._receipts = {}
-        while self._outbox and self._weight < self._options.window:
-            messages.append(self._batch(self._session))
+            receipts, self._receipts = self._receipts, {}
+            return PushesReceived(list(receipts.values()))
+        if self._outbox and self._weight < self._options.window:
+            return self._batch(self._session)
         if self._replay.end():
-            messages.append(ReplayEnded())
-        while keys := self.wants.take():
+            return ReplayEnded()
+        if keys := self.wants.take():
             copies = [(key, self.services.by_key[key].copy) for key in keys]
-            messages.append(Subscribe([Want(*key, copy.version, copy.digest) for key, copy in copies]))
-        return messages
+            return Subscribe([Want(*key, copy.version, copy.digest) for key, copy in copies])
+        return None
 
     def _batch(self, session: str) -> Publish:
         outbox, in_flight, incarnation = self._outbox, self._in_flight, self.incarnation

@@ -9,11 +9,14 @@ from slotreeve_client.core import ClientCore
 
 RECEIPT_SECONDS = 0.05
 """Acknowledgements of pushes wait this long, so that one message holds many."""
+ROOM_SECONDS = 0.02
+"""Where the connection has no room, the client looks again after this time."""
 
 
 class Sender:
     """Hands the core's messages to the connector: what has gathered in one turn of the event loop goes out at its end,
-    acknowledgements of pushes and rejected records after a pause. :meth:`begin` comes first."""
+    acknowledgements of pushes and rejected records after a pause. What the connection has no room for stays in the core
+    until it has. :meth:`begin` comes first."""
 
     _core: ClientCore
     _connector: Connector
@@ -23,6 +26,7 @@ class Sender:
         self._flush_scheduled = False
         self._receipts_scheduled = False
         self._retry_scheduled = False
+        self._room_scheduled = False
 
     def begin(self, core: ClientCore, connector: Connector) -> None:
         """Send what ``core`` has over the connection of ``connector``."""
@@ -47,8 +51,24 @@ class Sender:
 
     def _flush(self) -> None:
         self._flush_scheduled = False
-        self._connector.send(self._core.outgoing())
+        core, connector = self._core, self._connector
+        while connector.has_room:
+            message = core.outgoing()
+            if message is None:
+                break
+            connector.send(message)
+        else:
+            self._wait_for_room()
         self._end_move()
+
+    def _wait_for_room(self) -> None:
+        if not self._room_scheduled:
+            self._room_scheduled = True
+            self._clock.call_later(ROOM_SECONDS, self._look_for_room)
+
+    def _look_for_room(self) -> None:
+        self._room_scheduled = False
+        self._flush()
 
     def _flush_receipts(self) -> None:
         self._receipts_scheduled = False

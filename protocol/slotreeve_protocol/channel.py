@@ -24,6 +24,7 @@ from slotreeve.ports import Handler, Hello, Message, TransportCounters
 
 from slotreeve_protocol.codec import Kind, decode_frame, encode_frame, encode_message
 from slotreeve_protocol.general_messages import Failed, Goodbye
+from slotreeve_protocol.guarded import GuardedHandler
 from slotreeve_protocol.hello import refusal
 from slotreeve_protocol.packets import SPARE_ROOM, ChannelLimits, FrameQueue, Link, frames_of
 from slotreeve_protocol.requests import Answered, PendingRequests
@@ -69,6 +70,7 @@ class Channel:
         "_counters",
         "_established",
         "_grace",
+        "_guard",
         "_handler",
         "_hello",
         "_limits",
@@ -98,7 +100,8 @@ class Channel:
         self._counters = counters
         self._limits = limits
         self._outbox = FrameQueue(limits)
-        self._requests = PendingRequests(clock, self._fail_request, link.address)
+        self._guard = GuardedHandler(self, handler, counters)
+        self._requests = PendingRequests(clock, self._guard.fail_request, link.address)
         self._state = _State.GREETING
         self._peer: Hello | None = None
         self._established: asyncio.Future[None] | None = None
@@ -131,6 +134,11 @@ class Channel:
     def opened(self) -> bool:
         """True once the hellos were exchanged, also after the end."""
         return self._peer is not None
+
+    @property
+    def has_room(self) -> bool:
+        """As :attr:`slotreeve.ports.Connection.has_room`."""
+        return self._outbox.has_room
 
     def send(self, message: Message) -> None:
         """Queue a one-way message; raises as :meth:`slotreeve.ports.Connection.send`."""
@@ -319,7 +327,7 @@ class Channel:
             else:
                 self.reject(f"a {kind.name.lower()} with a {type(message).__name__} on an open connection")
         except Exception:  # noqa: BLE001 - whatever a handler raises, it ends only this connection
-            self._handler_failed()
+            self._guard.failed()
 
     def _receive_greeting(self, kind: Kind, message: Message) -> None:
         dialling = self._established is not None
@@ -348,10 +356,7 @@ class Channel:
         self._state = _State.OPEN
         if self._established is None:
             self._outbox.add(encode_frame(Kind.WELCOME, self._hello), urgent=True)
-        try:
-            self._handler.opened(self)
-        except Exception:  # noqa: BLE001 - as above
-            self._handler_failed()
+        self._guard.opened()
         if self._established is None and not self._released:
             # After the handler: what it sends at the end of this turn travels in the same packet.
             self._link.wake()
@@ -366,29 +371,15 @@ class Channel:
             self._established.set_exception(error)
         self._release()
 
-    def _handler_failed(self) -> None:
-        self._counters.handler_errors += 1
-        log.exception("the handler of the connection to %s failed", self._link.address)
-        self.close("the handler failed; its log says why")
-
     # --- ending ----------------------------------------------------------------------------------------------
-
-    def _fail_request(self, answered: Answered, error: Exception) -> None:
-        try:
-            answered(None, error)
-        except Exception:  # noqa: BLE001 - as above
-            self._handler_failed()
 
     def _end(self, reason: str) -> None:
         self._state = _State.CLOSED
 
         def finish() -> None:
             for answered in self._requests.take_all():
-                self._fail_request(answered, ConnectionLost(f"{self._link.address}: {reason}"))
-            try:
-                self._handler.closed(self, reason)
-            except Exception:  # noqa: BLE001 - as above
-                self._handler_failed()
+                self._guard.fail_request(answered, ConnectionLost(f"{self._link.address}: {reason}"))
+            self._guard.closed(reason)
 
         # On a later turn, because a caller of ``send`` or ``close`` must not have its handler called meanwhile.
         self._clock.call_soon(finish)

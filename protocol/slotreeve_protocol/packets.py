@@ -111,6 +111,11 @@ class FrameQueue:
         """Number of waiting frames, without those in a packet that was put back."""
         return len(self._urgent) + len(self._ordinary)
 
+    @property
+    def has_room(self) -> bool:
+        """Whether less than half of the bytes wait that may wait."""
+        return 2 * self.waiting_bytes < self._limits.queue_bytes
+
     def is_full(self, size: int, allowance: int = 1) -> bool:
         """True if one more frame of ``size`` bytes would exceed ``allowance`` times the limit."""
         waiting = self.waiting_bytes

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 
+from slotreeve_protocol.packets import ChannelLimits
 from slotreeve_servers.launch import Server
 
 from slotreeve_simulator.process_clock import ProcessClock
@@ -32,7 +33,10 @@ class ScenarioCluster(SimulatedCluster):
         nodes = scenario.nodes
         is_lock = nodes.election == "lock"
         settings = {"election.use": ELECTION, **nodes.settings} if is_lock else nodes.settings
-        super().__init__(random.Random(f"{seed}/cluster"), nodes.meta, nodes.data, nodes.session, settings)
+        limits = ChannelLimits(queue_bytes=scenario.network.queue_bytes)
+        super().__init__(random.Random(f"{seed}/cluster"), nodes.meta, nodes.data, nodes.session, settings, limits)
+        self.network.bytes_per_second = scenario.network.bytes_per_second
+        self.network.under_way_packets = scenario.network.under_way_packets
         self._scenario, self._seed = scenario, seed
         self.lives: dict[str, int] = {}
         self.slowness: dict[str, float] = {}

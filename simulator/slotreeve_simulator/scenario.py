@@ -14,6 +14,7 @@
 
 from __future__ import annotations
 
+import math
 import tomllib
 from importlib import resources
 from pathlib import Path
@@ -21,6 +22,8 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 from slotreeve.errors import ConfigError
+from slotreeve_protocol.packets import ChannelLimits
+from slotreeve_transport_memory.network import UNDER_WAY_PACKETS
 
 from slotreeve_simulator.fault_kinds import GATEWAY_FAULTS, LATER_FAULTS, STORE_FAULTS, FaultKind
 from slotreeve_simulator.recorded import LONGEST_SECONDS, Recording, ScenarioTable, Symptom
@@ -57,6 +60,17 @@ class NetworkPlan(ScenarioTable):
     """Travel time of packets, drawn for each packet. Packets of one connection stay in order."""
 
     delay_ms: Span = (0.1, 3.0)
+    bytes_per_second: float = Field(
+        default=math.inf, gt=0, description="How fast each direction of a connection takes bytes."
+    )
+    under_way_packets: int = Field(
+        default=UNDER_WAY_PACKETS, ge=1, description="Packets that each direction of a connection holds."
+    )
+    queue_bytes: int = Field(
+        default=ChannelLimits.queue_bytes,
+        ge=1024,
+        description="Bytes of further messages that wait for a connection; what does not fit is refused to the sender.",
+    )
 
 
 class Clocks(ScenarioTable):

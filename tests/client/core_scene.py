@@ -61,7 +61,7 @@ class Shell:
         return self.core.subscribe(service, seen.append if seen is not None else None, Scope.DATA_CENTER)
 
     def sent(self) -> list[Message]:
-        return self.core.outgoing()
+        return list(iter(self.core.outgoing, None))
 
     def records(self) -> list[tuple[int, Publisher]]:
         """What the core publishes now, with sequences."""

@@ -155,9 +155,10 @@ def test_the_owner_learns_of_the_pings_of_the_connection_that_it_uses() -> None:
 
 def test_messages_go_to_the_connected_server_in_order() -> None:
     async def story(scene: Scene, connector: Connector) -> None:
-        connector.send([Get("lost: there is no connection")])
+        connector.send(Get("lost: there is no connection"))
         await connector.connected()
-        connector.send([Get("a"), Get("b")])
+        connector.send(Get("a"))
+        connector.send(Get("b"))
         await asyncio.sleep(0.1)
         assert scene.first.messages == [Get("a"), Get("b")]
 
@@ -167,7 +168,8 @@ def test_messages_go_to_the_connected_server_in_order() -> None:
 def test_a_message_that_cannot_be_sent_ends_the_connection_and_another_one_follows() -> None:
     async def story(scene: Scene, connector: Connector) -> None:
         await connector.connected()
-        connector.send([Get("x" * (40 << 20)), Get("never sent")])
+        connector.send(Get("x" * (40 << 20)))
+        connector.send(Get("never sent"))
         await asyncio.sleep(1)
         assert connector.address == "first:1"
         assert not any(isinstance(message, Get) for message in scene.first.messages)

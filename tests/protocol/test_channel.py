@@ -201,6 +201,21 @@ def test_the_queue_is_bounded_in_bytes_too_but_takes_one_frame_of_any_size() -> 
     play(scenario, ChannelLimits(queue_bytes=1_000))
 
 
+def test_a_connection_has_room_while_less_than_half_of_its_queue_waits() -> None:
+    async def scenario(scene: Scene) -> None:
+        scene.link.room = 0
+        rooms = []
+        for i in range(6):
+            rooms.append(scene.channel.has_room)
+            scene.channel.send(Opaque(str(i), b"x" * 100))
+        assert rooms == [True] * 3 + [False] * 3
+        scene.link.room = 1_000
+        scene.channel.flush()
+        assert scene.channel.has_room
+
+    play(scenario, ChannelLimits(queue_bytes=6 * (len(encode_message(Opaque("0", b"x" * 100))) + FRAME_OVERHEAD)))
+
+
 def test_a_peer_that_does_not_read_its_replies_loses_the_connection() -> None:
     async def scenario(scene: Scene) -> None:
         scene.link.room = 0

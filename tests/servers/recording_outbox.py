@@ -52,7 +52,7 @@ class RecordingOutbox:
     """Implements Outbox and MetaOutbox. Peers in ``unreachable`` take nothing that is sent to them.
 
     ``silence`` holds for how many seconds nothing has arrived from a peer; ``unattended`` is for how many seconds the
-    process was frozen. ``has_unread``: something has arrived that was not read.
+    process was frozen. ``has_unread``: something has arrived that was not read. The queues of ``crowded`` have no room.
     """
 
     time: float = 100.0
@@ -60,6 +60,7 @@ class RecordingOutbox:
     effects: list[Effect] = field(default_factory=list)
     requests: list[OpenRequest] = field(default_factory=list)
     unreachable: set[Peer] = field(default_factory=set)
+    crowded: set[Peer] = field(default_factory=set)
     unattended: float = 0.0
     silence: dict[Peer, float] = field(default_factory=dict)
     has_unread: bool = False
@@ -81,6 +82,9 @@ class RecordingOutbox:
 
     def wall_ms(self) -> int:
         return 1_000_000 + round(1000 * self.time)
+
+    def has_room(self, peer: Peer) -> bool:
+        return peer not in self.crowded
 
     def send(self, peer: Peer, message: Message) -> bool:
         if peer in self.unreachable:

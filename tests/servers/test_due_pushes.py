@@ -129,6 +129,23 @@ def test_a_client_waits_once_for_each_service_and_not_at_all_once_its_connection
     assert scene.turns(2) == ["x:a", ""]
 
 
+def test_a_client_whose_connection_has_no_room_catches_up_with_each_service_once_it_has() -> None:
+    scene = Scene()
+    full, gone = a_client("full"), a_client("gone")
+    services = [scene.service("a"), scene.service("b")]
+    scene.outbox.crowded |= {full.peer, gone.peer}
+    assert not any(scene.due.has_room(client, service) for client in (full, gone) for service in services)
+    scene.due.forget(gone)
+    scene.outbox.advance(1.0)
+    assert scene.log == []
+    scene.outbox.crowded.clear()
+    scene.outbox.advance(1.0)
+    assert scene.log == ["full:a", "full:b"]
+    assert scene.due.has_room(full, services[0])
+    scene.outbox.advance(1.0)
+    assert scene.log == ["full:a", "full:b"]
+
+
 # --- a herd subscribes -----------------------------------------------------------------------------------------------
 
 

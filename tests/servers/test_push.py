@@ -30,6 +30,24 @@ def test_the_first_change_of_a_quiet_service_leaves_at_the_end_of_the_turn() -> 
     assert [r.register_id for r in push.changed] == ["r1"]
 
 
+def test_a_client_whose_connection_has_no_room_gets_the_newest_state_once_it_has_and_others_do_not_wait() -> None:
+    scene = Scene()
+    full, other = scene.subscribe("full"), scene.subscribe("other")
+    scene.change(record("r1"), whole=True)
+    assert len(scene.pushes(full)) == 1
+    scene.outbox.crowded.add(full.peer)
+    for number in range(2, 5):
+        scene.outbox.advance(1.0)
+        scene.change(record(f"r{number}"))
+        assert len(scene.pushes(other)) == 1
+    assert scene.pushes(full) == []
+    scene.outbox.crowded.clear()
+    scene.outbox.advance(1.0)
+    (push,) = scene.pushes(full)
+    assert (push.from_version, push.version) == (1, 4)
+    assert [r.register_id for r in push.changed] == ["r2", "r3", "r4"]
+
+
 def test_an_empty_service_is_pushed_to_who_subscribed_before_it_was_known() -> None:
     scene = Scene()
     client = scene.subscribe("c")

@@ -185,6 +185,24 @@ def test_a_leader_that_compares_for_the_first_time_gets_all_tombstones() -> None
     assert reply.differences[0].ended == [record(version=2).tombstone()]
 
 
+@pytest.mark.parametrize("is_first", [True, False])
+def test_the_bytes_of_an_answer_to_a_comparison_include_its_tombstones(is_first: bool) -> None:
+    scene, client = Scene(), Scene().client()
+    scene.outbox.part_bytes = 2_000
+    names = {len(name) % 2: name for name in (SERVICE, SERVICE + "a")}
+    for name in names.values():
+        for number in range(40):
+            scene.publish(client, record(f"r{number}", service=name), record(f"r{number}", 2, service=name).tombstone())
+    asked = Compare(
+        [SlotDigests(slot, 1, {} if is_first else {name: 5}, is_first=is_first) for slot, name in names.items()]
+    )
+    reply = deliver(scene.outbox, scene.leaders.desk, LEADER, asked)
+    assert isinstance(reply, Compared)
+    first, second = reply.differences
+    assert len(first.ended if is_first else first.records[names[first.slot]]) == 40
+    assert (first.complete, second.complete, second.records, second.ended) == (True, False, {}, [])
+
+
 def test_a_tombstone_goes_with_its_part_of_a_large_service() -> None:
     store = SlotStore(part_bytes=16_000)
     for number in range(100):

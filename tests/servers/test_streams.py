@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from slotreeve.model.nodes import Role
+from slotreeve.model.publisher import Publisher
 from slotreeve.model.slots import Slot, SlotTable
 from slotreeve_protocol.codec import encode_message
 from slotreeve_protocol.slot_messages import (
@@ -66,6 +67,42 @@ def test_what_was_stored_before_the_answer_is_sent_before_it() -> None:
     scene.put(record("r1"))
     scene.streams.answer(FOLLOWER, Follow([SlotDigests(0, 1, {})]))
     assert len(scene.outbox.messages(Replicate, FOLLOWER)) == 1
+
+
+def test_tombstones_wait_while_a_connection_has_no_room_and_what_is_stored_does_not() -> None:
+    scene = Scene()
+    scene.outbox.part_bytes = 1_000
+    ended = [record(f"q{n}") for n in range(60)]
+    scene.put(*ended)
+    scene.store(scene.slot, SlotWrite(0, 1, [], [one.tombstone() for one in ended], []))
+    scene.outbox.crowded.add(FOLLOWER)
+    scene.streams.answer(FOLLOWER, Follow([SlotDigests(0, 1, {})]))
+    scene.put(record("r1"))
+    scene.outbox.advance(1.0)
+    assert [r.register_id for r in streamed(scene)] == ["r1"]
+    scene.outbox.crowded.clear()
+    scene.outbox.advance(1.0)
+    assert sorted(r.register_id for r in streamed(scene)) == sorted(one.register_id for one in ended)
+
+
+def test_tombstones_that_wait_for_a_follower_go_with_its_connection() -> None:
+    scene = Scene()
+    scene.put(record("q"))
+    scene.store(scene.slot, SlotWrite(0, 1, [], [record("q").tombstone()], []))
+    scene.outbox.crowded.add(FOLLOWER)
+    scene.streams.answer(FOLLOWER, Follow([SlotDigests(0, 1, {})]))
+    scene.outbox.end_turn()
+    scene.streams.closed(FOLLOWER)
+    scene.outbox.crowded.clear()
+    scene.outbox.advance(1.0)
+    assert streamed(scene) == []
+
+
+def streamed(scene: Scene) -> list[Publisher]:
+    """The records that were streamed to the follower since the last call."""
+    found = [m for m in scene.outbox.messages(Replicate, FOLLOWER) if isinstance(m, Replicate)]
+    scene.outbox.take()
+    return [one for message in found for write in message.batches for one in write.records]
 
 
 def test_a_stream_begins_only_once_the_table_here_names_the_follower() -> None:

@@ -182,7 +182,7 @@ def _followers_keep_what_was_purged() -> Patch:
 
 @bug("a stream to a follower begins without the tombstones", "takeover")
 def _streams_without_tombstones() -> Patch:
-    return patch.object(Streams, "_send_tombstones", lambda *_: None)
+    return patch.object(Streams, "_begin_with_tombstones", lambda *_: None)
 
 
 @bug("what a slot was compared with under a former leader epoch still counts", "churn", 4)

@@ -10,8 +10,7 @@ from slotreeve.ports import Connection
 from slotreeve_conformance.transport_scene import CLIENT, SERVER, RecordingHandler, opaque
 from slotreeve_conformance.virtual_time import VirtualClock, run
 from slotreeve_protocol.packets import ChannelLimits
-from slotreeve_transport_memory.links import UNDER_WAY_PACKETS
-from slotreeve_transport_memory.network import MemoryNetwork
+from slotreeve_transport_memory.network import UNDER_WAY_PACKETS, MemoryNetwork
 from slotreeve_transport_memory.transport import MemoryTransport
 
 

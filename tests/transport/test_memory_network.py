@@ -94,8 +94,10 @@ def test_behind_a_partition_queues_fill_up_and_the_sender_sees_it() -> None:
         except Backpressure:
             pass
         assert 0 < sent < 1_000_000
+        assert not near.has_room
         net.network.heal()
         await asyncio.sleep(1.0)
+        assert near.has_room
         assert await near.ask(Ping(), 1.0) == Done()
         assert net.b_handler.received_messages == [opaque(i) for i in range(sent)]
 

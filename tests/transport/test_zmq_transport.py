@@ -100,6 +100,7 @@ def test_a_frozen_peer_causes_backpressure_and_loses_nothing(scene: TransportSce
             sent += 1
             if sent % 100 == 0:
                 await turns(2)
+        assert not far.has_room
         process.send_signal(signal.SIGCONT)
 
         await until(lambda: sends(far, sent))

@@ -53,6 +53,11 @@ class Connection(Protocol):
     def heard_at(self) -> float:
         """When the last packet of the peer arrived, in seconds on the transport's clock."""
 
+    @property
+    def has_room(self) -> bool:
+        """Whether less than half of the bytes wait for the peer that may wait for it. Without room, whatever can be
+        sent later should be: the rest of the queue is for what cannot."""
+
     def send(self, message: Message) -> None:
         """Queue a one-way message. Messages of one connection arrive in order (a transport may let urgent ones overtake
         others) and once, or the connection is lost.

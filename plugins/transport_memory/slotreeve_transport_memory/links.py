@@ -10,9 +10,6 @@ from slotreeve_protocol.channel import Channel
 
 from slotreeve_transport_memory.network import MemoryNetwork
 
-UNDER_WAY_PACKETS = 1024
-"""Number of packets that one direction of a connection holds, like the socket buffers of a real one."""
-
 _End = str
 """The reason of the connection's end, in an inbox after the packets."""
 
@@ -58,7 +55,7 @@ class MemoryLink:
 
     def write(self, packet: bytes) -> bool:
         """Send a packet. False if the inbox of the other end is full."""
-        if len(self.other._inbox) >= UNDER_WAY_PACKETS:
+        if len(self.other._inbox) >= self._network.under_way_packets:
             self._waits_for_room = True
             return False
         self.other._put(packet)

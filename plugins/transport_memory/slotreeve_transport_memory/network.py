@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from slotreeve_transport_memory.transport import MemoryListener, MemoryTransport
 
 FIRST_FREE_PORT = 49152
+UNDER_WAY_PACKETS = 1024
 
 
 class Processor(Protocol):
@@ -39,12 +40,15 @@ class MemoryNetwork:
         delay_seconds: travel time of a packet by (from, to) endpoint. Packets of a connection stay in order whatever it
             returns. By default 0: delivery on the next turn of the event loop.
         bytes_per_second: how fast each direction of a connection takes bytes; by default infinity.
+        under_way_packets: number of packets that each direction of a connection holds, like the socket buffers of a
+            real one; the next ones wait in the queue of the sender.
         processors: processors by endpoint. By default there are none: handling a packet takes no time.
     """
 
     def __init__(self) -> None:
         self.delay_seconds: Callable[[str, str], float] = lambda _source, _target: 0.0
         self.bytes_per_second = float("inf")
+        self.under_way_packets = UNDER_WAY_PACKETS
         self.processors: dict[str, Processor] = {}
         self._listeners: dict[str, MemoryListener] = {}
         self._endpoints: dict[str, MemoryTransport] = {}

@@ -3,6 +3,7 @@ follower lags up to 180 s)."""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 
 from slotreeve_protocol.slot_messages import (
@@ -17,10 +18,12 @@ from slotreeve_protocol.slot_messages import (
 
 from slotreeve_servers.data.slots import HeldSlot, HeldSlots
 from slotreeve_servers.node.deltas import delta_parts, messages_of, size_of
-from slotreeve_servers.node.outbox import Outbox, Peer, TurnEnd
+from slotreeve_servers.node.outbox import Outbox, Peer, Retry, TurnEnd
 
 PURGED_BYTES = 128
 """A bound of the ids of one purged record."""
+ROOM_SECONDS = 0.05
+"""Where the connection to a follower has no room for further tombstones, they wait so long."""
 
 
 class Streams:
@@ -33,7 +36,9 @@ class Streams:
     def __init__(self, outbox: Outbox, slots: HeldSlots) -> None:
         self._outbox, self._slots = outbox, slots
         self._waiting: dict[Peer, list[SlotWrite]] = {}
+        self._tombstones: dict[Peer, deque[list[SlotWrite]]] = {}
         self._flush = TurnEnd(outbox, self.flush)
+        self._look_for_room = Retry(outbox, ROOM_SECONDS, self._send_tombstones)
         self.records = 0
 
     def send(self, slot: HeldSlot, write: SlotWrite) -> None:
@@ -73,22 +78,37 @@ class Streams:
         found = slot.store.difference(asked, left)
         if found.complete and peer not in slot.streams:
             slot.streams[peer] = None
-            self._send_tombstones(slot, peer)
+            self._begin_with_tombstones(slot, peer)
         return SlotDifference(
             asked.slot, access, epoch, found.complete, found.records, found.parts, found.upto
         ), found.cost
 
-    def _send_tombstones(self, slot: HeldSlot, peer: Peer) -> None:
+    def _begin_with_tombstones(self, slot: HeldSlot, peer: Peer) -> None:
         """Begin the stream with the tombstones, which no digest contains. Without them a follower that leads later
-        would take an ended registration from a session server that still has it."""
+        would take an ended registration from a session server that still has it.
+
+        There may be more of them than the queue to the follower holds, so they go out as far as there is room. What is
+        stored meanwhile may overtake them: an older tombstone changes nothing (I10).
+        """
         if tombstones := [tombstone for tombstone, _ in slot.store.tombstones.values()]:
             write = SlotWrite(slot.slot.id, slot.slot.leader_epoch, tombstones, [], [])
-            self._waiting.setdefault(peer, []).append(write)
+            limit = self._outbox.part_bytes
+            self._tombstones.setdefault(peer, deque()).extend(messages_of(_parts(write, limit), limit))
             self._flush.soon()
+
+    def _send_tombstones(self) -> None:
+        for peer, messages in list(self._tombstones.items()):
+            while messages and self._outbox.has_room(peer):
+                self._send(peer, messages.popleft())
+            if not messages:
+                del self._tombstones[peer]
+        if self._tombstones:
+            self._look_for_room.later()
 
     def closed(self, peer: Peer) -> None:
         """The connection to a follower has ended."""
         self._waiting.pop(peer, None)
+        self._tombstones.pop(peer, None)
         for slot in self._slots.led():
             slot.streams.pop(peer, None)
 
@@ -98,8 +118,12 @@ class Streams:
         for peer, writes in waiting.items():
             limit = self._outbox.part_bytes
             for message in messages_of((part for write in writes for part in _parts(write, limit)), limit):
-                if self._outbox.send(peer, Replicate(message)):
-                    self.records += sum(len(write.records) for write in message)
+                self._send(peer, message)
+        self._send_tombstones()
+
+    def _send(self, peer: Peer, message: list[SlotWrite]) -> None:
+        if self._outbox.send(peer, Replicate(message)):
+            self.records += sum(len(write.records) for write in message)
 
 
 def _parts(write: SlotWrite, limit: int) -> Iterator[tuple[SlotWrite, int]]:

@@ -68,6 +68,10 @@ class Outbox(Protocol):
     def silent_for(self, peer: Peer) -> float:
         """Attended seconds since the last packet of the peer arrived; infinite if it has gone."""
 
+    def has_room(self, peer: Peer) -> bool:
+        """False if half of what may wait for the peer waits: then whatever can be sent later should be. True where the
+        peer has gone, because nothing that is sent to it waits."""
+
     def send(self, peer: Peer, message: Message) -> bool:
         """Send a one-way message. False: it was not sent, and the peer is gone or about to be closed."""
 

@@ -97,6 +97,11 @@ class Peers:
         connection = self._connections.get(peer)
         return math.inf if connection is None else self.attention.since(connection.heard_at)
 
+    def has_room(self, peer: Peer) -> bool:
+        """See :meth:`slotreeve_servers.node.outbox.Outbox.has_room`."""
+        connection = self._connections.get(peer)
+        return connection is None or connection.has_room
+
     def send(self, peer: Peer, message: Message) -> bool:
         """See :meth:`slotreeve_servers.node.outbox.Outbox.send`."""
         connection = self._connections.get(peer)

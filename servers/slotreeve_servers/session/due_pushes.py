@@ -6,13 +6,15 @@ from __future__ import annotations
 from collections import OrderedDict, deque
 from typing import Protocol
 
-from slotreeve_servers.node.outbox import Outbox, TurnEnd
+from slotreeve_servers.node.outbox import Outbox, Retry, TurnEnd
 from slotreeve_servers.session.clients import ConnectedClient
 
 FIRING_SECONDS = 0.005
 """As long as a listener reads in one turn."""
 BUSY_SECONDS = 0.001
 """While there is more to read, clients that catch up get only so long in a turn: pings may be among it."""
+ROOM_SECONDS = 0.05
+"""A client whose connection has no room catches up after this time, if it has room then."""
 PUSHES_AT_ONCE = 50
 """So many services are pushed to one client, which has subscribed to more, before the next client gets its turn."""
 
@@ -32,14 +34,18 @@ class DuePushes:
     may be pushed to again. One action for all of them. A group and a client take turns. After :data:`FIRING_SECONDS`,
     or :data:`BUSY_SECONDS` for the clients, the rest waits for the next turn.
 
-    A client waits once for each group at most, so there are no more entries than groups and subscriptions.
+    A client waits once for each group at most, so there are no more entries than groups and subscriptions. A client
+    that reads slower than services change waits outside of the turns until its connection has room: then it gets the
+    newest state of each, and its queue stays short.
     """
 
     def __init__(self, outbox: Outbox) -> None:
         self._outbox = outbox
         self._groups: deque[Pushes] = deque()
         self._behind: OrderedDict[ConnectedClient, OrderedDict[Pushes, None]] = OrderedDict()
+        self._crowded: dict[ConnectedClient, dict[Pushes, None]] = {}
         self._turn_end = TurnEnd(outbox, self._fire_next)
+        self._look_for_room = Retry(outbox, ROOM_SECONDS, self._let_go_on)
 
     def add(self, group: Pushes) -> None:
         """Push to all subscribers of this group."""
@@ -54,9 +60,29 @@ class DuePushes:
             self._turn_end.soon()
         groups[group] = None
 
+    def has_room(self, client: ConnectedClient, group: Pushes) -> bool:
+        """Whether the client can be pushed to now. If not, it catches up with the group once it can be."""
+        if self._outbox.has_room(client.peer):
+            return True
+        self._crowded.setdefault(client, {})[group] = None
+        self._look_for_room.later()
+        return False
+
     def forget(self, client: ConnectedClient) -> None:
         """The connection of the client has ended."""
         self._behind.pop(client, None)
+        self._crowded.pop(client, None)
+
+    def _let_go_on(self) -> None:
+        crowded, self._crowded = self._crowded, {}
+        for client, groups in crowded.items():
+            if self._outbox.has_room(client.peer):
+                for group in groups:
+                    self.add_subscriber(client, group)
+            else:
+                self._crowded[client] = groups
+        if self._crowded:
+            self._look_for_room.later()
 
     def _fire_next(self) -> None:
         now = self._outbox.now()

@@ -261,7 +261,10 @@ class PushGroup:
     def _push(self, subscriber: Subscriber) -> None:
         """Bring one subscriber forward: to the present state, or to the state of a frame that was encoded since the
         last fire. In the second case the next fire, which is scheduled, brings it the rest."""
-        if subscriber.version >= self._copy.version or not self._rules.orders.may_push(subscriber.client.peer):
+        rules, client = self._rules, subscriber.client
+        if subscriber.version >= self._copy.version or not rules.orders.may_push(client.peer):
+            return
+        if not rules.due.has_room(client, self):
             return
         known_version, known_digest = subscriber.known
         if known_version != NO_VERSION:

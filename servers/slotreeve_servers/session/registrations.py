@@ -14,6 +14,7 @@ from slotreeve_events.log import EventLog
 from slotreeve_protocol.client_messages import Publish, Published, Rejected
 from slotreeve_protocol.slot_messages import Access, SlotDifference, SlotDigests
 
+from slotreeve_servers.node.deltas import size_of
 from slotreeve_servers.node.digests import part_of
 from slotreeve_servers.node.outbox import Outbox, TurnEnd
 from slotreeve_servers.node.records import SlotStore, StoreDifference
@@ -168,11 +169,11 @@ class Registrations:
             if left > 0:
                 store = self._stores.get(request.slot, _NOTHING)
                 found = store.difference(request, left)
-                add_tombstones(found, store)
+                found.cost += add_tombstones(found, store)
             ended = list[Publisher]()
             if request.is_first and found.complete:
                 ended = [t for t in newest_tombstones(store) if t.data_info_id not in found.records]
-            left -= found.cost
+            left -= found.cost + sum(map(size_of, ended))
             head = request.slot, Access.ACCEPT, request.leader_epoch
             answers.append(SlotDifference(*head, found.complete, found.records, found.parts, found.upto, ended))
         return answers
@@ -189,18 +190,22 @@ def newest_tombstones(store: SlotStore) -> Iterator[Publisher]:
     return (tombstone for tombstone, _ in islice(reversed(store.tombstones.values()), MOST_TOMBSTONES))
 
 
-def add_tombstones(found: StoreDifference, store: SlotStore) -> None:
-    """Add the newest tombstones of the services and parts that differ."""
+def add_tombstones(found: StoreDifference, store: SlotStore) -> int:
+    """Add the newest tombstones of the services and parts that differ. Returns a bound of their bytes."""
+    size = 0
     if not (found.records or found.parts):
-        return
+        return size
     for tombstone in newest_tombstones(store):
         records = found.records.get(tombstone.data_info_id)
         if records is not None:
             records.append(tombstone)
+            size += size_of(tombstone)
         for part in found.parts:
             is_its = part.data_info_id == tombstone.data_info_id
             if is_its and part.number == part_of(tombstone.register_id, part.count):
                 part.records.append(tombstone)
+                size += size_of(tombstone)
+    return size
 
 
 _NOTHING = SlotStore()

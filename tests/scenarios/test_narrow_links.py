@@ -1,0 +1,65 @@
+"""Links that take less than processes have to send: what does not fit waits, and no connection ends for it."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+from slotreeve_conformance.simulated import simulated
+from slotreeve_protocol.packets import ChannelLimits
+from slotreeve_simulator.simulated_cluster import SimulatedCluster
+
+QUEUE_BYTES = 512 * 1024
+BYTES_PER_SECOND = 1e6
+SERVICES = [f"com.example.Wide{number}" for number in range(100)]
+INSTANCES = 20
+PAYLOAD = b"x" * 1000
+
+
+def narrow(rng: random.Random) -> SimulatedCluster:
+    """A cluster whose connections hold little, as those with narrow links and short queues."""
+    cluster = SimulatedCluster(rng, limits=ChannelLimits(queue_bytes=QUEUE_BYTES))
+    cluster.network.under_way_packets = 4
+    return cluster
+
+
+@simulated
+async def test_a_client_that_subscribes_to_more_than_its_queue_holds_gets_all_of_it_and_stays(
+    rng: random.Random,
+) -> None:
+    async with narrow(rng) as cluster:
+        provider, observer = cluster.client("session-2", name="provider"), cluster.client("session-2", name="observer")
+        for service in SERVICES:
+            for _ in range(INSTANCES):
+                provider.publish(service, PAYLOAD)
+        await provider.flush()
+        client = cluster.client("session-1", name="slow")
+        client.publish("com.example.Slow", "here")
+        await client.flush()
+        seen: list[int] = []
+        watched = observer.subscribe("com.example.Slow", lambda one: seen.append(len(one.instances)))
+        await watched.ready()
+        cluster.network.bytes_per_second = BYTES_PER_SECOND
+        subscriptions = [client.subscribe(service) for service in SERVICES]
+        async with asyncio.timeout(60):
+            await asyncio.gather(*(subscription.ready() for subscription in subscriptions))
+        assert {len(subscription.instances) for subscription in subscriptions} == {INSTANCES}
+        assert client.statistics().reconnections == 0
+        await asyncio.sleep(2)
+        assert set(seen) == {1}
+
+
+@simulated
+async def test_a_client_that_publishes_more_than_its_queue_holds_has_all_of_it_stored_and_stays(
+    rng: random.Random,
+) -> None:
+    async with narrow(rng) as cluster:
+        client = cluster.client("session-1", name="fast")
+        await client.connected()
+        cluster.network.bytes_per_second = BYTES_PER_SECOND
+        publications = [client.publish(service, PAYLOAD) for service in SERVICES for _ in range(INSTANCES)]
+        async with asyncio.timeout(60):
+            await client.flush()
+        assert len(await client.get(SERVICES[0])) == INSTANCES
+        assert all(publication.is_acknowledged for publication in publications)
+        assert client.statistics().reconnections == 0
