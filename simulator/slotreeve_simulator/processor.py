@@ -6,6 +6,7 @@ The costs are those of ``benchmarks/handlers.py``, which measures the product's 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping
 from importlib import resources
 from typing import NamedTuple
@@ -64,6 +65,8 @@ class SimulatedProcessor:
         self._by_tag, self._timer = costs.by_tag, costs.timer
         self._free_at = self._stalled_until = 0.0
         self.slowness = 1.0
+        self._starved: list[float] = []
+        self._starvation = 1.0
 
     def busy_for(self) -> float:
         """Seconds until it can begin with something else; 0 where it is free."""
@@ -81,7 +84,19 @@ class SimulatedProcessor:
 
     def spend(self, seconds: float) -> None:
         """The process does something that takes so long on a processor that it has for itself."""
-        self._free_at = max(self._now(), self._free_at) + seconds * self.slowness
+        self._free_at = max(self._now(), self._free_at) + seconds * self.slowness * self._starvation
+
+    def starve(self, factor: float) -> Callable[[], None]:
+        """From now on everything takes ``factor`` times as long besides. Returns the function that ends this, and no
+        other starvation that has begun meanwhile."""
+        self._starved.append(factor)
+        self._starvation = math.prod(self._starved)
+
+        def end() -> None:
+            self._starved.remove(factor)
+            self._starvation = math.prod(self._starved)
+
+        return end
 
     def stall(self, seconds: float) -> None:
         """The process gets no processor for so long from now on."""

@@ -24,18 +24,12 @@ def strike_processors(processors: Sequence[SimulatedProcessor], fault: Fault) ->
         return None
     match fault.kind:
         case FaultKind.STARVE:
-            return _starve(processors[0], fault)
+            return processors[0].starve(STARVE_FACTOR**fault.amount)
         case FaultKind.STUTTER:
             return _Stutter(processors[0], fault).end
     for processor in processors:
         processor.stall(fault.seconds)
     return lambda: None
-
-
-def _starve(processor: SimulatedProcessor, fault: Fault) -> Callable[[], None]:
-    before = processor.slowness
-    processor.slowness = before * STARVE_FACTOR**fault.amount
-    return lambda: setattr(processor, "slowness", before)
 
 
 class _Stutter:

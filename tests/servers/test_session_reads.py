@@ -100,6 +100,25 @@ def test_interest_that_a_leader_refused_is_declared_again_later() -> None:
     assert declared(scene.outbox) == [([SERVICE], [])]
 
 
+def test_the_end_of_an_interest_that_a_leader_did_not_take_is_told_again_unless_there_is_an_interest_anew() -> None:
+    scene = Scene()
+    client = scene.client()
+    for is_wanted_anew in (False, True):
+        scene.interests.subscribe(client, Want(SERVICE, Scope.DATA_CENTER), 0)
+        scene.outbox.end_turn()
+        scene.outbox.answer(Answers([SlotAnswer(0, Access.ACCEPT, 1)]))
+        scene.outbox.unreachable.add(LEADER)
+        scene.interests.unsubscribe(client, SERVICE)
+        scene.outbox.end_turn()
+        assert declared(scene.outbox) == []
+        scene.outbox.unreachable.clear()
+        if is_wanted_anew:
+            scene.interests.subscribe(client, Want(SERVICE, Scope.DATA_CENTER), 0)
+        scene.outbox.advance(0.1)
+        assert declared(scene.outbox) == [([SERVICE], []) if is_wanted_anew else ([], [SERVICE])]
+        scene.outbox.answer(Answers([SlotAnswer(0, Access.ACCEPT, 1)]))
+
+
 def test_interest_follows_the_slot_to_its_next_leader() -> None:
     scene = Scene()
     scene.interests.subscribe(scene.client(), Want(SERVICE, Scope.DATA_CENTER), 0)

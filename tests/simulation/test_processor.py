@@ -45,6 +45,24 @@ def test_a_starved_process_is_slower_and_a_stalled_one_waits() -> None:
     assert processor.busy_for() == pytest.approx(0.5)
 
 
+def test_starvations_at_once_multiply_and_each_ends_with_its_own_fault() -> None:
+    now = Now()
+    processor = SimulatedProcessor(now, Costs({"other": (1000, 0), "timer": (10, 0)}))
+
+    def cost() -> float:
+        now.seconds += 1.0
+        processor.handled(PING)
+        return processor.busy_for()
+
+    first = processor.starve(5.0)
+    second = processor.starve(4.0)
+    assert cost() == pytest.approx(0.02)
+    first()
+    assert cost() == pytest.approx(0.004)
+    second()
+    assert cost() == pytest.approx(0.001)
+
+
 def test_stalls_at_once_end_with_the_last_one_and_do_not_add_up() -> None:
     now = Now()
     processor = SimulatedProcessor(now, Costs({"other": (1000, 0), "timer": (10, 0)}))

@@ -205,6 +205,9 @@ class Interests:
             for known in interest.wanted:
                 if known.data_info_id in self.services:
                     self._undeclared.setdefault(interest.slot, {})[known.data_info_id] = None
+            for data_info_id in interest.unwanted:
+                if data_info_id not in self.services:
+                    self._unwanted[data_info_id] = interest.slot
             self._retry.later()
 
 
