@@ -160,7 +160,7 @@ class Client:
         found: list[Publisher] = []
         version = NO_VERSION
         while True:
-            reply = await self._connector.ask(Get(data_info_id, len(found), version))
+            reply = await self._connector.read(Get(data_info_id, len(found), version))
             if not isinstance(reply, Datum):
                 raise ClientError(f"the session server answered a Get with a {type(reply).__name__}")
             if reply.version != version:
@@ -183,7 +183,7 @@ class Client:
         found: dict[str, int] = {}
         after: ListedUpTo | None = ListedUpTo()
         while after is not None:
-            reply = await self._connector.ask(ListServices(prefix, after))
+            reply = await self._connector.read(ListServices(prefix, after))
             if not isinstance(reply, Services):
                 raise ClientError(f"the session server answered ListServices with a {type(reply).__name__}")
             found |= reply.counts

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Protocol
 
 from slotreeve.clock import Clock
@@ -39,6 +40,10 @@ MOVE_SECONDS = 60.0
 SILENT_PART = 8
 """An attempt without a sign of life gets another one beside it after this part of ``connect_seconds``: 125 ms. Two
 frozen session servers then take less than the time for which registrations outlast their connection (0.3 s)."""
+
+MOST_READS = 256
+"""So many reads of one client are on their way at a time, the others wait for their turn. An answer may have
+256 KiB, and a session server ends a connection whose answers take more than twice its queue of 64 MiB."""
 
 
 class ConnectorOwner(Protocol):
@@ -87,6 +92,7 @@ class Connector:
         self._must_move = False
         self._wake = asyncio.Event()
         self._changed = asyncio.Event()
+        self._reads = asyncio.Semaphore(MOST_READS)
         self._task: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
 
@@ -173,8 +179,15 @@ class Connector:
             ClientError: the server could not carry out the request; the message says why.
             Refused, ClientClosed: as :meth:`connected`.
         """
+        return await self._ask_in_time(message, nullcontext())
+
+    async def read(self, message: Message) -> Message:
+        """As :meth:`ask`, for requests with large answers: of very many at once, some wait for their turn first."""
+        return await self._ask_in_time(message, self._reads)
+
+    async def _ask_in_time(self, message: Message, turn: AbstractAsyncContextManager[None]) -> Message:
         try:
-            async with asyncio.timeout(self._options.request_seconds):
+            async with asyncio.timeout(self._options.request_seconds), turn:
                 reply = await self._ask_until_answered(message)
         except TimeoutError:
             raise RequestTimeout(

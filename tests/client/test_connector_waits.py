@@ -7,12 +7,12 @@ import random
 
 import pytest
 from slotreeve.errors import ClientClosed, ClientError, Refused, RequestTimeout
-from slotreeve_client.connector import Connector
+from slotreeve_client.connector import MOST_READS, Connector
 from slotreeve_client.line import LASTING_SECONDS, LONGEST_ADMISSION_SECONDS
 from slotreeve_client.reconnect import Reconnect
 from slotreeve_conformance import virtual_time
 from slotreeve_protocol.client_messages import Get, GivenUp, Pong, Redirect, Services, Sessions, Withdraw
-from slotreeve_protocol.general_messages import Failed, Ping
+from slotreeve_protocol.general_messages import Done, Failed, Ping
 from slotreeve_simulator.process_clock import ProcessClock
 
 from tests.client.connector_scene import Scene, play
@@ -161,6 +161,26 @@ def test_messages_go_to_the_connected_server_in_order() -> None:
         connector.send(Get("b"))
         await asyncio.sleep(0.1)
         assert scene.first.messages == [Get("a"), Get("b")]
+
+    play(story)
+
+
+def test_of_very_many_reads_some_wait_for_their_turn() -> None:
+    async def story(scene: Scene, connector: Connector) -> None:
+        scene.first.answer = lambda message: None if isinstance(message, Get) else Done()
+        await connector.connected()
+        asked = [asyncio.ensure_future(connector.read(Get(str(number)))) for number in range(MOST_READS + 10)]
+        await asyncio.sleep(1)
+        assert scene.first.messages.count(Get(str(MOST_READS - 1))) == 1
+        assert Get(str(MOST_READS)) not in scene.first.messages
+        scene.first.answer = lambda _message: Done()
+        asked[3].cancel()
+        await asyncio.sleep(1)
+        assert scene.first.messages.count(Get(str(MOST_READS))) == 1
+        results = await asyncio.gather(*asked, return_exceptions=True)
+        kinds = [type(result) for result in results]
+        counts = [kinds.count(kind) for kind in (asyncio.CancelledError, RequestTimeout, Done)]
+        assert counts == [1, MOST_READS - 1, 10]
 
     play(story)
 
