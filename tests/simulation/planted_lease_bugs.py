@@ -81,7 +81,7 @@ def _due_ends_although_renewed() -> Patch:
     return patch.object(HeldLeases, "_is_due_no_more", still_due)
 
 
-@bug("a follower that was in sync until its leader died counts no more than an empty one", "copies", 7)
+@bug("a follower that was in sync until its leader died counts no more than an empty one", "copies")
 def _no_follower_was_in_sync() -> Patch:
     return patch.object(LastHeartbeats, "recently_settled", lambda self, table: lambda server, slot: False)
 
@@ -100,7 +100,7 @@ def _in_sync_under_any_table() -> Patch:
     return patch.object(LastHeartbeats, "settled", settled)
 
 
-@bug("followers that are not in sync stay among the heirs of a dead leader", "copies", 3)
+@bug("followers that are not in sync stay among the heirs of a dead leader", "copies")
 def _unready_heirs() -> Patch:
     return patch.object(arranger, "_without_unready_heirs", lambda table, *_others: (table, []))
 
@@ -110,11 +110,11 @@ def _steps_take_copies_at_once() -> Patch:
     return patch.object(arranger, "with_spares", lambda _table, plan, _live: plan)
 
 
-@bug("what servers reported under a table is forgotten with the next one", "copies", 173)
+@bug("what servers reported under a table is forgotten with the next one", "copies", 40)
 def _reports_forgotten_with_a_table() -> Patch:
     return patch.object(LastHeartbeats, "table_changed", lambda self, old, new: None)
 
 
-@bug("a follower that lost its leader calls its copy complete for as long as it has it", "copies", 7)
+@bug("a follower that lost its leader calls its copy complete for as long as it has it", "copies")
 def _complete_for_ever() -> Patch:
     return patch.object(HeldSlots, "recent", lambda self, since: self.unsettled())
