@@ -58,6 +58,7 @@ class SimulatedProcessor:
 
     Attributes:
         slowness: everything takes so many times as long: the process shares its processor with others.
+        starvation: besides, so many times as long while faults starve it; else 1.
     """
 
     def __init__(self, now: Callable[[], float], costs: Costs) -> None:
@@ -66,7 +67,7 @@ class SimulatedProcessor:
         self._free_at = self._stalled_until = 0.0
         self.slowness = 1.0
         self._starved: list[float] = []
-        self._starvation = 1.0
+        self.starvation = 1.0
 
     def busy_for(self) -> float:
         """Seconds until it can begin with something else; 0 where it is free."""
@@ -84,17 +85,17 @@ class SimulatedProcessor:
 
     def spend(self, seconds: float) -> None:
         """The process does something that takes so long on a processor that it has for itself."""
-        self._free_at = max(self._now(), self._free_at) + seconds * self.slowness * self._starvation
+        self._free_at = max(self._now(), self._free_at) + seconds * self.slowness * self.starvation
 
     def starve(self, factor: float) -> Callable[[], None]:
         """From now on everything takes ``factor`` times as long besides. Returns the function that ends this, and no
         other starvation that has begun meanwhile."""
         self._starved.append(factor)
-        self._starvation = math.prod(self._starved)
+        self.starvation = math.prod(self._starved)
 
         def end() -> None:
             self._starved.remove(factor)
-            self._starvation = math.prod(self._starved)
+            self.starvation = math.prod(self._starved)
 
         return end
 

@@ -89,9 +89,9 @@ def test_a_fault_of_a_processor_ends(kind: FaultKind) -> None:
         scene.begin(kind, "data-1", "client-1", seconds=0.4)
         await asyncio.sleep(0.05)
         processor = scene.cluster.processors["data-1"]
-        assert processor.busy_for() > 0.2 or processor.slowness > 1.0
+        assert processor.busy_for() > 0.2 or processor.starvation > 1.0
         await scene.injector.mend()
         await asyncio.sleep(0.05)
-        assert processor.slowness == 1.0
+        assert processor.starvation == 1.0
 
     play(story)

@@ -143,7 +143,7 @@ def test_a_fault_of_the_store_needs_a_lock_election(tmp_path: Path) -> None:
 
 
 def test_an_unknown_scenario_is_refused_with_those_that_there_are() -> None:
-    with pytest.raises(ConfigError, match=r"no such file; built in are aimed, .*mixed"):
+    with pytest.raises(ConfigError, match=r"no such file; built in are again, aimed, .*mixed"):
         load_scenario("mixd")
 
 
