@@ -60,7 +60,7 @@ class DuePushes:
             self._turn_end.soon()
         groups[group] = None
 
-    def has_room(self, client: ConnectedClient, group: Pushes) -> bool:
+    def admits(self, client: ConnectedClient, group: Pushes) -> bool:
         """Whether the client can be pushed to now. If not, it catches up with the group once it can be."""
         if self._outbox.has_room(client.peer):
             return True

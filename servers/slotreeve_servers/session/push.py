@@ -264,7 +264,7 @@ class PushGroup:
         rules, client = self._rules, subscriber.client
         if subscriber.version >= self._copy.version or not rules.orders.may_push(client.peer):
             return
-        if not rules.due.has_room(client, self):
+        if not rules.due.admits(client, self):
             return
         known_version, known_digest = subscriber.known
         if known_version != NO_VERSION:
