@@ -7,7 +7,7 @@ from slotreeve_servers.session.server import SessionServer
 
 from slotreeve_simulator.simulated_cluster import SimulatedCluster
 
-EMPTY_COUNTERS = ("clients_claimed", "departures_held", "clients_waiting", "writes_waiting")
+EMPTY_COUNTERS = ("clients_claimed", "departures_held", "clients_waiting", "clients_behind", "writes_waiting")
 """Counters of servers that are 0 in a calm cluster (docs/counters.md)."""
 
 

@@ -135,12 +135,15 @@ def test_a_client_whose_connection_has_no_room_catches_up_with_each_service_once
     services = [scene.service("a"), scene.service("b")]
     scene.outbox.crowded |= {full.peer, gone.peer}
     assert not any(scene.due.admits(client, service) for client in (full, gone) for service in services)
+    assert scene.due.crowded == 2
     scene.due.forget(gone)
+    assert scene.due.crowded == 1
     scene.outbox.advance(1.0)
     assert scene.log == []
     scene.outbox.crowded.clear()
     scene.outbox.advance(1.0)
     assert scene.log == ["full:a", "full:b"]
+    assert scene.due.crowded == 0
     assert scene.due.admits(full, services[0])
     scene.outbox.advance(1.0)
     assert scene.log == ["full:a", "full:b"]

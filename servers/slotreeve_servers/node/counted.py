@@ -127,6 +127,9 @@ DATA: Mapping[str, Counted] = {
 SESSION: Mapping[str, Counted] = {
     "clients": Counted(_G, "clients connected"),
     "clients_waiting": Counted(_G, "clients that are connected and not let in yet, because many came at once", True),
+    "clients_behind": Counted(
+        _G, "clients that read slower than their services change: pushes wait until there is room for them", True
+    ),
     "clients_sent_away": Counted(
         _C, "clients that were sent to another session server because this one is cut off", True
     ),

@@ -110,7 +110,8 @@ class SessionCore:
         self._registrations = Registrations(
             outbox, node.process_id, slot_function, self.writes, rules.max_pending_writes, events
         )
-        pushes = PushRules(outbox, rules, node.zone, self._orders, events, DuePushes(outbox))
+        self._due_pushes = DuePushes(outbox)
+        pushes = PushRules(outbox, rules, node.zone, self._orders, events, self._due_pushes)
         self.push_waits = pushes.waits
         self.interests = Interests(self.routes, pushes)
         self._wants = DueWants(outbox, self.interests, self._registrations)
@@ -344,6 +345,7 @@ class SessionCore:
             "clients": len(self.clients),
             "services_watched": len(self.interests.services),
             "clients_waiting": self._arrivals.waiting,
+            "clients_behind": self._due_pushes.crowded,
             "clients_sent_away": self.isolation.sent_away,
             "writes_waiting": self.writes.waiting,
             "write_retries": self.writes.retries,

@@ -47,6 +47,11 @@ class DuePushes:
         self._turn_end = TurnEnd(outbox, self._fire_next)
         self._look_for_room = Retry(outbox, ROOM_SECONDS, self._let_go_on)
 
+    @property
+    def crowded(self) -> int:
+        """Number of clients whose connections have no room for what they need."""
+        return len(self._crowded)
+
     def add(self, group: Pushes) -> None:
         """Push to all subscribers of this group."""
         self._groups.append(group)
