@@ -24,6 +24,7 @@ from slotreeve_protocol.envelope import begins_like_envelope, encode_instance
 from slotreeve_protocol.hello import OLDEST_PROTOCOL_VERSION, PROTOCOL_VERSION
 from slotreeve_protocol.instance import Instance
 
+from slotreeve_client.asking import SessionRequests
 from slotreeve_client.callbacks import Callbacks
 from slotreeve_client.configuration import ConfigWatch
 from slotreeve_client.connector import Connector
@@ -89,7 +90,8 @@ class Client:
         )
         reconnect = Reconnect(addresses, options.connect_seconds, options.longest_pause_seconds, rng)
         self._connector = Connector(self, transport, hello, reconnect, options, clock)
-        self.leases = LeaseRegistrations(self._connector, self._core.names, options.zone)
+        self._requests = SessionRequests(self._connector, options.request_seconds, clock)
+        self.leases = LeaseRegistrations(self._requests, self._core.names, options.zone)
         self._sender.begin(self._core, self._connector)
         self._connector.start()
 
@@ -160,7 +162,7 @@ class Client:
         found: list[Publisher] = []
         version = NO_VERSION
         while True:
-            reply = await self._connector.read(Get(data_info_id, len(found), version))
+            reply = await self._requests.read(Get(data_info_id, len(found), version))
             if not isinstance(reply, Datum):
                 raise ClientError(f"the session server answered a Get with a {type(reply).__name__}")
             if reply.version != version:
@@ -183,7 +185,7 @@ class Client:
         found: dict[str, int] = {}
         after: ListedUpTo | None = ListedUpTo()
         while after is not None:
-            reply = await self._connector.read(ListServices(prefix, after))
+            reply = await self._requests.read(ListServices(prefix, after))
             if not isinstance(reply, Services):
                 raise ClientError(f"the session server answered ListServices with a {type(reply).__name__}")
             found |= reply.counts

@@ -9,29 +9,23 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Protocol
 
 from slotreeve.clock import Clock
 from slotreeve.errors import (
-    Backpressure,
     ClientClosed,
-    ClientError,
-    ConnectionLost,
-    RequestTimeout,
     TransportError,
     Unreachable,
 )
 from slotreeve.ports import Connection, Hello, Message, Transport
 from slotreeve_protocol.client_messages import Moved, Redirect, Sessions, Withdraw
-from slotreeve_protocol.general_messages import Failed
 
 from slotreeve_client.dialler import Dialler
 from slotreeve_client.line import Line, send_last
 from slotreeve_client.moves import ClientMove
 from slotreeve_client.options import ClientOptions
 from slotreeve_client.race import Race
-from slotreeve_client.reconnect import FIRST_PAUSE_SECONDS, Reconnect
+from slotreeve_client.reconnect import Reconnect
 
 log = logging.getLogger("slotreeve.client")
 
@@ -40,10 +34,6 @@ MOVE_SECONDS = 60.0
 SILENT_PART = 8
 """An attempt without a sign of life gets another one beside it after this part of ``connect_seconds``: 125 ms. Two
 frozen session servers then take less than the time for which registrations outlast their connection (0.3 s)."""
-
-MOST_READS = 256
-"""So many reads of one client are on their way at a time, the others wait for their turn. An answer may have
-256 KiB, and a session server ends a connection whose answers take more than twice its queue of 64 MiB."""
 
 
 class ConnectorOwner(Protocol):
@@ -92,7 +82,6 @@ class Connector:
         self._must_move = False
         self._wake = asyncio.Event()
         self._changed = asyncio.Event()
-        self._reads = asyncio.Semaphore(MOST_READS)
         self._task: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
 
@@ -138,20 +127,21 @@ class Connector:
         """Why each address could not be reached, for a message; empty while there is a connection."""
         return self._reconnect.failures
 
-    async def connected(self) -> None:
-        """Wait until there is a connection.
+    async def connected(self) -> Connection:
+        """Wait until there is a connection, and return it.
 
         Raises:
             Refused: the last server that answered refused this client. The connector goes on trying.
             ClientClosed: the client was closed.
         """
-        while self._move.present is None:
+        while (connection := self._move.present) is None:
             if self._closed:
                 raise ClientClosed("the client was closed")
             if self._reconnect.refusal is not None:
                 raise self._reconnect.refusal
             self._changed.clear()
             await self._changed.wait()
+        return connection
 
     @property
     def has_room(self) -> bool:
@@ -169,46 +159,6 @@ class Connector:
             connection.send(message)
         except TransportError as error:
             self._lines[connection].give_up(f"a message could not be sent: {error}")
-
-    async def ask(self, message: Message) -> Message:
-        """Send a request to the connected session server; again to the next one if the connection is lost, and later if
-        its queue is full.
-
-        Raises:
-            RequestTimeout: no reply within ``request_seconds``, or the server got none from a data server.
-            ClientError: the server could not carry out the request; the message says why.
-            Refused, ClientClosed: as :meth:`connected`.
-        """
-        return await self._ask_in_time(message, nullcontext())
-
-    async def read(self, message: Message) -> Message:
-        """As :meth:`ask`, for requests with large answers: of very many at once, some wait for their turn first."""
-        return await self._ask_in_time(message, self._reads)
-
-    async def _ask_in_time(self, message: Message, turn: AbstractAsyncContextManager[None]) -> Message:
-        try:
-            async with asyncio.timeout(self._options.request_seconds), turn:
-                reply = await self._ask_until_answered(message)
-        except TimeoutError:
-            raise RequestTimeout(
-                f"no session server answered a {type(message).__name__} within {self._options.request_seconds} s"
-                f"{self._reconnect.failures if self._move.present is None else ''}"
-            ) from None
-        if isinstance(reply, Failed):
-            raise RequestTimeout(reply.reason) if reply.code == RequestTimeout.code else ClientError(reply.reason)
-        return reply
-
-    async def _ask_until_answered(self, message: Message) -> Message:
-        while True:
-            await self.connected()
-            connection = self._move.present
-            if connection is not None:
-                try:
-                    return await connection.ask(message, self._options.request_seconds)
-                except (ConnectionLost, Backpressure):
-                    # The connection may have ended without ``closed`` having been called yet. Without a pause this loop
-                    # would not let it be called. Or its queue is full of what the client publishes.
-                    await self._clock.sleep(FIRST_PAUSE_SECONDS)
 
     # --- the transport's handler ---------------------------------------------------------------------------------
 

@@ -6,13 +6,13 @@ import asyncio
 import random
 
 import pytest
-from slotreeve.errors import ClientClosed, ClientError, Refused, RequestTimeout
-from slotreeve_client.connector import MOST_READS, Connector
+from slotreeve.errors import ClientClosed, Refused
+from slotreeve_client.connector import Connector
 from slotreeve_client.line import LASTING_SECONDS, LONGEST_ADMISSION_SECONDS
 from slotreeve_client.reconnect import Reconnect
 from slotreeve_conformance import virtual_time
 from slotreeve_protocol.client_messages import Get, GivenUp, Pong, Redirect, Services, Sessions, Withdraw
-from slotreeve_protocol.general_messages import Done, Failed, Ping
+from slotreeve_protocol.general_messages import Ping
 from slotreeve_simulator.process_clock import ProcessClock
 
 from tests.client.connector_scene import Scene, play
@@ -165,26 +165,6 @@ def test_messages_go_to_the_connected_server_in_order() -> None:
     play(story)
 
 
-def test_of_very_many_reads_some_wait_for_their_turn() -> None:
-    async def story(scene: Scene, connector: Connector) -> None:
-        scene.first.answer = lambda message: None if isinstance(message, Get) else Done()
-        await connector.connected()
-        asked = [asyncio.ensure_future(connector.read(Get(str(number)))) for number in range(MOST_READS + 10)]
-        await asyncio.sleep(1)
-        assert scene.first.messages.count(Get(str(MOST_READS - 1))) == 1
-        assert Get(str(MOST_READS)) not in scene.first.messages
-        scene.first.answer = lambda _message: Done()
-        asked[3].cancel()
-        await asyncio.sleep(1)
-        assert scene.first.messages.count(Get(str(MOST_READS))) == 1
-        results = await asyncio.gather(*asked, return_exceptions=True)
-        kinds = [type(result) for result in results]
-        counts = [kinds.count(kind) for kind in (asyncio.CancelledError, RequestTimeout, Done)]
-        assert counts == [1, MOST_READS - 1, 10]
-
-    play(story)
-
-
 def test_a_message_that_cannot_be_sent_ends_the_connection_and_another_one_follows() -> None:
     async def story(scene: Scene, connector: Connector) -> None:
         await connector.connected()
@@ -195,39 +175,6 @@ def test_a_message_that_cannot_be_sent_ends_the_connection_and_another_one_follo
         assert not any(isinstance(message, Get) for message in scene.first.messages)
 
     assert play(story).owner.events[:3] == ["first@process", "closed", "first@process"]
-
-
-def test_a_request_whose_connection_is_lost_is_sent_to_the_next_server() -> None:
-    async def story(scene: Scene, connector: Connector) -> None:
-        await connector.connected()
-        scene.first.connections[0].send(Sessions(["second:1"]))
-        scene.first.answer = lambda _message: None
-        scene.second.answer = lambda _message: Services({"a": 1})
-        asyncio.get_running_loop().call_later(0.5, scene.network.kill, "first")
-        assert await connector.ask(Get("a")) == Services({"a": 1})
-
-    play(story)
-
-
-def test_a_failed_reply_is_an_error_with_the_servers_reason() -> None:
-    async def story(scene: Scene, connector: Connector) -> None:
-        scene.first.answer = lambda _message: Failed("SR301", "there is no leader")
-        with pytest.raises(ClientError, match="there is no leader"):
-            await connector.ask(Get("a"))
-        scene.first.answer = lambda _message: Failed(RequestTimeout.code, "data-1 is silent")
-        with pytest.raises(RequestTimeout, match="data-1 is silent"):
-            await connector.ask(Get("a"))
-
-    play(story)
-
-
-def test_a_request_without_any_server_times_out_and_names_the_reason_for_each_address() -> None:
-    async def story(_scene: Scene, connector: Connector) -> None:
-        with pytest.raises(RequestTimeout, match=r"answered a Get within 5\.0 s; nowhere:1: "):
-            await connector.ask(Get("a"))
-        assert connector.address is None
-
-    play(story, "nowhere:1")
 
 
 def test_a_server_of_another_cluster_refuses_and_the_connector_goes_on_trying() -> None:

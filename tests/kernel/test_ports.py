@@ -20,7 +20,10 @@ PROTOCOLS: dict[type, set[str]] = {
     Balancer: {"balance"},
     BatchSlotFunction: {"slot_of", "slots_of"},
     Clock: {"now", "wall_ms", "call_later", "call_soon", "sleep"},
-    Connection: {"peer", "address", "closed", "heard_at", "send", "send_encoded", "request", "ask", "reply", "close"},
+    Connection: {
+        *("peer", "address", "closed", "heard_at", "has_room"),
+        *("send", "send_encoded", "request", "ask", "reply", "close"),
+    },
     Election: {"state", "leadership", "start", "resign", "stop"},
     MetaState: {"read", "keys", "write", "watch"},
     SlotFunction: {"slot_of"},
