@@ -148,3 +148,14 @@ def test_a_follower_that_gets_another_leader_was_complete_until_then() -> None:
     assert slots.recent(4.0) == [0]
     slots.apply(table(3, ("data-2", 3, ("data-1",)), ("data-2", 3, ("data-1",))), 7.0)
     assert (slots.recent(4.0), slots.recent(5.0)) == ([0], [])
+
+
+def test_a_follower_that_has_missed_a_table_follows_anew_because_that_table_may_have_ended_its_stream() -> None:
+    slots = HeldSlots("data-1")
+    rows = ("data-2", 4, ("data-1",))
+    slots.apply(table(1, rows))
+    slots.held[0].synced = True
+    assert slots.apply(table(2, rows), 5.0) == ([], [])
+    assert slots.held[0].synced
+    assert slots.apply(table(4, rows), 7.0) == ([], [slots.held[0]])
+    assert (slots.held[0].synced, slots.held[0].complete_until) == (False, 7.0)

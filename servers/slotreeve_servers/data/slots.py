@@ -170,6 +170,7 @@ class HeldSlots:
     def __init__(self, node: str, part_bytes: int = PART_BYTES) -> None:
         self._node, self._part_bytes = node, part_bytes
         self.held: dict[int, HeldSlot] = {}
+        self._epoch = 0
 
     def get(self, number: int) -> HeldSlot | None:
         """The slot, where this server holds it."""
@@ -207,7 +208,11 @@ class HeldSlots:
 
         A slot whose leader epoch changed starts again as migrating, even where this server led it before. The records
         of slots that this server keeps are kept; those of slots that it lost are dropped.
+
+        A server that was cut off may have missed a table that did not name it. The leader has ended its stream then, so
+        a follower that has missed a table follows anew.
         """
+        has_missed_one, self._epoch = 0 < self._epoch < table.epoch - 1, table.epoch
         led: list[HeldSlot] = []
         followed: list[HeldSlot] = []
         mine = {row.id: row for row in self._rows(table)}
@@ -220,6 +225,9 @@ class HeldSlots:
                 old.slot = row
                 for peer in [peer for peer in old.streams if peer.node not in row.followers]:
                     del old.streams[peer]  # it follows this slot no more
+                if has_missed_one and not leads:
+                    old.leader_lost(now)
+                    followed.append(old)
                 continue
             new = self.held[number] = HeldSlot(row, leads, version=first_version(row.leader_epoch))
             if old is None:
