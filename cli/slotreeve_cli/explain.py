@@ -62,10 +62,11 @@ def staleness(
 
 def bounds(settings: Settings) -> list[tuple[str, float, str]]:
     """(what happens, seconds, which settings add up to that)."""
+    from slotreeve_servers.data.held_back import FEW_CLIENTS
     from slotreeve_servers.data.held_leases import DRIFT
     from slotreeve_servers.data.lease_keeper import LOOK_SECONDS
     from slotreeve_servers.node.membership import LEASE_HEARTBEATS
-    from slotreeve_servers.session.core import sweep_seconds
+    from slotreeve_servers.session.core import HERD_LINGER_SECONDS, sweep_seconds
     from slotreeve_servers.session.leases import HERD, HERD_LEASES, RENEWALS
 
     session, data, meta = settings.session, settings.data, settings.meta
@@ -82,6 +83,11 @@ def bounds(settings: Settings) -> list[tuple[str, float, str]]:
             "client killed while no meta server leads",
             session.linger_seconds + data.session_grace_seconds + push,
             "session.linger_seconds, data.session_grace_seconds",
+        ),
+        (
+            f"client killed within {2 * data.session_grace_seconds:g} s of the loss of more than {FEW_CLIENTS} others",
+            session.linger_seconds + HERD_LINGER_SECONDS + data.session_grace_seconds + 0.25 + push,
+            f"session.linger_seconds, {HERD_LINGER_SECONDS:g} s, data.session_grace_seconds",
         ),
         (
             "client killed after it gave a silent session server up, before it reached another",

@@ -8,6 +8,9 @@ from enum import StrEnum
 from typing import Protocol
 
 from slotreeve.errors import RequestTimeout
+from slotreeve_servers.data.held_back import FEW_CLIENTS
+from slotreeve_servers.data.server import DataServer
+from slotreeve_servers.session.core import HERD_LINGER_SECONDS
 from slotreeve_servers.session.server import SessionServer
 
 from slotreeve_simulator.cluster import ScenarioCluster
@@ -70,6 +73,7 @@ class Probes:
             Death.FROZEN: session.client_lease_seconds + hold,
             Death.KILLED_AT_FROZEN_SERVER: meta.lease_seconds + max(4 * data.session_grace_seconds, hold),
         }
+        self._time_to_return = HERD_LINGER_SECONDS + data.session_grace_seconds
 
     async def change(self) -> None:
         """A client changes a registration: its subscribers must see that soon."""
@@ -84,6 +88,7 @@ class Probes:
         if how is Death.NONE:
             return False
         self._trace.note(Weight.FAULT, f"probe: {name} is {how}")
+        bound = self._bounds[how] + (self._time_to_return if self._are_many_lost() else 0.0)
         server = self._server_of(name) if how is Death.KILLED_AT_FROZEN_SERVER else None
         self._clients.ended(name)
         if server is not None:
@@ -92,13 +97,18 @@ class Probes:
             self._cluster.freeze(name)
         else:
             self._cluster.kill(name)
-        await self._converge(f"{name} is {how}", self._bounds[how] * DRIFT + ALLOWANCE_SECONDS)
+        await self._converge(f"{name} is {how}", bound * DRIFT + ALLOWANCE_SECONDS)
         if server is not None:
             self._cluster.thaw(server)
         if how is Death.FROZEN:
             self._cluster.kill(name)
         self._clients.come(name)
         return True
+
+    def _are_many_lost(self) -> bool:
+        """Whether a storm has just cost so many clients their connections that each lost one has longer to return."""
+        data = [server for server in self._cluster.servers.values() if isinstance(server, DataServer)]
+        return any(server.core.departures.counters()["clients_lost"] > FEW_CLIENTS for server in data)
 
     def _server_of(self, client: str) -> str | None:
         """The session server of a client; None where it is the only one."""

@@ -12,6 +12,9 @@ from slotreeve_protocol.meta_messages import (
     View,
 )
 from slotreeve_protocol.slot_messages import (
+    Access,
+    Answers,
+    SlotAnswer,
     Write,
 )
 from slotreeve_servers.node.outbox import Peer
@@ -65,6 +68,12 @@ class SessionScene:
 
     def publish(self, peer: Peer, *records: Publisher) -> None:
         deliver(self.outbox, self.core.desk, peer, Publish(1, list(records)))
+
+    def stored(self) -> None:
+        """The slot's leader stores what is on its way to it."""
+        self.outbox.end_turn()
+        while any(isinstance(request.message, Write) for request in self.outbox.requests):
+            self.outbox.answer(Answers([SlotAnswer(0, Access.ACCEPT, 1)]), kind=Write)
 
     def gone(self) -> list[str]:
         """Register ids of the departures that are on their way to the leader."""

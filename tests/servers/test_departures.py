@@ -102,6 +102,17 @@ def test_where_a_session_server_did_not_answer_a_lost_client_has_the_grace_once_
     assert "s" not in scene.slot.store.services
 
 
+def test_what_is_sent_again_during_a_round_that_is_not_complete_is_not_held() -> None:
+    scene = departing(says_so=False)
+    scene.outbox.advance(GATHER_SECONDS)
+    scene.outbox.answer(Done())
+    scene.put(Publisher("r1", "s", 1, 2, "session-2@1", "", (b"x",)))
+    scene.sessions.view_changed([Node(SESSION_1.node, Role.SESSION, "x:1", SESSION_1.process_id)])
+    scene.sessions.closed(SESSION_2)
+    scene.outbox.advance(AGAIN_SECONDS)
+    assert (scene.departures.counters()["departures_held"], scene.slot.departing) == (0, 0)
+
+
 def test_a_former_member_that_is_still_connected_is_asked_too_and_a_stranger_is_not() -> None:
     scene = departing(says_so=False)
     scene.sessions.opened(a_peer("stranger", Role.SESSION))

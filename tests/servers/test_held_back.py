@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from slotreeve.model.publisher import Publisher
 from slotreeve.model.slots import Slot, SlotTable
 from slotreeve_servers.data import held_back
-from slotreeve_servers.data.brake import Brake, BrakeLimits, DepartureTally, ServiceTallies
 from slotreeve_servers.data.claims import ClaimedClients, client_of
 from slotreeve_servers.data.held_back import HeldBack, LostRecord
 from slotreeve_servers.data.settings import DataSettings
@@ -316,6 +315,35 @@ def test_the_clients_of_a_session_process_that_is_back_are_not_lost() -> None:
     assert len(scene.held) == 0
 
 
+def test_what_was_sent_again_before_it_was_found_to_be_lost_is_not_held_and_shows_a_return() -> None:
+    scene = Scene(clients=2)
+    scene.put(record(1, incarnation=2, session="session-2@1"))
+    scene.session_dies(10.0)
+    assert len(scene.held) == 1
+    returning = held_back.RETURNING * RULES.session_grace_seconds
+    assert scene.released(10.0 + returning - 0.1) == set()
+    assert scene.released(10.0 + returning) == {"client0"}
+
+
+def test_registrations_that_have_ended_put_nothing_off() -> None:
+    scene = Scene(clients=6)
+    scene.session_dies(10.0)
+    for client in range(3):
+        scene.slot.store.purge("s0", f"client{client}-0")
+    assert scene.released(13.0) == {"client3", "client4", "client5"}
+    assert len(scene.held) == 0
+
+
+def test_however_many_have_come_back_the_others_are_put_off_once() -> None:
+    scene = Scene(clients=6)
+    scene.session_dies(10.0)
+    for client in range(3):
+        scene.slot.store.put(record(client, incarnation=2, session="session-2@1"), 0.0)
+    assert scene.released(13.0) == set()
+    assert len(scene.held) == 3
+    assert scene.released(13.0 + held_back.RETURNING * RULES.session_grace_seconds) == {"client3", "client4", "client5"}
+
+
 def test_registrations_of_a_slot_that_has_moved_are_forgotten() -> None:
     scene = Scene(clients=3)
     scene.session_dies(10.0)
@@ -342,7 +370,10 @@ def test_forgetting_slots_that_have_moved_pauses_and_keeps_what_is_held_of_other
     scene = Scene(clients=4, slots=slots)
     slots.apply(SlotTable(2, (Slot(0, "data-1", 1, ()), Slot(1, "data-1", 2, ()))))
     scene.session_dies(10.0)
-    moved = [LostRecord(slots.held[1], record(client, 1), leaves_tombstone=False, gone=GONE) for client in range(2, 6)]
+    others = [record(client, 1) for client in range(2, 6)]
+    for one in others:
+        slots.held[1].store.put(one, 0.0)
+    moved = [LostRecord(slots.held[1], one, leaves_tombstone=False, gone=GONE) for one in others]
     scene.held.hold(moved, 10.0)
     slots.apply(SlotTable(3, (Slot(0, "data-1", 1, ()), Slot(1, "data-2", 3, ()))))
     scene.held.table_changed()
@@ -352,32 +383,6 @@ def test_forgetting_slots_that_have_moved_pauses_and_keeps_what_is_held_of_other
 
 
 # --- the brake -------------------------------------------------------------------------------------------------------
-
-
-def tally(*clients: str) -> ServiceTallies:
-    tallies = ServiceTallies()
-    for client in clients:
-        tallies.add(Publisher(f"{client}-1", "s", 1, 1, GONE, "", (b"x",)))
-    return tallies
-
-
-def test_the_brake_forgets_what_left_before_its_window() -> None:
-    brake = Brake(BrakeLimits(clients=1, share=0.0, window_seconds=10.0))
-    brake.release(tally("a"), 0.0)
-    assert brake.allows_service("s", tally("a").total, 10, 9.0)  # the same client
-    assert not brake.allows_service("s", tally("b").total, 10, 9.9)
-    assert brake.allows_service("other", tally("b").total, 10, 9.9)
-    assert brake.allows_service("s", tally("b").total, 10, 10.0)
-
-
-def test_a_share_of_nought_allows_nothing_and_a_tally_merges() -> None:
-    brake = Brake(BrakeLimits(clients=0, share=0.0, window_seconds=10.0))
-    one, two = DepartureTally(), DepartureTally()
-    one.add(record(1))
-    two.add(record(2))
-    one.merge(two)
-    assert (one.records, one.clients) == (2, {"client1", "client2"})
-    assert not brake.allows_server(one, lambda: 1000, 0.0)
 
 
 @given(

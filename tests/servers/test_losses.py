@@ -168,6 +168,27 @@ def test_a_claim_that_ends_with_its_process_is_noted_at_once() -> None:
     assert scene.live(2.0) == []
 
 
+def test_the_claims_of_a_process_that_no_view_has_named_end_with_it() -> None:
+    scene, stranger = Scene(), a_peer("session-3", Role.SESSION)
+    scene.sessions.opened(stranger)
+    scene.losses.claimed(stranger, Claims(["a"], []))
+    scene.losses.reported(scene.slot, [record("a").tombstone()])
+    assert scene.live(5.0) == ["a-1"]
+    scene.sessions.closed(stranger)
+    assert scene.live(2.5) == ["a-1"]
+    assert scene.live(1.0) == []
+    assert len(scene.departures.claims) == 0
+
+
+def test_a_process_that_claims_before_the_view_names_it_is_a_member_like_another() -> None:
+    scene, early = Scene(), a_peer("session-3", Role.SESSION)
+    scene.sessions.opened(early)
+    scene.losses.claimed(early, Claims(["a"], []))
+    scene.view(SESSION_1, SESSION_2, early)
+    scene.losses.reported(scene.slot, [record("a").tombstone()])
+    assert (scene.live(5.0), scene.losses.gone) == (["a-1"], set())
+
+
 def test_a_connection_that_brings_no_claims_ends_none() -> None:
     scene = Scene()
     scene.losses.claimed(SESSION_2, Claims(["b"], []))

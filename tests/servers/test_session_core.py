@@ -82,6 +82,7 @@ def test_a_client_that_does_not_return_within_the_linger_departs() -> None:
     scene = SessionScene(linger_seconds=0.3)
     peer = scene.client()
     scene.publish(peer, record())
+    scene.stored()
     scene.core.closed(peer, "cut")
     scene.outbox.advance(0.2)
     assert scene.lost() == []
@@ -122,6 +123,7 @@ def test_a_client_that_returned_within_the_linger_keeps_its_registrations() -> N
 def test_a_client_that_is_back_and_sends_its_registrations_slowly_keeps_them() -> None:
     scene = SessionScene(linger_seconds=0.3)
     scene.publish(scene.client(), record())
+    scene.stored()
     scene.core.closed(next(iter(scene.core.clients)), "cut")
     again = scene.client()
     scene.outbox.advance(5.0)
@@ -135,6 +137,7 @@ def test_a_client_that_gave_up_has_the_time_of_a_lease_to_find_another_server() 
     scene = SessionScene(linger_seconds=0.3, client_lease_seconds=2.0)
     peer = scene.client()
     scene.publish(peer, record())
+    scene.stored()
     deliver(scene.outbox, scene.core.desk, peer, GivenUp())
     scene.core.closed(peer, "nothing arrived for 3 s")
     scene.outbox.advance(1.9)
@@ -193,6 +196,7 @@ def test_a_silent_client_loses_its_registrations_with_its_lease_and_gets_no_ling
     scene = SessionScene(client_lease_seconds=2.0, linger_seconds=60.0)
     silent = scene.client()
     scene.publish(silent, record())
+    scene.stored()
     scene.outbox.silence = {silent: 2.1}
     scene.outbox.advance(2.5)
     assert scene.lost() == ["r1"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from slotreeve.model.nodes import Role
@@ -17,8 +18,9 @@ from slotreeve_servers.session.writes import (
     ACKNOWLEDGE_SECONDS,
     IN_FLIGHT,
     LIGHT_RECORDS,
+    RETRY_SECONDS,
     WEIGHT_PER_MESSAGE,
-    Delivery,
+    AfterBatches,
     WriteBatch,
     Writes,
 )
@@ -195,20 +197,53 @@ def test_a_delivery_of_nothing_is_answered_at_once() -> None:
 
 
 def test_a_delivery_waits_for_both_parts_of_a_batch_that_is_split() -> None:
-    outbox = RecordingOutbox()
+    stored: list[str] = []
     count = WEIGHT_PER_MESSAGE + 1
     client = ConnectedClient(a_peer("client", Role.CLIENT))
-    delivery = Delivery(outbox, Request(a_peer("data-1", Role.DATA), 1), 1)
+    delivery = AfterBatches(1, lambda: stored.append("both"))
     rest = WriteBatch([record(1)] * count, [], [], [client] * count, list(range(count)), count, [delivery])
     first = rest.split()
     assert (len(first.records), len(rest.records)) == (WEIGHT_PER_MESSAGE, 1)
     assert (len(first.clients), len(rest.clients)) == (WEIGHT_PER_MESSAGE, 1)
-    for waiting in rest.deliveries:
+    for waiting in rest.after:
         waiting.one_stored()
-    assert outbox.messages(Done) == []
-    for waiting in first.deliveries:
+    assert stored == []
+    for waiting in first.after:
         waiting.one_stored()
-    assert outbox.messages(Done) == [Done()]
+    assert stored == ["both"]
+
+
+@pytest.mark.parametrize("is_replaying", [False, True])
+@pytest.mark.parametrize("is_sent", [False, True])
+def test_a_client_is_reported_lost_only_after_what_it_published_is_stored(is_replaying: bool, is_sent: bool) -> None:
+    scene = Scene()
+    scene.client.is_replaying = is_replaying
+    scene.writes.submit(0, record(1), 1, scene.client, 1)
+    if is_sent:
+        scene.outbox.end_turn()
+    scene.writes.submit_lost(0, record(1).tombstone())
+    scene.outbox.end_turn()
+    orders: list[list[int]] = []
+    for access in (Access.MOVED, Access.MOVED, Access.ACCEPT, Access.ACCEPT):
+        (batch,) = scene.answer(access).batches
+        orders.append([len(batch.records), len(batch.lost)])
+        scene.outbox.end_turn()
+        scene.outbox.advance(RETRY_SECONDS)
+        scene.outbox.end_turn()
+    assert orders == [[1, 0], [1, 0], [1, 0], [0, 1]]
+    assert (scene.outbox.requests, scene.writes.waiting) == ([], 0)
+
+
+def test_a_lost_client_does_not_wait_for_what_others_published_later() -> None:
+    scene = Scene()
+    scene.submit(0, 1)
+    scene.writes.submit_lost(0, record(1).tombstone())
+    scene.outbox.end_turn()
+    for number in range(2, 9):
+        scene.submit(0, number)
+        if any(batch.lost for batch in scene.answer().batches):
+            break
+    assert number == 4  # it goes out behind the answer to the first message
 
 
 STEPS = st.lists(

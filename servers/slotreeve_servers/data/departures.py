@@ -213,8 +213,10 @@ class Departures:
         self._look_on.soon()
 
     def counters(self) -> dict[str, int]:
-        """Registrations of lost clients that are held back, those removed after the longest time, and claims."""
+        """Clients that were lost of late, registrations of lost clients that are held back, those removed after the
+        longest time, and claims."""
         return {
+            "clients_lost": self._held.lost_lately(self._outbox.attended()),
             "departures_held": len(self._held),
             "departures_overdue": self._held.overdue,
             "clients_claimed": len(self.claims),

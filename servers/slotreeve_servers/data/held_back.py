@@ -96,9 +96,15 @@ class HeldBack:
         return sum(len(client.records) for client in self._clients.values())
 
     def hold(self, lost: Iterable[LostRecord], now: float) -> int:
-        """Take lost registrations; those that are held already stay as they are. Returns how many are new."""
+        """Take lost registrations; those that are held already stay as they are. One that was sent again meanwhile, or
+        has ended, is not lost. Returns how many are new."""
         added = 0
         for entry in lost:
+            found = entry.slot.store.find(entry.record)
+            if found != entry.record:
+                if found is not None:
+                    self._has_returned(entry, now)
+                continue
             name = client_of(entry.record.register_id)
             client = self._clients.get(name)
             if client is None:
@@ -148,12 +154,16 @@ class HeldBack:
         self._next_due = -math.inf
         return True
 
+    def lost_lately(self, now: float) -> int:
+        """Number of clients that were lost within twice the grace."""
+        while self._lost_at and next(iter(self._lost_at.values())) <= now - 2 * self._grace:
+            del self._lost_at[next(iter(self._lost_at))]
+        return len(self._lost_at)
+
     def _are_many(self, now: float) -> bool:
         """Whether so many clients were lost of late that they probably lost a connection only, and come back. A loss
         counts for twice the grace, so that the last ones have all of it."""
-        while self._lost_at and next(iter(self._lost_at.values())) <= now - 2 * self._grace:
-            del self._lost_at[next(iter(self._lost_at))]
-        return len(self._lost_at) > FEW_CLIENTS
+        return self.lost_lately(now) > FEW_CLIENTS
 
     def _many_until(self, now: float) -> float:
         """Until when they are many, if no more are lost."""
@@ -208,11 +218,12 @@ class HeldBack:
                 free.append(held)
         released: list[_Held] = []
         if free:
-            tallies = ServiceTallies()
-            for held in _paced(free):
+            found, free, tallies = free, [], ServiceTallies()
+            for held in _paced(found):
                 if held is None:
                     yield []
-                else:
+                elif self._is_due(held[1].gone, held[0].since, now):
+                    free.append(held)
                     tallies.add(held[1].record)
             few = self._brake.allows_server(tallies.total, registrations, now)
             leaving = ServiceTallies()
@@ -262,23 +273,26 @@ class HeldBack:
             self._last_return[entry.gone] = now
 
     def _due(self, now: float) -> Iterator[_Held]:
-        """The registrations whose time has come."""
-        for client in list(self._clients.values()):
-            due = {gone for gone in client.gone if self._is_due(gone, client.since, now)}
+        """The registrations whose time has come. Which those are is settled first: one of them that turns out to have
+        been sent again puts none of the others off before all are looked at."""
+        clients = [(c, {gone for gone in c.gone if self._is_due(gone, c.since, now)}) for c in self._clients.values()]
+        for client, due in clients:
             if due and not client.is_claimed:
                 for entry in list(client.records.values()):
                     if now >= entry.until and entry.gone in due:
                         yield client, entry
 
     def _is_ready(self, client: _LostClient, entry: LostRecord, now: float) -> bool:
-        """Whether a registration is still there. One that was sent again, or is in a slot that this server does not
-        lead any more, is dropped."""
+        """Whether a registration is still there. One that was sent again or has ended, or is in a slot that this server
+        does not lead any more, is dropped."""
         if self._slots.get(entry.slot.slot.id) is not entry.slot:
             client.records.pop(entry.key, None)
             return False
-        if entry.slot.store.find(entry.record) != entry.record:
+        found = entry.slot.store.find(entry.record)
+        if found != entry.record:
             client.records.pop(entry.key, None)
-            self._has_returned(entry, now)
+            if found is not None:
+                self._has_returned(entry, now)
             return False
         return True
 

@@ -81,6 +81,9 @@ class ClientLosses:
         A connection first brings every claim, and later what begins and ends. What an older one still brings does not
         count. One that brings nothing changes nothing: it may be an attempt that the session server has given up.
         """
+        if not self._sessions.is_member(peer.process_id):
+            # It may end before any view names it, and no view would show then that its claims have ended with it.
+            self._gone.suspect((peer.process_id,))
         number = self._sessions.number(peer)
         claiming = self._claiming.get(peer.process_id, 0)
         if number < claiming:

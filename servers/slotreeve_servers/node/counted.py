@@ -105,6 +105,11 @@ DATA: Mapping[str, Counted] = {
         "registrations removed although the brake held them, because `data.departure_hold_seconds` was over",
         True,
     ),
+    "clients_lost": Counted(
+        _G,
+        "clients lost within twice `data.session_grace_seconds`, also those that are back; "
+        "beyond eight, each has the grace to return before it is removed",
+    ),
     "clients_claimed": Counted(
         _G, "clients that are connected to a session server and have not sent everything again yet"
     ),

@@ -9,8 +9,9 @@ nothing (I10).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 
 from slotreeve.model.publisher import Publisher
 from slotreeve.ports import Message
@@ -34,18 +35,17 @@ ACKNOWLEDGE_SECONDS = 0.05
 
 
 @dataclass(eq=False, slots=True)
-class Delivery:
-    """A slot leader's request that is answered once these batches, ``batches`` of them, are stored."""
+class AfterBatches:
+    """An action that waits until these batches, ``batches`` of them, are stored."""
 
-    outbox: Outbox
-    request: Request
     batches: int
+    action: Callable[[], None]
 
     def one_stored(self) -> None:
         """One of the batches is stored."""
         self.batches -= 1
         if self.batches == 0:
-            self.outbox.reply(self.request, Done())
+            self.action()
 
 
 @dataclass(eq=False, slots=True)
@@ -56,7 +56,7 @@ class WriteBatch:
         records, clients, sequences: equally long.
         gone: tombstones of registrations whose client said that it leaves. ``lost``: of those whose client is lost.
         weight: of the records together, and of the tombstones, of which each weighs 1.
-        deliveries: requests that wait for this batch.
+        after: what waits until this batch is stored.
     """
 
     records: list[Publisher] = field(default_factory=list)
@@ -65,10 +65,11 @@ class WriteBatch:
     clients: list[ConnectedClient] = field(default_factory=list)
     sequences: list[int] = field(default_factory=list)
     weight: int = 0
-    deliveries: list[Delivery] = field(default_factory=list)
+    after: list[AfterBatches] = field(default_factory=list)
 
     def split(self) -> WriteBatch:
-        """Cut off and return the records that go out first, up to a bounded weight. A delivery waits for both parts."""
+        """Cut off and return the records that go out first, up to a bounded weight. What waits for this batch waits for
+        both parts."""
         first = WriteBatch()
         count = 0
         while first.weight < WEIGHT_PER_MESSAGE and count < len(self.records):
@@ -83,9 +84,9 @@ class WriteBatch:
         first.lost, self.lost = self.lost[:room], self.lost[room:]
         first.weight += len(first.gone) + len(first.lost)
         self.weight -= first.weight
-        for delivery in self.deliveries:
-            delivery.batches += 1
-        first.deliveries = self.deliveries.copy()
+        for waiting in self.after:
+            waiting.batches += 1
+        first.after = self.after.copy()
         return first
 
     def extend(self, later: WriteBatch) -> None:
@@ -96,7 +97,7 @@ class WriteBatch:
         self.clients += later.clients
         self.sequences += later.sequences
         self.weight += later.weight
-        self.deliveries += later.deliveries
+        self.after += later.after
 
 
 Lane = dict[int, WriteBatch]
@@ -129,6 +130,7 @@ class Writes:
         self._in_flight: dict[Peer, int] = {}
         self._sent: dict[int, dict[WriteBatch, SentBatches]] = {}
         self._refused: dict[int, tuple[Peer, int]] = {}
+        self._lost: dict[int, list[Publisher]] = {}
         self._to_acknowledge: list[ConnectedClient] = []
         self._flush = TurnEnd(outbox, self._send_waiting)
         self._acknowledgements = TurnEnd(outbox, self._send_acknowledgements)
@@ -156,18 +158,30 @@ class Writes:
 
     def submit_gone(self, slot: int, tombstone: Publisher) -> None:
         """Tell the leader of ``slot`` that the client of a registration has left, and said so."""
-        self._departing(slot).gone.append(tombstone)
+        self.waiting += 1
+        batch = self._prompt.setdefault(slot, WriteBatch())
+        batch.gone.append(tombstone)
+        batch.weight += 1
+        self._flush.soon()
 
     def submit_lost(self, slot: int, tombstone: Publisher) -> None:
-        """Tell the leader of ``slot`` that the client of a registration is lost."""
-        self._departing(slot).lost.append(tombstone)
-
-    def _departing(self, slot: int) -> WriteBatch:
+        """Tell the leader of ``slot`` that the client of a registration is lost, once all that was submitted for the
+        slot before is stored: the registration may be among it, and a leader that has not got it yet would take no
+        notice of its loss."""
         self.waiting += 1
+        self._lost.setdefault(slot, []).append(tombstone)
         self._flush.soon()
+
+    def _report_lost(self) -> None:
+        lost, self._lost = self._lost, {}
+        for slot, tombstones in lost.items():
+            self._after((slot,), partial(self._report_lost_of, slot, tombstones))
+
+    def _report_lost_of(self, slot: int, tombstones: list[Publisher]) -> None:
         batch = self._prompt.setdefault(slot, WriteBatch())
-        batch.weight += 1
-        return batch
+        batch.lost += tombstones
+        batch.weight += len(tombstones)
+        self._flush.soon()
 
     def routes_changed(self) -> None:
         """There is another table or link: what waits may go out now, and what was sent to a former leader is sent
@@ -183,16 +197,20 @@ class Writes:
 
     def deliver(self, slots: Iterable[int], request: Request) -> None:
         """Answer ``request`` when all that waits or is on its way for these slots now is stored by their leaders."""
+        self._after(slots, lambda: self._outbox.reply(request, Done()))
+
+    def _after(self, slots: Iterable[int], action: Callable[[], None]) -> None:
+        """Act when all that waits or is on its way for these slots now is stored: at once where nothing is."""
         batches: list[WriteBatch] = []
         for slot in slots:
             batches += self._sent.get(slot, ())
             batches += [lane[slot] for lane in (self._prompt, self._replays) if slot in lane]
         if not batches:
-            self._outbox.reply(request, Done())
+            action()
             return
-        delivery = Delivery(self._outbox, request, len(batches))
+        waiting = AfterBatches(len(batches), action)
         for batch in batches:
-            batch.deliveries.append(delivery)
+            batch.after.append(waiting)
 
     def closed(self, peer: Peer) -> None:
         """A link to a data server is down; its unanswered requests fail by themselves."""
@@ -201,6 +219,8 @@ class Writes:
     # --- sending -----------------------------------------------------------------------------------------------------
 
     def _send_waiting(self) -> None:
+        if self._lost:
+            self._report_lost()
         messages: dict[Peer, SentBatches] = {}
         now = self._outbox.now()
         for lane, most in ((self._prompt, IN_FLIGHT + 1), (self._replays, IN_FLIGHT)):
@@ -271,8 +291,8 @@ class Writes:
                 self._to_acknowledge.append(client)
                 self._acknowledgements.soon()
             client.stored.append(sequence)
-        for delivery in batch.deliveries:
-            delivery.one_stored()
+        for waiting in batch.after:
+            waiting.one_stored()
 
     def _send_acknowledgements(self) -> None:
         clients, self._to_acknowledge = self._to_acknowledge, []
