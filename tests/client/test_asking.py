@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 
 import pytest
-from slotreeve.errors import ClientError, RequestTimeout
+from slotreeve.errors import Backpressure, ClientError, RequestTimeout
+from slotreeve.model.publisher import Publisher
 from slotreeve_client.asking import MOST_READS, SessionRequests
 from slotreeve_client.connector import Connector
 from slotreeve_conformance.virtual_time import VirtualClock
-from slotreeve_protocol.client_messages import Get, Services, Sessions
+from slotreeve_protocol.client_messages import Get, Publish, Services, Sessions
 from slotreeve_protocol.general_messages import Done, Failed
 
 from tests.client.connector_scene import Scene, play
@@ -36,6 +38,23 @@ def test_of_very_many_reads_some_wait_for_their_turn() -> None:
         kinds = [type(result) for result in results]
         counts = [kinds.count(kind) for kind in (asyncio.CancelledError, RequestTimeout, Done)]
         assert counts == [1, MOST_READS - 1, 10]
+
+    play(story)
+
+
+def test_a_request_waits_while_the_queue_of_its_connection_is_full() -> None:
+    async def story(scene: Scene, connector: Connector) -> None:
+        requests = requests_over(connector)
+        scene.first.answer = lambda message: Services({"a": 1}) if isinstance(message, Get) else None
+        connection = await connector.connected()
+        scene.network.bytes_per_second = 20e6
+        for size in (1_000_000, 1):
+            with suppress(Backpressure):
+                while True:
+                    connection.send(Publish(1, [Publisher("r1", "s", 1, 1, "first", "", (bytes(size),))]))
+        with pytest.raises(Backpressure):
+            connection.request(Get("a"), lambda _reply, _error: None, 1.0)
+        assert await requests.ask(Get("a")) == Services({"a": 1})
 
     play(story)
 
