@@ -103,19 +103,28 @@ class Reach:
         return any(peer.node == client_id for server in servers for peer in server.core.clients)
 
     def _note_lost_copies(self, now: float) -> None:
-        """Where as many data servers as a slot has copies have ended shortly after each other, and no other one has all
-        of some slot, only the session servers have its records. Those of a client that has no connection, or is sending
-        them again, are nowhere then: its former session server has dropped them, and the new one does not have them
-        yet."""
-        data = {(n, self._cluster.lives[n]) for n, s in self._cluster.servers.items() if isinstance(s, DataServer)}
+        """Where as many data servers as a slot has copies have ended or lost their places shortly after each other, and
+        no other one has all of some slot, only the session servers have its records. Those of a client that has no
+        connection at any of them, or is sending them again, are nowhere then: its former session server has dropped
+        them, and the new one does not have them yet."""
+        data = self._members()
         self._data_ends += [now] * len(self._data - data)
         self._data = data
         self._data_ends = [end for end in self._data_ends if end > now - COPY_SECONDS]
         if len(self._data_ends) < self._replicas or not self._lacks_a_copy():
             return
         for name, client in self._cluster.clients.items():
-            if client.state is not ClientState.CONNECTED or client.statistics().unacknowledged:
+            is_held = client.state is ClientState.CONNECTED and self._is_connected(name)
+            if not is_held or client.statistics().unacknowledged:
                 self._unable[name] = now - self._held_seconds, now
+
+    def _members(self) -> set[tuple[str, int]]:
+        """The data processes that run and that the newest view names. One that it drops, because the meta leader did
+        not hear it, loses its copies."""
+        views = self._cluster.views()
+        named = {node.name for node in max(views, key=lambda view: view.revision).data} if views else set[str]()
+        running = (name for name, server in self._cluster.servers.items() if isinstance(server, DataServer))
+        return {(name, self._cluster.lives[name]) for name in running if name in named}
 
     def _lacks_a_copy(self) -> bool:
         """Whether no running data server has all of some slot."""

@@ -226,6 +226,15 @@ def test_where_a_server_dies_while_copies_are_spare_the_complete_ones_stay() -> 
     assert plan.table.slots[1].leader == "a"
 
 
+def test_a_copy_of_the_table_before_counts_as_complete_until_its_server_has_reported() -> None:
+    rows = (Slot(0, "a", 1, ("c", "b")), Slot(1, "d", 1, ("a",)), Slot(2, "b", 1, ("a",)))
+    live = servers("a", "b", "c")
+    plan = arranger().next_plan(SlotTable(1, rows), live, lambda *_: False, Leaving(), settled_only("b"))
+    assert plan is not None
+    check_table(plan.table, live, 2)
+    assert plan.table.slots[0].followers == ("b",), "c is new and copies"
+
+
 def test_with_one_copy_a_spare_one_leads_where_the_leader_has_died() -> None:
     judge = Arranger(2, 1, DefaultAssigner(DefaultAssignerOptions()), EvenBalancer(EvenBalancerOptions()))
     table = SlotTable(1, (Slot(0, "d", 1, ("b",)), Slot(1, "b", 1, ())))

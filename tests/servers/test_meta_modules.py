@@ -34,7 +34,8 @@ RULES = MetaSettings(lease_seconds=6.0, lost_connection_seconds=0.5, unseen_seco
 
 
 def node(name: str, life: int = 1) -> Node:
-    return Node(name, Role.DATA, f"{name}:1", f"{name}@{life}")
+    role = Role.DATA if name.startswith("data") else Role.SESSION
+    return Node(name, role, f"{name}:1", f"{name}@{life}")
 
 
 # --- a leader that no member reaches ---------------------------------------------------------------------------------
@@ -132,10 +133,41 @@ def test_while_no_server_at_all_is_heard_no_lease_ends_and_then_all_begin_anew()
     assert leases.expire(607.0) == [(node("b"), "connection lost"), (node("c"), "lease expired")]
 
 
+def test_while_session_servers_are_heard_and_no_data_server_no_lease_of_a_data_server_ends() -> None:
+    leases = Leases(RULES)
+    leases.adopt([node("data-1"), node("data-2"), node("a"), node("b")], {"a@1", "b@1"}, 0.0)
+    heard_from(leases, "a", 0.0, 600.0)
+    assert leases.expire(600.0) == [(node("b"), "lease expired")]
+    leases.connection_made("data-1", Role.DATA, "data-1@1", 600.5)
+    heard_from(leases, "data-1", 601.0, 606.0)
+    heard_from(leases, "a", 601.0, 606.0)
+    assert leases.expire(606.4) == []
+    assert leases.expire(606.5) == [(node("data-2"), "not seen")]
+
+
+def test_a_new_leader_that_reaches_no_data_server_at_all_removes_none() -> None:
+    leases = Leases(RULES)
+    leases.adopt([node("data-1"), node("data-2"), node("a")], {"a@1"}, 10.0)
+    heard_from(leases, "a", 10.0, 12.0)
+    assert leases.expire(12.5) == []
+    leases.adopt([node("data-1"), node("data-2"), node("a")], {"a@1", "data-2@1"}, 20.0)
+    heard_from(leases, "data-2", 21.0, 21.0)
+    assert leases.expire(21.9) == []
+    assert leases.expire(22.0) == [(node("data-1"), "not seen")]
+
+
+def test_the_last_data_server_that_ends_loses_its_lease_as_fast_as_another() -> None:
+    leases = Leases(RULES)
+    leases.renew(node("data-1"), 0.0)
+    leases.renew(node("a"), 0.5)
+    leases.connection_lost("data-1", "data-1@1", 0.9)
+    assert leases.expire(1.4) == [(node("data-1"), "connection lost")]
+
+
 STEPS = st.lists(
     st.tuples(
         st.sampled_from(["renew", "lost", "made", "leave", "restart", "expire"]),
-        st.sampled_from("abc"),
+        st.sampled_from(["a", "b", "data-1", "data-2"]),
         st.integers(1, 2),
         st.sampled_from([0.0, 0.3, 1.0, 5.0]),
     ),
@@ -150,14 +182,24 @@ def test_leases_are_what_a_list_of_deadlines_says(steps: list[tuple[str, str, in
     twin: dict[str, tuple[str, float]] = {}
     noticed: set[str] = set()
     lost: set[str] = set()
-    heard = -math.inf
+    heard = data_heard = -math.inf
+
+    def extend(until: float, only_data: bool) -> None:
+        for n, (p, d) in twin.items():
+            if n.startswith("data") or not only_data:
+                twin[n] = p, max(d, until)
+
     for verb, name, life, pause in steps:
         now += pause
         process = f"{name}@{life}"
         if verb in ("renew", "made"):
             if now - heard >= 2.0:
-                twin = {n: (p, max(d, now + 6.0)) for n, (p, d) in twin.items()}
+                extend(now + 6.0, only_data=False)
             heard = now
+            if name.startswith("data"):
+                if now - data_heard >= 2.0:
+                    extend(now + 6.0, only_data=True)
+                data_heard = now
         mine = name in twin and twin[name][0] == process
         if verb == "renew":
             leases.renew(node(name, life), now)
@@ -171,7 +213,7 @@ def test_leases_are_what_a_list_of_deadlines_says(steps: list[tuple[str, str, in
                 noticed.add(name)
                 lost.add(name)
         elif verb == "made":
-            leases.connection_made(name, process, now)
+            leases.connection_made(name, node(name).role, process, now)
             if mine and name in lost:
                 twin[name] = process, max(twin[name][1], now + 2.0)
                 noticed.discard(name)
@@ -189,8 +231,10 @@ def test_leases_are_what_a_list_of_deadlines_says(steps: list[tuple[str, str, in
                 noticed.add(name)
         elif now - heard >= 2.0:
             assert leases.expire(now) == []
-            twin = {n: (p, max(d, now + 2.0)) for n, (p, d) in twin.items()}
+            extend(now + 2.0, only_data=False)
         else:
+            if now - data_heard >= 2.0:
+                extend(now + 2.0, only_data=True)
             gone = {n.name for n, _ in leases.expire(now)}
             assert gone == {n for n, (_, deadline) in twin.items() if deadline <= now}
             for each in gone:

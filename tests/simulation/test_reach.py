@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from slotreeve_simulator.reach import RECOVERY_SECONDS
+from slotreeve_simulator.reach import COPY_SECONDS, RECOVERY_SECONDS
 
 from tests.simulation.test_injector import Scene, play
 
@@ -118,5 +118,31 @@ def test_the_end_of_all_copies_excuses_only_clients_that_have_not_sent_everythin
         assert not scene.reach.tolerates_loss("client-2")
         for name in ("data-1", "data-2"):
             await scene.cluster.start(name)
+
+    play(story)
+
+
+def test_a_data_server_that_loses_its_place_counts_as_one_that_has_ended() -> None:
+    async def story(scene: Scene) -> None:
+        network = scene.cluster.network
+        await a_while(scene)
+        network.partition(["data-1"], ["meta-1", "data-2"])
+        while "data-1" in [n.name for n in max(scene.cluster.views(), key=lambda view: view.revision).data]:
+            await a_while(scene)
+        network.heal()
+        network.partition(["data-1"], ["data-2"])
+        await a_while(scene, COPY_SECONDS / 2)
+        await asyncio.sleep(0.05)
+        assert not scene.reach.tolerates_loss("client-1")
+        scene.cluster.kill("data-2")
+        for other in ("session-1", "session-2"):
+            network.cut("client-1", other)
+        await asyncio.sleep(0.0002)
+        scene.reach.look()
+        assert scene.reach.tolerates_loss("client-1")
+        assert not scene.reach.tolerates_loss("client-2")
+        network.heal()
+        await scene.cluster.start("data-2")
+        await asyncio.sleep(2)
 
     play(story)

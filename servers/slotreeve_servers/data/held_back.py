@@ -97,9 +97,12 @@ class HeldBack:
 
     def hold(self, lost: Iterable[LostRecord], now: float) -> int:
         """Take lost registrations; those that are held already stay as they are. One that was sent again meanwhile, or
-        has ended, is not lost. Returns how many are new."""
+        has ended, is not lost, and one in a slot that this server has lost concerns its next leader. Returns how many
+        are new."""
         added = 0
         for entry in lost:
+            if self._slots.get(entry.slot.slot.id) is not entry.slot:
+                continue  # this server may lead the slot again, and hold the same registration in its new copy
             found = entry.slot.store.find(entry.record)
             if found != entry.record:
                 if found is not None:

@@ -82,8 +82,14 @@ class Arranger:
             # Whoever waits for a follower keeps its slots, so that those without a leader need not wait, too.
             taking = servers if waits or _needs_who_leaves(table, servers, staying) else staying
             heirs, drops = _without_unready_heirs(table, {server.name for server in taking}, settled, recently_settled)
-            complete = {(n, s.id) for s in heirs.slots for n in s.followers if n in live and settled(n, s.id)}
-            enough = without_spares(heirs, self._limits.replicas, complete)
+
+            def lacks(name: str, slot: int) -> int:
+                if name not in live:
+                    return 3
+                # Under a new table nobody has reported yet: those count that had the slot under the one before.
+                return 0 if settled(name, slot) else 1 if recently_settled(name, slot) else 2
+
+            enough = without_spares(heirs, self._limits.replicas, lacks)
             if is_complete(enough.table, taking, self._limits.replicas):
                 return Plan(enough.table, (*drops, *enough.moves))
             plan = self._checked("assigner", self._assigner.assign, enough.table, taking)

@@ -159,7 +159,7 @@ class MetaCore:
         if peer.role in MEMBERS:
             if not self._any_member_connected():
                 self._leases.extend_all(self._outbox.attended())
-            self._leases.connection_made(peer.node, peer.process_id, self._outbox.attended())
+            self._leases.connection_made(peer.node, peer.role, peer.process_id, self._outbox.attended())
         self._peers[peer] = None
 
     def closed(self, peer: Peer, reason: str) -> None:

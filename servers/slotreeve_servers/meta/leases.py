@@ -9,13 +9,13 @@ from __future__ import annotations
 import math
 from enum import Enum
 
-from slotreeve.model.nodes import Node
+from slotreeve.model.nodes import Node, Role
 
 from slotreeve_servers.meta.settings import MetaSettings
 
 CONNECTION_LOST = "connection lost"
 SILENT_HEARTBEATS = 2
-"""A leader that hears no server at all for so many heartbeat intervals is cut off itself."""
+"""A leader that hears no server at all, or no data server, for so many heartbeat intervals is cut off itself."""
 
 
 class Renewal(Enum):
@@ -33,7 +33,8 @@ class Leases:
 
     While no server at all is heard, no lease ends: a leader that all others follow in the election may be cut off from
     every data and session server, and if it removed them all, their slots would be without leaders, and copies without
-    a place. When the first one is heard again, all leases begin anew.
+    a place. When the first one is heard again, all leases begin anew. While session servers are heard and no data
+    server, the same holds for the leases of the data servers.
 
     Invariant: every known node has a deadline; a renewal only ever sets it to ``now + lease_seconds``.
     """
@@ -43,6 +44,7 @@ class Leases:
         self._unseen = rules.unseen_seconds
         self._silence = SILENT_HEARTBEATS * rules.heartbeat_seconds
         self._heard_at = -math.inf
+        self._data_heard_at = -math.inf
         self._nodes: dict[str, Node] = {}
         self._deadlines: dict[str, float] = {}
         self._reasons: dict[str, str] = {}
@@ -65,10 +67,12 @@ class Leases:
         }
         self._reasons = {node.name: "not seen" for node in nodes if node.process_id not in connected}
         self._heard_at = now
+        hears_data = any(node.role is Role.DATA and node.process_id in connected for node in nodes)
+        self._data_heard_at = now if hears_data else -math.inf
 
     def renew(self, node: Node, now: float) -> Renewal:
         """A heartbeat arrived."""
-        self._hear(now)
+        self._hear(node.role, now)
         known = self._nodes.get(node.name)
         self._nodes[node.name] = node
         self._deadlines[node.name] = now + self._lease
@@ -85,10 +89,10 @@ class Leases:
             self._deadlines[name] = min(self._deadlines[name], now + self._lost)
             self._reasons[name] = CONNECTION_LOST
 
-    def connection_made(self, name: str, process_id: str, now: float) -> None:
+    def connection_made(self, name: str, role: Role, process_id: str, now: float) -> None:
         """A server has connected. If the loss of its connection had shortened its lease, it has at least
         ``meta.unseen_seconds`` to send a heartbeat."""
-        self._hear(now)
+        self._hear(role, now)
         node = self._nodes.get(name)
         if node is not None and node.process_id == process_id and self._reasons.get(name) == CONNECTION_LOST:
             self._deadlines[name] = max(self._deadlines[name], now + self._unseen)
@@ -115,6 +119,8 @@ class Leases:
         if now - self._heard_at >= self._silence:
             self._last_until(now + self._silence)
             return []
+        if now - self._data_heard_at >= self._silence:
+            self._last_until(now + self._silence, Role.DATA)
         gone = sorted(name for name, deadline in self._deadlines.items() if deadline <= now)
         result = [(self._nodes[name], self._reasons.get(name, "lease expired")) for name in gone]
         for name in gone:
@@ -125,14 +131,20 @@ class Leases:
         """When the next lease may end; None while there is none."""
         return min(self._deadlines.values(), default=None)
 
-    def _hear(self, now: float) -> None:
+    def _hear(self, role: Role, now: float) -> None:
         if now - self._heard_at >= self._silence:
             self._last_until(now + self._lease)
         self._heard_at = now
+        if role is Role.DATA:
+            if now - self._data_heard_at >= self._silence:
+                self._last_until(now + self._lease, Role.DATA)
+            self._data_heard_at = now
 
-    def _last_until(self, deadline: float) -> None:
+    def _last_until(self, deadline: float, role: Role | None = None) -> None:
+        """No lease ends before ``deadline``: of servers of this role, or of all."""
         for name, before in self._deadlines.items():
-            self._deadlines[name] = max(before, deadline)
+            if role is None or self._nodes[name].role is role:
+                self._deadlines[name] = max(before, deadline)
 
     def _drop(self, name: str) -> None:
         del self._nodes[name], self._deadlines[name]

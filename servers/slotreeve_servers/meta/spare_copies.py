@@ -7,7 +7,7 @@ holder follow for one table more. It stands behind the other followers then. Pur
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Callable, Set
 
 import msgspec
 from slotreeve.model.plan import Plan
@@ -29,17 +29,15 @@ def with_spares(before: SlotTable, plan: Plan, live: Set[str]) -> Plan:
     return Plan(SlotTable(plan.table.epoch, tuple(slots)), tuple(moves))
 
 
-def without_spares(table: SlotTable, replicas: int, complete: Set[tuple[str, int]] | None = None) -> Plan:
-    """``table`` without the followers beyond ``replicas`` copies, and the moves that lead to it. First those go that
-    are not among the ``complete`` copies (server, slot), where these are given, then the last ones."""
+def without_spares(table: SlotTable, replicas: int, lacks: Callable[[str, int], int] = lambda _n, _s: 0) -> Plan:
+    """``table`` without the followers beyond ``replicas`` copies, and the moves that lead to it. First those go whose
+    copy lacks most - ``lacks(server, slot)`` is 0 for one that is complete - and of equal ones the last."""
     slots, drops = list(table.slots), list[Move]()
     for number, slot in enumerate(table.slots):
         spares = len(slot.followers) - (replicas - 1)
         if spares <= 0:
             continue
-        lacking = [n for n in slot.followers if complete is not None and (n, slot.id) not in complete]
-        ordered = [*(name for name in slot.followers if name not in lacking), *lacking]
-        gone = ordered[-spares:]
+        gone = sorted(slot.followers, key=lambda name, number=slot.id: lacks(name, number))[-spares:]  # type: ignore[misc]
         slots[number] = msgspec.structs.replace(slot, followers=tuple(n for n in slot.followers if n not in gone))
         drops += [Move(slot.id, "drop", name, None, f"{replicas} copies are enough") for name in gone]
     return Plan(SlotTable(table.epoch, tuple(slots)), tuple(drops))
