@@ -49,6 +49,7 @@ from slotreeve_protocol.meta_messages import (
     GetElection,
     GetHistory,
     GetLeader,
+    GetNewerView,
     GetShadow,
     GetView,
     Heartbeat,
@@ -131,6 +132,7 @@ AnyMessage = (
     | LeaderIs
     | Leave
     | GetView
+    | GetNewerView
     | GetLeader
     | PutConfig
     | GetConfigs

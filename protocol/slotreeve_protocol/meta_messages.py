@@ -14,8 +14,8 @@ from slotreeve.ports import Message
 
 
 class View(Message, frozen=True, tag=60):
-    """Meta leader to data and session, and reply to GetView: the committed state of the cluster. A receiver applies
-    only a higher ``revision``.
+    """Meta leader to data and session, and reply to GetView and GetNewerView: the committed state of the cluster. A
+    receiver applies only a higher ``revision``.
 
     ``term`` is the term of the commit. ``revision`` counts every committed change of table or membership,
     ``table.epoch`` only those of the table. ``facts`` are the cluster's; they never change.
@@ -91,6 +91,12 @@ class Leave(Message, frozen=True, tag=64):
 
 class GetView(Message, frozen=True, tag=65):
     """Any process to meta: return the committed state in your view. Reply: View."""
+
+
+class GetNewerView(Message, frozen=True, tag=75):
+    """Session to data: return your view if its revision is greater than this one. Reply: View, or Done if it is not."""
+
+    revision: int
 
 
 class GetLeader(Message, frozen=True, tag=66):

@@ -88,6 +88,7 @@ SAMPLES: list[AnyMessage] = [
     meta.LeaderIs(3, "meta-1", None),
     meta.Leave(NODE, "upgrade"),
     meta.GetView(),
+    meta.GetNewerView(12),
     meta.GetLeader(),
     meta.PutConfig("limits", b"100", 3),
     client.Redirect(["10.0.0.2:7730"]),

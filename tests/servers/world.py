@@ -151,6 +151,7 @@ class World:
     def _session(self, name: str) -> None:
         outbox = self._outboxes[name] = NodeOutbox(self, name)
         core = self._cores[name] = SessionCore(outbox, node_of(name), SessionSettings(), 1.0, OneSlot())
+        core.membership.granted_at = math.inf  # the meta leader answers each heartbeat
         core.start()
 
     def _kill(self, name: str) -> None:

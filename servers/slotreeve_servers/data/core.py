@@ -14,8 +14,9 @@ from slotreeve.model.slots import SlotTable
 from slotreeve.ports import Message
 from slotreeve_events.log import EventLog
 from slotreeve_protocol.client_messages import ListServices
+from slotreeve_protocol.general_messages import Done
 from slotreeve_protocol.lease_messages import KeepLeases
-from slotreeve_protocol.meta_messages import LeaseGranted, View
+from slotreeve_protocol.meta_messages import GetNewerView, LeaseGranted, View
 from slotreeve_protocol.slot_messages import (
     Access,
     Answers,
@@ -104,6 +105,7 @@ class DataCore:
                 Fetch: self._on_fetch,
                 ListServices: Listing(outbox, self.slots).answer,
                 Follow: self._streams.answer,
+                GetNewerView: self._on_get_newer_view,
             },
             {KeepLeases: self.leases.keep},
         )
@@ -151,6 +153,9 @@ class DataCore:
         if self._is_member:
             return view.table
         return SlotTable(view.table.epoch, tuple([row for row in view.table.slots if row.leader != self._node.name]))
+
+    def _on_get_newer_view(self, peer: Peer, message: GetNewerView) -> Message:
+        return self.membership.view if self.membership.view.revision > message.revision else Done()
 
     def unsettled(self) -> Incomplete:
         """The slots that this server does not hold completely yet; each heartbeat names them.

@@ -120,6 +120,12 @@ class Membership:
             self._leader = None
             self.heartbeat_soon()
 
+    def learn(self, view: View) -> None:
+        """Take a view that another member has, where it is newer. A member that the meta leader does not hear goes on
+        with the table that the others use. It does not follow another leader by it."""
+        if view.revision > self.view.revision and view.term >= self._term:
+            self._take(view)
+
     def _on_view(self, peer: Peer, view: View) -> None:
         self._follow(view.term, peer.node)
         self._apply(peer, view)
@@ -145,6 +151,9 @@ class Membership:
         if view.term < self._term:
             # Whoever committed a newer view leads. Terms begin anew only where the election has lost its state.
             self._term, self._leader = view.term, peer.node
+        self._take(view)
+
+    def _take(self, view: View) -> None:
         old, self.view = self.view, view
         self._member.view_changed(old, view)
         self.heartbeat_soon()

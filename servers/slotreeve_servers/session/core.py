@@ -62,6 +62,7 @@ from slotreeve_servers.session.registrations import Registrations
 from slotreeve_servers.session.routes import Routes
 from slotreeve_servers.session.session_list import SessionList
 from slotreeve_servers.session.settings import SessionSettings
+from slotreeve_servers.session.view_of_others import ViewOfOthers
 from slotreeve_servers.session.writes import Writes
 
 log = logging.getLogger("slotreeve.session")
@@ -126,6 +127,7 @@ class SessionCore:
         self._leases = ClientLeases(rules.client_lease_seconds)
         self._frozen = FrozenClients(outbox, self._leases, self.clients, self._registrations)
         self.isolation = Isolation(outbox, self.routes, self.membership, self.clients, node.process_id)
+        self._view_of_others = ViewOfOthers(outbox, self.routes, self.membership)
         self._sessions = SessionList(outbox)
         self._closed_to_clients = ""
         self._leaving = Places(outbox, LEAVING_AT_ONCE, self._send_away)
@@ -161,6 +163,7 @@ class SessionCore:
         """Begin the upkeep."""
         self._outbox.repeat("client leases", sweep_seconds(self._rules), self._sweep)
         self._outbox.repeat("version scan", self._rules.scan_seconds, self._scan)
+        self._outbox.repeat("view of others", LOOK_SECONDS, self._view_of_others.look)
         self._outbox.repeat("reach of the leaders", LOOK_SECONDS, self.isolation.look)
 
     # --- a client comes and goes -------------------------------------------------------------------------------------
