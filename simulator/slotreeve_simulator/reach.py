@@ -7,6 +7,7 @@ starved is no reason.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 
 from slotreeve_client import ClientState
@@ -31,8 +32,6 @@ hello, and its claim goes to the slot leaders. Where they may take longer than t
 LATE_WITH_CONNECTION = 1 / 2
 """A client that a session server holds a connection of must only send something within its lease. If its processor is
 late by more than this part of the lease, it is as good as frozen."""
-COPY_SECONDS = 4.0
-"""So long a slot may take until another data server has all of it."""
 RECOVERY_SECONDS = 8.0
 """A client that reaches a session server again has so long to notice that, to connect, and to send everything again."""
 
@@ -56,7 +55,7 @@ class Reach:
         self._stalled: set[str] = set()
         self._is_open = False
         self._data: set[tuple[str, int]] = set()
-        self._data_ends: list[float] = []
+        self._data_lost = 0
         self._next_look = 0.0
         self._newest_epoch = 0
         self._newest_since = 0.0
@@ -103,15 +102,19 @@ class Reach:
         return any(peer.node == client_id for server in servers for peer in server.core.clients)
 
     def _note_lost_copies(self, now: float) -> None:
-        """Where as many data servers as a slot has copies have ended or lost their places shortly after each other, and
-        no other one has all of some slot, only the session servers have its records. Those of a client that has no
-        connection at any of them, or is sending them again, are nowhere then: its former session server has dropped
-        them, and the new one does not have them yet."""
+        """Where as many data servers as a slot has copies have ended or lost their places since each slot had all of
+        its copies, and none is left that has all of some slot, only the session servers have its records. Those of a
+        client that has no connection at any of them, or is sending them again, are nowhere then: its former session
+        server has dropped them, and the new one does not have them yet."""
         data = self._members()
-        self._data_ends += [now] * len(self._data - data)
+        self._data_lost += len(self._data - data)
         self._data = data
-        self._data_ends = [end for end in self._data_ends if end > now - COPY_SECONDS]
-        if len(self._data_ends) < self._replicas or not self._lacks_a_copy():
+        if not self._data_lost:
+            return
+        fewest = self._fewest_copies({name for name, _ in data})
+        if fewest >= self._replicas:
+            self._data_lost = 0
+        if self._data_lost < self._replicas or fewest > 0:
             return
         for name, client in self._cluster.clients.items():
             is_held = client.state is ClientState.CONNECTED and self._is_connected(name)
@@ -126,13 +129,13 @@ class Reach:
         running = (name for name, server in self._cluster.servers.items() if isinstance(server, DataServer))
         return {(name, self._cluster.lives[name]) for name in running if name in named}
 
-    def _lacks_a_copy(self) -> bool:
-        """Whether no running data server has all of some slot."""
-        complete: set[int] = set()
+    def _fewest_copies(self, members: set[str]) -> int:
+        """Of the slot with the fewest complete copies at these data servers: how many it has."""
+        copies = Counter[int]()
         for name, server in self._cluster.servers.items():
-            if isinstance(server, DataServer) and self._cluster.network.passes(name, name):
-                complete.update(number for number, held in server.core.slots.held.items() if held.settled)
-        return len(complete) < self._slots
+            if name in members and isinstance(server, DataServer) and self._cluster.network.passes(name, name):
+                copies.update(number for number, held in server.core.slots.held.items() if held.settled)
+        return min(copies[number] for number in range(self._slots))
 
     def tolerates_loss(self, client: str) -> bool:
         """Whether registrations of ``client`` may be missing."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from slotreeve_simulator.reach import COPY_SECONDS, RECOVERY_SECONDS
+from slotreeve_simulator.reach import RECOVERY_SECONDS
 
 from tests.simulation.test_injector import Scene, play
 
@@ -131,7 +131,7 @@ def test_a_data_server_that_loses_its_place_counts_as_one_that_has_ended() -> No
             await a_while(scene)
         network.heal()
         network.partition(["data-1"], ["data-2"])
-        await a_while(scene, COPY_SECONDS / 2)
+        await a_while(scene, 6.0)
         await asyncio.sleep(0.05)
         assert not scene.reach.tolerates_loss("client-1")
         scene.cluster.kill("data-2")
