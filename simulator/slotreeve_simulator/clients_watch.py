@@ -23,6 +23,7 @@ class Registration:
         count: number of times it was published.
         client: the process that owns it.
         alive: it was not unpublished, and its client runs.
+        is_end_forgotten: every server that knew of its end has died, see :mod:`slotreeve_simulator.forgotten_ends`.
     """
 
     serial: int
@@ -31,6 +32,7 @@ class Registration:
     publication: Publication
     count: int = 1
     alive: bool = True
+    is_end_forgotten: bool = False
 
     @property
     def payload(self) -> str:
@@ -78,20 +80,24 @@ class Reachability(Protocol):
 
 
 class ClientsWatch:
-    """All registrations of a run, and the checks of what clients see of them."""
+    """All registrations of a run, and the checks of what clients see of them.
+
+    Attributes:
+        registrations: by serial.
+    """
 
     def __init__(
         self, reach: Reachability, trace: Trace, verdict: RunVerdict, symptom: SymptomWatch | None = None
     ) -> None:
         self._reach, self._trace, self.verdict, self._symptom = reach, trace, verdict, symptom
-        self._registrations: list[Registration] = []
+        self.registrations: list[Registration] = []
         self._expected: dict[str, dict[int, int]] = {}
 
     def register(self, client: str, service: str, publish: Callable[[str], Publication]) -> Registration:
         """Publish a new registration and record it."""
-        serial = len(self._registrations)
+        serial = len(self.registrations)
         registration = Registration(serial, client, service, publish(f"{serial}.1"))
-        self._registrations.append(registration)
+        self.registrations.append(registration)
         self._expected.setdefault(service, {})[serial] = registration.count
         return registration
 
@@ -113,7 +119,7 @@ class ClientsWatch:
     def stored(self, service: str) -> tuple[set[int], set[int]]:
         """The serials of a service that were acknowledged: (alive, ended)."""
         alive, ended = set(), set()
-        for registration in self._registrations:
+        for registration in self.registrations:
             if registration.service == service:
                 if registration.has_ended:
                     ended.add(registration.serial)
@@ -131,7 +137,7 @@ class ClientsWatch:
     def compare(self, watcher: Watcher, seen: dict[int, int], gone: set[int]) -> None:
         """Check that what ``watcher`` sees now may follow what it saw before."""
         for serial, count in sorted(watcher.seen.items() - seen.items()):
-            registration = self._registrations[serial]
+            registration = self.registrations[serial]
             if serial not in seen:
                 if registration.alive and not self._reach.tolerates_loss(registration.client):
                     self.verdict.violate("I7", f"{watcher.client} does not see {self._named(serial)}, which is alive")
@@ -142,8 +148,8 @@ class ClientsWatch:
                     "I10", f"{watcher.client} got {serial}.{seen[serial]} of {watcher.service} after {serial}.{count}"
                 )
         for serial in sorted(gone & seen.keys()):
-            registration = self._registrations[serial]
-            if registration.has_ended and not self._reach.tolerates_age(registration.client):
+            registration = self.registrations[serial]
+            if registration.has_ended and not self._may_be_seen(registration):
                 self.verdict.violate("I10", f"{watcher.client} sees {self._named(serial)} again, which has ended")
 
     # --- reads -------------------------------------------------------------------------------------------------------
@@ -154,12 +160,16 @@ class ClientsWatch:
         self._trace.note(Weight.DETAIL, f"{client} reads {service}: {content or '-'}")
         alive, ended = before
         for serial in sorted(alive - seen.keys()):
-            registration = self._registrations[serial]
+            registration = self.registrations[serial]
             if registration.alive and not self._reach.tolerates_loss(registration.client):
                 self.verdict.violate("I7", f"{client} reads {service} without {self._named(serial)}, which is alive")
         for serial in sorted(ended & seen.keys()):
-            if not self._reach.tolerates_age(self._registrations[serial].client):
+            if not self._may_be_seen(self.registrations[serial]):
                 self.verdict.violate("I10", f"{client} reads {self._named(serial)} in {service}, which has ended")
+
+    def _may_be_seen(self, ended: Registration) -> bool:
+        """Whether a registration that has ended may be seen for a while."""
+        return ended.is_end_forgotten or self._reach.tolerates_age(ended.client)
 
     def difference(self, expected: dict[int, int], seen: dict[int, int]) -> str | None:
         """How ``seen`` of a service differs from what must be seen; None if it does not."""
@@ -176,7 +186,7 @@ class ClientsWatch:
         return "; ".join(parts) or None
 
     def _named(self, serial: int) -> str:
-        registration = self._registrations[serial]
+        registration = self.registrations[serial]
         return f"{registration.payload} of {registration.client} in {registration.service}"
 
 

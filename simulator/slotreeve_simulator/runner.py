@@ -21,6 +21,7 @@ from slotreeve_simulator.clients_watch import ClientsWatch
 from slotreeve_simulator.cluster import ScenarioCluster
 from slotreeve_simulator.copies_watch import CopiesWatch
 from slotreeve_simulator.followers import follower_difference
+from slotreeve_simulator.forgotten_ends import ForgottenEnds
 from slotreeve_simulator.gateway_watch import GatewayWatch
 from slotreeve_simulator.health import listening
 from slotreeve_simulator.injector import Injector
@@ -106,8 +107,9 @@ class _Run:
         replicas = int(scenario.nodes.settings.get("cluster.replicas", 2))
         self._watch = ServersWatch(self._cluster, replicas, self._now, self._trace, self._verdict)
         self._symptom = SymptomWatch(scenario.symptom, self._verdict, self._now)
-        clients_watch = ClientsWatch(self._reach, self._trace, self._verdict, self._symptom)
-        self._clients = Clients(scenario, seed, self._cluster, clients_watch, self._trace)
+        self._clients_watch = ClientsWatch(self._reach, self._trace, self._verdict, self._symptom)
+        self._forgotten_ends = ForgottenEnds(self._cluster)
+        self._clients = Clients(scenario, seed, self._cluster, self._clients_watch, self._trace)
         self._state_clients = StateClients(scenario.workload.state_clients, seed, self._cluster)
         heartbeat_seconds = self._cluster.settings.meta.heartbeat_seconds
         copies = CopiesWatch(heartbeat_seconds, replicas, self._watch, self._now, self._verdict)
@@ -163,6 +165,7 @@ class _Run:
         if now >= self._next_look:
             self._next_look = now + LOOK_EVERY_SECONDS
             self._reach.look()
+            self._forgotten_ends.look(self._clients_watch.registrations)
             self._watch.look()
             self._leases.look()
 

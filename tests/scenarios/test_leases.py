@@ -62,7 +62,7 @@ def slot_row(cluster: SimulatedCluster) -> tuple[str, str]:
     for name in cluster.servers:
         if name.startswith("session"):
             core = cluster.session(name).core
-            row = core.routes.slots[core._registrations.slot(f"{SERVICE}#@#DEFAULT_INSTANCE_ID#@#DEFAULT_GROUP")]
+            row = core.routes.slots[core.registrations.slot(f"{SERVICE}#@#DEFAULT_INSTANCE_ID#@#DEFAULT_GROUP")]
             assert row.leader is not None
             return row.leader, row.followers[0] if row.followers else ""
     raise AssertionError

@@ -88,6 +88,7 @@ class SessionCore:
 
     Attributes:
         clients: the connected clients by peer.
+        registrations: what they published.
         push_waits: how long changes waited until they were pushed.
         isolation: whether this server reaches the leaders of the slots.
     """
@@ -108,24 +109,24 @@ class SessionCore:
         self._configs = ConfigMirror(outbox)
         self.routes = Routes()
         self.writes = Writes(outbox, self.routes)
-        self._registrations = Registrations(
+        self.registrations = Registrations(
             outbox, node.process_id, slot_function, self.writes, rules.max_pending_writes, events
         )
         self._due_pushes = DuePushes(outbox)
         pushes = PushRules(outbox, rules, node.zone, self._orders, events, self._due_pushes)
         self.push_waits = pushes.waits
         self.interests = Interests(self.routes, pushes)
-        self._wants = DueWants(outbox, self.interests, self._registrations)
+        self._wants = DueWants(outbox, self.interests, self.registrations)
         self._arrivals = Arrivals(outbox, self.routes, self)
         self.leaders = SlotLeaders(
-            outbox, self.routes, self.writes, self.interests, self._registrations, self._arrivals
+            outbox, self.routes, self.writes, self.interests, self.registrations, self._arrivals
         )
         self._reads = Reads(outbox, self.routes)
         self._listings = Listings(outbox, self.routes, slot_function)
         self.clients: dict[Peer, ConnectedClient] = {}
-        self._lease_requests = LeaseRequests(outbox, self.routes, self._registrations.slot, self.clients)
+        self._lease_requests = LeaseRequests(outbox, self.routes, self.registrations.slot, self.clients)
         self._leases = ClientLeases(rules.client_lease_seconds)
-        self._frozen = FrozenClients(outbox, self._leases, self.clients, self._registrations)
+        self._frozen = FrozenClients(outbox, self._leases, self.clients, self.registrations)
         self.isolation = Isolation(outbox, self.routes, self.membership, self.clients, node.process_id)
         self._view_of_others = ViewOfOthers(outbox, self.routes, self.membership)
         self._sessions = SessionList(outbox)
@@ -150,7 +151,7 @@ class SessionCore:
             {Ping: lambda peer, message: self._on_ping(peer)},
             {
                 Get: lambda peer, message, request: self._reads.get(
-                    self._registrations.slot(message.data_info_id), message, request
+                    self.registrations.slot(message.data_info_id), message, request
                 ),
                 ListServices: lambda peer, message, request: self._listings.answer(message, request),
                 RegisterLeases: self._lease_requests.answer,
@@ -217,7 +218,7 @@ class SessionCore:
         elif len(self._lost_at) > FEW_LOST and not is_herd:
             self._outbox.after(HERD_LINGER_SECONDS, partial(self._linger_is_over, client, True))
         else:
-            self._registrations.lost(client)
+            self.registrations.lost(client)
 
     def _on_leaving(self, peer: Peer, message: Withdraw | Moved | GivenUp) -> None:
         client = self.clients.get(peer)
@@ -226,9 +227,9 @@ class SessionCore:
         if isinstance(message, GivenUp):
             client.has_given_up = True
         elif isinstance(message, Moved):
-            self._registrations.moved(client)
+            self.registrations.moved(client)
         else:
-            self._registrations.said_goodbye(client)
+            self.registrations.said_goodbye(client)
 
     def _on_replay_ended(self, peer: Peer, message: ReplayEnded) -> None:
         if (client := self.clients.get(peer)) is not None:
@@ -240,14 +241,14 @@ class SessionCore:
         now = self._outbox.now()
         if now - self._compacted_at > COMPACT_SECONDS:
             self._compacted_at = now
-            self._registrations.compact()
+            self.registrations.compact()
         return SCAN_PAUSE_SECONDS if are_more else None
 
     # --- a client publishes ------------------------------------------------------------------------------------------
 
     def _on_publish(self, peer: Peer, message: Publish) -> None:
         if (client := self.clients.get(peer)) is not None:
-            self._registrations.publish(client, message)
+            self.registrations.publish(client, message)
 
     # --- a client subscribes -----------------------------------------------------------------------------------------
 
@@ -334,7 +335,7 @@ class SessionCore:
         for client in list(self.clients.values()):
             is_off = self._orders.is_off(client.peer)
             if is_off and not client.is_off:
-                self._registrations.said_goodbye(client)
+                self.registrations.said_goodbye(client)
             elif client.is_off and not is_off:
                 self._outbox.close(client.peer, "it may publish again; it replays over its next connection")
             client.is_off = is_off

@@ -39,6 +39,9 @@ class Registrations:
         process_id: of this session process; each record names it.
         max_pending_writes: records on their way to slot leaders from which on publishes are refused.
         events: the event log, where one is written.
+
+    Attributes:
+        stores: records and tombstones by slot; change them only by the methods.
     """
 
     def __init__(
@@ -53,7 +56,7 @@ class Registrations:
         self._outbox, self._process_id, self._writes = outbox, process_id, writes
         self._slot_of = slot_function.slot_of
         self._max_pending_writes, self._events = max_pending_writes, events
-        self._stores: dict[int, SlotStore] = {}
+        self.stores: dict[int, SlotStore] = {}
         self._known_slots: dict[str, int] = {}
         self._leaving: deque[tuple[Publisher, Submit | None]] = deque()
         self._drop = TurnEnd(outbox, self._drop_some)
@@ -64,7 +67,7 @@ class Registrations:
             self._outbox.send(client.peer, Published([message.sequence + i for i in range(len(message.records))]))
             return
         now = self._outbox.now()
-        submit, slots, stores = self._writes.submit, self._known_slots, self._stores
+        submit, slots, stores = self._writes.submit, self._known_slots, self.stores
         sequence = message.sequence - 1
         for record in message.records:
             sequence += 1
@@ -116,8 +119,8 @@ class Registrations:
             if len(self._known_slots) >= KNOWN_SLOTS:
                 self._known_slots.clear()
             slot = self._known_slots[data_info_id] = self._slot_of(data_info_id)
-            if slot not in self._stores:
-                self._stores[slot] = SlotStore(self._outbox.part_bytes)
+            if slot not in self.stores:
+                self.stores[slot] = SlotStore(self._outbox.part_bytes)
         return slot
 
     def said_goodbye(self, client: ConnectedClient) -> None:
@@ -144,7 +147,7 @@ class Registrations:
         for _ in range(min(DROPS_PER_TURN, len(self._leaving))):
             record, submit = self._leaving.popleft()
             slot = self._slot_of(record.data_info_id)
-            store = self._stores[slot]
+            store = self.stores[slot]
             # A record that was replayed over a newer connection is newer by its incarnation: it stays.
             held = store.find(record)
             if held is not None and not held.newer_than(record):
@@ -167,7 +170,7 @@ class Registrations:
         for request in asked:
             found = StoreDifference(complete=False, upto=request.after)
             if left > 0:
-                store = self._stores.get(request.slot, _NOTHING)
+                store = self.stores.get(request.slot, _NOTHING)
                 found = store.difference(request, left)
                 found.cost += add_tombstones(found, store)
             ended = list[Publisher]()
@@ -181,7 +184,7 @@ class Registrations:
     def compact(self) -> None:
         """Forget old tombstones."""
         before = self._outbox.now() - TOMBSTONE_SECONDS
-        for store in self._stores.values():
+        for store in self.stores.values():
             store.compact(before)
 
 
