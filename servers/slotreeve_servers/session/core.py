@@ -118,9 +118,7 @@ class SessionCore:
         self.interests = Interests(self.routes, pushes)
         self._wants = DueWants(outbox, self.interests, self.registrations)
         self._arrivals = Arrivals(outbox, self.routes, self)
-        self.leaders = SlotLeaders(
-            outbox, self.routes, self.writes, self.interests, self.registrations, self._arrivals
-        )
+        self.leaders = SlotLeaders(outbox, self.routes, self.writes, self.interests, self.registrations, self._arrivals)
         self._reads = Reads(outbox, self.routes)
         self._listings = Listings(outbox, self.routes, slot_function)
         self.clients: dict[Peer, ConnectedClient] = {}
