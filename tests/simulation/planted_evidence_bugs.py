@@ -292,7 +292,7 @@ def _given_up_is_lost() -> Patch:
     return patch.object(SessionCore, "_on_leaving", on_leaving)
 
 
-@bug("the claim of a client ends with its connection", "moves", 72)
+@bug("the claim of a client ends with its connection", "moves", 56)
 def _claims_end_at_once() -> Patch:
     original = Arrivals.lost
     return patch.object(Arrivals, "lost", lambda self, client, _seconds: original(self, client, 0.0))
