@@ -133,6 +133,54 @@ def test_a_client_that_is_back_and_sends_its_registrations_slowly_keeps_them() -
     assert scene.lost() == ["r1"]
 
 
+def test_what_a_client_does_not_send_again_when_it_is_back_has_ended_however_long_the_linger() -> None:
+    scene = SessionScene(linger_seconds=60.0)
+    first = scene.client()
+    scene.publish(first, record(), Publisher("r2", SERVICE, 1, 1, "session-1@1", "", (b"x",)))
+    scene.stored()
+    scene.core.closed(first, "cut")
+    scene.outbox.advance(1.0)
+    again = scene.client()
+    scene.publish(again, record(incarnation=2))
+    scene.stored()
+    assert scene.lost() == []
+    deliver(scene.outbox, scene.core.desk, again, ReplayEnded())
+    scene.outbox.end_turn()
+    assert scene.lost() == ["r2"]
+
+
+def test_what_was_published_before_a_client_gave_up_outlives_a_short_connection_after_it() -> None:
+    scene = SessionScene(linger_seconds=0.3, client_lease_seconds=9.0)
+    first = scene.client()
+    scene.publish(first, record(), Publisher("r2", SERVICE, 1, 1, "session-1@1", "", (b"x",)))
+    scene.stored()
+    deliver(scene.outbox, scene.core.desk, first, ReplayEnded())
+    deliver(scene.outbox, scene.core.desk, first, GivenUp())
+    scene.core.closed(first, "nothing arrived for 3 s")
+    second = scene.client()
+    scene.publish(second, record(incarnation=2))
+    scene.stored()
+    scene.core.closed(second, "cut")
+    scene.outbox.advance(2.0)
+    assert scene.lost() == ["r1"]
+    scene.stored()
+    scene.outbox.advance(8.0)
+    assert scene.lost() == ["r2"]
+
+
+def test_the_end_of_a_replay_over_an_older_connection_ends_nothing_of_a_newer_one() -> None:
+    scene = SessionScene(linger_seconds=60.0)
+    older = scene.client()
+    scene.outbox.advance(1.0)
+    newer = scene.client()
+    scene.publish(newer, record(incarnation=2))
+    scene.stored()
+    scene.core.closed(newer, "cut")
+    deliver(scene.outbox, scene.core.desk, older, ReplayEnded())
+    scene.outbox.end_turn()
+    assert scene.lost() == []
+
+
 def test_a_client_that_gave_up_has_the_time_of_a_lease_to_find_another_server() -> None:
     scene = SessionScene(linger_seconds=0.3, client_lease_seconds=2.0)
     peer = scene.client()
