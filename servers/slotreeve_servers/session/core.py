@@ -130,7 +130,6 @@ class SessionCore:
         self._sessions = SessionList(outbox)
         self._closed_to_clients = ""
         self._leaving = Places(outbox, LEAVING_AT_ONCE, self._send_away)
-        self._former: dict[str, list[ConnectedClient]] = {}
         self._lost_at: deque[float] = deque()
         self._compacted_at = outbox.now()
         self._to_scan: deque[int] = deque()
@@ -205,7 +204,7 @@ class SessionCore:
         self._wants.forget(client)
         self.interests.forget(client)
         if client.records:
-            self._former.setdefault(peer.node, []).append(client)
+            self.registrations.linger(client)
             self._lost_at.append(self._outbox.now())
             self._outbox.after(seconds, partial(self._linger_is_over, client))
 
@@ -218,16 +217,6 @@ class SessionCore:
         elif len(self._lost_at) > FEW_LOST and not is_herd:
             self._outbox.after(HERD_LINGER_SECONDS, partial(self._linger_is_over, client, True))
         else:
-            self._end_former([client])
-
-    def _end_former(self, clients: Iterable[ConnectedClient]) -> None:
-        """What these clients published over a connection that has ended, and have not sent again, has ended too."""
-        for client in clients:
-            left = self._former.get(client.peer.node, [])
-            if client in left:
-                left.remove(client)
-            if not left:
-                self._former.pop(client.peer.node, None)
             self.registrations.lost(client)
 
     def _on_leaving(self, peer: Peer, message: Withdraw | Moved | GivenUp) -> None:
@@ -244,7 +233,7 @@ class SessionCore:
     def _on_replay_ended(self, peer: Peer, message: ReplayEnded) -> None:
         if (client := self.clients.get(peer)) is not None:
             self._arrivals.ended(client)
-            self._end_former([one for one in self._former.get(peer.node, ()) if one.since <= client.since])
+            self.registrations.sent_again(client)
 
     def _sweep(self) -> float | None:
         """End what frozen clients have here; forget old tombstones."""

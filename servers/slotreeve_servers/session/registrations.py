@@ -58,6 +58,8 @@ class Registrations:
         self._max_pending_writes, self._events = max_pending_writes, events
         self.stores: dict[int, SlotStore] = {}
         self._known_slots: dict[str, int] = {}
+        # By client id: the connections that have ended, whose records stay for a while.
+        self._former: dict[str, dict[ConnectedClient, None]] = {}
         self._leaving: deque[tuple[Publisher, Submit | None]] = deque()
         self._drop = TurnEnd(outbox, self._drop_some)
 
@@ -134,7 +136,20 @@ class Registrations:
     def lost(self, client: ConnectedClient) -> None:
         """The client did not come back in time, or is silent: remove its records, unless the slot leaders know better
         (docs/decisions/0010-a-brake-on-mass-expiry.md)."""
+        self._former.get(client.peer.node, {}).pop(client, None)
+        if not self._former.get(client.peer.node):
+            self._former.pop(client.peer.node, None)
         self._remove(client, self._writes.submit_lost)
+
+    def linger(self, client: ConnectedClient) -> None:
+        """The client's connection has ended; its records stay for a while."""
+        self._former.setdefault(client.peer.node, {})[client] = None
+
+    def sent_again(self, client: ConnectedClient) -> None:
+        """The client has sent again what it still has: what is left of its former connections has ended."""
+        for former in list(self._former.get(client.peer.node, ())):
+            if former.since <= client.since:
+                self.lost(former)
 
     def _remove(self, client: ConnectedClient, submit: Submit | None) -> None:
         """Remove a part each turn, because one client may have a hundred thousand records and others must not wait."""
