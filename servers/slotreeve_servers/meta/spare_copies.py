@@ -37,7 +37,8 @@ def without_spares(table: SlotTable, replicas: int, lacks: Callable[[str, int], 
         spares = len(slot.followers) - (replicas - 1)
         if spares <= 0:
             continue
-        gone = sorted(slot.followers, key=lambda name, number=slot.id: lacks(name, number))[-spares:]  # type: ignore[misc]
+        ranked = sorted((lacks(name, slot.id), place, name) for place, name in enumerate(slot.followers))
+        gone = [name for _, _, name in ranked[-spares:]]
         slots[number] = msgspec.structs.replace(slot, followers=tuple(n for n in slot.followers if n not in gone))
         drops += [Move(slot.id, "drop", name, None, f"{replicas} copies are enough") for name in gone]
     return Plan(SlotTable(table.epoch, tuple(slots)), tuple(drops))
