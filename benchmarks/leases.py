@@ -22,6 +22,7 @@ from slotreeve_servers.data.settings import DataSettings
 from slotreeve_servers.data.slots import HeldSlot, HeldSlots
 from slotreeve_servers.data.streams import Streams
 from slotreeve_servers.node.membership import Membership
+from slotreeve_servers.node.newer_view import NewerView
 from slotreeve_servers.node.outbox import Peer, Request
 
 from tests.servers.recording_outbox import RecordingOutbox
@@ -56,7 +57,7 @@ def main() -> None:
     for slot in slots.led():
         slot.serve()
     membership = Membership(outbox, Node("data-1", Role.DATA, "a:1", "p"), 1.0, None)  # type: ignore[arg-type]
-    confirmations = FollowerConfirmations(outbox, Streams(outbox, slots))
+    confirmations = FollowerConfirmations(outbox, Streams(outbox, slots, NewerView(outbox, membership)))
     keeper = LeaseKeeper(outbox, slots, Writer(outbox), membership, confirmations, DataSettings())
     request = Request(Peer("session-1", Role.SESSION, "s"), 1)
     membership.granted_at = outbox.time

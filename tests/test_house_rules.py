@@ -28,7 +28,7 @@ SMELL_LINES = 500
 one only catches a module that nobody has looked at for long."""
 CORE_ROLES = ("data", "session", "meta")
 EDGES_OF_ELECTIONS = {
-    "election_fle": {"election", "connections"},
+    "election_fle": {"election", "connections", "outgoing"},
     "election_mysql": {"election", "sql_election", "sql_table", "connection", "mysql", "postgres"},
 }
 """Modules that talk to peers or to a database; all others of an election are its core."""

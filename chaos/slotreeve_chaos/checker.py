@@ -19,7 +19,7 @@ class HistoryViolation:
 
     Attributes:
         t: when it was seen, seconds since the run began.
-        invariant: its number in docs/invariants.md, ``I7``.
+        invariant: its number in docs/invariants.md, ``I7``; ``health`` for an exception that a server logged.
         what: a sentence for people.
     """
 
@@ -152,6 +152,9 @@ class Checker:
     def _on_fault(self, record: dict[str, Any]) -> None:
         if record["phase"] == "begin":
             self.verdict.faults[record["what"]] = self.verdict.faults.get(record["what"], 0) + 1
+
+    def _on_raised(self, record: dict[str, Any]) -> None:
+        self._broken(record, "health", f"{record['server']} logged an exception: {record['what']}")
 
     def _on_final(self, record: dict[str, Any]) -> None:
         expected = record["expected"]

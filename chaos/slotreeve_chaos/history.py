@@ -16,6 +16,7 @@ Every record has ``t`` (seconds since the run began) and ``kind``; the other fie
 ``view``       ``term``, ``epoch``, ``revision``: the newest committed view
 ``late``       ``seconds``: the run itself got no processor for so long before
 ``fault``      ``what``, ``target``, ``phase`` (``begin`` or ``end``)
+``raised``     ``server``, ``what``: the log of a server has an exception
 ``final``      ``expected`` ({service: {register id: sequence}}): all was healed, and this is published
 =============  ====================================================================================================
 """

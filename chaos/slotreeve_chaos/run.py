@@ -16,6 +16,7 @@ from slotreeve_client import ClientOptions
 from slotreeve_client.administration import ask_any, cluster_leader, cluster_view, counters
 from slotreeve_client.tools import open_transport
 from slotreeve_harness.processes import ClusterSize, LocalCluster
+from slotreeve_harness.server_logs import raised
 from slotreeve_harness.sql_servers import SqlServer
 from slotreeve_protocol.meta_messages import GetLeader, LeaderIs
 
@@ -71,6 +72,7 @@ async def run_chaos(
     try:
         async with AsyncExitStack() as stack:
             recorder = stack.enter_context(HistoryRecorder(parts[0]))
+            stack.callback(_note_exceptions, cluster, recorder)  # once all servers have ended
             run = _ChaosRun(cluster, herd, recorder, random.Random(seed), database)
             run.check_kinds(only)
             await run.set_up(stack)
@@ -183,6 +185,12 @@ class _ChaosRun:
         while not await _is_settled(self._cluster, self._transport):
             if self._lateness.now() > deadline:
                 raise RequestTimeout(f"slots still move, or are copied, {RECOVERY_SECONDS:g} s after the last fault")
+
+
+def _note_exceptions(cluster: LocalCluster, recorder: HistoryRecorder) -> None:
+    for server in cluster.servers.values():
+        for what in raised(server.log):
+            recorder.append("raised", server=server.name, what=what)
 
 
 async def _cancel(task: asyncio.Task[None]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import Annotated
 
 import typer
@@ -81,23 +82,31 @@ def bench(
         typer.echo(f"measuring {measurement} ...", err=True)
         results[measurement] = figures = run_async(measure(measurement, plan, report))
         if output is Output.TABLE:
-            _print_figures(measurement, figures)
+            print_figures(measurement, figures)
     if output is Output.JSON:
         print_json(results)
 
 
-def _print_figures(name: str, figures: dict[str, object]) -> None:
+def print_figures(name: str, figures: Mapping[str, object]) -> None:
+    """Print the figures of one measurement as a table."""
     from slotreeve_cli.printing import print_rows
 
-    rows: list[dict[str, object]] = [
-        {"figure": key.replace("_", " "), "value": _flat(value)} for key, value in figures.items()
-    ]
+    rows: list[dict[str, object]] = [{"figure": figure, "value": value} for figure, value in _rows("", figures)]
     print_rows(rows, Output.TABLE, title=f"[bold]{name}[/]")
 
 
-def _flat(value: object) -> str:
-    if isinstance(value, dict):
-        return "   ".join(f"{key} {number:,}" for key, number in value.items())
-    if isinstance(value, list):
-        return ", ".join(f"{number:,}" for number in value)
+def _rows(figure: str, value: object) -> Iterator[tuple[str, str]]:
+    """A row for each figure. Percentiles and the like, which are numbers by name, share one."""
+    if isinstance(value, Mapping) and (not figure or any(isinstance(inner, Mapping) for inner in value.values())):
+        for key, inner in value.items():
+            yield from _rows(f"{figure} {key.replace('_', ' ')}".strip(), inner)
+    elif isinstance(value, Mapping):
+        yield figure, "   ".join(f"{key} {_text(number)}" for key, number in value.items())
+    elif isinstance(value, list):
+        yield figure, ", ".join(map(_text, value))
+    else:
+        yield figure, _text(value)
+
+
+def _text(value: object) -> str:
     return f"{value:,}" if isinstance(value, int | float) else str(value)

@@ -59,6 +59,7 @@ class Channel:
     when the link has ended; all on the event loop.
 
     Attributes:
+        ended_here: as :attr:`slotreeve.ports.Connection.ended_here`.
         greeting_looks: steps of time that an attempt to connect has left.
         heard_at: when the last packet arrived, in seconds on the clock; before the first one, when the channel was
             made.
@@ -80,6 +81,7 @@ class Channel:
         "_released",
         "_requests",
         "_state",
+        "ended_here",
         "greeting_looks",
         "heard_at",
     )
@@ -106,6 +108,7 @@ class Channel:
         self._peer: Hello | None = None
         self._established: asyncio.Future[None] | None = None
         self._bad_frames = 0
+        self.ended_here = False
         self.greeting_looks = GREETING_LOOKS
         self._grace: Timer | None = None
         self._released = False
@@ -205,6 +208,7 @@ class Channel:
         if self._state is _State.GREETING:
             self._fail_greeting(Unreachable(f"{self._link.address}: {reason}"))
         elif self._state is _State.OPEN:
+            self.ended_here = True
             self._end(reason)
             self._outbox.add(encode_frame(Kind.BYE, Goodbye(reason)))
             if not self.flush():

@@ -18,7 +18,8 @@ class View(Message, frozen=True, tag=60):
     receiver applies only a higher ``revision``.
 
     ``term`` is the term of the commit. ``revision`` counts every committed change of table or membership,
-    ``table.epoch`` only those of the table. ``facts`` are the cluster's; they never change.
+    ``table.epoch`` only those of the table. ``facts`` are the cluster's; they never change. ``missing`` are the process
+    ids of session servers that were not heard any more before this view. They may live, cut off from the meta servers.
     """
 
     term: int
@@ -27,6 +28,7 @@ class View(Message, frozen=True, tag=60):
     data: list[Node]
     sessions: list[Node]
     facts: SlotFacts | None = None
+    missing: list[str] = msgspec.field(default_factory=list)
 
 
 class Stopping(IntEnum):
@@ -94,7 +96,8 @@ class GetView(Message, frozen=True, tag=65):
 
 
 class GetNewerView(Message, frozen=True, tag=75):
-    """Session to data: return your view if its revision is greater than this one. Reply: View, or Done if it is not."""
+    """Session to data, and data leader to data follower: return your view if its revision is greater than this one.
+    Reply: View, or Done if it is not."""
 
     revision: int
 

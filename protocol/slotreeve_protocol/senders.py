@@ -160,7 +160,7 @@ SENDERS: Mapping[type[Message], Routes] = {
     LeaderIs: _META_TO_MEMBER,
     Leave: _MEMBER_TO_META,
     GetView: _READ,
-    GetNewerView: _SESSION_TO_DATA,
+    GetNewerView: _to(_DATA, _SESSION, _DATA),
     GetLeader: _READ,
     GetConfigs: _READ,
     PutConfig: _PERSON_TO_META,

@@ -50,6 +50,7 @@ class ScenarioCluster(SimulatedCluster):
             self.drifts[name] = clocks.uniform(-scenario.clocks.drift, scenario.clocks.drift)
             self.set_wall_clock(name, clocks.random())
         self._costs = load_costs()
+        self.sync_seconds = scenario.disks.sync_ms / 1000
         self.store: LockStore | None = None
         if is_lock:
             drift = clocks.uniform(-scenario.clocks.drift, scenario.clocks.drift)
@@ -78,6 +79,11 @@ class ScenarioCluster(SimulatedCluster):
     def longest_delay(self, one: str, other: str) -> float:
         """For how many seconds a packet between two processes may be under way now."""
         return self._scenario.network.delay_ms[1] * self._factor(one, other) / 1000
+
+    def longest_travel(self) -> float:
+        """For how many seconds a packet that is sent now may be under way, whoever sends it."""
+        slowest = self._scenario.network.delay_ms[1] * max(self.slowness.values(), default=1.0) / 1000
+        return slowest + max(self.detours.values(), default=0.0)
 
     async def start(self, name: str, wall_skew_ms: int = 0, **settings: object) -> Server:
         """As in the base class, with the wall clock that is set for the process."""

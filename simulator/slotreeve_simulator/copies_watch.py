@@ -42,6 +42,7 @@ class CopiesWatch:
         verdict: RunVerdict,
     ) -> None:
         self._heartbeat_seconds, self._replicas = heartbeat_seconds, replicas
+        self._moment = LEASE_HEARTBEATS * heartbeat_seconds
         self._servers, self._now, self._verdict = servers, now, verdict
         self._copies: dict[int, dict[str, _Copy]] = {}
         self._died: dict[int, list[float]] = {}
@@ -70,10 +71,12 @@ class CopiesWatch:
                     copy = copies[name] = _Copy(now, now)
                 copy.until = now
         complete = [name for name, copy in copies.items() if copy.until >= before]
+        # Under a new leader each follower compares its copy anew. It was complete a moment ago, and counts until then.
+        left = [name for name, copy in copies.items() if name in held and copy.until > now - self._moment]
         for name in [name for name in copies if name not in held]:
             del copies[name]
             if name in complete and name in living:
-                self._check_drop(name, number, [other for other in complete if other in held])
+                self._check_drop(name, number, left)
             elif name in complete:
                 self._died.setdefault(number, []).append(now)
         self._looked_at[number] = now
@@ -82,7 +85,7 @@ class CopiesWatch:
     def _check_choice(self, leader: str, followers: Collection[str], number: int) -> None:
         """Check that none was passed over for this leader without a complete copy: none that was in sync until a
         moment ago, and for so long that the meta leader knew of it by a heartbeat."""
-        known, moment = 2 * self._heartbeat_seconds, LEASE_HEARTBEATS * self._heartbeat_seconds
+        known, moment = 2 * self._heartbeat_seconds, self._moment
         for name in followers:
             copy = self._copies[number].get(name)
             if copy is not None and copy.until - copy.since > known and copy.until > self._now() - moment:

@@ -8,7 +8,8 @@ from contextlib import contextmanager
 
 from slotreeve_simulator.verdict import RunVerdict
 
-log = logging.getLogger("slotreeve")
+LOGS = tuple(map(logging.getLogger, ("slotreeve", "asyncio")))
+"""The product's own, and that of the event loop: it has what a timer or a task raised and nobody caught."""
 
 
 class _Listener(logging.Handler):
@@ -26,15 +27,17 @@ class _Listener(logging.Handler):
 
 @contextmanager
 def listening(verdict: RunVerdict) -> Iterator[None]:
-    """Within this context, an exception that the product logs is a violation, and the log is not printed."""
-    before = log.level, log.propagate
+    """Within this context, an exception that is logged is a violation, and the logs are not printed."""
+    before = [(log.level, log.propagate) for log in LOGS]
     listener = _Listener(verdict)
-    log.setLevel(logging.ERROR)
-    log.propagate = False
-    log.addHandler(listener)
+    for log in LOGS:
+        log.setLevel(logging.ERROR)
+        log.propagate = False
+        log.addHandler(listener)
     try:
         yield
     finally:
-        log.removeHandler(listener)
-        log.setLevel(before[0])
-        log.propagate = before[1]
+        for log, (level, propagates) in zip(LOGS, before, strict=True):
+            log.removeHandler(listener)
+            log.setLevel(level)
+            log.propagate = propagates

@@ -77,6 +77,7 @@ class Injector:
         self._still: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_wiped = False
+        self._arrived = 0.0
         self.aims = Aims(cluster, self._begin)
 
     # --- one fault ---------------------------------------------------------------------------------------------------
@@ -100,9 +101,11 @@ class Injector:
         end = self._ends.pop(fault, None)
         if end is not None:
             self._trace.note(Weight.FAULT, f"fault {fault.number} ends")
+            # What was sent before may arrive so much later, and what is sent now arrives behind it.
+            self._arrived = max(self._arrived, self._now() + self._cluster.longest_travel())
             end()
             if not self._ends:
-                self._watch.calm_since = self._now()
+                self._watch.calm_since = self._arrived
 
     async def mend(self) -> None:
         """End every fault now, and wait until all processes have started again and have their processors."""
@@ -280,12 +283,13 @@ class Injector:
 
     def _slow_disk(self, name: str, amount: float) -> Callable[[], None] | None:
         disk = self._cluster.disk(name)
-        if disk is None or disk.sync_seconds:
+        healthy = self._cluster.sync_seconds
+        if disk is None or disk.sync_seconds > healthy:
             return None
-        disk.sync_seconds = max(SHORTEST_SYNC_SECONDS, LONGEST_SYNC_SECONDS * amount)
+        disk.sync_seconds = healthy + max(SHORTEST_SYNC_SECONDS, LONGEST_SYNC_SECONDS * amount)
 
         def end() -> None:
-            disk.sync_seconds = 0.0
+            disk.sync_seconds = healthy
 
         return end
 

@@ -90,19 +90,22 @@ class IncidentClient(ScenarioTable):
 
     Attributes:
         publishes: number of registrations by service, which it makes at its start.
+        loses: how many of them, by service, expired in the recording. No call of the churn unpublishes these.
         subscribes: services that it subscribes to at its start.
         subscribes_to_all: it subscribes to every service of the recording.
         recorded_as: its id in the recording, for people.
     """
 
     publishes: dict[ServiceName, Count] = {}
+    loses: dict[ServiceName, Count] = {}
     subscribes: tuple[ServiceName, ...] = ()
     subscribes_to_all: bool = False
     recorded_as: str = ""
 
 
 class ServiceChurn(ScenarioTable):
-    """Number of calls for one service in the whole recording. Clients that publish it make them, at even rates."""
+    """Number of calls for one service in the whole recording. Clients that publish it make them, at even rates; one
+    that has nothing left to change or to unpublish makes none."""
 
     service: ServiceName
     publishes: Count = 0
@@ -128,7 +131,7 @@ class Recording(ScenarioTable):
         for service, times in Counter(self.services).items():
             if times > 1:
                 raise ValueError(f"services has {service!r} twice")
-        named = [name for client in self.clients for name in (*client.publishes, *client.subscribes)]
+        named = [name for client in self.clients for name in (*client.publishes, *client.loses, *client.subscribes)]
         for name in [*named, *(churn.service for churn in self.churn)]:
             if name not in self.services:
                 raise ValueError(f"{name!r} is published, subscribed or changed, and is not among services")

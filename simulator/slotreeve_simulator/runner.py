@@ -47,6 +47,8 @@ LOOK_EVERY_SECONDS = 0.01
 LEFTOVER_SECONDS = 15.0
 """What is held back of lost clients is looked at within four times the grace."""
 UNDER_WAY_SECONDS = 0.5
+STILL_SECONDS = 3.0
+"""A slot table that has not changed for so long stands still: a balancer is asked every second."""
 EVERYTHING = Cut()
 
 
@@ -182,6 +184,8 @@ class _Run:
         for number, storm in enumerate(storms):
             if self._verdict.violation is None:
                 await self._storm(number, storm)
+        if self._verdict.violation is None:
+            await self._moves_end(self._scenario.faults.heal_seconds)
         await self._state_clients.leave_all()
         await self._lease_callers.leave_all()
         await self._gateways.leave_all()
@@ -204,10 +208,14 @@ class _Run:
         self._trace.note(Weight.FAULT, f"the cluster has recovered after {took:.3f} s")
         self._reach.recovered()
         self._watch.somebody_leaves = False
+        table = self._cluster.views()[0].table
         if (problem := self._state_clients.problem()) is not None:
             self._verdict.violate("I18", problem)
         await asyncio.sleep(rules.calm_seconds)
-        problem = self._problem() or await self._follower_difference() or await self._leftover()
+        problem = self._clients.unconverged()
+        if self._cluster.views()[0].table != table:
+            await self._until_settled(rules.heal_seconds)
+        problem = problem or self._problem() or await self._follower_difference() or await self._leftover()
         problem = problem or await self._clients.read_all()
         if problem is not None:
             self._verdict.violate("convergence", f"after {rules.calm_seconds:g} s of calm, {problem}")
@@ -218,6 +226,21 @@ class _Run:
         if await self._probes.death(random.Random(f"{self._seed}/probe/{number}")):
             await self._until_well("the cluster after a probe", rules.heal_seconds)
             self._watch.calm_since = self._now()
+
+    async def _until_settled(self, seconds: float) -> None:
+        """Servers that are back get slots again, which takes a while: a slot that is being copied is not settled. What
+        clients see is not excused by that."""
+        with suppress(RequestTimeout):
+            await self._cluster.until(self._cluster.is_settled, "slots have moved", seconds, POLL_SECONDS)
+
+    async def _moves_end(self, seconds: float) -> None:
+        """In a cluster that is left alone, the slot table stands still in the end."""
+        began, epoch = self._now(), -1
+        while epoch != (epoch := self._cluster.views()[0].table.epoch):
+            if self._now() > began + seconds:
+                self._verdict.violate("convergence", f"slots move for {seconds:g} s although nothing happens")
+                return
+            await asyncio.sleep(STILL_SECONDS)
 
     async def _abandoned_leases_end(self) -> None:
         """From a calm moment on, wait for as long as a lease may last that nobody renews, and look."""

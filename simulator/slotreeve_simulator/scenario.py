@@ -87,6 +87,12 @@ class ProcessorPlan(ScenarioTable):
     slowness: float = Field(default=1.0, ge=0)
 
 
+class DiskPlan(ScenarioTable):
+    """The disks of the meta servers."""
+
+    sync_ms: float = Field(default=0.0, ge=0, description="How long a sync of a healthy disk takes.")
+
+
 class WorkloadPlan(ScenarioTable):
     """The calls of the clients: first all publish, then ``calls_per_second`` changes, subscriptions and reads in
     total."""
@@ -138,6 +144,7 @@ class Scenario(ScenarioTable):
     network: NetworkPlan = NetworkPlan()
     clocks: Clocks = Clocks()
     processors: ProcessorPlan = ProcessorPlan()
+    disks: DiskPlan = DiskPlan()
     workload: WorkloadPlan = WorkloadPlan()
     faults: FaultPlan = FaultPlan()
     recorded: Recording | None = None

@@ -35,7 +35,7 @@ class ServersWatch:
 
     Attributes:
         somebody_leaves: whether a data server is stopping, or was just now.
-        calm_since: time of the end of the last fault; None during a fault.
+        calm_since: when the last packet that was sent during a fault has arrived; None during a fault.
     """
 
     def __init__(

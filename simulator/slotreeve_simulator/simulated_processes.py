@@ -40,6 +40,7 @@ class SimulatedProcesses:
         clients: the running clients by name.
         drifts: drift of a process's clock (:class:`~slotreeve_simulator.process_clock.ProcessClock`) by name, from its
             next start on.
+        sync_seconds: how long a sync of a meta server's disk takes, from its first start on.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class SimulatedProcesses:
         self.servers: Mapping[str, Server] = {}
         self._clocks: dict[str, ProcessClock] = {}
         self._disks: dict[str, MemoryStorage] = {}
+        self.sync_seconds = 0.0
         self.clients: dict[str, Client] = {}
         self.drifts: dict[str, float] = {}
         self._dead: list[object] = []
@@ -107,7 +109,10 @@ class SimulatedProcesses:
         return server
 
     def _open_disk(self, path: str) -> MemoryStorage:
-        return self._disks.setdefault(path, LossyStorage(path, random.Random(path))).open()
+        if path not in self._disks:
+            self._disks[path] = LossyStorage(path, random.Random(path))
+            self._disks[path].sync_seconds = self.sync_seconds
+        return self._disks[path].open()
 
     def kill(self, name: str, power_lost: bool = False) -> None:
         """SIGKILL: the process ends, its peers see their connections end, its disk stays. ``power_lost``: its machine

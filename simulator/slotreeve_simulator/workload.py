@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 
 from slotreeve.errors import ClientError, RequestTimeout
 from slotreeve_client import Client, ClientState
@@ -22,6 +22,7 @@ class _Life:
 
     def __init__(self, client: Client) -> None:
         self.client = client
+        self.loses: Mapping[str, int] = {}  # by service, how many expired in the recording
         self.registrations: list[Registration] = []
         self.watchers: list[Watcher] = []
 
@@ -62,6 +63,7 @@ class Clients:
         number = int(name.rpartition("-")[2]) - 1
         if number < len(recording.clients):
             recorded = recording.clients[number]
+            life.loses = recorded.loses
             for service, count in recorded.publishes.items():
                 for _ in range(count):
                     self._publish(name, life, recording.services.index(service))
@@ -126,6 +128,9 @@ class Clients:
         if call.service is not None:
             name = self._scenario.service(call.service)
             places = [place for place in places if life.registrations[place].service == name]
+            if call.kind is CallKind.UNPUBLISH:
+                # What expired in the recording was not unpublished: the symptom would be gone with it.
+                places = places[life.loses.get(name, 0) :]
             if not places:
                 return
         index = places[call.pick % len(places)]

@@ -106,6 +106,11 @@ def test_an_answer_of_a_server_that_lags_behind_is_no_violation() -> None:
     assert invariants({"t": 2.7, "kind": "view", "term": 0, "epoch": 0, "revision": 1}) == []
 
 
+def test_an_exception_in_the_log_of_a_server_is_a_violation() -> None:
+    violations = judge(*GOOD, {"t": 9.0, "kind": "raised", "server": "data-1", "what": "KeyError: 'x'"}).violations
+    assert [(v.invariant, v.what) for v in violations] == [("health", "data-1 logged an exception: KeyError: 'x'")]
+
+
 def test_a_history_is_written_and_read_line_by_line(tmp_path: Path) -> None:
     file = tmp_path / "history.jsonl"
     with HistoryRecorder(file) as recorder:

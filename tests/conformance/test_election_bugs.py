@@ -9,6 +9,7 @@ import pytest
 from slotreeve_conformance.election import ElectionContract
 from slotreeve_conformance.election_backend import ElectionBackend
 
+import tests.conformance.fle_disk_bugs  # noqa: F401 - adds its bugs
 from tests.conformance import fle_shell_bugs, lock_bugs
 from tests.conformance.election_bugs import BUGS, found, suite_of
 from tests.election_fle.test_fle_contract import FleBackend

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 import pytest
 from slotreeve.catalogue import Catalogue
 from slotreeve.clock import Clock, LoopClock
 from slotreeve.offers import Port
 from slotreeve.ports import Context
+from slotreeve_election_mysql.connection import Session
 from slotreeve_election_mysql.election import LockElection
+from slotreeve_election_mysql.mysql import MYSQL
+from slotreeve_election_mysql.postgres import POSTGRES
 from slotreeve_harness.sql_backends import TIMES, MariaDbBackend, PostgresBackend, fresh_tables, running
 from slotreeve_harness.sql_programs import ServerMissing
-from slotreeve_harness.sql_servers import SqlServer
+from slotreeve_harness.sql_servers import PASSWORD, SqlServer
+
+from tests.election_mysql.real_nodes import Build
 
 MEMBERS = {f"meta-{number}": f"meta-{number}:7712" for number in (1, 2, 3)}
 BACKENDS = {"postgres": PostgresBackend, "mysql": MariaDbBackend}
-
-Build = Callable[..., LockElection]
 
 
 def shared_server(dialect: str) -> SqlServer:
@@ -83,3 +86,26 @@ def postgres() -> SqlServer:
 @pytest.fixture
 def mariadb() -> SqlServer:
     return shared_server("mysql")
+
+
+@pytest.fixture
+def admin(dialect: str, server: SqlServer) -> Iterator[Session]:
+    """A session of the account that owns everything."""
+    session = (POSTGRES if dialect == "postgres" else MYSQL).connect(server.dsn(), 10.0, 600.0)
+    yield session
+    session.close()
+
+
+@pytest.fixture
+def plain(dialect: str, admin: Session) -> str:
+    """An account that may use the tables, and no more than that."""
+    if dialect == "postgres":
+        if admin.query("SELECT 1 FROM pg_roles WHERE rolname = 'plain'"):
+            admin.execute("DROP OWNED BY plain CASCADE")
+        else:
+            admin.execute(f"CREATE ROLE plain LOGIN PASSWORD '{PASSWORD}'")
+        admin.execute("REVOKE CREATE ON SCHEMA public FROM PUBLIC")
+    else:
+        admin.execute(f"CREATE OR REPLACE USER plain@'%' IDENTIFIED BY '{PASSWORD}'")
+        admin.execute("GRANT USAGE ON slotreeve.* TO plain@'%'")
+    return "plain" if dialect == "postgres" else "plain@'%'"

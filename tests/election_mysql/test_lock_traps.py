@@ -3,107 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
+from collections.abc import Mapping
 
 import pytest
 from slotreeve.clock import LoopClock
-from slotreeve.errors import ElectionError, NotLeader, SlotreeveError, StaleTerm
-from slotreeve.ports import Leadership, Versioned
+from slotreeve.errors import NotLeader, StaleTerm
+from slotreeve.ports import Versioned
 from slotreeve_election_mysql.connection import Session
-from slotreeve_election_mysql.database_election import DatabaseLockElection
-from slotreeve_election_mysql.election import LockElection
-from slotreeve_election_mysql.mysql import MYSQL
-from slotreeve_election_mysql.postgres import POSTGRES
-from slotreeve_harness.sql_servers import PASSWORD, SqlServer
+from slotreeve_harness.sql_servers import SqlServer
+
+from tests.election_mysql.real_nodes import LEASE_SECONDS, Build, end_connections, play, started, until
 
 pytestmark = [pytest.mark.processes, pytest.mark.timed]
-
-Build = Callable[..., LockElection]
-LEASE_SECONDS = 0.6
-PATIENCE_SECONDS = 30.0
-
-
-@pytest.fixture
-def admin(dialect: str, server: SqlServer) -> Iterator[Session]:
-    """A session of the account that owns everything."""
-    session = (POSTGRES if dialect == "postgres" else MYSQL).connect(server.dsn(), 10.0, 600.0)
-    yield session
-    session.close()
-
-
-@pytest.fixture
-def plain(dialect: str, admin: Session) -> str:
-    """An account that may use the tables, and no more than that."""
-    if dialect == "postgres":
-        if admin.query("SELECT 1 FROM pg_roles WHERE rolname = 'plain'"):
-            admin.execute("DROP OWNED BY plain CASCADE")
-        else:
-            admin.execute(f"CREATE ROLE plain LOGIN PASSWORD '{PASSWORD}'")
-        admin.execute("REVOKE CREATE ON SCHEMA public FROM PUBLIC")
-    else:
-        admin.execute(f"CREATE OR REPLACE USER plain@'%' IDENTIFIED BY '{PASSWORD}'")
-        admin.execute("GRANT USAGE ON slotreeve.* TO plain@'%'")
-    return "plain" if dialect == "postgres" else "plain@'%'"
-
-
-class Node:
-    """A started election, and what it reported."""
-
-    def __init__(self, election: LockElection) -> None:
-        self.election, self.reports = election, list[Leadership]()
-
-    @property
-    def leads(self) -> bool:
-        known = self.election.leadership()
-        return known.leading and known.valid_until > asyncio.get_running_loop().time()
-
-    @property
-    def term(self) -> int:
-        return self.election.leadership().term
-
-    @property
-    def causes(self) -> str:
-        return "; ".join(report.cause for report in self.reports)
-
-
-@contextlib.asynccontextmanager
-async def started(*elections: LockElection) -> AsyncIterator[list[Node]]:
-    nodes = [Node(election) for election in elections]
-    try:
-        for node in nodes:
-            await node.election.start(node.reports.append)
-        yield nodes
-    finally:
-        for node in nodes:
-            await node.election.stop()
-
-
-async def until(condition: Callable[[], bool], within_seconds: float = PATIENCE_SECONDS) -> float:
-    began = asyncio.get_running_loop().time()
-    while not condition():
-        assert asyncio.get_running_loop().time() - began < within_seconds, "it did not happen in time"
-        await asyncio.sleep(0.002)
-    return asyncio.get_running_loop().time() - began
-
-
-def end_connections(dialect: str, admin: Session) -> int:
-    if dialect == "postgres":
-        ended = admin.query(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() "
-            "AND backend_type = 'client backend' AND pid <> pg_backend_pid()"
-        )
-        return len(ended)
-    ids = admin.query("SELECT id FROM information_schema.processlist WHERE db = DATABASE() AND id <> CONNECTION_ID()")
-    for (number,) in ids:
-        with contextlib.suppress(ElectionError):  # it ended meanwhile
-            admin.execute(f"KILL {number}")
-    return len(ids)
-
-
-def play(scenario: Callable[[], Coroutine[None, None, None]]) -> None:
-    asyncio.run(scenario())
-
 
 # --- the connection --------------------------------------------------------------------------------------------------
 
@@ -367,134 +278,5 @@ def test_a_deposed_leaders_write_names_both_terms(build: Build) -> None:
             with pytest.raises(StaleTerm, match=rf"under term {term}: the term is {term + 1} now, held by meta-"):
                 await first.election._table.write(first.election._owner, term, "k", b"late", None, 0)
             assert (await first.election._table.changes(0)) == []
-
-    play(scenario)
-
-
-# --- trying a database out -------------------------------------------------------------------------------------------
-
-
-def test_trying_a_database_out_changes_nothing_and_says_what_is_missing(
-    admin: Session, tables: Mapping[str, object], build: Build, server: SqlServer
-) -> None:
-    def tables_made() -> int:
-        names = "', '".join(str(name) for name in tables.values())
-        return len(admin.query(f"SELECT 1 FROM information_schema.tables WHERE table_name IN ('{names}')"))
-
-    async def scenario() -> None:
-        assert "cannot be read yet" in await tried(build())
-        assert tables_made() == 0
-        async with started(build()) as (node,):
-            await until(lambda: node.leads)
-            assert (await tried(build("meta-2"))).endswith("can be read and written")
-            assert node.leads
-        with pytest.raises(ElectionError):
-            await tried(build(dsn=server.dsn(password="wrong")))
-
-    async def tried(election: LockElection) -> str:
-        assert isinstance(election, DatabaseLockElection)
-        return await election.try_out()
-
-    play(scenario)
-
-
-# --- rights ----------------------------------------------------------------------------------------------------------
-
-
-async def start_error(election: LockElection) -> SlotreeveError:
-    with pytest.raises(SlotreeveError) as caught:
-        await election.start(lambda _leadership: None)
-    return caught.value
-
-
-def fails_to_start(build: Build, **options: object) -> SlotreeveError:
-    async def scenario() -> SlotreeveError:
-        return await start_error(build(**options))
-
-    return asyncio.run(scenario())
-
-
-def test_a_wrong_password_stops_the_start_and_is_not_printed(server: SqlServer, build: Build) -> None:
-    error = fails_to_start(build, dsn=server.dsn(password="wrong-parole"))
-    assert isinstance(error, ElectionError)
-    assert server.address in str(error)
-    assert "slotreeve" in str(error)
-    assert "parole" not in str(error)
-
-
-def test_a_start_waits_for_a_database_that_is_down(
-    server: SqlServer, build: Build, caplog: pytest.LogCaptureFixture
-) -> None:
-    async def scenario() -> None:
-        await asyncio.to_thread(server.stop)
-        node = Node(build())
-        starting = asyncio.create_task(node.election.start(node.reports.append))
-        try:
-            await until(lambda: "waiting for the database" in caplog.text)
-            assert server.address in caplog.text
-            assert PASSWORD not in caplog.text
-            assert not starting.done()
-            await asyncio.to_thread(server.start)
-            await starting
-            await until(lambda: node.leads)
-        finally:
-            starting.cancel()
-            await asyncio.gather(starting, return_exceptions=True)
-            await node.election.stop()
-
-    play(scenario)
-
-
-def test_without_the_right_to_make_tables_the_error_says_how_to_get_them(
-    plain: str, server: SqlServer, build: Build
-) -> None:
-    error = fails_to_start(build, dsn=server.dsn(user="plain"))
-    assert isinstance(error, ElectionError)
-    assert "slotreeve election ddl --dialect" in str(error)
-    assert "SELECT, INSERT and UPDATE" in str(error)
-
-
-def test_tables_that_may_only_be_read_stop_a_candidate_but_not_an_observer(
-    plain: str, admin: Session, server: SqlServer, tables: Mapping[str, object], build: Build
-) -> None:
-    async def scenario() -> None:
-        async with started(build()) as (leader,):
-            await until(lambda: leader.leads)
-            for table in tables.values():
-                admin.execute(f"GRANT SELECT ON {table} TO {plain}")
-            with pytest.raises(ElectionError, match=r"lacks a right.*grant SELECT, INSERT and UPDATE"):
-                await build("meta-2", dsn=server.dsn(user="plain")).start(lambda _leadership: None)
-            async with started(build("meta-3", dsn=server.dsn(user="plain"), observe_only=True)) as (observer,):
-                await until(lambda: observer.election.leadership().leader == "meta-1")
-
-    play(scenario)
-
-
-def test_on_a_database_that_becomes_read_only_no_node_leads_until_it_can_be_written_again(
-    dialect: str, plain: str, admin: Session, server: SqlServer, tables: Mapping[str, object], build: Build
-) -> None:
-    def set_read_only(on: bool) -> None:
-        if dialect == "postgres":
-            admin.execute(f"ALTER ROLE plain SET default_transaction_read_only = {'on' if on else 'off'}")
-            end_connections(dialect, admin)
-        else:
-            admin.execute(f"SET GLOBAL read_only = {int(on)}")
-
-    async def scenario() -> None:
-        async with started(build("meta-3")):
-            for table in tables.values():
-                admin.execute(f"GRANT SELECT, INSERT, UPDATE ON {table} TO {plain}")
-        async with started(build(dsn=server.dsn(user="plain"))) as (node,):
-            await until(lambda: node.leads)
-            term = node.term
-            try:
-                set_read_only(True)
-                await until(lambda: not node.leads, within_seconds=LEASE_SECONDS + 0.1)
-                error = await start_error(build("meta-2", dsn=server.dsn(user="plain")))
-                assert all(word in str(error) for word in ("read", "only"))
-            finally:
-                set_read_only(False)
-            await until(lambda: node.leads)
-            assert node.term == term + 1
 
     play(scenario)

@@ -51,11 +51,13 @@ def test_every_message_has_an_entry_and_only_replies_go_to_no_desk(message: type
 @pytest.mark.parametrize("role", SERVERS)
 def test_what_a_desk_takes_may_be_sent_to_it(role: Role) -> None:
     allowed = senders_to(role)
-    for partner, desk in desks(role).items():
-        for message in {*desk.messages, *desk.requests, *desk.later}:
+    taken = {partner: {*desk.messages, *desk.requests, *desk.later} for partner, desk in desks(role).items()}
+    for partner, messages in taken.items():
+        for message in messages:
             assert message in allowed, f"nobody may send {message.__name__} to a {role} server"
             if partner and message not in AT_EVERY_DESK:
-                assert allowed[message] == {Role(partner)}
+                assert Role(partner) in allowed[message]
+                assert allowed[message] == {Role(partner)} or message in taken[""]
 
 
 def test_a_client_may_not_act_as_a_server() -> None:

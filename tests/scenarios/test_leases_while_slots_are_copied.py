@@ -49,3 +49,31 @@ def test_a_leader_that_dies_while_a_server_that_came_back_copies_its_slots_costs
         assert not (await caller.leases.renew_many({lease.service: [lease.lease_id] for lease in leases})).unknown
 
     with_cluster(body, 11, {"cluster.replicas": 3})
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+@pytest.mark.parametrize("balancer", ["default", "even"])
+def test_slots_that_move_to_a_new_server_take_their_leases_along(replicas: int, balancer: str) -> None:
+    """With one copy of each slot, too: who shall lead copies first."""
+
+    async def body(cluster: SimulatedCluster, caller: Client, views: Views) -> None:
+        leases = [Lease(f"com.example.web-{n}", f"web-{n}", (b"1",), ttl_seconds=60) for n in range(100)]
+        await caller.leases.register_many(leases)
+        await cluster.start("data-4")
+        await cluster.until(lambda: slots_of(cluster, "data-4") > 0, "slots move to it", 30)
+        await cluster.ready()
+        assert not (await caller.leases.renew_many({lease.service: [lease.lease_id] for lease in leases})).unknown
+
+    with_cluster(body, 12, {"cluster.replicas": replicas, "balancer.use": balancer})
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_a_data_server_that_stops_for_good_hands_its_leases_on(replicas: int) -> None:
+    async def body(cluster: SimulatedCluster, caller: Client, views: Views) -> None:
+        leases = [Lease(f"com.example.web-{n}", f"web-{n}", (b"1",), ttl_seconds=60) for n in range(100)]
+        await caller.leases.register_many(leases)
+        await cluster.stop("data-1")
+        await cluster.ready()
+        assert not (await caller.leases.renew_many({lease.service: [lease.lease_id] for lease in leases})).unknown
+
+    with_cluster(body, 13, {"cluster.replicas": replicas})

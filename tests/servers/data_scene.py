@@ -5,6 +5,7 @@ from __future__ import annotations
 from slotreeve.model.nodes import Role
 from slotreeve.model.publisher import Publisher
 from slotreeve.model.slots import Slot, SlotTable
+from slotreeve_protocol.meta_messages import LeaseGranted, View
 from slotreeve_protocol.slot_messages import (
     Changed,
     SlotWrite,
@@ -16,7 +17,11 @@ from slotreeve_servers.data.sessions import SessionServers
 from slotreeve_servers.data.settings import DataSettings
 from slotreeve_servers.data.slots import HeldSlot, HeldSlots
 from slotreeve_servers.data.streams import Streams
+from slotreeve_servers.node.membership import Incomplete, Membership
+from slotreeve_servers.node.newer_view import NewerView
+from slotreeve_servers.node.outbox import Peer
 
+from tests.servers.core_scenes import node
 from tests.servers.recording_outbox import RecordingOutbox, a_peer
 
 SESSION_1, SESSION_2 = a_peer("session-1", Role.SESSION), a_peer("session-2", Role.SESSION)
@@ -35,10 +40,22 @@ class Scene:
         self.slots.apply(SlotTable(1, (Slot(0, "data-1", 1, ("data-2",)),)))
         self.slot.serve()
         self.changes = Changes(self.outbox)
-        self.streams = Streams(self.outbox, self.slots)
+        self.membership = Membership(self.outbox, node("data-1"), 1.0, self)
+        self.streams = Streams(self.outbox, self.slots, NewerView(self.outbox, self.membership))
         self.interests = SessionInterests(self.slots, self.changes)
         self.sessions = sessions or SessionServers()
         self.departures = Departures(self.outbox, self.slots, self, self.sessions, DataSettings())
+
+    def view_changed(self, old: View, view: View) -> None:
+        """As the core does."""
+        self.slots.apply(view.table)
+
+    def unsettled(self) -> Incomplete:
+        """As the core does."""
+        return Incomplete(self.slots.unsettled(), [])
+
+    def lease_granted(self, leader: Peer, granted: LeaseGranted) -> None:
+        """Nothing here needs it."""
 
     @property
     def slot(self) -> HeldSlot:

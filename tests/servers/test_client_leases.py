@@ -41,6 +41,17 @@ def test_a_client_is_due_in_the_first_look_after_its_lease_whatever_arrived_befo
             heard[clients[number]] = now
 
 
+def test_a_client_that_does_not_read_has_the_rest_of_its_lease_to_come_back_and_the_linger_at_least() -> None:
+    leases, client = ClientLeases(10.0), ConnectedClient(a_peer("a", Role.CLIENT))
+    assert leases.left(client, 0.3) == 0.3  # it, or the network, ended the connection
+    client.peer.silence_at_close = 4.0
+    assert leases.left(client, 0.3) == 6.0
+    client.rest_seconds = 2.0  # it was asked for a ping so late
+    assert leases.left(client, 0.3) == 8.0
+    client.peer.silence_at_close = 12.0
+    assert leases.left(client, 0.3) == 0.3
+
+
 def test_a_look_at_clients_that_were_just_renewed_looks_at_none() -> None:
     leases = ClientLeases(LEASE_SECONDS)
     for number in range(1_000):

@@ -27,7 +27,7 @@ from slotreeve_protocol.slot_messages import (
     SlotWrite,
     Write,
 )
-from slotreeve_servers.data.core import DataCore
+from slotreeve_servers.data.core import LINKS_AGAIN_SECONDS, DataCore
 from slotreeve_servers.data.settings import DataSettings
 from slotreeve_servers.node.digests import led_digest
 
@@ -45,10 +45,17 @@ class DataScene:
         self.sessions = {name: a_peer(name, Role.SESSION) for name in ("session-1", "session-2")}
         self.revision = 0
 
-    def view(self, *rows: Slot, epoch: int = 1, sessions: tuple[str, ...] = ("session-1", "session-2")) -> None:
+    def view(
+        self,
+        *rows: Slot,
+        epoch: int = 1,
+        sessions: tuple[str, ...] = ("session-1", "session-2"),
+        missing: tuple[str, ...] = (),
+    ) -> None:
         self.revision += 1
         data = [node("data-1"), node("data-2")]
-        view = View(1, self.revision, SlotTable(epoch, rows), data, [node(name) for name in sessions])
+        members = [node(name) for name in sessions]
+        view = View(1, self.revision, SlotTable(epoch, rows), data, members, missing=list(missing))
         self.core.membership.desk.messages[View](META, view)
         self.outbox.end_turn()
 
@@ -177,6 +184,40 @@ def test_a_slot_does_not_wait_for_one_silent_session_server_for_ever_but_for_two
     scene.open("session-2")
     scene.compared("session-2")
     assert scene.core.unsettled().slots == []
+
+
+def missing_session_2(scene: DataScene, *rows: Slot, epoch: int) -> None:
+    scene.view(*rows, epoch=epoch, sessions=("session-1",), missing=("session-2@1",))
+    scene.compared("session-1")
+
+
+def test_a_slot_without_any_copy_gives_a_missing_session_server_the_time_to_link() -> None:
+    scene = DataScene()
+    scene.open("session-1")
+    missing_session_2(scene, Slot(0, "data-1", 3, ()), epoch=3)
+    assert scene.core.slots.unsettled() == [0]
+    scene.open("session-2")
+    scene.outbox.advance(LINKS_AGAIN_SECONDS + 0.5)
+    assert scene.core.slots.unsettled() == [0], "now that it is linked, its records are waited for"
+    scene.compared("session-2")
+    assert scene.core.slots.unsettled() == []
+
+
+def test_it_serves_without_one_that_does_not_link() -> None:
+    scene = DataScene()
+    scene.open("session-1")
+    missing_session_2(scene, Slot(0, "data-1", 3, ()), epoch=3)
+    scene.outbox.advance(LINKS_AGAIN_SECONDS - 0.5)
+    assert scene.core.slots.unsettled() == [0]
+    scene.outbox.advance(1.0)
+    assert scene.core.slots.unsettled() == []
+
+
+def test_a_slot_of_which_a_copy_is_left_waits_for_no_missing_session_server() -> None:
+    scene = DataScene().serving()
+    missing_session_2(scene, Slot(0, "data-1", 3, ()), epoch=3)
+    scene.core.closed(scene.sessions["session-2"], "cut")
+    assert scene.core.slots.unsettled() == []
 
 
 def test_followed_slots_are_copied_from_their_leader_and_its_links_are_kept() -> None:

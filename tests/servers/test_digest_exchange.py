@@ -11,6 +11,8 @@ from slotreeve.model.nodes import Role
 from slotreeve.model.publisher import Publisher
 from slotreeve.model.slots import Slot, SlotTable
 from slotreeve.ports import Message
+from slotreeve_protocol.general_messages import Done
+from slotreeve_protocol.meta_messages import GetNewerView
 from slotreeve_protocol.slot_messages import (
     Access,
     Compare,
@@ -30,6 +32,7 @@ from slotreeve_servers.data.sessions import SessionServers
 from slotreeve_servers.data.settings import DataSettings
 from slotreeve_servers.data.slots import HeldSlot, HeldSlots
 from slotreeve_servers.node.deltas import PART_BYTES
+from slotreeve_servers.node.outbox import Peer
 from slotreeve_servers.node.records import START, SlotStore
 
 from tests.servers.recording_outbox import RecordingOutbox, a_peer
@@ -273,6 +276,9 @@ class Followership:
 
     def follower_progressed(self) -> None:
         self.progress += 1
+
+    def newer_view(self, peer: Peer, message: GetNewerView) -> Message:
+        return Done()
 
 
 class FollowerScene:

@@ -39,23 +39,23 @@ def test_a_slot_is_settled_on_a_server_that_reported_so_under_this_table() -> No
     last = LastHeartbeats()
     last.take(heartbeat("data-1", 1))
     last.take(heartbeat("data-2", epoch=2))
-    settled = last.settled(TABLE)
+    settled = last.copies(TABLE).settled
     assert settled("data-1", 0)
     assert not settled("data-1", 1)
     assert not settled("data-2", 0)
     last.clear()
-    assert not last.settled(TABLE)("data-1", 0)
+    assert not last.copies(TABLE).settled("data-1", 0)
 
 
 def test_a_slot_was_settled_a_moment_ago_where_the_server_says_so_under_this_table() -> None:
     last = LastHeartbeats()
     last.take(Heartbeat(node("data-1"), 0, 3, [0, 1], Stopping.NO, [1]))
     last.take(Heartbeat(node("data-2"), 0, 2, [0, 1], Stopping.NO, [1]))
-    recently = last.recently_settled(TABLE)
+    recently = last.copies(TABLE).recently_settled
     assert [recently("data-1", 0), recently("data-1", 1)] == [False, True]
     assert not recently("data-2", 1)
     assert not recently("data-3", 1)
-    assert not last.settled(TABLE)("data-1", 1)
+    assert not last.copies(TABLE).settled("data-1", 1)
 
 
 def test_what_a_server_reported_counts_until_it_reports_under_the_next_table() -> None:
@@ -70,11 +70,11 @@ def test_what_a_server_reported_counts_until_it_reports_under_the_next_table() -
     last.table_changed(old, new)
 
     def known(table: SlotTable) -> list[tuple[str, int]]:
-        recently = last.recently_settled(table)
+        recently = last.copies(table).recently_settled
         return [(name, slot) for name in ("data-1", "data-2", "data-3") for slot in (0, 1) if recently(name, slot)]
 
     assert known(new) == [("data-1", 1), ("data-2", 0)]
-    assert not last.settled(new)("data-1", 1), "nothing is balanced or handed over on such a report"
+    assert not last.copies(new).settled("data-1", 1), "nothing is balanced or handed over on such a report"
     last.table_changed(new, SlotTable(5, new.slots))
     assert known(SlotTable(5, new.slots)) == [("data-1", 1), ("data-2", 0)]
     last.take(heartbeat("data-2", 0, 1, epoch=5))
@@ -89,10 +89,10 @@ def test_a_new_process_of_a_server_and_one_that_left_hold_nothing_of_what_was_re
     last.table_changed(old, SlotTable(4, old.slots))
     last.take(Heartbeat(Node("data-2", Role.DATA, "data-2:1", "data-2@2"), 0, 0, [], Stopping.NO))
     last.forget("data-3")
-    recently = last.recently_settled(SlotTable(4, old.slots))
+    recently = last.copies(SlotTable(4, old.slots)).recently_settled
     assert [recently(name, 0) for name in ("data-2", "data-3", "data-4")] == [False, False, True]
     last.clear()
-    assert not last.recently_settled(SlotTable(4, old.slots))("data-4", 0)
+    assert not last.copies(SlotTable(4, old.slots)).recently_settled("data-4", 0)
 
 
 def test_leaving_are_those_that_stop_and_those_that_are_banned() -> None:
@@ -128,3 +128,17 @@ def test_a_data_server_may_leave_where_no_server_is_left_to_take_its_slots() -> 
     last.take(beat)
     assert last.may_leave(beat, view(TABLE, "data-1"), NOBODY)
     assert last.may_leave(beat, view(TABLE, "data-1", "data-2"), frozenset({"data-2"}))
+
+
+def test_a_server_has_reported_once_it_did_under_a_table_of_this_leader_and_until_its_process_ends() -> None:
+    last, newer = LastHeartbeats(), SlotTable(4, TABLE.slots)
+    last.take(heartbeat("data-1"))
+    last.take(heartbeat("data-2", epoch=2))
+    assert last.reported(TABLE) == {"data-1"}
+    last.table_changed(TABLE, newer)
+    last.take(heartbeat("data-3", epoch=4))
+    assert last.reported(newer) == {"data-1", "data-3"}
+    last.take(Heartbeat(Node("data-1", Role.DATA, "data-1:1", "data-1@2"), 0, 0, []))
+    assert last.reported(newer) == {"data-3"}
+    last.clear()
+    assert last.reported(newer) == set()

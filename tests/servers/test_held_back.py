@@ -6,65 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from slotreeve.model.publisher import Publisher
-from slotreeve.model.slots import Slot, SlotTable
 from slotreeve_servers.data import held_back
 from slotreeve_servers.data.claims import ClaimedClients, client_of
 from slotreeve_servers.data.held_back import HeldBack, LostRecord
 from slotreeve_servers.data.settings import DataSettings
 from slotreeve_servers.data.slots import HeldSlot, HeldSlots
 
-GONE = "session-1@1"
-RULES = DataSettings()
-
-
-def record(client: int, number: int = 0, incarnation: int = 1, session: str = GONE) -> Publisher:
-    return Publisher(f"client{client}-{number}", f"s{number}", 1, incarnation, session, "", (b"x",))
-
-
-class Scene:
-    """data-1 leads slot 0, in which ``clients`` clients of session-1 have a record of each of ``services`` services."""
-
-    def __init__(
-        self, clients: int, services: int = 1, rules: DataSettings = RULES, slots: HeldSlots | None = None
-    ) -> None:
-        self.slots = slots or HeldSlots("data-1")
-        self.claims = ClaimedClients()
-        self.slots.apply(SlotTable(1, (Slot(0, "data-1", 1, ()),)))
-        self.held = HeldBack(rules, self.slots, self.claims)
-        self.records = [record(client, number) for client in range(clients) for number in range(services)]
-        self.put(*self.records)
-
-    @property
-    def slot(self) -> HeldSlot:
-        return self.slots.held[0]
-
-    def put(self, *records: Publisher, at: float = 0.0) -> None:
-        for one in records:
-            self.slot.store.put(one, 0.0)
-        self.held.stored(self.slot, records, at)
-
-    def session_dies(self, at: float) -> None:
-        self.held.hold([LostRecord(self.slot, one, leaves_tombstone=False, gone=GONE) for one in self.records], at)
-
-    def claim(self, client: int, at: float) -> None:
-        self.claims.begin("session-2@1", [f"client{client}"])
-        self.held.claims_changed([f"client{client}"], at)
-
-    def end_claim(self, client: int, at: float) -> None:
-        self.claims.end("session-2@1", [f"client{client}"])
-        self.held.claims_changed([f"client{client}"], at)
-
-    def look(self, now: float) -> list[LostRecord]:
-        """All that one look releases."""
-        return [entry for part in self.held.look(self.slots.registrations, now) for entry in part]
-
-    def released(self, now: float) -> set[str]:
-        """The clients whose registrations may be removed now; they are removed."""
-        released = self.look(now)
-        for entry in released:
-            self.slot.store.purge(entry.record.data_info_id, entry.record.register_id)
-        return {client_of(entry.record.register_id) for entry in released}
-
+from tests.servers.held_back_scene import GONE, RULES, Scene, record
 
 # --- few -------------------------------------------------------------------------------------------------------------
 
@@ -343,56 +291,6 @@ def test_however_many_have_come_back_the_others_are_put_off_once() -> None:
     assert scene.released(13.0) == set()
     assert len(scene.held) == 3
     assert scene.released(13.0 + held_back.RETURNING * RULES.session_grace_seconds) == {"client3", "client4", "client5"}
-
-
-def test_registrations_of_a_slot_that_has_moved_are_forgotten() -> None:
-    scene = Scene(clients=3)
-    scene.session_dies(10.0)
-    scene.slots.apply(SlotTable(2, (Slot(0, "data-2", 2, ()),)))
-    assert scene.look(99.0) == []
-    assert len(scene.held) == 0
-
-
-def test_registrations_of_a_slot_that_has_moved_are_forgotten_at_once_also_of_a_client_that_is_claimed() -> None:
-    scene = Scene(clients=3)
-    scene.session_dies(10.0)
-    scene.claim(1, 10.5)
-    scene.slots.apply(SlotTable(2, (Slot(0, "data-2", 2, ()),)))
-    scene.held.table_changed()
-    assert scene.look(10.6) == []
-    assert (len(scene.held), scene.held.clients) == (0, 0)
-
-
-def test_what_a_slot_held_before_it_moved_does_not_replace_what_it_holds_since_it_is_back() -> None:
-    scene = Scene(clients=1)
-    former = LostRecord(scene.slot, scene.records[0], leaves_tombstone=False, gone=GONE)
-    scene.slots.apply(SlotTable(2, (Slot(0, "data-2", 2, ()),)))
-    scene.slots.apply(SlotTable(3, (Slot(0, "data-1", 3, ()),)))
-    scene.put(*scene.records)
-    scene.session_dies(10.0)
-    assert scene.held.hold([former], 10.0) == 0
-    scene.held.table_changed()
-    assert scene.released(13.0) == {"client0"}
-
-
-def test_forgetting_slots_that_have_moved_pauses_and_keeps_what_is_held_of_others(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(held_back, "LOOKED_AT_ONCE", 2)
-    slots = HeldSlots("data-1")
-    scene = Scene(clients=4, slots=slots)
-    slots.apply(SlotTable(2, (Slot(0, "data-1", 1, ()), Slot(1, "data-1", 2, ()))))
-    scene.session_dies(10.0)
-    others = [record(client, 1) for client in range(2, 6)]
-    for one in others:
-        slots.held[1].store.put(one, 0.0)
-    moved = [LostRecord(slots.held[1], one, leaves_tombstone=False, gone=GONE) for one in others]
-    scene.held.hold(moved, 10.0)
-    slots.apply(SlotTable(3, (Slot(0, "data-1", 1, ()), Slot(1, "data-2", 3, ()))))
-    scene.held.table_changed()
-    assert list(scene.held.look(slots.registrations, 10.5)) == [[]] * 4
-    assert (len(scene.held), scene.held.clients) == (4, 4)
-    assert scene.released(13.0) == {f"client{client}" for client in range(4)}
 
 
 # --- the brake -------------------------------------------------------------------------------------------------------

@@ -183,3 +183,41 @@ def test_views_history_and_counters_can_be_asked_for_by_anybody() -> None:
     assert (counters["data_servers"], counters["session_servers"], counters["leading"]) == (1, 1, 1)
     assert counters["revision"] == view.revision
     assert isinstance(view.table, SlotTable)
+
+
+def led_by_the_dead(scene: Scene) -> list[int]:
+    """A new leader takes over while data-1 starts again, and data-2, which follows it, is not in sync. data-3 has
+    everything, and has not reported to this leader. Returns the slots that data-1 led."""
+    before = scene.cluster("data-1", "data-2", "data-3")
+    scene.report(Leadership("meta-2", 2, False, 0.0, "lost"))
+    scene.lead(3)
+    scene.heartbeat("data-2", unsettled=(0, 1, 2, 3))
+    scene.core.closed(scene.peers["data-1"], "killed")
+    scene.connect("data-1", 2)
+    scene.heartbeat("data-1", 2, unsettled=(0, 1, 2, 3))
+    led = [slot.id for slot in before.table.slots if slot.leader == "data-1"]
+    assert led
+    return led
+
+
+def test_a_new_leader_gives_no_slot_away_before_it_has_heard_who_may_have_the_only_copy() -> None:
+    scene = Scene(replicas=3)
+    led = led_by_the_dead(scene)
+    assert scene.commit_all() == []
+    scene.loses_leader("data-3", led, led)
+    after = scene.commit_all()[-1].table
+    assert {after.slots[number].leader for number in led} == {"data-3"}
+
+
+def test_a_new_leader_waits_for_a_silent_server_no_longer_than_a_lease() -> None:
+    scene = Scene(replicas=3)
+    led = led_by_the_dead(scene)
+    for _ in range(8):
+        scene.outbox.advance(0.5)
+        scene.heartbeat("data-1", 2, unsettled=(0, 1, 2, 3))
+        scene.heartbeat("data-2", unsettled=(0, 1, 2, 3))
+        scene.heartbeat("data-3", has=(0, 0))  # it lives, and never has the newest table
+        scene.commit_all()
+    after = scene.core.view.read().table
+    assert {after.slots[number].leader_epoch for number in led} == {after.epoch}
+    assert None not in {after.slots[number].leader for number in led}

@@ -1,16 +1,13 @@
-"""The parts of a meta server's core, each alone: leases, arranger, committed view, provided configuration, shadow."""
+"""The parts of a meta server's core, each alone: committed view, provided configuration, shadow, addresses."""
 
 from __future__ import annotations
 
 import asyncio
-import math
 import random
 from collections.abc import Callable
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from slotreeve.clock import LoopClock
 from slotreeve.errors import ElectionError, ModelError, StorageError
 from slotreeve.model.nodes import Node, Role
@@ -21,13 +18,10 @@ from slotreeve_protocol.meta_messages import ConfigEntry, PutConfig, View
 from slotreeve_protocol.orders import ORDERS_KEY, Orders
 from slotreeve_servers.meta.addresses import ELECTION_PORT_OFFSET, MetaAddresses
 from slotreeve_servers.meta.configuration import MAX_KEY_LENGTH, MAX_VALUE_BYTES, PREFIX, ProvidedConfig
-from slotreeve_servers.meta.leases import Leases, Renewal
 from slotreeve_servers.meta.settings import MetaSettings
 from slotreeve_servers.meta.shadow import Shadow
 from slotreeve_servers.meta.table import KEY, CommittedView
-from slotreeve_servers.meta.unreached import LONGEST_SECONDS, Unreached
 
-from tests.servers.recording_outbox import RecordingOutbox
 from tests.servers.scripted_election import ScriptedElection, ScriptedState
 
 RULES = MetaSettings(lease_seconds=6.0, lost_connection_seconds=0.5, unseen_seconds=2.0)
@@ -36,213 +30,6 @@ RULES = MetaSettings(lease_seconds=6.0, lost_connection_seconds=0.5, unseen_seco
 def node(name: str, life: int = 1) -> Node:
     role = Role.DATA if name.startswith("data") else Role.SESSION
     return Node(name, role, f"{name}:1", f"{name}@{life}")
-
-
-# --- a leader that no member reaches ---------------------------------------------------------------------------------
-
-
-class Silence:
-    """A leader with one member, which is silent."""
-
-    def __init__(self, lease_seconds: float) -> None:
-        self.outbox, self.leases = RecordingOutbox(), Leases(RULES)
-        addresses = MetaAddresses({"meta-1": "meta-1:1", "meta-2": "meta-2:1"})
-        self.unreached = Unreached(self.outbox, self.leases, addresses, lease_seconds)
-
-    def seconds_until_it_resigns(self) -> int:
-        """Counted from a new term on."""
-        self.leases.adopt([node("a")], set(), self.outbox.attended())
-        for seconds in range(1, 5000):
-            self.outbox.advance(1.0)
-            self.unreached.look()
-            if self.outbox.take("resign"):
-                return seconds
-        raise AssertionError("it does not resign")
-
-
-def test_the_wait_of_an_unreached_leader_doubles_up_to_a_bound_and_begins_anew_once_it_is_reached() -> None:
-    silence = Silence(6.0)
-    assert [silence.seconds_until_it_resigns() for _ in range(7)] == [12, 24, 48, 96, 192, *(2 * [LONGEST_SECONDS])]
-    silence.unreached.heard()
-    assert silence.seconds_until_it_resigns() == 12
-
-
-def test_two_long_leases_are_waited_for_whatever_the_bound_is() -> None:
-    silence = Silence(600.0)
-    assert [silence.seconds_until_it_resigns() for _ in range(2)] == [1200, 1200]
-
-
-# --- leases ----------------------------------------------------------------------------------------------------------
-
-
-def test_a_renewal_tells_what_it_changed() -> None:
-    leases = Leases(RULES)
-    assert leases.renew(node("a"), 0.0) is Renewal.JOINED
-    assert leases.renew(node("a"), 1.0) is Renewal.NOTHING
-    assert leases.renew(node("a", life=2), 2.0) is Renewal.CHANGED
-
-
-def test_a_late_notice_about_a_former_process_shortens_nothing() -> None:
-    leases = Leases(RULES)
-    leases.renew(node("a", life=2), 0.0)
-    leases.connection_lost("a", "a@1", 0.0)
-    assert leases.expire(1.0) == []
-    leases.connection_lost("a", "a@2", 1.0)
-    assert leases.expire(1.5) == [(node("a", life=2), "connection lost")]
-
-
-def heard_from(leases: Leases, other: str, first: float, last: float) -> None:
-    """Another server sends a heartbeat every second, so that time counts."""
-    for number in range(int(last - first) + 1):
-        leases.renew(node(other), first + number)
-
-
-def test_a_new_leader_gives_connected_members_a_lease_and_the_others_a_short_time() -> None:
-    leases = Leases(RULES)
-    leases.adopt([node("a"), node("b"), node("c")], {"a@1", "c@1"}, 10.0)
-    assert leases.next_deadline() == 12.0
-    leases.renew(node("c"), 11.0)
-    assert leases.expire(11.9) == []
-    assert leases.expire(12.0) == [(node("b"), "not seen")]
-    heard_from(leases, "c", 12.0, 15.0)
-    assert leases.expire(15.9) == []
-    assert leases.expire(16.0) == [(node("a"), "lease expired")]
-
-
-def test_after_a_time_without_connections_every_server_has_a_short_time() -> None:
-    leases = Leases(RULES)
-    leases.renew(node("a"), 0.0)
-    heard_from(leases, "b", 1.0, 5.5)
-    leases.extend_all(5.9)
-    heard_from(leases, "b", 6.0, 7.5)
-    assert leases.expire(7.8) == []
-    assert leases.expire(7.9) == [(node("a"), "lease expired")]
-
-
-def test_while_no_server_at_all_is_heard_no_lease_ends_and_then_all_begin_anew() -> None:
-    leases = Leases(RULES)
-    for name in "abc":
-        leases.renew(node(name), 0.0)
-    leases.connection_lost("b", "b@1", 1.0)
-    for late in (2.0, 6.0, 60.0, 600.0):
-        assert leases.expire(late) == []
-        assert late < (leases.next_deadline() or 0.0)
-    leases.renew(node("a"), 601.0)
-    heard_from(leases, "a", 602.0, 606.0)
-    assert leases.expire(606.9) == []
-    assert leases.expire(607.0) == [(node("b"), "connection lost"), (node("c"), "lease expired")]
-
-
-def test_while_session_servers_are_heard_and_no_data_server_no_lease_of_a_data_server_ends() -> None:
-    leases = Leases(RULES)
-    leases.adopt([node("data-1"), node("data-2"), node("a"), node("b")], {"a@1", "b@1"}, 0.0)
-    heard_from(leases, "a", 0.0, 600.0)
-    assert leases.expire(600.0) == [(node("b"), "lease expired")]
-    leases.connection_made("data-1", Role.DATA, "data-1@1", 600.5)
-    heard_from(leases, "data-1", 601.0, 606.0)
-    heard_from(leases, "a", 601.0, 606.0)
-    assert leases.expire(606.4) == []
-    assert leases.expire(606.5) == [(node("data-2"), "not seen")]
-
-
-def test_a_new_leader_that_reaches_no_data_server_at_all_removes_none() -> None:
-    leases = Leases(RULES)
-    leases.adopt([node("data-1"), node("data-2"), node("a")], {"a@1"}, 10.0)
-    heard_from(leases, "a", 10.0, 12.0)
-    assert leases.expire(12.5) == []
-    leases.adopt([node("data-1"), node("data-2"), node("a")], {"a@1", "data-2@1"}, 20.0)
-    heard_from(leases, "data-2", 21.0, 21.0)
-    assert leases.expire(21.9) == []
-    assert leases.expire(22.0) == [(node("data-1"), "not seen")]
-
-
-def test_the_last_data_server_that_ends_loses_its_lease_as_fast_as_another() -> None:
-    leases = Leases(RULES)
-    leases.renew(node("data-1"), 0.0)
-    leases.renew(node("a"), 0.5)
-    leases.connection_lost("data-1", "data-1@1", 0.9)
-    assert leases.expire(1.4) == [(node("data-1"), "connection lost")]
-
-
-STEPS = st.lists(
-    st.tuples(
-        st.sampled_from(["renew", "lost", "made", "leave", "restart", "expire"]),
-        st.sampled_from(["a", "b", "data-1", "data-2"]),
-        st.integers(1, 2),
-        st.sampled_from([0.0, 0.3, 1.0, 5.0]),
-    ),
-    max_size=40,
-)
-
-
-@given(STEPS)
-def test_leases_are_what_a_list_of_deadlines_says(steps: list[tuple[str, str, int, float]]) -> None:
-    """The dumb twin holds (process, deadline) for each name and scans them all."""
-    leases, now = Leases(RULES), 0.0
-    twin: dict[str, tuple[str, float]] = {}
-    noticed: set[str] = set()
-    lost: set[str] = set()
-    heard = data_heard = -math.inf
-
-    def extend(until: float, only_data: bool) -> None:
-        for n, (p, d) in twin.items():
-            if n.startswith("data") or not only_data:
-                twin[n] = p, max(d, until)
-
-    for verb, name, life, pause in steps:
-        now += pause
-        process = f"{name}@{life}"
-        if verb in ("renew", "made"):
-            if now - heard >= 2.0:
-                extend(now + 6.0, only_data=False)
-            heard = now
-            if name.startswith("data"):
-                if now - data_heard >= 2.0:
-                    extend(now + 6.0, only_data=True)
-                data_heard = now
-        mine = name in twin and twin[name][0] == process
-        if verb == "renew":
-            leases.renew(node(name, life), now)
-            twin[name] = process, now + 6.0
-            noticed.discard(name)
-            lost.discard(name)
-        elif verb == "lost":
-            leases.connection_lost(name, process, now)
-            if mine and name not in noticed:
-                twin[name] = process, min(twin[name][1], now + 0.5)
-                noticed.add(name)
-                lost.add(name)
-        elif verb == "made":
-            leases.connection_made(name, node(name).role, process, now)
-            if mine and name in lost:
-                twin[name] = process, max(twin[name][1], now + 2.0)
-                noticed.discard(name)
-                lost.discard(name)
-        elif verb in ("leave", "restart"):
-            until = None if verb == "leave" else now + 3.0
-            assert leases.leave(node(name, life), until) is mine
-            if mine:
-                lost.discard(name)
-            if mine and until is None:
-                del twin[name]
-                noticed.discard(name)
-            elif mine and until is not None:
-                twin[name] = process, until
-                noticed.add(name)
-        elif now - heard >= 2.0:
-            assert leases.expire(now) == []
-            extend(now + 2.0, only_data=False)
-        else:
-            if now - data_heard >= 2.0:
-                extend(now + 2.0, only_data=True)
-            gone = {n.name for n, _ in leases.expire(now)}
-            assert gone == {n for n, (_, deadline) in twin.items() if deadline <= now}
-            for each in gone:
-                del twin[each]
-                noticed.discard(each)
-                lost.discard(each)
-        assert [n.name for n in leases.nodes] == sorted(twin)
-        assert leases.next_deadline() == min((d for _, d in twin.values()), default=None)
 
 
 # --- committed view and provided configuration -----------------------------------------------------------------------

@@ -192,6 +192,26 @@ def test_packets_that_come_in_without_end_delay_an_action_for_a_limited_time() -
     play(scenario)
 
 
+def test_a_server_knows_how_long_a_peer_was_silent_whose_connection_it_has_closed_itself() -> None:
+    async def scenario() -> None:
+        scene = Scene(Desk())
+        await scene.listen()
+        near, _ = await scene.connect("near")
+        await scene.connect("far")
+        scene.peers.attend()
+        (ended, closed) = scene.guest.here
+        await asyncio.sleep(2.0)
+        near.close("the tool has ended")
+        scene.peers.close(closed, "it does not read")
+        await asyncio.sleep(0.1)
+        assert scene.guest.here == []
+        assert ended.silence_at_close is None
+        assert closed.silence_at_close == pytest.approx(2.0, abs=0.2)
+        scene.peers.silence()
+
+    play(scenario)
+
+
 def test_a_silent_server_sends_nothing_and_runs_no_timer() -> None:
     async def scenario() -> None:
         scene = Scene(Desk())

@@ -136,11 +136,14 @@ def test_the_newest_readable_orders_are_in_force(given_orders: list[Orders | byt
 # --- heartbeats ------------------------------------------------------------------------------------------------------
 
 HEARTBEATS = st.builds(
-    lambda name, epoch, unsettled, stopping: Heartbeat(node(name), 0, epoch, sorted(unsettled), stopping),
+    lambda name, epoch, unsettled, stopping, recent: Heartbeat(
+        node(name), 0, epoch, sorted(unsettled), stopping, sorted(unsettled & recent)
+    ),
     NAMES,
     st.integers(1, 2),
     st.frozensets(st.integers(0, 2)),
     st.sampled_from(list(Stopping)),
+    st.frozensets(st.integers(0, 2)),
 )
 
 
@@ -162,11 +165,15 @@ def test_the_last_heartbeat_of_each_server_counts(steps: list[Heartbeat | str], 
             )
             assert last.take(step) is differs
         newest = {h.node.name: h for h in kept}
-        settled = last.settled(SlotTable(1, ()))
+        copies = last.copies(SlotTable(1, ()))
         for name in "abc":
             for slot in range(3):
                 h = newest.get(name)
-                assert settled(name, slot) is (h is not None and h.table_epoch == 1 and slot not in h.unsettled)
+                has_it = h is not None and h.table_epoch == 1 and slot not in h.unsettled
+                assert copies.settled(name, slot) is has_it
+                was_recently = h is not None and h.table_epoch == 1 and slot in h.recent
+                assert copies.recently_settled(name, slot) is was_recently
+                assert copies.lack(name, slot) == (0 if has_it else 1 if was_recently else 2)
         leaving = last.leaving(banned)
         assert leaving.for_good == {n for n, h in newest.items() if h.stopping is Stopping.FOR_GOOD} | banned
         assert leaving.for_a_restart == {n for n, h in newest.items() if h.stopping is Stopping.FOR_A_RESTART}

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from slotreeve.model.plan import Plan
 from slotreeve.model.slots import Move, Slot, SlotTable
 from slotreeve_machines.plan_check import moves_fault
-from slotreeve_servers.meta.spare_copies import with_spares, without_spares
+from slotreeve_servers.meta.spare_copies import follow_first, with_spares, without_spares
 
 BEFORE = SlotTable(7, (Slot(0, "a", 1, ("b",)), Slot(1, "b", 1, ("c",))))
 
@@ -28,6 +28,33 @@ def test_a_leader_that_is_replaced_by_a_server_without_a_copy_follows_on() -> No
     step = with_spares(BEFORE, Plan(after, (Move(0, "leader", "a", "c", "a leads too many"),)), {"a", "b", "c"})
     assert step.table.slots[0] == Slot(0, "c", 1, ("b", "a"))
     assert moves_fault(BEFORE, step) is None
+
+
+def test_a_server_without_a_copy_follows_before_it_leads() -> None:
+    after = SlotTable(7, (Slot(0, "c", 1, ("b",)), BEFORE.slots[1]))
+    plan = Plan(after, (Move(0, "leader", "a", "c", "a leads too many"),))
+    first = follow_first(BEFORE, plan, {"a", "b", "c"}, BEFORE)
+    assert first.table.slots == (Slot(0, "a", 1, ("b", "c")), BEFORE.slots[1])
+    assert first.moves == (Move(0, "follower", None, "c", "leads once it has a copy"),)
+    assert follow_first(BEFORE, plan, {"a", "b", "c"}, first.table) == plan
+    assert follow_first(BEFORE, plan, {"b", "c"}, BEFORE) == plan
+
+
+def test_with_one_replica_too_the_next_leader_follows_first_and_other_slots_move_in_the_same_step() -> None:
+    before = SlotTable(7, (Slot(0, "a", 1, ()), Slot(1, "b", 1, ()), Slot(2, "gone", 1, ())))
+    after = SlotTable(7, (Slot(0, "c", 1, ()), Slot(1, "b", 1, ()), Slot(2, "c", 1, ())))
+    moves = (Move(0, "leader", "a", "c", "a leads too many"), Move(2, "leader", "gone", "c", "gone left"))
+    step = follow_first(before, Plan(after, moves), {"a", "b", "c"}, before)
+    assert step.table.slots == (Slot(0, "a", 1, ("c",)), before.slots[1], after.slots[2])
+    assert moves_fault(before, step) is None
+
+
+def test_a_follower_that_has_died_is_not_waited_for() -> None:
+    before = SlotTable(7, (Slot(0, "a", 1, ("dead",)),))
+    moves = (Move(0, "drop", "dead", None, "dead left"), Move(0, "leader", "a", "c", "a stops"))
+    step = follow_first(before, Plan(SlotTable(7, (Slot(0, "c", 1, ()),)), moves), {"a", "c"}, before)
+    assert step.table.slots == (Slot(0, "a", 1, ("c",)),)
+    assert moves_fault(before, step) is None
 
 
 def test_nothing_is_kept_where_no_server_is_new_or_the_former_one_has_gone() -> None:

@@ -6,6 +6,7 @@ from slotreeve.model.nodes import Role
 from slotreeve.model.publisher import Publisher
 from slotreeve.model.slots import Slot, SlotTable
 from slotreeve_protocol.codec import encode_message
+from slotreeve_protocol.meta_messages import GetNewerView, View
 from slotreeve_protocol.slot_messages import (
     Access,
     Compared,
@@ -17,6 +18,7 @@ from slotreeve_protocol.slot_messages import (
 from slotreeve_servers.data.slots import HeldSlot
 from slotreeve_servers.node.records import SlotStore
 
+from tests.servers.core_scenes import node
 from tests.servers.data_scene import Scene, record
 from tests.servers.recording_outbox import a_peer
 
@@ -39,6 +41,31 @@ def test_a_follower_gets_what_differs_and_then_every_write() -> None:
     assert isinstance(replicate, Replicate)
     assert [r.register_id for write in replicate.batches for r in write.records] == ["r2", "r3"]
     assert scene.streams.records == 2
+
+
+def test_a_leader_that_has_missed_a_table_learns_it_from_the_follower_that_it_names() -> None:
+    scene = Scene()
+    scene.put(record("r1"))
+    newcomer = a_peer("data-3", Role.DATA)
+    follow = Follow([SlotDigests(0, 1, {})])
+    for _ in range(2):
+        (refused,) = scene.streams.answer(newcomer, follow).differences
+        assert (refused.access, refused.complete) == (Access.MOVED, False)
+    (asked,) = [request.message for request in scene.outbox.requests]
+    assert asked == GetNewerView(0)
+    table = SlotTable(2, (Slot(0, "data-1", 1, ("data-2", "data-3")),))
+    scene.outbox.answer(View(1, 2, table, [node("data-1")], []), kind=GetNewerView)
+    (answered,) = scene.streams.answer(newcomer, follow).differences
+    assert (answered.complete, [r.register_id for r in answered.records["s"]]) == (True, ["r1"])
+
+
+def test_a_leader_keeps_its_copies_where_a_follower_has_a_view_that_does_not_name_it() -> None:
+    scene = Scene()
+    newcomer = a_peer("data-3", Role.DATA)
+    scene.streams.answer(newcomer, Follow([SlotDigests(0, 1, {})]))
+    table = SlotTable(2, (Slot(0, "data-3", 2, ()),))
+    scene.outbox.answer(View(1, 2, table, [node("data-3")], []), kind=GetNewerView)
+    assert (scene.slot.leads, set(scene.slots.held)) == (True, {0})
 
 
 def test_what_is_stored_goes_to_a_follower_in_messages_of_bounded_bytes_and_in_order() -> None:

@@ -8,9 +8,9 @@ from slotreeve_protocol.general_messages import Done
 from slotreeve_protocol.meta_messages import GetNewerView, Heartbeat, LeaseGranted, View
 from slotreeve_servers.data.core import DataCore
 from slotreeve_servers.data.settings import DataSettings
+from slotreeve_servers.node.newer_view import ANSWER_SECONDS
 from slotreeve_servers.node.outbox import Peer
-from slotreeve_servers.session.isolation import LOOK_SECONDS
-from slotreeve_servers.session.view_of_others import ANSWER_SECONDS
+from slotreeve_servers.session.view_of_others import TURN_SECONDS
 
 from tests.servers.core_scenes import META, SessionScene, node
 from tests.servers.recording_outbox import RecordingOutbox, a_peer, deliver
@@ -27,7 +27,7 @@ def asked(scene: SessionScene) -> list[tuple[str, int]]:
 
 def without_a_lease() -> SessionScene:
     scene = SessionScene()
-    scene.outbox.advance(LOOK_SECONDS)
+    scene.outbox.advance(TURN_SECONDS)
     return scene
 
 
@@ -38,20 +38,20 @@ def test_a_server_without_a_lease_takes_a_newer_view_and_goes_on_by_its_table() 
     assert scene.core.membership.view == NEWER
     scene.core.leaders.opened(a_peer("data-2", Role.DATA))
     assert [scene.core.routes.leader_of(0)] == [(scene.core.routes.linked["data-2"], 2)]
-    scene.outbox.advance(LOOK_SECONDS)
+    scene.outbox.advance(TURN_SECONDS)
     assert asked(scene) == [("data-2", 2)]
 
 
 def test_the_data_servers_are_asked_in_turn_and_one_at_a_time() -> None:
     scene = without_a_lease()
     scene.core.leaders.opened(a_peer("data-2", Role.DATA))
-    scene.outbox.advance(LOOK_SECONDS)
+    scene.outbox.advance(TURN_SECONDS)
     assert asked(scene) == [("data-1", 1)]
     scene.outbox.answer(None, TimeoutError(f"no answer in {ANSWER_SECONDS} s"), kind=GetNewerView)
-    scene.outbox.advance(LOOK_SECONDS)
+    scene.outbox.advance(TURN_SECONDS)
     assert asked(scene) == [("data-2", 1)]
     scene.outbox.answer(Done(), kind=GetNewerView)
-    scene.outbox.advance(LOOK_SECONDS)
+    scene.outbox.advance(TURN_SECONDS)
     assert asked(scene) == [("data-1", 1)]
 
 
@@ -60,7 +60,7 @@ def test_a_server_with_a_lease_asks_nobody() -> None:
     scene.core.membership.opened(META)
     scene.outbox.end_turn()
     scene.outbox.answer(LeaseGranted(1, 3.0, None), kind=Heartbeat)
-    scene.outbox.advance(LOOK_SECONDS)
+    scene.outbox.advance(TURN_SECONDS)
     assert asked(scene) == []
 
 
@@ -84,3 +84,10 @@ def test_a_data_server_answers_with_its_view_only_where_it_is_newer() -> None:
     core.membership.desk.messages[View](META, NEWER)
     assert deliver(outbox, core.desk, peer, GetNewerView(1)) == NEWER
     assert deliver(outbox, core.desk, peer, GetNewerView(2)) == Done()
+
+
+def test_a_data_server_answers_the_leader_that_it_follows_too() -> None:
+    outbox = RecordingOutbox()
+    core = DataCore(outbox, node("data-1"), DataSettings(), 1.0)
+    core.membership.desk.messages[View](META, NEWER)
+    assert deliver(outbox, core.leaders.desk, a_peer("data-2", Role.DATA), GetNewerView(1)) == NEWER

@@ -10,6 +10,7 @@ from typing import Any
 from unittest.mock import patch
 
 import msgspec
+from slotreeve.model.draft import Draft
 from slotreeve.model.publisher import Publisher
 from slotreeve.model.slots import Slot, SlotTable
 from slotreeve_client.core import ClientCore
@@ -139,6 +140,21 @@ def _unchecked_table() -> Patch:
         return type(plan)(SlotTable(plan.table.epoch, rows), plan.moves)
 
     return patch.object(Arranger, "_checked", checked)
+
+
+@bug("a balancer that has nothing to do lets a follower lead in turn, for ever", "data")
+def _moves_never_end() -> Patch:
+    original = Arranger._balance
+
+    def balance(self: Arranger, table: SlotTable, servers: Sequence[Any]) -> Any:
+        plan = original(self, table, servers)
+        if plan is None and table.slots[0].followers:
+            draft = Draft(table, servers)
+            draft.lead(0, table.slots[0].followers[0], "it is its turn")
+            return draft.plan()
+        return plan
+
+    return patch.object(Arranger, "_balance", balance)
 
 
 @bug("a lost link is not made again", "network")

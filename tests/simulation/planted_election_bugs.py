@@ -12,7 +12,7 @@ from tests.simulation.planting import bug
 FIRST_SEEDS = {
     "commit_without_majority": 2,
     "committed_before_logged": 0,
-    "nothing_waits_for_the_disk": 111,
+    "nothing_waits_for_the_disk": 22,
     "serves_before_its_history_is_committed": 0,
     "abandoned_writes_are_stored": 0,
     "early_conflict": 0,

@@ -298,12 +298,12 @@ def _claims_end_at_once() -> Patch:
     return patch.object(Arrivals, "lost", lambda self, client, _seconds: original(self, client, 0.0))
 
 
-@bug("the claims of a session process end when it is gone", "again", 30)
+@bug("the claims of a session process end when it is gone", "again", 36)
 def _claims_end_with_their_process() -> Patch:
     return patch.object(HeldBack, "stay", lambda *_: None)
 
 
-@bug("a leader without a copy does not learn what has ended", "alone", 16)
+@bug("a leader without a copy does not learn what has ended", "alone", 21)
 def _ended_unknown() -> Patch:
     return patch.object(registrations, "newest_tombstones", lambda _store: iter(()))
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
@@ -12,8 +13,9 @@ from slotreeve_servers.data.held_leases import HeldLeases
 from slotreeve_servers.data.lease_guard import LeaseGuard
 from slotreeve_servers.data.lease_keeper import LeaseKeeper
 from slotreeve_servers.data.slots import HeldSlot, HeldSlots
-from slotreeve_servers.meta import arranger
+from slotreeve_servers.meta import arranger, core
 from slotreeve_servers.meta.heartbeats import LastHeartbeats
+from slotreeve_servers.meta.known_copies import KnownCopies
 
 from tests.simulation.planting import Patch, bug
 
@@ -81,26 +83,32 @@ def _due_ends_although_renewed() -> Patch:
     return patch.object(HeldLeases, "_is_due_no_more", still_due)
 
 
-@bug("a follower that was in sync until its leader died counts no more than an empty one", "copies")
+@bug("a follower that was in sync until its leader died counts no more than an empty one", "copies", 11)
 def _no_follower_was_in_sync() -> Patch:
-    return patch.object(LastHeartbeats, "recently_settled", lambda self, table: lambda server, slot: False)
+    return patch.object(KnownCopies, "recently_settled", lambda self, server, slot: False)
 
 
 @bug("every follower that lives counts as in sync", "copies")
 def _every_follower_is_in_sync() -> Patch:
-    return patch.object(LastHeartbeats, "settled", lambda self, table: lambda server, slot: server in self._last)
+    original = LastHeartbeats.copies
+
+    def copies(self: LastHeartbeats, table: SlotTable) -> KnownCopies:
+        return replace(original(self, table), unsettled={name: set() for name in self._last})
+
+    return patch.object(LastHeartbeats, "copies", copies)
 
 
 @bug("what was in sync under an older table counts as in sync under this one", "copies")
 def _in_sync_under_any_table() -> Patch:
-    def settled(self: LastHeartbeats, table: SlotTable) -> Callable[[str, int], bool]:
-        unsettled = {name: set(h.unsettled) for name, h in self._last.items()}
-        return lambda server, slot: server in unsettled and slot not in unsettled[server]
+    original = LastHeartbeats.copies
 
-    return patch.object(LastHeartbeats, "settled", settled)
+    def copies(self: LastHeartbeats, table: SlotTable) -> KnownCopies:
+        return replace(original(self, table), unsettled={name: set(h.unsettled) for name, h in self._last.items()})
+
+    return patch.object(LastHeartbeats, "copies", copies)
 
 
-@bug("followers that are not in sync stay among the heirs of a dead leader", "copies")
+@bug("followers that are not in sync stay among the heirs of a dead leader", "copies", 6)
 def _unready_heirs() -> Patch:
     return patch.object(arranger, "_without_unready_heirs", lambda table, *_others: (table, []))
 
@@ -110,11 +118,16 @@ def _steps_take_copies_at_once() -> Patch:
     return patch.object(arranger, "with_spares", lambda _table, plan, _live: plan)
 
 
-@bug("what servers reported under a table is forgotten with the next one", "copies", 40)
+@bug("what servers reported under a table is forgotten with the next one", "copies", 14)
 def _reports_forgotten_with_a_table() -> Patch:
     return patch.object(LastHeartbeats, "table_changed", lambda self, old, new: None)
 
 
-@bug("a follower that lost its leader calls its copy complete for as long as it has it", "copies")
+@bug("a new meta leader gives slots away before it has heard who has a copy", "copies", 56)
+def _deaf_choice() -> Patch:
+    return patch.object(core, "only_silent_may_lead", lambda *_: False)
+
+
+@bug("a follower that lost its leader calls its copy complete for as long as it has it", "copies", 11)
 def _complete_for_ever() -> Patch:
     return patch.object(HeldSlots, "recent", lambda self, since: self.unsettled())

@@ -23,7 +23,7 @@ def _rejected_is_forgotten() -> Patch:
     return patch.object(ClientCore, "retry", lambda self: self.postponed.take())
 
 
-@bug("what a server can send later is sent although there is no room", "narrow")
+@bug("what a server can send later is sent although there is no room", "narrow", 13)
 def _server_sends_without_room() -> Patch:
     return patch.object(Peers, "has_room", lambda _self, _peer: True)
 

@@ -14,7 +14,7 @@ from slotreeve_simulator.fault_kinds import FaultKind
 from slotreeve_simulator.injector import LONGEST_DETOUR_SECONDS, Injector
 from slotreeve_simulator.plan import Call, CallKind, Fault
 from slotreeve_simulator.reach import Reach
-from slotreeve_simulator.scenario import Scenario
+from slotreeve_simulator.scenario import DiskPlan, NetworkPlan, Scenario
 from slotreeve_simulator.servers_watch import ServersWatch
 from slotreeve_simulator.simulated_gateways import SimulatedGateways
 from slotreeve_simulator.store import ELECTION, LockStore
@@ -41,23 +41,27 @@ class Scene:
         def now() -> float:
             return loop.time() - began
 
+        self.now = now
         self.trace = Trace(now)
         self.verdict = RunVerdict(self.trace)
         self.cluster = ScenarioCluster(scenario, seed=1)
         self.reach = Reach(self.cluster, now)
-        watch = ServersWatch(self.cluster, 2, now, self.trace, self.verdict)
+        self.watch = ServersWatch(self.cluster, 2, now, self.trace, self.verdict)
         clients_watch = ClientsWatch(self.reach, self.trace, self.verdict)
         self.clients = Clients(scenario, 1, self.cluster, clients_watch, self.trace)
         self.gateways = SimulatedGateways(scenario.nodes.gateway, 1, self.cluster)
-        self.injector = Injector(self.cluster, self.clients, self.gateways, watch, self.trace, self.verdict, now)
+        self.injector = Injector(self.cluster, self.clients, self.gateways, self.watch, self.trace, self.verdict, now)
 
     def begin(self, kind: FaultKind, *first: str, seconds: float = 1.0, others: tuple[str, ...] = ()) -> None:
         self.injector.begin(Fault(0, 0.0, kind, seconds, first, others, amount=1.0))
 
 
-def play(story: Callable[[Scene], Awaitable[None]], meta: int = 1) -> Scene:
+def play(story: Callable[[Scene], Awaitable[None]], meta: int = 1, **tables: object) -> Scene:
+    """``tables``: of the scenario, in the place of the small one's."""
+
     async def scenario(_rng: random.Random) -> Scene:
-        scene = Scene(SMALL.model_copy(update={"nodes": SMALL.nodes.model_copy(update={"meta": meta})}))
+        nodes = SMALL.nodes.model_copy(update={"meta": meta})
+        scene = Scene(SMALL.model_copy(update={"nodes": nodes, **tables}))
         async with scene.cluster:
             scene.clients.come_all()
             await asyncio.sleep(2)
@@ -195,6 +199,35 @@ def test_a_disk_is_slow_until_the_fault_ends() -> None:
         assert disk.sync_seconds == 0.0
 
     play(story)
+
+
+def test_a_disk_that_is_well_takes_as_long_as_the_scenario_says() -> None:
+    async def story(scene: Scene) -> None:
+        disk = scene.cluster.disk("meta-1")
+        assert disk is not None
+        assert disk.sync_seconds == 0.005
+        for _ in range(2):  # a slow disk does not get slower
+            scene.begin(FaultKind.SLOW_DISK, "meta-1")
+            assert disk.sync_seconds == 0.505
+        await asyncio.sleep(1.1)
+        assert disk.sync_seconds == 0.005
+        scene.begin(FaultKind.CRASH_META, "meta-1")
+        await asyncio.sleep(1.1)
+        assert disk.sync_seconds == 0.005
+
+    play(story, disks=DiskPlan(sync_ms=5.0))
+
+
+def test_it_is_calm_once_what_a_slow_process_sent_has_arrived() -> None:
+    async def story(scene: Scene) -> None:
+        scene.begin(FaultKind.SLOW, "data-1")
+        assert scene.watch.calm_since is None
+        ends = scene.now() + 1.0
+        await asyncio.sleep(1.1)
+        assert scene.cluster.longest_travel() == 0.06
+        assert scene.watch.calm_since == pytest.approx(ends + 6.0)
+
+    play(story, network=NetworkPlan(delay_ms=(1.0, 60.0)))
 
 
 def test_a_power_cut_strikes_all_meta_servers_at_once_and_they_come_back() -> None:

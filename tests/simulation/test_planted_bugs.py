@@ -15,7 +15,10 @@ import tests.simulation.planted_queue_bugs  # noqa: F401 - all of them add their
 from tests.simulation.masked_bugs import MASKED
 from tests.simulation.planting import BUGS, Patch, both, planted
 
-MOST_SEEDS = 12
+MOST_SEEDS = 100
+"""Most bugs are found with the first seed that they name. A change of the servers changes what a seed does, so that the
+bug may need some more."""
+SEARCH_SECONDS = 900
 SEEDS_OF_A_MASK = 2
 
 
@@ -42,12 +45,14 @@ def test_every_bug_can_be_planted() -> None:
             assert BUGS[name].scenario in built_in()
 
 
+@pytest.mark.timeout(SEARCH_SECONDS)
 @pytest.mark.parametrize("name", [name for name in BUGS if name not in MASKED])
 def test_a_planted_bug_is_found(name: str) -> None:
     bug = BUGS[name]
     assert find(bug.scenario, bug.first, MOST_SEEDS, bug.make()) is not None
 
 
+@pytest.mark.timeout(SEARCH_SECONDS)
 @pytest.mark.parametrize("name", MASKED)
 def test_a_masked_bug_is_found_once_its_mask_is_taken_away(name: str) -> None:
     mask = MASKED[name]

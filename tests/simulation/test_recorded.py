@@ -115,6 +115,15 @@ def test_what_is_unpublished_is_no_loss() -> None:
     assert result.violation is None
 
 
+def test_what_expired_in_the_recording_is_not_unpublished_before() -> None:
+    clients = [{"publishes": {"a": 3, "b": 1}, "loses": {"a": 2}}, *incident()["recorded"]["clients"][1:]]
+    churn = [{"service": "a", "unpublishes": 40}]
+    result = simulate(scenario(incident(lost=2, clients=clients, churn=churn)), 0)
+    assert result.violation is not None
+    assert "saw a lose 2 instances" in result.violation.text
+    assert simulate(scenario(incident(lost=3, clients=clients, churn=churn)), 0).violation is None  # the third one was
+
+
 def test_the_death_of_a_client_that_was_never_added_does_nothing() -> None:
     crash = {"at": 3.0, "kind": "crash_client", "node": "client-5"}
     late = {"at": 4.0, "kind": "add_client", "node": "client-5"}
@@ -221,6 +230,7 @@ def changed(*path: Any, to: Any) -> dict[str, Any]:
         (changed("recorded", "actions", 2, "sconds", to=1.0), r"recorded\.actions\.2\.sconds: Extra inputs"),
         (changed("recorded", "services", to=["a", "b", "a"]), r"recorded: services has 'a' twice"),
         (changed("recorded", "services", to=["a"]), r"recorded: 'b' is published, subscribed or changed, and is not"),
+        (changed("recorded", "clients", 0, "loses", to={"c": 1}), r"recorded: 'c' is published, subscribed or"),
         (changed("recorded", "clients", 0, "publishes", to={"a": 20_000}), r"recorded: clients publish 20,004 reg"),
         (changed("recorded", "churn", 0, "republishes", to=20_000), r"recorded: churn has 20,003 calls; 20,000 are"),
         (changed("nodes", "clients", to=3), r"recorded\.clients: 5 are described, but there are 4, added ones incl"),
@@ -290,7 +300,13 @@ def recordings(draw: st.DrawFn) -> dict[str, Any]:
         "nodes": {"settings": {"cluster.slots": draw(st.integers(1, 64)), draw(names): draw(names)}},
         "recorded": {
             "services": services,
-            "clients": [{"publishes": draw(st.dictionaries(some, st.integers(0, 9))), "subscribes": services}],
+            "clients": [
+                {
+                    "publishes": draw(st.dictionaries(some, st.integers(0, 9))),
+                    "loses": draw(st.dictionaries(some, st.integers(0, 9))),
+                    "subscribes": services,
+                }
+            ],
             "actions": actions,
             "churn": [{"service": draw(some), "republishes": draw(st.integers(0, 9))}],
         },

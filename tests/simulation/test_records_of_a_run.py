@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 
 from slotreeve_simulator.health import listening
 from slotreeve_simulator.trace import Trace, Weight
@@ -56,3 +57,25 @@ def test_a_logged_exception_is_a_violation_and_a_logged_error_without_one_is_not
         assert not logging.getLogger("slotreeve").handlers
 
     asyncio.run(scenario())
+
+
+def test_what_a_timer_or_a_task_raises_and_nobody_catches_is_a_violation() -> None:
+    def fail() -> None:
+        raise KeyError("x")
+
+    async def forgotten() -> None:
+        fail()
+
+    async def found(begin: Callable[[asyncio.AbstractEventLoop], object]) -> str:
+        verdict = RunVerdict(traced())
+        with listening(verdict):
+            begin(asyncio.get_running_loop())
+            await asyncio.sleep(0.01)
+        return str(verdict.violation)
+
+    timer = asyncio.run(found(lambda loop: loop.call_later(0.0, fail)))
+    assert timer.startswith("health: Exception in callback")
+    assert timer.endswith("KeyError: 'x'")
+    task = asyncio.run(found(lambda loop: loop.create_task(forgotten()) and None))
+    assert task.startswith("health: Task exception was never retrieved")
+    assert not logging.getLogger("asyncio").handlers

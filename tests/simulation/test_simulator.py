@@ -33,6 +33,13 @@ def test_a_seed_that_failed_once_holds(scenario: str, seed: int) -> None:
     assert simulate(load_scenario(scenario), seed).violation is None
 
 
+@pytest.mark.parametrize(("scenario", "seed"), [("narrow", 15), ("leases", 27)])
+def test_a_seed_that_failed_once_on_a_slow_network_holds(scenario: str, seed: int) -> None:
+    loaded = load_scenario(scenario)
+    network = loaded.network.model_copy(update={"delay_ms": (2.0, 60.0)})
+    assert simulate(loaded.model_copy(update={"network": network}), seed).violation is None
+
+
 @pytest.mark.parametrize("scenario", built_in())
 @pytest.mark.parametrize("seed", [1_001, 1_002])
 def test_every_scenario_holds(scenario: str, seed: int) -> None:

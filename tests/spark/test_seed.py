@@ -1,4 +1,4 @@
-"""From the facts of an incident to a scenario: servers, clients, churn, the symptom, and the limits."""
+"""From the facts of an incident to a scenario: clients, churn, the symptom, and the limits."""
 
 from __future__ import annotations
 
@@ -24,117 +24,17 @@ from slotreeve_simulator.symptom import SYMPTOM
 from slotreeve_spark.seed.clients import ClientHistory, Loss, client_histories, short_name
 from slotreeve_spark.seed.facts import (
     Incident,
-    MemberEvent,
-    ProcessLife,
-    RecordedLeader,
     RegistrationFact,
     SeedLimits,
     ServiceCounts,
     What,
 )
 from slotreeve_spark.seed.scenario import must_be_a_span, seed_of
-from slotreeve_spark.seed.servers import SeededServers, seeded_servers
+from slotreeve_spark.seed.servers import seeded_servers
+
+from tests.spark.incidents import QUIET, SECONDS, joined, left, with_members
 
 LIMITS = SeedLimits()
-SECONDS = 60.0
-QUIET = Incident(SECONDS, "noon", "a minute later")
-
-
-def joined(at: float, name: str) -> MemberEvent:
-    return MemberEvent(at, True, name, name.partition("-")[0])
-
-
-def left(at: float, name: str, reason: str) -> MemberEvent:
-    return MemberEvent(at, False, name, name.partition("-")[0], reason)
-
-
-def with_members(*events: MemberEvent) -> Incident:
-    """Two data servers and a session server, and then these."""
-    before = [joined(-90.0, name) for name in ("data-a", "data-b", "session-x")]
-    return replace(QUIET, members=(*before, *events))
-
-
-def acts(servers: SeededServers) -> list[tuple[float, str, str, float]]:
-    return [(action.at, str(action.kind), action.node, action.seconds) for action in servers.actions]
-
-
-# --- servers ---------------------------------------------------------------------------------------------------------
-
-
-def test_servers_are_numbered_by_role_and_there_is_one_of_each_at_least() -> None:
-    servers = seeded_servers(with_members(joined(-80.0, "data-10")))
-    assert servers.sizes == {"meta": 1, "data": 3, "session": 1}
-    assert servers.names == {
-        "data-a": "data-1",
-        "data-b": "data-2",
-        "data-10": "data-3",
-        "session-x": "session-1",
-    }
-    assert seeded_servers(QUIET).sizes == {"meta": 1, "data": 1, "session": 1}
-
-
-@pytest.mark.parametrize(
-    ("reason", "kind", "earlier"),
-    [
-        ("connection lost", "crash_data", 0.3),
-        ("lease expired", "pause", 5.0),
-        ("not seen", "crash_data", 1.0),
-        ("did not come back from a restart", "stop_server", 30.0),
-    ],
-)
-def test_a_server_went_away_before_the_meta_leader_removed_it(reason: str, kind: str, earlier: float) -> None:
-    incident = with_members(left(40.0, "data-b", reason), joined(47.5, "data-b"))
-    assert acts(seeded_servers(incident)) == [(40.0 - earlier, kind, "data-2", round(7.5 + earlier, 3))]
-
-
-def test_a_server_that_does_not_come_back_is_away_to_the_end() -> None:
-    incident = with_members(left(20.3, "session-x", "connection lost"))
-    assert acts(seeded_servers(incident)) == [(20.0, "crash_session", "session-1", 40.0)]
-
-
-def test_a_server_that_joins_is_added_and_may_die() -> None:
-    incident = with_members(joined(5.0, "data-c"), left(20.3, "data-c", "connection lost"), joined(30.0, "data-c"))
-    assert acts(seeded_servers(incident)) == [(5.0, "add_data", "data-3", 55.0), (20.0, "crash_data", "data-3", 10.0)]
-
-
-def test_a_member_that_joins_again_was_replaced_by_another_process() -> None:
-    incident = with_members(joined(5.0, "session-x"))
-    assert acts(seeded_servers(incident)) == [(4.0, "crash_session", "session-1", 1.0)]
-
-
-def test_a_server_that_leaves_had_joined_before_the_log_began() -> None:
-    incident = replace(QUIET, members=(left(10.3, "data-q", "connection lost"),))
-    servers = seeded_servers(incident)
-    assert servers.sizes["data"] == 1
-    assert acts(servers) == [(10.0, "crash_data", "data-1", 50.0)]
-
-
-def test_what_happened_to_servers_before_the_incident_is_no_action() -> None:
-    incident = with_members(joined(-50.0, "data-c"), left(-40.0, "data-c", "connection lost"))
-    servers = seeded_servers(incident)
-    assert servers.sizes["data"] == 2
-    assert servers.actions == ()
-
-
-def meta(node: str, first: float, last: float) -> ProcessLife:
-    return ProcessLife(node, first, last, is_meta=True)
-
-
-def test_a_meta_server_that_another_process_replaced_has_died() -> None:
-    incident = replace(QUIET, processes=(meta("meta-a", -90, 10), meta("meta-b", -90, 50), meta("meta-a", 20, 50)))
-    servers = seeded_servers(incident)
-    assert servers.sizes["meta"] == 2
-    assert acts(servers) == [(19.0, "crash_meta", "meta-1", 1.0)]
-
-
-def test_a_meta_leader_has_died_that_wrote_nothing_once_another_one_led() -> None:
-    leaders = (RecordedLeader(-80, "meta-a"), RecordedLeader(30, "meta-b"))
-    dead = replace(QUIET, processes=(meta("meta-a", -90, 29), meta("meta-b", -90, 50)), leaders=leaders)
-    assert acts(seeded_servers(dead)) == [(30.0, "crash_meta", "meta-1", 30.0)]
-    deposed = replace(dead, processes=(meta("meta-a", -90, 31), meta("meta-b", -90, 50)))
-    assert acts(seeded_servers(deposed)) == []
-    back = replace(dead, processes=(*dead.processes, meta("meta-a", 36, 50)))
-    assert acts(seeded_servers(back)) == [(30.0, "crash_meta", "meta-1", 6.0)]
 
 
 # --- clients ---------------------------------------------------------------------------------------------------------
@@ -162,7 +62,21 @@ def test_a_client_is_there_with_what_was_alive_and_comes_with_what_it_published_
 def test_a_client_died_before_its_registrations_expired() -> None:
     dead = history(fact(0, What.ALIVE, "a", 3), fact(20.3, What.EXPIRED, "a", 2), fact(20.4, What.EXPIRED, "a"))
     assert dead.lost == ((20.0, None),)
-    assert dead.losses == (Loss(20.3, "a", 2), Loss(20.4, "a", 1))
+    assert dead.losses == (Loss(20.3, "a", 3),)
+
+
+def test_a_client_loses_no_more_than_it_has_in_the_simulation() -> None:
+    facts = [fact(0, What.ALIVE, "a"), fact(9, What.PUBLISHED, "a"), *(fact(at, What.EXPIRED) for at in (20.3, 20.4))]
+    dead = history(*facts).bounded(10)  # what it published at 9 s is of the churn, which any client may publish
+    assert (dead.losses, dead.loses) == ((Loss(20.3, "a", 1),), {"a": 1})
+
+
+def test_what_expired_at_two_times_may_be_one_registration_or_two() -> None:
+    facts = [fact(0, What.ALIVE, "a", 2), *(fact(at, What.EXPIRED) for at in (20.0, 40.0)), fact(30, What.RETURNED)]
+    back = history(*sorted(facts, key=lambda each: each.at)).bounded(10)
+    assert back.losses == (Loss(20.0, "a", 1), Loss(40.0, "a", 1))
+    assert back.loses == {"a": 2}
+    assert replace(back, publishes={"a": 1}).loses == {"a": 1}
 
 
 def test_a_client_that_sends_registrations_later_stood_still() -> None:
@@ -252,6 +166,22 @@ def test_the_churn_of_a_service_is_counted_without_what_clients_came_with() -> N
     churn = {each.service: each for each in recording(seed_of(outage(), LIMITS).scenario).churn}
     assert (churn["a"].publishes, churn["a"].republishes, churn["a"].unpublishes) == (0, 9, 0)
     assert (churn["b"].publishes, churn["b"].republishes, churn["b"].unpublishes) == (3, 0, 2)
+
+
+def test_what_the_clients_of_a_service_unpublished_does_not_take_away_what_expired() -> None:
+    there = [*of_client("dead", fact(0, What.ALIVE)), *of_client("well", fact(0, What.ALIVE))]
+    dead = of_client("dead", fact(40.3, What.EXPIRED))
+    incident = replace(
+        with_members(),
+        services=(counts("a", expired=1, unpublished=30),),
+        clients=("dead", "well"),
+        facts=(*there, *dead),
+    )
+    seed = seed_of(incident, LIMITS)
+    assert [client.loses for client in recording(seed.scenario).clients[:2]] == [{"a": 1}, {}]
+    result = simulate(seed.scenario, 0)
+    assert result.violation is not None
+    assert result.violation.text.startswith("client-")
 
 
 def test_the_symptom_is_of_the_service_that_is_asked_for() -> None:

@@ -50,6 +50,10 @@ class Connection(Protocol):
         """True once the connection has ended. It never opens again."""
 
     @property
+    def ended_here(self) -> bool:
+        """Whether this end has closed it: the peer may live, and not know yet that it has ended."""
+
+    @property
     def heard_at(self) -> float:
         """When the last packet of the peer arrived, in seconds on the transport's clock."""
 

@@ -11,10 +11,11 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import msgspec
 from slotreeve.clock import Clock
-from slotreeve.errors import ConnectionLost, MalformedFrame, Refused, TransportError, Unreachable
+from slotreeve.errors import MalformedFrame, Refused, Unreachable
 from slotreeve.ports import Connection, Hello, Listener, Message, Transport
 from slotreeve_protocol.general_messages import Opaque
 
@@ -27,6 +28,7 @@ from slotreeve_election_fle.events import (
     Received,
 )
 from slotreeve_election_fle.messages import FleMessage, from_opaque, to_opaque
+from slotreeve_election_fle.outgoing import OutgoingMessages
 
 log = logging.getLogger("slotreeve.election.fle")
 
@@ -111,7 +113,7 @@ class Connections:
         self._hello = hello
         self._clock = clock
         self._take = take
-        self._by_sid: dict[int, Connection] = {}
+        self._by_sid: dict[int, OutgoingMessages] = {}
         self._sids: dict[Connection, int] = {}
         self._ended: dict[int, asyncio.Event] = {}
         self._complaints: dict[int, str] = {}
@@ -148,16 +150,11 @@ class Connections:
             self._listener = None
 
     def send(self, sid: int, message: FleMessage) -> None:
-        """Send, where a connection is open; one that cannot take the message is closed."""
-        connection = self._by_sid.get(sid)
-        if connection is None:
-            return
-        try:
-            connection.send(to_opaque(message))
-        except ConnectionLost:
-            pass  # it ended just now; closed() follows
-        except TransportError as error:
-            self.hang_up(sid, str(error))
+        """Send, where a connection is open; it waits while that one has no room. One that cannot take the message is
+        closed."""
+        outgoing = self._by_sid.get(sid)
+        if outgoing is not None:
+            outgoing.send(to_opaque(message))
 
     def send_all(self, message: FleMessage) -> None:
         """Send to every peer with whom a connection is open."""
@@ -195,8 +192,9 @@ class Connections:
 
     def hang_up(self, sid: int, reason: str, for_good: bool = False) -> None:
         """Close the connection to ``sid``. ``for_good``: later ones of the same process are closed at once."""
-        connection = self._by_sid.get(sid)
-        if connection is not None:
+        outgoing = self._by_sid.get(sid)
+        if outgoing is not None:
+            connection = outgoing.connection
             if for_good and sid >= 0:  # a node that is no member has another id in each connection
                 self._refused[sid] = connection.peer.process_id, reason
             log.warning("election: closing the connection to server %d: %s", sid, reason)
@@ -206,10 +204,11 @@ class Connections:
     def pause(self, reason: str) -> None:
         """Close every connection, without events about their ends, and have none until :meth:`resume`."""
         self._is_paused = True
-        connections, self._sids = list(self._sids), {}
-        self._by_sid.clear()
-        for connection in connections:
-            connection.close(reason)
+        open_now, self._by_sid = list(self._by_sid.values()), {}
+        self._sids.clear()
+        for outgoing in open_now:
+            outgoing.end()
+            outgoing.connection.close(reason)
         for ended in self._ended.values():
             ended.set()
 
@@ -242,9 +241,9 @@ class Connections:
             return
         older = self._by_sid.get(sid)
         if older is not None:
-            self._forget(older)
-            older.close("replaced by a newer connection")
-        self._by_sid[sid] = connection
+            self._forget(older.connection)
+            older.connection.close("replaced by a newer connection")
+        self._by_sid[sid] = OutgoingMessages(connection, self._clock, partial(self.hang_up, sid))
         self._sids[connection] = sid
         if sid >= 0:
             self._meet(sid, connection.peer)
@@ -282,7 +281,7 @@ class Connections:
         sid = self._sids.pop(connection, None)
         if sid is None:
             return
-        del self._by_sid[sid]
+        self._by_sid.pop(sid).end()
         if sid in self._ended:
             self._ended[sid].set()
         self._take(PeerDisconnected(sid))

@@ -46,6 +46,7 @@ from slotreeve_servers.data.slots import HeldSlot, HeldSlots
 from slotreeve_servers.data.streams import Streams
 from slotreeve_servers.node.dispatch import Desk
 from slotreeve_servers.node.membership import Incomplete, Membership
+from slotreeve_servers.node.newer_view import NewerView
 from slotreeve_servers.node.outbox import Outbox, Peer
 
 log = logging.getLogger("slotreeve.data")
@@ -56,6 +57,8 @@ RECENT_LEASES = 2
 longer than the meta leader needs to notice that the other one is dead, also where the meta leader died with it."""
 TURN_PAUSE_SECONDS = 0.01
 UPKEEP_SECONDS = 0.25
+LINKS_AGAIN_SECONDS = 1.5
+"""A session server that knows a data server tries to connect to it at least every second."""
 CURRENT_HEARTBEATS = 1.5
 """The view is current for the time of so many heartbeats after the meta leader has confirmed it."""
 
@@ -86,7 +89,7 @@ class DataCore:
         self.membership = Membership(outbox, node, heartbeat_seconds, self)
         self.slots = HeldSlots(node.name, outbox.part_bytes)
         self.changes = Changes(outbox)
-        self._streams = Streams(outbox, self.slots)
+        self._streams = Streams(outbox, self.slots, NewerView(outbox, self.membership))
         self._interests = SessionInterests(self.slots, self.changes)
         self._sessions = SessionServers(CURRENT_HEARTBEATS * heartbeat_seconds)
         self.departures = Departures(outbox, self.slots, self, self._sessions, rules, events)
@@ -105,7 +108,7 @@ class DataCore:
                 Fetch: self._on_fetch,
                 ListServices: Listing(outbox, self.slots).answer,
                 Follow: self._streams.answer,
-                GetNewerView: self._on_get_newer_view,
+                GetNewerView: self.newer_view,
             },
             {KeepLeases: self.leases.keep},
         )
@@ -154,7 +157,8 @@ class DataCore:
             return view.table
         return SlotTable(view.table.epoch, tuple([row for row in view.table.slots if row.leader != self._node.name]))
 
-    def _on_get_newer_view(self, peer: Peer, message: GetNewerView) -> Message:
+    def newer_view(self, peer: Peer, message: GetNewerView) -> Message:
+        """The view of this server, where it is newer than the one that the peer has."""
         return self.membership.view if self.membership.view.revision > message.revision else Done()
 
     def unsettled(self) -> Incomplete:
@@ -219,9 +223,14 @@ class DataCore:
 
     def _to_compare(self, slot: HeldSlot) -> set[str]:
         """The session processes whose records a slot must hold before it serves: the members; and for the time of the
-        grace those that are linked and no members, because the meta leader may have dropped them by mistake."""
+        grace those that are linked and no members, because the meta leader may have dropped them by mistake. Where no
+        copy is left here, those that the meta leader misses are given the time to link: nobody else may have what they
+        have."""
         processes = set(self._sessions.members)
-        if self._outbox.attended() < slot.led_since + self._rules.session_grace_seconds:
+        led_for = self._outbox.attended() - slot.led_since
+        if not slot.had_copy and led_for < LINKS_AGAIN_SECONDS:
+            processes.update(self.membership.view.missing)
+        if led_for < self._rules.session_grace_seconds:
             processes.update(
                 process_id for process_id in self._sessions.connected_strangers() if self.losses.is_linked(process_id)
             )

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from slotreeve.ports import Message
 from slotreeve_protocol.lease_messages import Confirm, SlotEpoch
+from slotreeve_protocol.meta_messages import GetNewerView
 from slotreeve_protocol.slot_messages import (
     Access,
     Answers,
@@ -29,6 +30,9 @@ class Followership(Protocol):
 
     def follower_progressed(self) -> None:
         """Some followed slots may be in sync now."""
+
+    def newer_view(self, peer: Peer, message: GetNewerView) -> Message:
+        """The view of this server, where it is newer than the one of a leader that asks."""
 
 
 class SlotFollowing:
@@ -82,7 +86,9 @@ class FollowedLeaders:
     def __init__(self, outbox: Outbox, slots: HeldSlots, followership: Followership, counters: Counter[str]) -> None:
         self._outbox, self._slots, self._followership, self._counters = outbox, slots, followership, counters
         self._exchanges: dict[Peer, DigestExchange] = {}
-        self.desk = Desk({Replicate: self._on_replicate}, {Confirm: self._on_confirm})
+        self.desk = Desk(
+            {Replicate: self._on_replicate}, {Confirm: self._on_confirm, GetNewerView: followership.newer_view}
+        )
 
     def opened(self, peer: Peer) -> None:
         """A leader is connected: ask it for every slot that this server follows there."""

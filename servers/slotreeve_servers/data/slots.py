@@ -82,6 +82,11 @@ class HeldSlot:
         """Complete in its role."""
         return self.serving if self.leads else self.synced
 
+    @property
+    def had_copy(self) -> bool:
+        """This server had a complete copy when it began to lead, or had one before."""
+        return self.complete_until > -math.inf
+
     def leader_lost(self, now: float) -> None:
         """The connection to the leader has ended, or the slot has another leader: what that one stores may be missing
         here."""

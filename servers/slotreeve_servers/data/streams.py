@@ -18,6 +18,7 @@ from slotreeve_protocol.slot_messages import (
 
 from slotreeve_servers.data.slots import HeldSlot, HeldSlots
 from slotreeve_servers.node.deltas import delta_parts, messages_of, size_of
+from slotreeve_servers.node.newer_view import NewerView
 from slotreeve_servers.node.outbox import Outbox, Peer, Retry, TurnEnd
 
 PURGED_BYTES = 128
@@ -33,8 +34,8 @@ class Streams:
         records: records sent since the start.
     """
 
-    def __init__(self, outbox: Outbox, slots: HeldSlots) -> None:
-        self._outbox, self._slots = outbox, slots
+    def __init__(self, outbox: Outbox, slots: HeldSlots, newer_view: NewerView) -> None:
+        self._outbox, self._slots, self._newer_view = outbox, slots, newer_view
         self._waiting: dict[Peer, list[SlotWrite]] = {}
         self._tombstones: dict[Peer, deque[list[SlotWrite]]] = {}
         self._flush = TurnEnd(outbox, self.flush)
@@ -71,7 +72,9 @@ class Streams:
             return SlotDifference(asked.slot, Access.MOVED, 0, False, {}), 0
         access, epoch = slot.access(asked.leader_epoch), slot.slot.leader_epoch
         if peer.node not in slot.slot.followers:
-            # It has a newer table. Were a stream begun now, an older table that arrives here yet would end it.
+            # It has a newer table. Were a stream begun now, an older table that arrives here yet would end it. The
+            # meta leader may not reach this server any more: then nobody else gives it that table.
+            self._newer_view.ask(peer)
             return SlotDifference(asked.slot, Access.MOVED, epoch, False, {}), 0
         if left <= 0 or (access is not Access.ACCEPT and access is not Access.MIGRATING):
             return SlotDifference(asked.slot, access, epoch, False, {}), 0

@@ -21,7 +21,8 @@ from slotreeve.model.slots import Limits, Move, Slot, SlotTable
 from slotreeve.ports import Assigner, Balancer
 from slotreeve_machines.plan_check import plan_fault
 
-from slotreeve_servers.meta.spare_copies import with_spares, without_spares
+from slotreeve_servers.meta.known_copies import KnownCopies
+from slotreeve_servers.meta.spare_copies import follow_first, with_spares, without_spares
 
 log = logging.getLogger("slotreeve.arranger")
 
@@ -55,39 +56,31 @@ class Arranger:
         self,
         table: SlotTable,
         servers: Sequence[Server],
-        settled: Callable[[str, int], bool],
+        copies: KnownCopies,
         leaving: Leaving = NOBODY_LEAVES,
-        recently_settled: Callable[[str, int], bool] = lambda server, slot: False,
     ) -> Plan | None:
-        """The next change of ``table`` for the servers that live now, or None.
-
-        ``settled(server, slot)`` returns whether the server reports the slot in sync under this table, and
-        ``recently_settled`` whether it was in sync until it lost the leader, a moment ago. The table stays
-        as it is where no server lives, and in protection mode.
-        """
+        """The next change of ``table``, under which servers have reported ``copies``, for the servers that live now; or
+        None. The table stays as it is where no server lives, and in protection mode."""
         if not servers or self.is_protected(servers):
             return None
         table = table if table.slots else SlotTable.unassigned(self._slots)
         staying = [server for server in servers if server.name not in leaving.for_good]
         if not staying:  # no server is left to take over
             staying, leaving = list(servers), NOBODY_LEAVES
-        handed_over = self._hand_over(table, servers, settled, leaving)
+        handed_over = self._hand_over(table, servers, copies, leaving)
         if handed_over is not None:
             return handed_over
         live = {server.name for server in servers}
-        waits = any(self._waits(slot, live, settled, leaving) for slot in table.slots)
+        waits = any(self._waits(slot, live, copies, leaving) for slot in table.slots)
         if waits and all(slot.leader in live for slot in table.slots):
             return None
         if not is_complete(table, staying, self._limits.replicas):
             # Whoever waits for a follower keeps its slots, so that those without a leader need not wait, too.
             taking = servers if waits or _needs_who_leaves(table, servers, staying) else staying
-            heirs, drops = _without_unready_heirs(table, {server.name for server in taking}, settled, recently_settled)
+            heirs, drops = _without_unready_heirs(table, {server.name for server in taking}, copies)
 
             def lacks(name: str, slot: int) -> int:
-                if name not in live:
-                    return 3
-                # Under a new table nobody has reported yet: those count that had the slot under the one before.
-                return 0 if settled(name, slot) else 1 if recently_settled(name, slot) else 2
+                return copies.lack(name, slot) if name in live else 3
 
             enough = without_spares(heirs, self._limits.replicas, lacks)
             if is_complete(enough.table, taking, self._limits.replicas):
@@ -95,20 +88,22 @@ class Arranger:
             plan = self._checked("assigner", self._assigner.assign, enough.table, taking)
             if plan is None:
                 return None
-            return _led_by_heirs(heirs, Plan(plan.table, (*drops, *enough.moves, *plan.moves)), taking)
-        stable = all(settled(name, slot.id) for slot in table.slots for name in (slot.leader or "", *slot.followers))
-        if stable and not leaving.for_a_restart:
+            plan = follow_first(enough.table, _led_by_heirs(heirs, plan, taking), live, table)
+            return Plan(plan.table, (*drops, *enough.moves, *plan.moves))
+        holders = ((name, slot.id) for slot in table.slots for name in (slot.leader or "", *slot.followers))
+        if all(copies.settled(name, slot) for name, slot in holders) and not leaving.for_a_restart:
             return self._balance(table, staying)
         return None
 
     def _balance(self, table: SlotTable, servers: Sequence[Server]) -> Plan | None:
         """The balancer's next step. Every copy is complete, so spare ones go; what the step takes from a server stays
-        there as a spare one."""
+        there as a spare one, and who shall lead without a copy follows first."""
         enough = without_spares(table, self._limits.replicas)
         plan = self._checked("balancer", self._balancer.balance, enough.table, servers)
         if plan is None:
             return enough if enough.moves else None
-        step = with_spares(enough.table, plan, {server.name for server in servers})
+        live = {server.name for server in servers}
+        step = with_spares(enough.table, follow_first(enough.table, plan, live, table), live)
         return Plan(step.table, (*enough.moves, *step.moves))
 
     def is_protected(self, servers: Sequence[Server]) -> bool:
@@ -116,7 +111,7 @@ class Arranger:
         return len(servers) < self._protect_below
 
     def _hand_over(
-        self, table: SlotTable, servers: Sequence[Server], settled: Callable[[str, int], bool], leaving: Leaving
+        self, table: SlotTable, servers: Sequence[Server], copies: KnownCopies, leaving: Leaving
     ) -> Plan | None:
         """A follower in sync takes the place of a leader that leaves; that one follows until it has left. No copy is
         lost or made."""
@@ -126,17 +121,17 @@ class Arranger:
         draft = Draft(table, servers)
         for slot in table.slots:
             if slot.leader in going:
-                heir = next((n for n in slot.followers if n not in going and settled(n, slot.id)), None)
+                heir = next((n for n in slot.followers if n not in going and copies.settled(n, slot.id)), None)
                 if heir is not None:
                     draft.lead(slot.id, heir, f"{slot.leader} stops")
         return draft.plan() if draft.moves else None
 
     @staticmethod
-    def _waits(slot: Slot, live: Set[str], settled: Callable[[str, int], bool], leaving: Leaving) -> bool:
+    def _waits(slot: Slot, live: Set[str], copies: KnownCopies, leaving: Leaving) -> bool:
         """Whether a leader that leaves has a follower that lives, stays, and is not in sync yet."""
         going = leaving.for_good | leaving.for_a_restart
         heirs = [name for name in slot.followers if name in live and name not in going]
-        return slot.leader in going and any(not settled(name, slot.id) for name in heirs)
+        return slot.leader in going and any(not copies.settled(name, slot.id) for name in heirs)
 
     def _checked(
         self,
@@ -175,6 +170,18 @@ def without_replaced(table: SlotTable, before: Sequence[Node], now: Sequence[Nod
     return SlotTable(table.epoch, tuple(slots))
 
 
+def only_silent_may_lead(table: SlotTable, servers: Sequence[Server], silent: Set[str], copies: KnownCopies) -> bool:
+    """Whether the next change of the table must wait. A slot has lost its leader, no follower is known to have had a
+    complete copy, and one of the ``silent`` may have one: a member that has not reported to a new meta leader yet."""
+    if not silent:
+        return False
+    live = {server.name for server in servers}
+    return any(
+        slot.leader not in live and not silent.isdisjoint(slot.followers) and not copies.ready_heirs(slot, live)
+        for slot in table.slots
+    )
+
+
 def led_anew(table: SlotTable) -> SlotTable:
     """``table`` under the next epoch, with the same leaders under a new leader epoch: what they have may be older or
     newer than what the table says."""
@@ -182,12 +189,7 @@ def led_anew(table: SlotTable) -> SlotTable:
     return SlotTable(epoch, tuple(msgspec.structs.replace(slot, leader_epoch=epoch) for slot in table.slots))
 
 
-def _without_unready_heirs(
-    table: SlotTable,
-    live: Set[str],
-    settled: Callable[[str, int], bool],
-    recently_settled: Callable[[str, int], bool],
-) -> tuple[SlotTable, list[Move]]:
+def _without_unready_heirs(table: SlotTable, live: Set[str], copies: KnownCopies) -> tuple[SlotTable, list[Move]]:
     """``table`` for an assigner, and the moves that lead to it. Where a leader has gone, and some of its followers are
     in sync and others are not, the latter are left out: one that has just been started again holds nothing yet, and
     must not lead in the place of one that has everything. The assigner takes it as a follower again.
@@ -198,9 +200,7 @@ def _without_unready_heirs(
     for number, slot in enumerate(slots):
         if slot.leader in live:
             continue
-        followers = [name for name in slot.followers if name in live]
-        ready = tuple(name for name in followers if settled(name, slot.id))
-        ready = ready or tuple(name for name in followers if recently_settled(name, slot.id))
+        ready = copies.ready_heirs(slot, live)
         if ready:
             slots[number] = Slot(slot.id, slot.leader, slot.leader_epoch, ready)
             drops += [

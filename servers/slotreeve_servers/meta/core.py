@@ -6,6 +6,7 @@ It knows peers, time and messages, and acts through its outbox; :mod:`slotreeve_
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Sequence
 
 from slotreeve.clock import Timer
@@ -32,7 +33,7 @@ from slotreeve_protocol.meta_messages import (
 )
 
 from slotreeve_servers.meta.addresses import MetaAddresses
-from slotreeve_servers.meta.arranger import Arranger, led_anew, without_replaced
+from slotreeve_servers.meta.arranger import Arranger, led_anew, only_silent_may_lead, without_replaced
 from slotreeve_servers.meta.configuration import ProvidedConfig
 from slotreeve_servers.meta.effects import MetaOutbox
 from slotreeve_servers.meta.heartbeats import LastHeartbeats, Newest
@@ -84,7 +85,7 @@ class MetaCore:
         self.recorder = LeadershipRecorder(outbox, node, election)
         self._peers: dict[Peer, None] = {}
         self._heartbeats = LastHeartbeats()
-        self._adopted_term = 0
+        self._adopted_term, self._adopted_at = 0, -math.inf
         self._first_assign: float | None = None
         self._moves: Sequence[Move] | None = None
         self.times_set_back = 0
@@ -126,10 +127,10 @@ class MetaCore:
         """Go on from the committed view, without a warm-up: every member gets a fresh lease."""
         if term == self._adopted_term:
             return
-        self._adopted_term = term
+        self._adopted_term, self._adopted_at = term, self._outbox.attended()
         view = self.view.read()
         connected = {peer.process_id for peer in self._peers}
-        self._leases.adopt([*view.data, *view.sessions], connected, self._outbox.attended())
+        self._leases.adopt([*view.data, *view.sessions], connected, self._outbox.attended(), view.missing)
         self._heartbeats.clear()
 
     def _may_act(self) -> bool:
@@ -257,9 +258,14 @@ class MetaCore:
         plan = None
         if before.slots or self._waited_for_company(bool(data)):
             servers = [node.as_server() for node in data]
-            settled, leaving = self._heartbeats.settled(old.table), self._heartbeats.leaving(self.configs.orders.banned)
-            recently = self._heartbeats.recently_settled(old.table)
-            plan = self._arranger.next_plan(before, servers, settled, leaving, recently)
+            copies, reported = self._heartbeats.copies(old.table), self._heartbeats.reported(old.table)
+            # A process that is no member yet has no copy that anybody could wait for.
+            silent = {node.name for node in data if node in old.data and node.name not in reported}
+            is_new = self._outbox.attended() < self._adopted_at + self._rules.lease_seconds
+            if is_new and only_silent_may_lead(before, servers, silent, copies):
+                return
+            leaving = self._heartbeats.leaving(self.configs.orders.banned)
+            plan = self._arranger.next_plan(before, servers, copies, leaving)
         unchanged = data == old.data and sessions == old.sessions
         if plan is None and (unchanged or before is not old.table):
             # A new process may not become a member before its predecessor's slots have another leader epoch.
@@ -268,7 +274,8 @@ class MetaCore:
         check_successor(before, table)
         self._moves = () if plan is None else plan.moves
         term = self._election.leadership().term
-        self._outbox.commit(View(term, old.revision + 1, table, data, sessions, self._facts), old.revision)
+        missing = self._leases.missing(self._outbox.attended())
+        self._outbox.commit(View(term, old.revision + 1, table, data, sessions, self._facts, missing), old.revision)
 
     def _raise_above(self, newest: Newest, old: View, data: list[Node], sessions: list[Node]) -> None:
         """The meta state is older than what members have: it was set back, or is a new one. Members take only what is
@@ -284,7 +291,7 @@ class MetaCore:
             leaving = self._heartbeats.leaving(self.configs.orders.banned)
             plan = None
             if self._waited_for_company(bool(data)):
-                plan = self._arranger.next_plan(base, servers, self._heartbeats.settled(base), leaving)
+                plan = self._arranger.next_plan(base, servers, self._heartbeats.copies(base), leaving)
             if plan is None:
                 return
             table, moves = stamp(base, plan.table, base.epoch + 1), plan.moves
@@ -297,7 +304,8 @@ class MetaCore:
         )
         self._moves = moves
         term = self._election.leadership().term
-        self._outbox.commit(View(term, revision, table, data, sessions, self._facts), old.revision)
+        missing = self._leases.missing(self._outbox.attended())
+        self._outbox.commit(View(term, revision, table, data, sessions, self._facts, missing), old.revision)
 
     def _waited_for_company(self, any_data: bool) -> bool:
         """Whether the first data server of a new cluster has waited for others: it need not take every slot only to

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 from slotreeve.model.nodes import Role
@@ -10,6 +9,7 @@ from slotreeve.model.slots import SlotTable
 from slotreeve_protocol.meta_messages import Heartbeat, Stopping, View
 
 from slotreeve_servers.meta.arranger import Leaving
+from slotreeve_servers.meta.known_copies import KnownCopies
 
 UNBELIEVABLE = 1 << 53
 """No cluster commits so many views. A server that claims to have one is wrong, and must not use the numbers up."""
@@ -30,6 +30,7 @@ class LastHeartbeats:
     def __init__(self) -> None:
         self._last: dict[str, Heartbeat] = {}
         self._before: dict[str, set[int]] = {}
+        self._known: set[str] = set()
 
     def take(self, heartbeat: Heartbeat) -> bool:
         """Keep a heartbeat; True if it differs from the one before it in what the arranger waits for."""
@@ -37,27 +38,31 @@ class LastHeartbeats:
         self._last[heartbeat.node.name] = heartbeat
         if before is None or before.node.process_id != heartbeat.node.process_id:
             self._before.pop(heartbeat.node.name, None)
+            self._known.discard(heartbeat.node.name)
         return before is None or _reported(before) != _reported(heartbeat)
 
     def forget(self, name: str) -> None:
         """The server has left."""
         self._last.pop(name, None)
         self._before.pop(name, None)
+        self._known.discard(name)
 
     def clear(self) -> None:
         """Forget all of them, as a new leader does."""
         self._last.clear()
         self._before.clear()
+        self._known.clear()
 
     def table_changed(self, old: SlotTable, new: SlotTable) -> None:
         """A new table is committed. Until a server reports under it, remember which of its slots it held completely
         under the old one, or until a moment before."""
-        settled, recently = self.settled(old), self.recently_settled(old)
+        copies = self.copies(old)
+        self._known = self.reported(old)
         self._before = {}
         for was, row in zip(old.slots, new.slots, strict=False):
             for name in row.followers:
                 held = name == was.leader or name in was.followers
-                if held and (settled(name, row.id) or recently(name, row.id)):
+                if held and (copies.settled(name, row.id) or copies.recently_settled(name, row.id)):
                     self._before.setdefault(name, set()).add(row.id)
 
     @property
@@ -70,17 +75,17 @@ class LastHeartbeats:
                 newest = Newest(name, max(revision, newest.revision), max(epoch, newest.epoch))
         return newest
 
-    def settled(self, table: SlotTable) -> Callable[[str, int], bool]:
-        """A function that returns whether a server has reported that it holds a slot completely, under ``table``."""
-        unsettled = {name: set(h.unsettled) for name, h in self._last.items() if h.table_epoch == table.epoch}
-        return lambda server, slot: server in unsettled and slot not in unsettled[server]
+    def reported(self, table: SlotTable) -> set[str]:
+        """The servers whose copies are known: they have reported under ``table``, or under an earlier table since
+        this server leads."""
+        return self._known | {name for name, h in self._last.items() if h.table_epoch == table.epoch}
 
-    def recently_settled(self, table: SlotTable) -> Callable[[str, int], bool]:
-        """A function that returns whether a server has reported, under ``table``, that it held a slot completely until
-        a moment ago, when it lost the leader. One that has not reported under it counts by its report before."""
-        recent = {name: set(h.recent) for name, h in self._last.items() if h.table_epoch == table.epoch}
-        known = {**self._before, **recent}
-        return lambda server, slot: slot in known.get(server, ())
+    def copies(self, table: SlotTable) -> KnownCopies:
+        """What the servers have reported under ``table``. For a server that has not reported under it yet, the report
+        before counts: as of slots that it held a moment ago."""
+        under = [(name, heartbeat) for name, heartbeat in self._last.items() if heartbeat.table_epoch == table.epoch]
+        recent = {name: set(heartbeat.recent) for name, heartbeat in under}
+        return KnownCopies({name: set(h.unsettled) for name, h in under}, {**self._before, **recent})
 
     def leaving(self, banned: frozenset[str]) -> Leaving:
         """The servers on their way out: those that stop, and those that the operator banned."""

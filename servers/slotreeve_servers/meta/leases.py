@@ -7,6 +7,7 @@ frozen has read no heartbeat.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from enum import Enum
 
 from slotreeve.model.nodes import Node, Role
@@ -14,6 +15,8 @@ from slotreeve.model.nodes import Node, Role
 from slotreeve_servers.meta.settings import MetaSettings
 
 CONNECTION_LOST = "connection lost"
+MISSING_SECONDS = 60.0
+"""A session server that was not heard any more is named as missing for so long."""
 SILENT_HEARTBEATS = 2
 """A leader that hears no server at all, or no data server, for so many heartbeat intervals is cut off itself."""
 
@@ -48,19 +51,28 @@ class Leases:
         self._nodes: dict[str, Node] = {}
         self._deadlines: dict[str, float] = {}
         self._reasons: dict[str, str] = {}
+        self._missing: dict[str, float] = {}
 
     @property
     def nodes(self) -> list[Node]:
         """The live servers, by name."""
         return [self._nodes[name] for name in sorted(self._nodes)]
 
+    def missing(self, now: float) -> list[str]:
+        """The process ids of session servers whose lease has ended without their word, in the last
+        :data:`MISSING_SECONDS`, sorted."""
+        self._missing = {name: since for name, since in self._missing.items() if now - since < MISSING_SECONDS}
+        return sorted(self._missing)
+
     def silent_seconds(self, now: float) -> float:
         """For how long no server has been heard, while some should be; 0 where none is known."""
         return now - self._heard_at if self._nodes else 0.0
 
-    def adopt(self, nodes: list[Node], connected: set[str], now: float) -> None:
+    def adopt(self, nodes: list[Node], connected: set[str], now: float, missing: Sequence[str] = ()) -> None:
         """Start again with ``nodes``, as a new leader does: a fresh lease for each server whose process id is among the
-        ``connected``, and ``meta.unseen_seconds`` to connect for the others."""
+        ``connected``, and ``meta.unseen_seconds`` to connect for the others. ``missing``: as :meth:`missing` had it at
+        the leader before."""
+        self._missing = dict.fromkeys(missing, now)
         self._nodes = {node.name: node for node in nodes}
         self._deadlines = {
             node.name: now + (self._lease if node.process_id in connected else self._unseen) for node in nodes
@@ -75,6 +87,7 @@ class Leases:
         self._hear(node.role, now)
         known = self._nodes.get(node.name)
         self._nodes[node.name] = node
+        self._missing.pop(node.process_id, None)
         self._deadlines[node.name] = now + self._lease
         self._reasons.pop(node.name, None)
         if known is None:
@@ -124,6 +137,8 @@ class Leases:
         gone = sorted(name for name, deadline in self._deadlines.items() if deadline <= now)
         result = [(self._nodes[name], self._reasons.get(name, "lease expired")) for name in gone]
         for name in gone:
+            if self._nodes[name].role is Role.SESSION:
+                self._missing[self._nodes[name].process_id] = now
             self._drop(name)
         return result
 

@@ -6,7 +6,7 @@ import logging
 from typing import NamedTuple, Protocol
 
 from slotreeve.clock import Timer
-from slotreeve.model.nodes import Node
+from slotreeve.model.nodes import Node, Role
 from slotreeve.model.slots import SlotTable
 from slotreeve.ports import Message
 from slotreeve_protocol.meta_messages import Heartbeat, LeaderIs, LeaseGranted, Stopping, View
@@ -122,8 +122,13 @@ class Membership:
 
     def learn(self, view: View) -> None:
         """Take a view that another member has, where it is newer. A member that the meta leader does not hear goes on
-        with the table that the others use. It does not follow another leader by it."""
-        if view.revision > self.view.revision and view.term >= self._term:
+        with the table that the others use. It does not follow another leader by it.
+
+        A data server takes none that does not name it: it drops its copies by such a view. It takes that from the meta
+        leader only, whose next table tells it what else is needed of them."""
+        if view.revision <= self.view.revision or view.term < self._term:
+            return
+        if self._node.role is Role.SESSION or self._node.process_id in (node.process_id for node in view.data):
             self._take(view)
 
     def _on_view(self, peer: Peer, view: View) -> None:

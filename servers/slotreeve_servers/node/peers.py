@@ -72,6 +72,8 @@ class Peers:
         """A connection has ended; returns its peer."""
         peer = self.by_connection.pop(connection)
         del self._connections[peer]
+        if connection.ended_here:
+            peer.silence_at_close = self.attention.since(connection.heard_at)
         return peer
 
     async def ask_and_wait(self, peer: Peer, message: Message, timeout_seconds: float) -> Message:

@@ -62,7 +62,7 @@ from slotreeve_servers.session.registrations import Registrations
 from slotreeve_servers.session.routes import Routes
 from slotreeve_servers.session.session_list import SessionList
 from slotreeve_servers.session.settings import SessionSettings
-from slotreeve_servers.session.view_of_others import ViewOfOthers
+from slotreeve_servers.session.view_of_others import TURN_SECONDS, ViewOfOthers
 from slotreeve_servers.session.writes import Writes
 
 log = logging.getLogger("slotreeve.session")
@@ -162,7 +162,7 @@ class SessionCore:
         """Begin the upkeep."""
         self._outbox.repeat("client leases", sweep_seconds(self._rules), self._sweep)
         self._outbox.repeat("version scan", self._rules.scan_seconds, self._scan)
-        self._outbox.repeat("view of others", LOOK_SECONDS, self._view_of_others.look)
+        self._outbox.repeat("view of others", TURN_SECONDS, self._view_of_others.look)
         self._outbox.repeat("reach of the leaders", LOOK_SECONDS, self.isolation.look)
 
     # --- a client comes and goes -------------------------------------------------------------------------------------
@@ -196,8 +196,7 @@ class SessionCore:
         client = self.clients.pop(peer, None)
         if client is None:
             return
-        # A client that gave up lives, and may need long to find a server: the next one may be frozen too.
-        seconds = self._rules.client_lease_seconds if client.has_given_up else self._rules.linger_seconds
+        seconds = self._leases.left(client, self._rules.linger_seconds)
         self._arrivals.lost(client, seconds)
         self._leaving.leave(client)
         self._configs.unwatch(client, client.configs)

@@ -63,6 +63,16 @@ class ClientLeases:
         client.rest_seconds = seconds
         return seconds
 
+    def left(self, client: ConnectedClient, linger_seconds: float) -> float:
+        """How long a client whose connection has ended has to come back, in seconds: ``linger_seconds``, unless its
+        lease runs on."""
+        if client.has_given_up:
+            return self.lease_seconds  # it lives, and may need long to find a server: the next one may be frozen too
+        if client.peer.silence_at_close is None:
+            return linger_seconds
+        # This server closed the connection, because the client did not read. It may be starved, and come back.
+        return max(linger_seconds, self.lease_seconds + client.rest_seconds - client.peer.silence_at_close)
+
     def renewed(self, client: ConnectedClient, at: float) -> None:
         """Something arrived from the client at this time: its lease cannot be over before another whole lease."""
         heapq.heappush(self._looks, (at + self.lease_seconds, next(self._numbers), client))

@@ -3,37 +3,27 @@
 
 from __future__ import annotations
 
-from functools import partial
-
-from slotreeve.ports import Message
-from slotreeve_protocol.meta_messages import GetNewerView, View
-
 from slotreeve_servers.node.membership import Membership
-from slotreeve_servers.node.outbox import Outbox, Peer
+from slotreeve_servers.node.newer_view import NewerView
+from slotreeve_servers.node.outbox import Outbox
 from slotreeve_servers.session.routes import Routes
 
-ANSWER_SECONDS = 2.0
+TURN_SECONDS = 0.5
+"""Every so often the next data server is asked."""
 
 
 class ViewOfOthers:
     """Asks the linked data servers, one after the other and one at a time, for a view that is newer."""
 
     def __init__(self, outbox: Outbox, routes: Routes, membership: Membership) -> None:
-        self._outbox, self._routes, self._membership = outbox, routes, membership
+        self._routes, self._membership = routes, membership
+        self._newer = NewerView(outbox, membership)
         self._last = ""
-        self._is_asked = False
 
     def look(self) -> None:
         """Ask the next data server, unless there is a lease or another one has not answered yet."""
-        if self._is_asked or self._membership.has_lease or not self._routes.linked:
+        if self._newer.is_asked or self._membership.has_lease or not self._routes.linked:
             return
         names = sorted(self._routes.linked)
         self._last = next((name for name in names if name > self._last), names[0])
-        message = GetNewerView(self._membership.view.revision)
-        peer = self._routes.linked[self._last]
-        self._is_asked = self._outbox.ask(peer, message, partial(self._answered, peer), ANSWER_SECONDS)
-
-    def _answered(self, peer: Peer, reply: Message | None, error: Exception | None) -> None:
-        self._is_asked = False
-        if isinstance(reply, View):
-            self._membership.learn(reply)
+        self._newer.ask(self._routes.linked[self._last])

@@ -6,7 +6,7 @@ only stood still or was cut off.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -30,7 +30,7 @@ _SESSION, _DATA = SessionSettings(), DataSettings()
 
 @dataclass(frozen=True)
 class Loss:
-    """Registrations of one service that expired with one client."""
+    """Registrations of one service that expired with one client. ``at``: when the first one of the client did."""
 
     at: float
     service: str
@@ -44,7 +44,7 @@ class ClientHistory:
     Attributes:
         came_at: when it came; None if it was there before.
         publishes: number of registrations by service, when the incident began or when it came.
-        losses: what expired.
+        losses: what expired, in order.
         lost: from when until when it was lost, each time; None for the end if it did not come back.
     """
 
@@ -55,10 +55,17 @@ class ClientHistory:
     lost: tuple[tuple[float, float | None], ...] = ()
 
     def bounded(self, most: int) -> ClientHistory:
-        """With at most so many registrations of each service."""
+        """With at most so many registrations of each service, and no more losses than those."""
         publishes = {service: min(most, count) for service, count in self.publishes.items()}
         losses = [replace(loss, count=min(loss.count, publishes.get(loss.service, 0))) for loss in self.losses]
         return replace(self, publishes=publishes, losses=tuple(loss for loss in losses if loss.count))
+
+    @property
+    def loses(self) -> dict[str, int]:
+        """How many of its registrations may have expired, by service. One may have expired more than once, so these are
+        no more than it publishes."""
+        expired = _summed((loss.service, loss.count) for loss in self.losses)
+        return {service: min(count, self.publishes.get(service, 0)) for service, count in expired.items()}
 
 
 def short_name(data_info_id: str) -> str:
@@ -87,17 +94,21 @@ def _history(client: str, facts: Sequence[RegistrationFact], servers: SeededServ
     elif not there:
         there = [fact for fact in facts if fact.what is not What.PUBLISHED]  # they are older than the log
     expired = [fact for fact in facts if fact.what is What.EXPIRED]
-    losses = [Loss(at, service, count) for (at, service), count in _summed(expired, by_time=True).items()]
-    lost = [_lost(burst, facts, servers) for burst in _bursts(expired)]
-    publishes = {service: count for (_, service), count in _summed(there, by_time=False).items()}
-    return ClientHistory(client, came_at, publishes, tuple(losses), tuple(lost))
+    bursts = _bursts(expired)
+    losses = [Loss(burst[0].at, service, count) for burst in bursts for service, count in _by_service(burst).items()]
+    lost = [_lost(burst, facts, servers) for burst in bursts]
+    return ClientHistory(client, came_at, _by_service(there), tuple(losses), tuple(lost))
 
 
-def _summed(facts: Iterable[RegistrationFact], by_time: bool) -> dict[tuple[float, str], int]:
-    found: defaultdict[tuple[float, str], int] = defaultdict(int)
-    for fact in facts:
-        found[fact.at if by_time else 0.0, fact.service] += fact.count
-    return dict(found)
+def _by_service(facts: Iterable[RegistrationFact]) -> dict[str, int]:
+    return _summed((fact.service, fact.count) for fact in facts)
+
+
+def _summed(counts: Iterable[tuple[str, int]]) -> dict[str, int]:
+    total: Counter[str] = Counter()
+    for service, count in counts:
+        total[service] += count
+    return dict(total)
 
 
 def _bursts(expired: Sequence[RegistrationFact]) -> list[list[RegistrationFact]]:
@@ -163,4 +174,4 @@ class SeededClients:
 
 
 def _as_client(history: ClientHistory) -> IncidentClient:
-    return IncidentClient(publishes=history.publishes, recorded_as=history.client)
+    return IncidentClient(publishes=history.publishes, loses=history.loses, recorded_as=history.client)

@@ -1,0 +1,56 @@
+"""Exceptions in the logs of servers, as the product's own logging and the interpreter write them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from slotreeve_harness.server_logs import TRACEBACK, raised
+
+SERVER = """
+import asyncio, logging
+from slotreeve_cli.logs import configure_logging
+from slotreeve_servers.node.settings import LogSettings
+
+def fail():
+    raise KeyError("x")
+
+async def serve():
+    asyncio.get_running_loop().call_soon(fail)
+    logging.getLogger("slotreeve.data").error("the disk is full")
+    try:
+        fail()
+    except KeyError:
+        logging.getLogger("slotreeve.data").exception("a handler failed")
+    await asyncio.sleep(0)
+    raise ValueError("the end")
+
+configure_logging(LogSettings(format="json"), "data-1")
+asyncio.run(serve())
+"""
+
+
+def test_what_a_handler_a_timer_and_the_process_raised_is_found(tmp_path: Path) -> None:
+    log = tmp_path / "data-1.log"
+    with log.open("ab") as output:
+        done = subprocess.run([sys.executable, "-c", SERVER], stderr=output, timeout=60, check=False)
+    assert done.returncode == 1
+    handler, timer, process = raised(log)
+    assert handler == "a handler failed: KeyError: 'x'"
+    assert timer.startswith("Exception in callback fail()")
+    assert timer.endswith("KeyError: 'x'")
+    assert process == "ValueError: the end"
+
+
+def test_a_log_without_an_exception_or_of_a_server_that_never_started_has_none(tmp_path: Path) -> None:
+    log = tmp_path / "data-1.log"
+    assert raised(log) == []
+    log.write_text('data-1 listens\n{"event": "the disk is full", "level": "error"}\n')
+    assert raised(log) == []
+
+
+def test_what_is_cut_short_is_reported_as_it_is(tmp_path: Path) -> None:
+    record, log = f'{{"event": "a", "exception": "{TRACEBACK}', tmp_path / "data-1.log"
+    log.write_text(f"{record}\n{TRACEBACK}:\n  a")
+    assert raised(log) == [record, TRACEBACK]

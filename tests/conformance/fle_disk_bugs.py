@@ -1,0 +1,87 @@
+"""Bugs of the FLE election in what it keeps on its disk, that the election suite must find."""
+
+from __future__ import annotations
+
+from typing import Any
+from unittest.mock import patch
+
+import msgspec
+from slotreeve_election_fle.disk import Disk
+from slotreeve_election_fle.disk_order import DiskOrder
+from slotreeve_election_fle.effects import SaveSnapshot
+from slotreeve_election_fle.entries import Entry
+from slotreeve_election_fle.frames import frame
+from slotreeve_election_fle.records import SnapshotRecord
+
+from tests.conformance.election_bugs import Patch, both, bug
+from tests.conformance.fle_bugs import FLE
+
+
+@bug(FLE, "a snapshot drops what is logged and not committed yet")
+def _snapshot_drops_the_log() -> Patch:
+    original = Disk._write_snapshot
+
+    def write(self: Disk, effect: SaveSnapshot) -> None:
+        original(self, SaveSnapshot(effect.zxid, effect.chain, effect.items, ()))
+
+    return patch.object(Disk, "_write_snapshot", write)
+
+
+@bug(FLE, "a snapshot becomes the valid one before its log is written")
+def _snapshot_before_its_log() -> Patch:
+    def write(self: Disk, effect: SaveSnapshot) -> None:
+        old_log, generation = self._log_name, self._generation + 1
+        snapshot = SnapshotRecord(generation, effect.zxid, effect.chain, list(effect.items))
+        self._storage.replace("snapshot", frame(msgspec.msgpack.encode(snapshot)))
+        self._generation = generation
+        self._storage.replace(self._log_name, frame(msgspec.msgpack.encode(effect.entries)))
+        self._storage.remove(old_log)
+
+    return patch.object(Disk, "_write_snapshot", write)
+
+
+@bug(FLE, "the old log is removed before the snapshot is written")
+def _old_log_removed_first() -> Patch:
+    original = Disk._write_snapshot
+
+    def write(self: Disk, effect: SaveSnapshot) -> None:
+        self._storage.remove(self._log_name)
+        original(self, effect)
+
+    return patch.object(Disk, "_write_snapshot", write)
+
+
+@bug(FLE, "a log that a crash has cut short is not repaired at the start, so later appends cannot be read")
+def _torn_log_not_repaired() -> Patch:
+    original = Disk._read_log
+
+    def read(self: Disk) -> Any:
+        with patch.object(Disk, "_replace_log", lambda _self, _entries: None):
+            return original(self)
+
+    return patch.object(Disk, "_read_log", read)
+
+
+@bug(FLE, "a part of the log that a crash has cut short makes the whole directory unusable")
+def _torn_log_is_damage() -> Patch:
+    return both(
+        patch("slotreeve_election_fle.frames._is_cut_short", lambda _content, _start: False),
+        patch("slotreeve_election_fle.frames._has_hole", lambda _content, _start: False),
+    )
+
+
+@bug(FLE, "a hole in the last append makes the whole directory unusable")
+def _hole_is_damage() -> Patch:
+    return patch("slotreeve_election_fle.frames._has_hole", lambda _content, _start: False)
+
+
+@bug(FLE, "appends that wait become one, of which only the last is written")
+def _group_commit_drops_writes() -> Patch:
+    original = DiskOrder._with_later_appends
+
+    def together(self: DiskOrder, first: Any) -> Any:
+        merged = original(self, first)
+        entries: list[Entry] = list(merged.entries)
+        return merged if len(entries) == len(first.entries) else type(merged)(entries[-1:])
+
+    return patch.object(DiskOrder, "_with_later_appends", together)

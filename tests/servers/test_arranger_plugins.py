@@ -1,0 +1,54 @@
+"""The arranger and plugins that fail or return what is not valid."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pytest
+from slotreeve.model.nodes import Server
+from slotreeve.model.plan import Plan
+from slotreeve.model.slots import Limits, Move, Slot, SlotTable
+from slotreeve_balancer.even_balancer import EvenBalancer
+from slotreeve_balancer.options import EvenBalancerOptions
+from slotreeve_servers.meta.arranger import Arranger
+from slotreeve_servers.meta.known_copies import KnownCopies
+
+
+class BadAssigner:
+    """An assigner that returns what the test gives it, or raises it."""
+
+    def __init__(self, result: Callable[[SlotTable], Plan]) -> None:
+        self.result = result
+
+    def assign(self, table: SlotTable, servers: Sequence[Server], limits: Limits) -> Plan | None:
+        return self.result(table)
+
+
+def too_short(table: SlotTable) -> Plan:
+    return Plan(SlotTable(0, (Slot(0, "a", 0, ()),)), (Move(0, "leader", None, "a", "made up"),))
+
+
+def unknown_leader(table: SlotTable) -> Plan:
+    rows = tuple([Slot(slot.id, "nobody", 0, ()) for slot in table.slots])
+    return Plan(SlotTable(0, rows), (Move(0, "leader", None, "nobody", "made up"),))
+
+
+def without_moves(table: SlotTable) -> Plan:
+    return Plan(SlotTable(0, tuple(Slot(slot.id, "a", 0, ()) for slot in table.slots)), ())
+
+
+def with_wrong_moves(table: SlotTable) -> Plan:
+    return Plan(without_moves(table).table, (Move(0, "leader", None, "a", "made up"),))
+
+
+def raises(table: SlotTable) -> Plan:
+    raise ZeroDivisionError("made up by this test")
+
+
+@pytest.mark.parametrize("result", [too_short, unknown_leader, without_moves, with_wrong_moves, raises])
+def test_a_plugin_that_raises_or_returns_a_plan_that_is_not_good_is_counted_and_the_table_stays(
+    result: Callable[[SlotTable], Plan],
+) -> None:
+    judge = Arranger(6, 2, BadAssigner(result), EvenBalancer(EvenBalancerOptions()))
+    assert judge.next_plan(SlotTable(), [Server("a")], KnownCopies({}, {})) is None
+    assert judge.rejected == 1
