@@ -16,6 +16,7 @@ ZERO_IN_A_QUIET_CLUSTER = (
     "change_gaps",
     "write_retries",
     "rejected_plans",
+    "balancer_stopped",
     "state_set_back",
     "loop_failures",
     "malformed_frames",

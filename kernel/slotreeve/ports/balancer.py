@@ -17,8 +17,9 @@ class Balancer(Protocol):
     def balance(self, table: SlotTable, servers: Sequence[Server], limits: Limits) -> Plan | None:
         """The next step towards an even table; None if the table is even enough.
 
-        ``table`` is complete and names only ``servers``. The caller asks for the next step once all servers report
-        that this one's slots are in sync, so a step should be small enough not to overload servers. Repeated calls
-        must reach None. A leader should move to a follower of the slot: another server must copy the slot before it
-        can be read. The caller treats an invalid result as it treats an assigner's.
+        ``table`` is complete and names only ``servers``. The caller asks for the next step once all servers report that
+        this one's slots are in sync, so a step should be small enough not to overload servers. Repeated calls must
+        reach None; a balancer whose steps lead round in a circle is not asked again before servers join or leave. A
+        leader should move to a follower of the slot: another server must copy the slot before it can be read. The
+        caller treats an invalid result as it treats an assigner's.
         """

@@ -3,8 +3,9 @@
 First, servers on their way out hand the slots that they lead to followers in sync. Then, where a slot lacks a leader or
 follower or is held by a server that left, the assigner is asked. Otherwise, once every slot is reported in sync, the
 balancer is asked for one step. Where a plugin raises, returns an invalid table (I5) or moves that do not lead to its
-table, that is logged and counted, and the table stays. A balancer's step takes no complete copy away before there is
-another one (:mod:`slotreeve_servers.meta.spare_copies`).
+table, that is logged and counted, and the table stays. A balancer whose steps do not come to an end is not asked again
+before something else changes (:mod:`slotreeve_servers.meta.balancer_steps`). A balancer's step takes no complete copy
+away before there is another one (:mod:`slotreeve_servers.meta.spare_copies`).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from slotreeve.model.slots import Limits, Move, Slot, SlotTable
 from slotreeve.ports import Assigner, Balancer
 from slotreeve_machines.plan_check import plan_fault
 
+from slotreeve_servers.meta.balancer_steps import BalancerSteps
 from slotreeve_servers.meta.known_copies import KnownCopies
 from slotreeve_servers.meta.spare_copies import follow_first, with_spares, without_spares
 
@@ -43,6 +45,7 @@ class Arranger:
 
     Attributes:
         rejected: results of plugins that were rejected since the start.
+        balancer_fault: why the balancer is not asked at present; None if it is.
     """
 
     def __init__(
@@ -50,7 +53,9 @@ class Arranger:
     ) -> None:
         self._slots, self._limits, self._protect_below = slots, Limits(replicas), protect_below
         self._assigner, self._balancer = assigner, balancer
+        self._steps = BalancerSteps(slots * replicas)
         self.rejected = 0
+        self.balancer_fault: str | None = None
 
     def next_plan(
         self,
@@ -99,12 +104,28 @@ class Arranger:
         """The balancer's next step. Every copy is complete, so spare ones go; what the step takes from a server stays
         there as a spare one, and who shall lead without a copy follows first."""
         enough = without_spares(table, self._limits.replicas)
+        if self._is_without_end(table, servers):
+            self._steps.stop(enough.table, servers)
+            return enough if enough.moves else None
         plan = self._checked("balancer", self._balancer.balance, enough.table, servers)
         if plan is None:
             return enough if enough.moves else None
         live = {server.name for server in servers}
         step = with_spares(enough.table, follow_first(enough.table, plan, live, table), live)
+        self._steps.step(table, step.table, servers)
         return Plan(step.table, (*enough.moves, *step.moves))
+
+    def _is_without_end(self, table: SlotTable, servers: Sequence[Server]) -> bool:
+        fault, before = self._steps.fault(table, servers), self.balancer_fault
+        self.balancer_fault = fault
+        if fault is not None and before is None:
+            self.rejected += 1
+            log.error(
+                "ALARM: the balancer does not come to an end: %s; it is not asked again before servers join or leave, "
+                "and the table of epoch %d stays; choose another one ([balancer] use = ...)",
+                *(fault, table.epoch),
+            )
+        return fault is not None
 
     def is_protected(self, servers: Sequence[Server]) -> bool:
         """Protection mode: so many data servers left at once that a fault of the network is more likely."""

@@ -373,6 +373,7 @@ class MetaCore:
             "session_servers": len(view.sessions),
             "protected": int(self._arranger.is_protected([node.as_server() for node in view.data])),
             "rejected_plans": self._arranger.rejected,
+            "balancer_stopped": int(self._arranger.balancer_fault is not None),
             "state_set_back": self.times_set_back,
         }
 

@@ -79,6 +79,11 @@ META: Mapping[str, Counted] = {
         "were dropped",
         True,
     ),
+    "balancer_stopped": Counted(
+        _G,
+        "1 while the balancer is not asked, because its steps did not come to an end; see the ALARM in the log",
+        True,
+    ),
 }
 DATA: Mapping[str, Counted] = {
     "slots_led": Counted(_G, "slots that this server leads"),
