@@ -184,6 +184,14 @@ def test_where_no_follower_is_in_sync_a_slot_gets_a_leader_all_the_same() -> Non
     assert all(slot.leader in ("b", "c") for slot in after.table.slots)
 
 
+def test_a_leaving_leader_does_not_wait_for_a_follower_that_is_dead() -> None:
+    table = SlotTable(1, (Slot(0, "a", 1, ("b",)),))
+    known = reported(lambda server, slot: server != "b")
+    plan = arranger().next_plan(table, servers("a", "c"), known, Leaving(for_good=frozenset({"a"})))
+    assert plan is not None
+    assert "c" in (plan.table.slots[0].leader, *plan.table.slots[0].followers)
+
+
 def test_where_every_server_leaves_they_keep_the_slots() -> None:
     table = arranged(servers("a", "b"))
     assert arranger().next_plan(table, servers("a", "b"), EVERYTHING_SETTLED, Leaving(frozenset({"a", "b"}))) is None
