@@ -69,3 +69,12 @@ def test_few_lists_are_kept() -> None:
         scene.put(200 + number)
         scene.page()
     assert scene.page(10, first.version).version > first.version
+
+
+def test_a_list_that_is_read_is_kept_while_newer_ones_that_nobody_reads_go() -> None:
+    scene = Scene()
+    first = scene.page()
+    for number in range(2 * KEPT_LISTS):
+        scene.put(200 + number)
+        scene.page()
+        assert scene.page(10, first.version).version == first.version
