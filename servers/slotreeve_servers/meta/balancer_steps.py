@@ -2,7 +2,7 @@
 
 Each step of a balancer is a new slot table that every server takes over, and often a copy of slots. A balancer must
 come to a table that it leaves as it is (:class:`slotreeve.ports.Balancer`). One that undoes its own steps, or always
-finds another one, would move slots for ever. Pure.
+finds another one, would move slots for ever (docs/decisions/0036-a-balancer-comes-to-an-end.md). Pure.
 """
 
 from __future__ import annotations
