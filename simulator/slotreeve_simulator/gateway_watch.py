@@ -38,7 +38,7 @@ class GatewayWatch:
 
     def seen(self, service: str, index: int, before: set[str], present: set[str]) -> None:
         """An answer with a greater index than the one before shows these leases; that one showed others."""
-        self._leases.seen(DataInfo.parse(service).id, before, present)
+        self._leases.seen(DataInfo.parse(service).id, index, before, present)
         state = self._states.setdefault((service, index), frozenset(present))
         if state != present:
             different = ", ".join(sorted(state ^ present))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from slotreeve.catalogue import build_plugin
+from slotreeve.model.datum import NO_VERSION
 from slotreeve.offers import Port
 from slotreeve.ports import Context, SlotFunction
 from slotreeve_conformance.virtual_time import VirtualClock
@@ -30,6 +31,8 @@ class WatchedLease:
     Attributes:
         ttl: its time to live in seconds.
         until: it must not end before; of the last request that was acknowledged.
+        version: of its service, when its registration was acknowledged. Until then it may be seen and vanish: a leader
+            shows what it stores at once, and what its followers have not confirmed yet may be lost with it.
         touched: when the last request that may have prolonged it can have been carried out at the latest; infinite
             while one is under way.
         register_id: the register id of its record.
@@ -41,6 +44,7 @@ class WatchedLease:
     lease_id: str
     ttl: float
     until: float = 0.0
+    version: int = NO_VERSION
     touched: float = 0.0
     is_open: bool = False
     lost_at: float = -1.0
@@ -85,6 +89,8 @@ class LeaseWatch:
         """A request sent then was acknowledged: the lease was registered or renewed."""
         if sent > lease.lost_at:
             lease.lost_at = -1.0
+        if not self.must_live(lease):
+            lease.version = self._version(lease.service)
         lease.until = max(lease.until, sent + lease.ttl)
 
     def called_unknown(self, lease: WatchedLease) -> None:
@@ -94,12 +100,12 @@ class LeaseWatch:
                 "I16", f"{lease} is unknown {lease.until - self._now():.3f} s before its time is over"
             )
 
-    def seen(self, service: str, before: Iterable[str], present: set[str]) -> None:
-        """A subscriber sees these lease ids now, and saw others before."""
+    def seen(self, service: str, version: int, before: Iterable[str], present: set[str]) -> None:
+        """A subscriber sees these lease ids now, in this version of the service, and saw others before."""
         for lease_id in sorted(set(before) - present):
             lease = self._leases.get((service, lease_id))
             self._trace.note(Weight.DETAIL, f"lease {lease_id} is seen no more")
-            if lease is not None and self._must_live_now(lease):
+            if lease is not None and version >= lease.version and self._must_live_now(lease):
                 early = lease.until - self._now()
                 self._verdict.violate("I16", f"{lease} is seen no more {early:.3f} s before its time is over")
 
@@ -148,20 +154,30 @@ class LeaseWatch:
 
     def held(self, service: str) -> set[str]:
         """Ids of the leases of a service that the leader of its slot has now."""
-        number = self._slot_of(service)
-        for server in self._cluster.servers.values():
-            slot = server.core.slots.get(number) if isinstance(server, DataServer) else None
-            if slot is not None and slot.leads:
-                return {lease_id_of(register_id) for register_id in slot.store.services.get(service, {})}
+        for _, slot in self._leaders(service):
+            return {lease_id_of(register_id) for register_id in slot.store.services.get(service, {})}
         return set()
 
+    def _version(self, service: str) -> int:
+        versions = [
+            slot.version if (tracked := slot.tracked.get(service)) is None else tracked.version
+            for _, slot in self._leaders(service)
+        ]
+        return max(versions, default=NO_VERSION)
+
     def _holder(self, lease: WatchedLease) -> str | None:
-        number = self._slot_of(lease.service)
-        for name, server in self._cluster.servers.items():
-            slot = server.core.slots.get(number) if isinstance(server, DataServer) else None
-            if slot is not None and slot.leads and lease.register_id in slot.store.services.get(lease.service, {}):
+        for name, slot in self._leaders(lease.service):
+            if lease.register_id in slot.store.services.get(lease.service, {}):
                 return name
         return None
+
+    def _leaders(self, service: str) -> Iterator[tuple[str, HeldSlot]]:
+        """Every server that leads the slot of a service, or still takes itself for its leader."""
+        number = self._slot_of(service)
+        for name, server in self._cluster.servers.items():
+            slot = server.core.slots.get(number) if isinstance(server, DataServer) else None
+            if slot is not None and slot.leads:
+                yield name, slot
 
 
 def longest_end(settings: Settings) -> float:

@@ -20,7 +20,7 @@ class LeasesByClient:
 
     def _changed(self, subscription: Subscription) -> None:
         present = {lease_id_of(instance.register_id) for instance in subscription.instances}
-        self._watch.seen(subscription.data_info_id, self.seen, present)
+        self._watch.seen(subscription.data_info_id, subscription.version, self.seen, present)
         self.seen = present
 
     async def register(self, lease_id: str, ttl: float) -> None:

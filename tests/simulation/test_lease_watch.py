@@ -47,10 +47,16 @@ def with_scene(seconds: float, what: str) -> str:
             case "unknown":
                 scene.watch.called_unknown(lease)
             case "unseen":
-                scene.watch.seen(ID, {"a", "b"}, {"b"})
+                scene.watch.seen(ID, 7, {"a", "b"}, {"b"})
             case "ended by its caller":
                 lease.is_open = True
-                scene.watch.seen(ID, {"a"}, set())
+                scene.watch.seen(ID, 7, {"a"}, set())
+            case "unseen in an older version":
+                lease.version = 8
+                scene.watch.seen(ID, 7, {"a"}, set())
+            case "unseen in the version of its acknowledgement":
+                lease.version = 7
+                scene.watch.seen(ID, 7, {"a"}, set())
             case "all copies lost":
                 lease.lost_at = 11.0
                 scene.watch.called_unknown(lease)
@@ -64,6 +70,11 @@ def with_scene(seconds: float, what: str) -> str:
 def test_a_lease_that_is_unknown_or_unseen_before_its_time_is_over_is_a_violation() -> None:
     assert "I16: lease a is unknown 0.500 s before" in with_scene(14.5, "unknown")
     assert "I16: lease a is seen no more 1.000 s before" in with_scene(14.0, "unseen")
+
+
+def test_what_was_seen_before_it_was_acknowledged_may_vanish_in_a_version_before_the_acknowledgement() -> None:
+    assert with_scene(14.0, "unseen in an older version") == ""
+    assert "I16: lease a is seen no more" in with_scene(14.0, "unseen in the version of its acknowledgement")
 
 
 def test_after_its_time_and_after_its_caller_has_ended_it_it_may_be_gone() -> None:
