@@ -208,7 +208,7 @@ def test_a_client_that_has_moved_leaves_nothing_to_report() -> None:
     scene.publish(peer, record())
     deliver(scene.outbox, scene.core.desk, peer, Moved())
     scene.core.closed(peer, "moved")
-    scene.outbox.advance(5.0)
+    scene.outbox.advance(60.0)
     assert (scene.gone(), scene.lost()) == ([], [])
 
 
