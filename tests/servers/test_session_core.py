@@ -114,8 +114,10 @@ def test_a_client_that_returned_within_the_linger_keeps_its_registrations() -> N
     scene = SessionScene(linger_seconds=0.3)
     peer = scene.client()
     scene.publish(peer, record())
+    scene.stored()
     scene.core.closed(peer, "cut")
     scene.publish(scene.client("again"), record(incarnation=2))
+    scene.stored()
     scene.outbox.advance(1.0)
     assert scene.lost() == []
 
@@ -206,6 +208,7 @@ def test_a_client_that_has_moved_leaves_nothing_to_report() -> None:
     scene = SessionScene()
     peer = scene.client()
     scene.publish(peer, record())
+    scene.stored()  # a loss goes out after what was submitted before it
     deliver(scene.outbox, scene.core.desk, peer, Moved())
     scene.core.closed(peer, "moved")
     scene.outbox.advance(60.0)
