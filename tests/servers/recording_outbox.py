@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from slotreeve.clock import Timer
-from slotreeve.model.nodes import Role
+from slotreeve.model.nodes import Node, Role
 from slotreeve.ports import Message
 from slotreeve_protocol.codec import decode_frame
 from slotreeve_protocol.meta_messages import PutConfig, View
@@ -130,8 +130,8 @@ class RecordingOutbox:
 
         self.after(seconds, again)
 
-    def keep_links(self, peers: Mapping[str, str]) -> None:
-        self.effects.append(Effect("links", None, dict(peers)))
+    def keep_links(self, nodes: Iterable[Node]) -> None:
+        self.effects.append(Effect("links", None, {node.name: node.address for node in nodes}))
 
     def commit(self, view: View, after: int) -> None:
         self.effects.append(Effect("commit", None, view))

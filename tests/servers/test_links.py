@@ -8,7 +8,7 @@ from slotreeve.model.nodes import Role
 from slotreeve.ports import Connection, Handler, Hello
 from slotreeve_servers.node.attention import AttendedClock
 from slotreeve_servers.node.dispatch import Desk
-from slotreeve_servers.node.links import SILENCE_SECONDS, LinkMaker, Links
+from slotreeve_servers.node.links import SILENCE_SECONDS, LinkMaker, Links, Target
 from slotreeve_servers.node.peers import Peers
 from slotreeve_servers.node.supervisor import Supervisor
 from slotreeve_transport_memory.transport import MemoryTransport
@@ -33,7 +33,7 @@ class LinkScene:
 
     async def start(self) -> Connection:
         await self.scene.listen()
-        self.links.aim({"server": "server:1"})
+        self.links.aim({"server": Target("server:1")})
         await asyncio.sleep(0.1)
         return self.links.connected["server"]
 
@@ -91,7 +91,7 @@ def test_an_attempt_to_make_a_link_gets_more_time_after_each_that_failed() -> No
 
         transport = Counting(world.scene.clock, "patient", world.scene.network)
         links = Links(maker(world.scene, transport), world.supervisor, world.handler)
-        links.aim({"server": "server:1"})
+        links.aim({"server": Target("server:1")})
         await asyncio.sleep(60.0)
         assert attempts[:6] == [1.0, 2.0, 4.0, 8.0, 16.0, 16.0]
         world.scene.network.thaw("server")
@@ -146,10 +146,10 @@ def test_an_attempt_for_a_peer_that_was_dropped_and_is_wanted_again_does_not_tak
         links = Links(
             maker(world.scene, Late(world.scene.clock, "late", world.scene.network)), world.supervisor, world.handler
         )
-        links.aim({"server": "server:1"})
+        links.aim({"server": Target("server:1")})
         await asyncio.sleep(0.1)
         links.aim({})
-        links.aim({"server": "server:1"})
+        links.aim({"server": Target("server:1")})
         await asyncio.sleep(0.2)
         link = links.connected["server"]
         await asyncio.sleep(1.0)
@@ -168,7 +168,7 @@ def test_links_are_made_again_when_lost_and_ended_when_no_longer_wanted() -> Non
         links_supervisor, handler = Supervisor(scene.clock), Reader()
         transport = MemoryTransport(scene.clock, "linker", scene.network)
         links = Links(maker(scene, transport), links_supervisor, handler)
-        links.aim({"server": "server:1", "nobody": "nowhere:1"})
+        links.aim({"server": Target("server:1"), "nobody": Target("nowhere:1")})
         await asyncio.sleep(1.0)
         assert list(links.connected) == ["server"]
         first = links.connected["server"]
@@ -181,5 +181,23 @@ def test_links_are_made_again_when_lost_and_ended_when_no_longer_wanted() -> Non
         assert links.connected == {}
         assert scene.guest.here == []
         await links_supervisor.stop()
+
+    play(scenario)
+
+
+def test_a_peer_that_was_started_again_is_connected_to_at_once_however_long_it_was_away() -> None:
+    async def scenario() -> None:
+        world = LinkScene()
+        world.links.aim({"server": Target("server:1", "server@1")})
+        await asyncio.sleep(30.1)
+        await world.scene.listen()
+        world.links.aim({"server": Target("server:1", "server@2")})
+        await asyncio.sleep(0.01)
+        link = world.links.connected["server"]
+        world.links.aim({"server": Target("server:1", "server@3")})
+        await asyncio.sleep(0.01)
+        assert world.links.connected == {"server": link}
+        assert not link.closed
+        await world.stop()
 
     play(scenario)

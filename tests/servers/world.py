@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from slotreeve.errors import ConnectionLost
@@ -91,8 +91,8 @@ class NodeOutbox(RecordingOutbox):
         self._world.lines.append(f"{self._name} closes {peer.node}: {reason}")
         self._world.disconnect(peer)
 
-    def keep_links(self, peers: Mapping[str, str]) -> None:
-        self._world.links[self._name] = list(peers)
+    def keep_links(self, nodes: Iterable[Node]) -> None:
+        self._world.links[self._name] = [node.name for node in nodes]
 
 
 class World:

@@ -163,7 +163,7 @@ def _links_stay_down() -> Patch:
 
     def closed(self: Links, name: str, connection: Any, reason: str) -> None:
         original(self, name, connection, reason)
-        self._addresses.pop(name, None)
+        self._targets.pop(name, None)
         self._wakes.pop(name, None)
 
     return patch.object(Links, "closed", closed)

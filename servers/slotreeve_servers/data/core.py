@@ -135,8 +135,8 @@ class DataCore:
             self._serve_if_complete(slot)
         for comparison in self._comparisons.values():
             comparison.add(slot.slot.id for slot in led)
-        addresses = {node.name: node.address for node in view.data}
-        self._outbox.keep_links({name: addresses[name] for name in sorted(self.slots.leaders()) if name in addresses})
+        leaders = self.slots.leaders()
+        self._outbox.keep_links([node for node in view.data if node.name in leaders])
         self.leaders.follow(followed)
         if led or followed:
             extra = {"epoch": view.table.epoch, "led": len(led), "followed": len(followed)}

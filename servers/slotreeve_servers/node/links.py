@@ -6,6 +6,7 @@ import logging
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from slotreeve.clock import Clock
 from slotreeve.errors import Refused, TransportError
@@ -42,6 +43,13 @@ class LinkMaker:
         return await self.transport.connect(address, self.hello(), handler, timeout_seconds)
 
 
+class Target(NamedTuple):
+    """Where a peer is, and which process of it is the present one, if that is known."""
+
+    address: str
+    process_id: str = ""
+
+
 class Links:
     """One connection to each of a changing set of processes; a lost one is made again, quickly at first.
 
@@ -61,13 +69,14 @@ class Links:
     ) -> None:
         self._maker, self._supervisor = maker, supervisor
         self._inner, self._refused = inner, refused
-        self._addresses: dict[str, str] = {}
+        self._targets: dict[str, Target] = {}
         self._wakes: dict[str, Wake] = {}
         self.connected: dict[str, Connection] = {}
 
-    def aim(self, peers: Mapping[str, str]) -> None:
-        """Keep connections to exactly these peers (name to address) from now on."""
-        before, self._addresses = self._addresses, dict(peers)
+    def aim(self, peers: Mapping[str, Target]) -> None:
+        """Keep connections to exactly these peers (by name) from now on. One that has moved, or was started again, is
+        connected to at once, however long nobody was there."""
+        before, self._targets = self._targets, dict(peers)
         for name in [name for name in before if name not in peers]:
             self._wakes.pop(name).set()
         for name in peers:
@@ -79,7 +88,8 @@ class Links:
 
     async def _keep(self, name: str, wake: Wake) -> None:
         pause, patience = FIRST_RETRY_SECONDS, FIRST_ATTEMPT_SECONDS
-        while (address := self._addresses.get(name)) is not None and self.wants(name, wake):
+        while (target := self._targets.get(name)) is not None and self.wants(name, wake):
+            address = target.address
             try:
                 connection = await self._maker.connect(address, _LinkHandler(self, name, wake), patience)
             except TransportError as error:
@@ -94,10 +104,14 @@ class Links:
                 continue
             pause, patience = FIRST_RETRY_SECONDS, FIRST_ATTEMPT_SECONDS
             pulse = _Pulse(connection, self._maker.attention)
-            while not connection.closed and self._addresses.get(name) == address and self.wants(name, wake):
+            while not connection.closed and self._is_at(name, address) and self.wants(name, wake):
                 pulse.look()
                 await wake.wait(PING_SECONDS)
             connection.close("no longer wanted")
+
+    def _is_at(self, name: str, address: str) -> bool:
+        target = self._targets.get(name)
+        return target is not None and target.address == address
 
     def wants(self, name: str, wake: Wake) -> bool:
         """Whether the task that sleeps on ``wake`` still keeps the link to this peer."""

@@ -5,11 +5,11 @@ A core keeps no connection, loop, timer or disk. The shell calls it with events;
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import NamedTuple, Protocol
 
 from slotreeve.clock import Timer
-from slotreeve.model.nodes import Role
+from slotreeve.model.nodes import Node, Role
 from slotreeve.ports import Message
 from slotreeve_protocol.codec import encode_message
 
@@ -105,8 +105,8 @@ class Outbox(Protocol):
         """Call ``action`` every ``seconds``, or after as many seconds as it returned the last time, until the server
         stops. An action that raises is logged and counted under ``name``, and is called again."""
 
-    def keep_links(self, peers: Mapping[str, str]) -> None:
-        """Keep connections to exactly these data servers (name to address); lost ones are made again."""
+    def keep_links(self, nodes: Iterable[Node]) -> None:
+        """Keep connections to exactly these data servers; lost ones are made again."""
 
 
 class TurnEnd:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable
 from functools import partial
 
 from slotreeve.clock import Clock, Timer
 from slotreeve.errors import ConnectionLost, TransportError
+from slotreeve.model.nodes import Node
 from slotreeve.ports import Connection, Listener, Message
 
 from slotreeve_servers.node.attention import TICK_SECONDS, AttendedClock
 from slotreeve_servers.node.deltas import PART_BYTES
-from slotreeve_servers.node.links import Links
+from slotreeve_servers.node.links import Links, Target
 from slotreeve_servers.node.outbox import Answered, Peer, Request
 from slotreeve_servers.node.supervisor import Supervisor
 
@@ -198,7 +199,7 @@ class Peers:
 
         self._supervisor.start(name, loop)
 
-    def keep_links(self, peers: Mapping[str, str]) -> None:
+    def keep_links(self, nodes: Iterable[Node]) -> None:
         """See :meth:`slotreeve_servers.node.outbox.Outbox.keep_links`."""
         if self.links is not None:
-            self.links.aim(peers)
+            self.links.aim({node.name: Target(node.address, node.process_id) for node in nodes})

@@ -14,7 +14,7 @@ from slotreeve_protocol.meta_messages import Leave, Stopping, View
 from slotreeve_servers.node.counted import LOOP_LAG
 from slotreeve_servers.node.dispatch import CountersSource, Desk, Dispatcher, Guest
 from slotreeve_servers.node.environment import Environment
-from slotreeve_servers.node.links import LinkMaker, Links
+from slotreeve_servers.node.links import LinkMaker, Links, Target
 from slotreeve_servers.node.membership import NO_VIEW, Membership
 from slotreeve_servers.node.peers import Peers
 from slotreeve_servers.node.readiness import Condition, membership_check
@@ -108,7 +108,7 @@ class _MetaLinks:
     def __init__(self, links: Links, configured: Mapping[str, str]) -> None:
         self._links, self._configured = links, configured
         self._moved: dict[str, str] = {}
-        links.aim(configured)
+        self._aim()
 
     def found(self, name: str, moved_to: str | None) -> None:
         """See :class:`slotreeve_servers.node.membership.MetaPlaces`."""
@@ -119,7 +119,11 @@ class _MetaLinks:
         else:
             log.warning("meta server %s is at %s; change its address in [cluster.meta]", name, moved_to)
             self._moved[name] = moved_to
-        self._links.aim({**self._configured, **self._moved})
+        self._aim()
+
+    def _aim(self) -> None:
+        addresses = {**self._configured, **self._moved}
+        self._links.aim({name: Target(address) for name, address in addresses.items()})
 
 
 class MemberServer(NodeServer):

@@ -273,7 +273,7 @@ class SessionCore:
 
     def view_changed(self, old: View, view: View) -> None:
         """Follow the newer table; tell the clients of new session servers."""
-        self._outbox.keep_links({node.name: node.address for node in view.data})
+        self._outbox.keep_links(view.data)
         self.leaders.table_changed(view.table)
         # The first list that a client gets lets it in: those that wait get the newest one when their turn comes.
         inside = [peer for peer, client in self.clients.items() if not self._arrivals.is_waiting(client)]
