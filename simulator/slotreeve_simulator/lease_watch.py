@@ -101,11 +101,14 @@ class LeaseWatch:
             )
 
     def seen(self, service: str, version: int, before: Iterable[str], present: set[str]) -> None:
-        """A subscriber sees these lease ids now, in this version of the service, and saw others before."""
+        """A subscriber sees these lease ids now, and saw others before. ``version``: of the service as it sees it; 0 if
+        that is not known."""
         for lease_id in sorted(set(before) - present):
             lease = self._leases.get((service, lease_id))
             self._trace.note(Weight.DETAIL, f"lease {lease_id} is seen no more")
-            if lease is not None and version >= lease.version and self._must_live_now(lease):
+            if lease is None or NO_VERSION < version < lease.version:
+                continue
+            if self._must_live_now(lease):
                 early = lease.until - self._now()
                 self._verdict.violate("I16", f"{lease} is seen no more {early:.3f} s before its time is over")
 

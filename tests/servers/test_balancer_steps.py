@@ -58,6 +58,16 @@ class Copying(TakingTurns):
         return draft.plan()
 
 
+class Pausing(TakingTurns):
+    """Like it, but each second time it is asked, it has nothing to do."""
+
+    pauses = False
+
+    def balance(self, table: SlotTable, servers: Sequence[Server], limits: Limits) -> Plan | None:
+        self.pauses = not self.pauses
+        return None if self.pauses else super().balance(table, servers, limits)
+
+
 class Counting(TakingTurns):
     """A balancer that goes through all tables with the same holders: slot ``i`` is led by the one or the other by bit
     ``i`` of a number that rises."""
@@ -127,6 +137,14 @@ def test_a_stopped_balancer_is_asked_again_when_the_servers_have_changed() -> No
     cluster.until_it_rests()
     assert plugin.asked > asked
     assert cluster.arranger.rejected == 2
+
+
+def test_a_balancer_that_rests_between_steps_that_undo_each_other_is_stopped() -> None:
+    cluster = Cluster(Pausing(), "abc")
+    for _ in range(20):
+        cluster.step()
+    assert cluster.arranger.balancer_fault is not None
+    assert not any(cluster.step() for _ in range(5))
 
 
 def test_a_step_that_was_not_committed_is_made_again() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+from slotreeve.model.datum import NO_VERSION
 from slotreeve_conformance.virtual_time import run
 from slotreeve_simulator.cluster import ScenarioCluster
 from slotreeve_simulator.copies_watch import CopiesWatch
@@ -54,6 +55,9 @@ def with_scene(seconds: float, what: str) -> str:
             case "unseen in an older version":
                 lease.version = 8
                 scene.watch.seen(ID, 7, {"a"}, set())
+            case "unseen in a version that is not known":
+                lease.version = 8
+                scene.watch.seen(ID, NO_VERSION, {"a"}, set())
             case "unseen in the version of its acknowledgement":
                 lease.version = 7
                 scene.watch.seen(ID, 7, {"a"}, set())
@@ -75,6 +79,29 @@ def test_a_lease_that_is_unknown_or_unseen_before_its_time_is_over_is_a_violatio
 def test_what_was_seen_before_it_was_acknowledged_may_vanish_in_a_version_before_the_acknowledgement() -> None:
     assert with_scene(14.0, "unseen in an older version") == ""
     assert "I16: lease a is seen no more" in with_scene(14.0, "unseen in the version of its acknowledgement")
+    assert "I16: lease a is seen no more" in with_scene(14.0, "unseen in a version that is not known")
+
+
+def test_the_version_of_a_lease_is_that_of_its_first_acknowledgement() -> None:
+    async def body(rng: random.Random) -> None:
+        scene = Scene()
+        async with scene.cluster:
+            client = scene.cluster.client()
+            subscription = client.subscribe("s")
+            await client.leases.register("s", "b", "x", ttl_seconds=60.0)
+            await scene.cluster.until(lambda: subscription.instances, "the lease is seen")
+            lease = scene.watch.add(ID, "b", 60.0)
+            scene.watch.acknowledged(lease, 10.0)
+            first = lease.version
+            assert first == subscription.version > NO_VERSION
+            await client.leases.register("s", "c", "x", ttl_seconds=60.0)
+            scene.watch.acknowledged(lease, 11.0)  # renewed
+            assert lease.version == first
+            scene.now = 100.0
+            scene.watch.acknowledged(lease, 100.0)  # its time was over: registered again
+            assert lease.version > first
+
+    run(body, seed=1)
 
 
 def test_after_its_time_and_after_its_caller_has_ended_it_it_may_be_gone() -> None:

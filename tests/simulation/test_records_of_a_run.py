@@ -59,6 +59,18 @@ def test_a_logged_exception_is_a_violation_and_a_logged_error_without_one_is_not
     asyncio.run(scenario())
 
 
+def test_a_plugin_that_breaks_the_rules_of_its_port_is_a_violation() -> None:
+    async def scenario() -> None:
+        verdict, log = RunVerdict(traced()), logging.getLogger("slotreeve.arranger")
+        with listening(verdict):
+            log.warning("made up by this test")
+            assert verdict.violation is None
+            log.error("the balancer's result is rejected")
+        assert verdict.violation == Violation("health", "the balancer's result is rejected")
+
+    asyncio.run(scenario())
+
+
 def test_what_a_timer_or_a_task_raises_and_nobody_catches_is_a_violation() -> None:
     def fail() -> None:
         raise KeyError("x")

@@ -13,7 +13,7 @@ from slotreeve.model.nodes import Server
 from slotreeve.model.slots import SlotTable
 
 STEPS_PER_COPY = 4
-"""A balancer that has made this many steps for each copy of a slot, without a rest between, does not end."""
+"""A balancer that has made this many steps for each copy of a slot, with no other change between, does not end."""
 
 
 class BalancerSteps:
