@@ -21,6 +21,7 @@ from slotreeve_protocol.meta_messages import (
     View,
 )
 from slotreeve_protocol.overrides import OVERRIDES_KEY, Overrides
+from slotreeve_protocol.provided import check_config_key
 from slotreeve_protocol.tokens import TOKENS_KEY, Tokens
 
 POLL_SECONDS = 0.02
@@ -124,9 +125,11 @@ async def put_config(
     ``value`` None deletes the key. ``expected_version`` 0 means that the key must not exist, None that any version may.
 
     Raises:
+        ModelError: the key is blank, too long, or cannot be encoded.
         Refused, Unreachable: as :func:`ask_any`.
         ClientError: the value was not stored, or may not have been stored; the message says why.
     """
+    check_config_key(key)
     reply = await _ask_leader(transport, cluster, addresses, PutConfig(key, value, expected_version))
     return reply.entries[0]
 

@@ -14,9 +14,11 @@ import msgspec
 from slotreeve.catalogue import build_plugin
 from slotreeve.clock import Clock, LoopClock
 from slotreeve.errors import ClientClosed, ClientError, RequestTimeout
+from slotreeve.model.data_info import MAX_LENGTH
 from slotreeve.model.datum import NO_VERSION
 from slotreeve.model.nodes import Role
 from slotreeve.model.publisher import Publisher
+from slotreeve.model.text import check_text
 from slotreeve.offers import Port
 from slotreeve.ports import Context, Hello, Message, Transport
 from slotreeve_protocol.client_messages import Datum, Get, ListedUpTo, ListServices, Scope, Services
@@ -107,7 +109,7 @@ class Client:
             zone: where the provider runs; by default the client's zone.
 
         Raises:
-            ModelError: the name is not a valid service name, or the payload is too large.
+            ModelError: the name is not a valid service name, the payload is too large, or a text cannot be encoded.
             ClientClosed: the client was closed.
         """
         return self._core.publish(service, data, zone)
@@ -145,6 +147,7 @@ class Client:
         with the watch: once with the first state and then after every change. It may see several changes as one.
 
         Raises:
+            ModelError: the key is blank, too long, or cannot be encoded.
             ClientClosed: the client was closed.
         """
         return self._core.watch_config(key, on_change)
@@ -180,8 +183,10 @@ class Client:
         """Number of providers by data info id, of all services whose id starts with ``prefix``.
 
         Raises:
+            ModelError: the prefix is too long, or cannot be encoded.
             RequestTimeout, ClientError, ClientClosed: as :meth:`get`.
         """
+        check_text("the prefix", prefix, MAX_LENGTH)
         found: dict[str, int] = {}
         after: ListedUpTo | None = ListedUpTo()
         while after is not None:

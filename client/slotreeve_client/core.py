@@ -11,9 +11,10 @@ from collections import deque
 from collections.abc import Callable
 from itertools import islice
 
-from slotreeve.errors import Backpressure, ClientClosed, RegistrationError
+from slotreeve.errors import Backpressure, ClientClosed, ModelError, RegistrationError
 from slotreeve.model.datum import NO_VERSION
-from slotreeve.model.publisher import Publisher
+from slotreeve.model.publisher import MAX_ZONE_LENGTH, Publisher
+from slotreeve.model.text import check_text
 from slotreeve.ports import Message
 from slotreeve_protocol.client_messages import (
     Publish,
@@ -30,6 +31,7 @@ from slotreeve_protocol.client_messages import (
 )
 from slotreeve_protocol.meta_messages import Configs, UnwatchConfig, WatchConfigs
 from slotreeve_protocol.overrides import OVERRIDES_KEY
+from slotreeve_protocol.provided import check_config_key
 
 from slotreeve_client.callbacks import Callbacks
 from slotreeve_client.configuration import ConfigWatch, ConfigWatches
@@ -44,10 +46,11 @@ from slotreeve_client.wants import ServiceKey, Wants
 
 log = logging.getLogger("slotreeve.client")
 
-WEIGHT_PER_MESSAGE = 2_000
-"""A Publish takes no further record from this weight on (:attr:`slotreeve.model.publisher.Publisher.weight`)."""
+WEIGHT_PER_MESSAGE = 500
+"""Weight from which on a Publish takes no further record (:attr:`slotreeve.model.publisher.Publisher.weight`). Even
+records with the longest names then fit into the smallest frame that a transport may be set to."""
 RECEIPTS_PER_MESSAGE = 256
-"""So many acknowledgements of pushes are sent at once."""
+"""Acknowledgements of pushes that are sent at once."""
 
 
 class ClientCore:
@@ -96,6 +99,8 @@ class ClientCore:
     def publish(self, service: str, data: tuple[bytes | str, ...], zone: str | None) -> Publication:
         """Register a provider. Raises ModelError, ClientClosed."""
         self._check_open()
+        if zone is not None:
+            check_text("the zone", zone, MAX_ZONE_LENGTH)
         self._next_registration += 1
         publication = Publication(
             f"{self._client_id}-{self._next_registration}",
@@ -119,6 +124,8 @@ class ClientCore:
     def subscribe(self, service: str, on_change: Callable[[Subscription], None] | None, scope: Scope) -> Subscription:
         """Watch a service. ``on_change`` is due at once if there is a copy already. Raises ModelError, ClientClosed."""
         self._check_open()
+        if not isinstance(scope, Scope):
+            raise ModelError(f"the scope is {scope!r}; expected Scope.ZONE or Scope.DATA_CENTER")
         key = (self.names.id_of(service), scope)
         watched = self.services.by_key.get(key)
         if watched is None:
@@ -144,8 +151,9 @@ class ClientCore:
                 self._send(Unsubscribe(*key))
 
     def watch_config(self, key: str, on_change: Callable[[ConfigWatch], None] | None) -> ConfigWatch:
-        """Watch a key of the provided configuration. Raises ClientClosed."""
+        """Watch a key of the provided configuration. Raises ModelError, ClientClosed."""
         self._check_open()
+        check_config_key(key)
         watch = ConfigWatch(key, on_change, self._unwatch_config)
         self._configs.add(watch)
         if self._session is not None:

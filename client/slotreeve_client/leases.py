@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Protocol, TypeVar
 
 from slotreeve.errors import ClientError, RequestTimeout
-from slotreeve.model.publisher import MAX_PAYLOAD_BYTES
+from slotreeve.model.publisher import MAX_PAYLOAD_BYTES, payload_bytes
 from slotreeve.ports import Message
 from slotreeve_protocol.lease_messages import (
     EndLeases,
@@ -183,8 +183,8 @@ class LeaseRegistrations:
 
     def _terms(self, lease: Lease) -> LeaseTerms:
         data = payload(lease.data)
-        check_lease(lease.lease_id, lease.ttl_seconds, data)
         zone = self._zone if lease.zone is None else lease.zone
+        check_lease(lease.lease_id, lease.ttl_seconds, data, zone)
         return LeaseTerms(self._names.id_of(lease.service), lease.lease_id, zone, data, round(1000 * lease.ttl_seconds))
 
     def _id_parts(self, leases: Mapping[str, Iterable[str]]) -> Iterator[LeaseIds]:
@@ -205,7 +205,7 @@ def _parts(terms: Iterable[LeaseTerms]) -> Iterator[list[LeaseTerms]]:
     size = 0
     for lease in terms:
         part.append(lease)
-        size += _LEASE_BYTES + sum(map(len, lease.data))
+        size += _LEASE_BYTES + payload_bytes(lease.data)
         if size >= BYTES_PER_MESSAGE:
             yield part
             part, size = [], 0

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field
+from slotreeve.model.publisher import MAX_ZONE_LENGTH
+from slotreeve.offers import MAX_TEXT
 
 
 class ClientOptions(BaseModel):
     """The options of a client. All times are in seconds."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", str_max_length=MAX_TEXT)
 
     cluster: str = Field(
         default="slotreeve", description="Name of the cluster; servers of another one refuse the client."
     )
-    zone: str = Field(default="", description="Zone of this process. It is published with every registration.")
+    zone: str = Field(
+        default="",
+        max_length=MAX_ZONE_LENGTH,
+        description="Zone of this process. It is published with every registration.",
+    )
     transport: str = Field(default="zmq", description="Name of the transport plugin.")
     connect_seconds: float = Field(
         default=1.0,

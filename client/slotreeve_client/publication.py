@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import Callable
 
 from slotreeve.errors import ClientClosed, ModelError, RegistrationError, SlotreeveError
-from slotreeve.model.publisher import MAX_PAYLOAD_BYTES
+from slotreeve.model.publisher import MAX_PAYLOAD_BYTES, payload_bytes
+from slotreeve.model.text import check_text
 
 
 class Publication:
@@ -127,10 +128,20 @@ def payload(data: tuple[bytes | str, ...]) -> tuple[bytes, ...]:
     """The parts of a payload as bytes; text is encoded in UTF-8.
 
     Raises:
-        ModelError: they are more than :data:`slotreeve.model.publisher.MAX_PAYLOAD_BYTES` together.
+        ModelError: they are more than :data:`slotreeve.model.publisher.MAX_PAYLOAD_BYTES` together, one is neither text
+            nor bytes, or it is a text that UTF-8 cannot encode.
     """
-    parts = tuple([part.encode() if isinstance(part, str) else bytes(part) for part in data])
-    size = sum(map(len, parts))
+    parts = tuple([_encoded(part) for part in data])
+    size = payload_bytes(parts)
     if size > MAX_PAYLOAD_BYTES:
-        raise ModelError(f"{size} bytes are too many for one registration; {MAX_PAYLOAD_BYTES} is the limit")
+        raise ModelError(
+            f"{size} bytes, in {len(parts)} parts, are too many for one registration; {MAX_PAYLOAD_BYTES} is the limit"
+        )
     return parts
+
+
+def _encoded(part: object) -> bytes:
+    if isinstance(part, bytes | bytearray | memoryview):
+        return bytes(part)
+    check_text("a part of the payload", part, MAX_PAYLOAD_BYTES)
+    return str(part).encode()

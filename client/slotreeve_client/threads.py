@@ -181,7 +181,8 @@ class BlockingClient:
         return BlockingSubscription(self, self.call(lambda: self._client.subscribe(service, changed, scope)))
 
     def watch_config(self, key: str, on_change: Callable[[bytes | None], None] | None = None) -> BlockingConfigWatch:
-        """Watch a key of the provided configuration. ``on_change`` gets each new value. Raises ClientClosed."""
+        """Watch a key of the provided configuration. ``on_change`` gets each new value. Raises ModelError,
+        ClientClosed."""
 
         def changed(watch: ConfigWatch) -> None:
             if on_change is not None:
@@ -203,7 +204,7 @@ class BlockingClient:
         return self.wait(self._client.get(service), timeout_seconds)
 
     def list(self, prefix: str = "", timeout_seconds: float = 5.0) -> dict[str, int]:
-        """Number of providers by data info id. Raises ClientClosed, RequestTimeout."""
+        """Number of providers by data info id. Raises ModelError, ClientClosed, RequestTimeout."""
         return self.wait(self._client.list(prefix), timeout_seconds)
 
     def flush(self, timeout_seconds: float) -> None:

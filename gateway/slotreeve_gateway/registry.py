@@ -110,7 +110,7 @@ def _parts(items: Iterable[T]) -> Iterator[list[T]]:
 def _lease(service: str, instance: Instance, ttl_seconds: float) -> Lease:
     """A lease that is good. It must be checked before it is put into one message with those of other callers."""
     data = (encode_instance(instance),)
-    check_lease(instance.id, ttl_seconds, data)
+    check_lease(instance.id, ttl_seconds, data, instance.zone)
     return Lease(DataInfo.parse(service).id, instance.id, data, ttl_seconds, instance.zone)
 
 

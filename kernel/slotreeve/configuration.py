@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, fie
 
 from slotreeve.catalogue import Catalogue, Listed, explain_validation
 from slotreeve.errors import ConfigError
-from slotreeve.offers import Options, Port
+from slotreeve.offers import MAX_TEXT, Options, Port
 
 ENVIRONMENT_PREFIX = "SLOTREEVE__"
 DEFAULT_ORIGIN = "default"
@@ -29,9 +29,9 @@ WHOLE = "cluster.meta"
 
 
 class Section(BaseModel):
-    """One table of the configuration: frozen, and an unknown key is an error."""
+    """One table of the configuration: frozen, an unknown key is an error, and texts can be encoded in UTF-8."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", str_max_length=MAX_TEXT)
 
 
 class PluginTables(BaseModel):

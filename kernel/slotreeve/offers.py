@@ -41,10 +41,15 @@ _PROTOCOLS: dict[Port, type] = {
 }
 
 
-class Options(BaseModel):
-    """Base class of every plugin's options: frozen, and an unknown key is an error."""
+MAX_TEXT = 64 * 1024
+"""Characters of a text in the configuration, at most. With any limit, pydantic refuses lone surrogates, too: what bytes
+in an environment variable become that are not UTF-8. No message could carry them."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+
+class Options(BaseModel):
+    """Base class of every plugin's options: frozen, an unknown key is an error, and texts can be encoded in UTF-8."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", str_max_length=MAX_TEXT)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import IntEnum
 
 import msgspec
-from slotreeve.errors import MalformedFrame
+from slotreeve.errors import MalformedFrame, ModelError
 from slotreeve.ports import Message
 
 from slotreeve_protocol.messages import AnyMessage
@@ -33,17 +33,29 @@ _HEADS = {kind: bytes([WIRE_VERSION << 4 | kind]) for kind in Kind}
 _KINDS = {head[0]: kind for kind, head in _HEADS.items()}
 _MESSAGE_HEAD = _HEADS[Kind.MESSAGE]
 _WITH_ID = frozenset({Kind.REQUEST, Kind.REPLY})
-_encode = msgspec.msgpack.Encoder().encode
+_encoder = msgspec.msgpack.Encoder()
 _decode = msgspec.msgpack.Decoder(AnyMessage).decode
 
 
+def _encode(message: Message) -> bytes:
+    try:
+        return _encoder.encode(message)
+    except (UnicodeEncodeError, OverflowError, TypeError) as error:
+        raise ModelError(f"a {type(message).__name__} cannot be encoded: {error}") from None
+
+
 def encode_message(message: Message) -> bytes:
-    """The frame of a one-way message. It may be sent to any number of peers."""
+    """The frame of a one-way message. It may be sent to any number of peers.
+
+    Raises:
+        ModelError: the message has a text with a lone surrogate, or a value of a wrong type.
+    """
     return _MESSAGE_HEAD + _encode(message)
 
 
 def encode_frame(kind: Kind, message: Message, request_id: int = 0) -> bytes:
-    """The frame of a message of any kind. Requests and replies carry ``request_id`` (0 .. 2^32-1)."""
+    """The frame of a message of any kind. Requests and replies carry ``request_id`` (0 .. 2^32-1). Raises as
+    :func:`encode_message`."""
     if kind in _WITH_ID:
         return _HEADS[kind] + request_id.to_bytes(4, "little") + _encode(message)
     return _HEADS[kind] + _encode(message)

@@ -11,13 +11,13 @@ from typing import TypedDict, Unpack
 
 import msgspec
 from slotreeve.errors import ModelError
+from slotreeve.model.publisher import MAX_ZONE_LENGTH
 
 from slotreeve_protocol.addresses import MAX_PORT, AddressKind, endpoint, kind_of, normal
 
 MAX_WEIGHT = 65_535
 DEFAULT_WEIGHT = 100
 """Weight of an instance that names none: there is room below it for less traffic, and above it for more."""
-MAX_ZONE_LENGTH = 255
 MAX_ID_LENGTH = 290
 """Longest id, in characters; ``address:port`` always fits."""
 MAX_TAGS = 64

@@ -8,7 +8,8 @@ from __future__ import annotations
 from zlib import crc32
 
 from slotreeve.errors import ModelError
-from slotreeve.model.publisher import MAX_PAYLOAD_BYTES, Publisher
+from slotreeve.model.publisher import MAX_PAYLOAD_BYTES, MAX_ZONE_LENGTH, Publisher, payload_bytes
+from slotreeve.model.text import check_text
 
 LEASE_OWNER = "lease"
 """What the record of a lease names in the place of a session process. No process id is like it: each contains a
@@ -57,24 +58,27 @@ def check_lease_id(lease_id: str) -> None:
     """Check a lease id.
 
     Raises:
-        ModelError: it is empty or too long.
+        ModelError: it is empty, too long, or cannot be encoded.
     """
-    if not 0 < len(lease_id) <= LONGEST_LEASE_ID:
-        raise ModelError(f"lease id {lease_id[:40]!r} has {len(lease_id)} characters; 1 to {LONGEST_LEASE_ID} are good")
+    check_text("lease id", lease_id, LONGEST_LEASE_ID)
+    if not lease_id:
+        raise ModelError(f"a lease id is empty; 1 to {LONGEST_LEASE_ID} characters are good")
 
 
-def check_lease(lease_id: str, ttl_seconds: float, data: tuple[bytes, ...]) -> None:
+def check_lease(lease_id: str, ttl_seconds: float, data: tuple[bytes, ...], zone: str) -> None:
     """Check what somebody wants to register.
 
     Raises:
-        ModelError: the lease id, the time to live or the size of the payload is out of bounds; the message says which.
+        ModelError: the lease id, the zone, the time to live or the size of the payload is out of bounds; the message
+            says which.
     """
     check_lease_id(lease_id)
+    check_text("the zone", zone, MAX_ZONE_LENGTH)
     if not SHORTEST_TTL_SECONDS <= ttl_seconds <= LONGEST_TTL_SECONDS:
         raise ModelError(
             f"the time to live of lease {lease_id!r} is {ttl_seconds:g} s; it must be from {SHORTEST_TTL_SECONDS:g} "
             f"to {LONGEST_TTL_SECONDS:g} s"
         )
-    size = sum(map(len, data))
+    size = payload_bytes(data)
     if size > MAX_PAYLOAD_BYTES:
         raise ModelError(f"{size} bytes are too many for lease {lease_id!r}; {MAX_PAYLOAD_BYTES} is the limit")

@@ -51,7 +51,7 @@ def test_records_are_sent_in_batches_until_the_window_is_full() -> None:
 def test_a_message_ends_with_the_record_that_makes_it_too_heavy() -> None:
     shell = Shell(window=1_000_000)
     for _ in range(6):
-        shell.publish("a", b"x" * (1 << 20))
+        shell.publish("a", b"x" * (1 << 18))
     shell.core.connected("s@1")
     assert [len(message.records) for message in shell.sent() if isinstance(message, Publish)] == [4, 2]
 

@@ -88,7 +88,7 @@ def test_many_leases_go_in_several_messages_and_their_answers_come_as_one(monkey
         (Lease("s", "a", ttl_seconds=0.5), "time to live"),
         (Lease("s", "a", ttl_seconds=float("nan")), "time to live"),
         (Lease("", "a"), "blank"),
-        (Lease("s", "a", ("x" * (1 << 21),)), "too many"),
+        (Lease("s", "a", ("x" * (1 << 20), "y")), "too many"),
     ],
 )
 def test_what_cannot_be_good_is_refused_before_anything_is_sent(lease: Lease, problem: str) -> None:

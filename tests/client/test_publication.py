@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 from slotreeve.errors import ClientClosed, ModelError, RegistrationError
-from slotreeve.model.publisher import MAX_PAYLOAD_BYTES
+from slotreeve.model.publisher import MAX_PAYLOAD_BYTES, PART_BYTES
 from slotreeve_client.publication import Publication, payload
 
 
@@ -37,10 +37,13 @@ def test_an_unpublished_registration_cannot_be_changed() -> None:
 
 def test_a_payload_is_bytes_and_text_in_utf_8_up_to_its_limit() -> None:
     assert payload(("ä", b"\xff")) == ("ä".encode(), b"\xff")
-    half = b"x" * (MAX_PAYLOAD_BYTES // 2)
-    assert payload((half, half)) == (half, half)
-    with pytest.raises(ModelError, match=f"{MAX_PAYLOAD_BYTES + 1} bytes are too many"):
-        payload((half, half, "x"))
+    whole = b"x" * MAX_PAYLOAD_BYTES
+    assert payload((whole,)) == (whole,)
+    with pytest.raises(ModelError, match=f"{MAX_PAYLOAD_BYTES + PART_BYTES} bytes, in 2 parts, are too many"):
+        payload((whole, ""))
+    for wrong in (5, None, 1.5, ["x"]):
+        with pytest.raises(ModelError, match="expected a text"):
+            payload((wrong,))  # type: ignore[arg-type]  # what a caller without types may pass
 
 
 def test_a_payload_that_is_too_large_changes_nothing() -> None:

@@ -8,15 +8,19 @@ from hypothesis import strategies as st
 from slotreeve.errors import ModelError
 from slotreeve.model.data_info import DELIMITER, MAX_LENGTH, DataInfo
 
-PART = st.text(st.characters(codec="utf-8", exclude_characters="#@"), min_size=1, max_size=30).filter(
-    lambda text: not text.isspace()
-)
+ODD_PART = st.text(st.sampled_from("a#@ \udce9é\U0001f600\x00"), max_size=6)
 
 
-@given(PART, PART, PART)
-def test_a_data_info_id_reads_back_as_its_three_parts(data_id: str, instance: str, group: str) -> None:
-    info = DataInfo(data_id, instance, group)
+@given(ODD_PART, ODD_PART, ODD_PART)
+def test_whatever_is_taken_for_a_name_reads_back_as_its_three_parts_and_can_be_encoded(
+    data_id: str, instance: str, group: str
+) -> None:
+    try:
+        info = DataInfo(data_id, instance, group)
+    except ModelError:
+        return
     assert DataInfo.parse(info.id) == info
+    assert info.id.encode().decode() == info.id
 
 
 def test_a_data_id_alone_gets_the_default_instance_and_group() -> None:
@@ -33,6 +37,11 @@ def test_a_data_id_alone_gets_the_default_instance_and_group() -> None:
         ("a#@#b", "has 2 parts"),
         ("a#@#b#@#c#@#d", "has 4 parts"),
         ("x" * (MAX_LENGTH + 1), "2048 is the limit"),
+        ("x" * (MAX_LENGTH - 20), "2048 is the limit"),
+        ("a#@", "'a#@' ends with '#@'"),
+        ("#@", "'#@' ends with '#@'"),
+        ("a#@#b#@", "has 2 parts"),
+        ("caf\udce9", "at position 3, which UTF-8 cannot encode"),
     ],
 )
 def test_a_text_that_is_no_data_info_id_is_refused_with_the_reason(text: str, message: str) -> None:

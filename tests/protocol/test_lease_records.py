@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from slotreeve.errors import ModelError
-from slotreeve.model.publisher import MAX_PAYLOAD_BYTES, Publisher
+from slotreeve.model.publisher import MAX_PAYLOAD_BYTES, MAX_ZONE_LENGTH, Publisher
 from slotreeve_protocol.leases import (
     LONGEST_LEASE_ID,
     check_lease,
@@ -43,7 +43,7 @@ def test_the_record_of_a_client_is_no_lease() -> None:
 @pytest.mark.parametrize(
     ("lease_id", "ttl", "data", "problem"),
     [
-        ("", 30.0, (), "has 0 characters"),
+        ("", 30.0, (), "is empty"),
         ("x" * (LONGEST_LEASE_ID + 1), 30.0, (), f"has {LONGEST_LEASE_ID + 1} characters"),
         ("a", 0.9, (), "is 0.9 s; it must be from 1 to 86400 s"),
         ("a", 86_401, (), "must be from 1"),
@@ -54,9 +54,9 @@ def test_the_record_of_a_client_is_no_lease() -> None:
 )
 def test_what_cannot_be_good_is_refused(lease_id: str, ttl: float, data: tuple[bytes, ...], problem: str) -> None:
     with pytest.raises(ModelError, match=problem):
-        check_lease(lease_id, ttl, data)
+        check_lease(lease_id, ttl, data, "")
 
 
 def test_the_bounds_themselves_are_good() -> None:
-    check_lease("x" * LONGEST_LEASE_ID, 1.0, (b"x" * MAX_PAYLOAD_BYTES,))
-    check_lease("a", 86_400.0, ())
+    check_lease("x" * LONGEST_LEASE_ID, 1.0, (b"x" * MAX_PAYLOAD_BYTES,), "z" * MAX_ZONE_LENGTH)
+    check_lease("a", 86_400.0, (), "")

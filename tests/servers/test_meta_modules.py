@@ -16,8 +16,9 @@ from slotreeve.ports import Leadership
 from slotreeve_conformance.virtual_time import run
 from slotreeve_protocol.meta_messages import ConfigEntry, PutConfig, View
 from slotreeve_protocol.orders import ORDERS_KEY, Orders
+from slotreeve_protocol.provided import MAX_KEY_LENGTH
 from slotreeve_servers.meta.addresses import ELECTION_PORT_OFFSET, MetaAddresses
-from slotreeve_servers.meta.configuration import MAX_KEY_LENGTH, MAX_VALUE_BYTES, PREFIX, ProvidedConfig
+from slotreeve_servers.meta.configuration import MAX_VALUE_BYTES, PREFIX, ProvidedConfig
 from slotreeve_servers.meta.settings import MetaSettings
 from slotreeve_servers.meta.shadow import Shadow
 from slotreeve_servers.meta.table import KEY, CommittedView

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
+from slotreeve.model.publisher import MAX_ZONE_LENGTH
 from slotreeve_gateway import DEFAULT_TTL_SECONDS, Provider
 from slotreeve_protocol.addresses import MAX_PORT
 from slotreeve_protocol.instance import (
@@ -21,7 +22,6 @@ from slotreeve_protocol.instance import (
     MAX_TAG_LENGTH,
     MAX_TAGS,
     MAX_WEIGHT,
-    MAX_ZONE_LENGTH,
     Health,
     Instance,
 )

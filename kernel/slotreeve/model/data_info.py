@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from slotreeve.errors import ModelError
+from slotreeve.model.text import check_text
 
 DELIMITER = "#@#"
 DEFAULT_GROUP = "DEFAULT_GROUP"
@@ -21,7 +22,8 @@ class DataInfo(msgspec.Struct, frozen=True, order=True):
         group: ``DEFAULT_GROUP`` by default.
 
     Raises:
-        ModelError: a part is blank, holds the delimiter ``#@#``, or the whole exceeds 2,048 characters.
+        ModelError: a part is blank, holds the delimiter ``#@#`` or ends with the beginning ``#@`` of one, cannot be
+            encoded in UTF-8, or the whole exceeds 2,048 characters.
     """
 
     data_id: str
@@ -35,10 +37,16 @@ class DataInfo(msgspec.Struct, frozen=True, order=True):
             ("instance id", self.instance_id),
             ("group", self.group),
         ):
+            check_text(f"the {name}", part, MAX_LENGTH)
             if not part or part.isspace():
                 raise ModelError(f"the {name} of {self.id!r} is blank; each of the three parts needs text")
             if DELIMITER in part:
                 raise ModelError(f"the {name} {part!r} holds the delimiter {DELIMITER!r}")
+            if part.endswith(DELIMITER[:-1]):
+                raise ModelError(
+                    f"the {name} {part!r} ends with {DELIMITER[:-1]!r}; before the delimiter {DELIMITER!r} that would "
+                    "read as another name"
+                )
         if len(self.id) > MAX_LENGTH:
             raise ModelError(f"{self.id[:40]!r}... has {len(self.id)} characters; {MAX_LENGTH} is the limit")
 
@@ -52,8 +60,9 @@ class DataInfo(msgspec.Struct, frozen=True, order=True):
         """Read a data info id, or a data id alone, which gets the default instance and group.
 
         Raises:
-            ModelError: ``text`` has neither one nor three parts, or a part is blank.
+            ModelError: ``text`` has neither one nor three parts, or a part is not good.
         """
+        check_text("the data info id", text, MAX_LENGTH)
         parts = text.split(DELIMITER)
         if len(parts) == 1:
             return cls(text)

@@ -6,10 +6,24 @@ connections, so that no clock decides which record is newer (invariant I10).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 MAX_PAYLOAD_BYTES = 1 << 20
 """Largest payload of one registration, in bytes: a registry holds where a provider is, not its data."""
+PART_BYTES = 5
+"""Bytes that each further part of a payload takes beside its content, at most."""
+MAX_REGISTER_ID_LENGTH = 1_024
+"""Longest register id, in characters."""
+MAX_ZONE_LENGTH = 255
+"""Longest name of a zone, in characters."""
+
+
+def payload_bytes(data: Sequence[bytes]) -> int:
+    """The size of a payload, with what a message needs for each part behind the first."""
+    size = sum(map(len, data))
+    return size if len(data) < 2 else size + PART_BYTES * (len(data) - 1)
 
 
 class Publisher(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -45,7 +59,7 @@ class Publisher(msgspec.Struct, array_like=True, frozen=True, gc=False):
     @property
     def weight(self) -> int:
         """1, and 1 more for each 2 KiB of payload. The size of a message is bounded by the weight of its records."""
-        return 1 + (sum(map(len, self.data)) >> 11) if self.data is not None else 1
+        return 1 + (payload_bytes(self.data) >> 11) if self.data is not None else 1
 
     def tombstone(self) -> Publisher:
         """The tombstone of this registration, of the same version and incarnation."""

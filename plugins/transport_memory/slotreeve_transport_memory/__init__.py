@@ -20,9 +20,10 @@ class MemoryOptions(Options):
     )
     max_frame_bytes: int = Field(
         default=32 * 1024 * 1024,
-        ge=64 * 1024,
+        ge=16 * 1024 * 1024,
         le=1024 * 1024 * 1024,
-        description="Largest message that is sent or accepted, in bytes; must be equal on all nodes of a cluster.",
+        description="Largest message that is sent or accepted, in bytes; must be equal on all nodes of a cluster. Less "
+        "than 16 MiB could not hold whatever servers send at once.",
     )
 
 

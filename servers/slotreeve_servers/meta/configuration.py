@@ -9,12 +9,11 @@ from slotreeve.errors import ModelError
 from slotreeve.ports import MetaState, Versioned
 from slotreeve_protocol.meta_messages import ConfigEntry, PutConfig
 from slotreeve_protocol.orders import ORDERS_KEY, Orders
-from slotreeve_protocol.provided import config_digest
+from slotreeve_protocol.provided import check_config_key, config_digest
 
 log = logging.getLogger("slotreeve.configuration")
 
 PREFIX = "config/"
-MAX_KEY_LENGTH = 512
 MAX_VALUE_BYTES = 256 * 1024
 _GONE, _THERE = b"\x00", b"\x01"
 
@@ -60,8 +59,7 @@ class ProvidedConfig:
             ModelError: the key is blank or too long, or the value too large.
             NotLeader, StaleTerm, VersionConflict: as the meta state's write.
         """
-        if not message.key or message.key.isspace() or len(message.key) > MAX_KEY_LENGTH:
-            raise ModelError(f"a configuration key has 1 to {MAX_KEY_LENGTH} characters, not {message.key[:40]!r}")
+        check_config_key(message.key)
         if message.value is not None and len(message.value) > MAX_VALUE_BYTES:
             raise ModelError(f"{message.key}: {len(message.value)} bytes are too many; {MAX_VALUE_BYTES} is the limit")
         stored = _GONE if message.value is None else _THERE + message.value

@@ -6,6 +6,7 @@ from typing import Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 from slotreeve.configuration import Section
+from slotreeve.model.publisher import MAX_ZONE_LENGTH
 from slotreeve_protocol.rights import parse_right
 
 from slotreeve_servers.node.deltas import PART_BYTES
@@ -35,7 +36,11 @@ class NodeSettings(Section):
         default="", description="host:port where others reach this process; empty: 127.0.0.1, role's port."
     )
     port_offset: int = Field(default=0, ge=0, le=50_000, description="Added to the role's default port.")
-    zone: str = Field(default="", description="Failure domain; also what scope 'zone' of subscribers compares.")
+    zone: str = Field(
+        default="",
+        max_length=MAX_ZONE_LENGTH,
+        description="Failure domain; also what scope 'zone' of subscribers compares.",
+    )
     weight: float = Field(
         default=1.0, gt=0, description="Share of slots (data) or clients (session) against the others."
     )

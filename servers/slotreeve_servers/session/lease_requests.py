@@ -102,7 +102,7 @@ class LeaseRequests:
 
         if isinstance(message, RegisterLeases):
             for terms in message.leases:
-                check_lease(terms.lease_id, terms.ttl_ms / 1000, terms.data)
+                check_lease(terms.lease_id, terms.ttl_ms / 1000, terms.data, terms.zone)
                 at(terms.data_info_id).registered.append(terms)
         else:
             for data_info_id, lease_ids in message.leases.items():

@@ -8,7 +8,8 @@ from itertools import islice
 
 from slotreeve.errors import Backpressure, ModelError, SlotreeveError
 from slotreeve.model.data_info import DataInfo
-from slotreeve.model.publisher import MAX_PAYLOAD_BYTES, Publisher
+from slotreeve.model.publisher import MAX_PAYLOAD_BYTES, MAX_REGISTER_ID_LENGTH, MAX_ZONE_LENGTH, Publisher
+from slotreeve.model.text import check_text
 from slotreeve.ports import SlotFunction
 from slotreeve_events.log import EventLog
 from slotreeve_protocol.client_messages import Publish, Published, Rejected
@@ -78,6 +79,8 @@ class Registrations:
                 slot is None
                 or record.session != self._process_id
                 or weight > HEAVIEST
+                or len(record.register_id) > MAX_REGISTER_ID_LENGTH
+                or len(record.zone) > MAX_ZONE_LENGTH
                 or self._writes.waiting >= self._max_pending_writes
             ):
                 refusal = self._refusal(record)
@@ -103,6 +106,8 @@ class Registrations:
         if record.session != self._process_id:
             return ModelError(f"the record names session process {record.session!r}; this is {self._process_id!r}")
         try:
+            check_text("the register id", record.register_id, MAX_REGISTER_ID_LENGTH)
+            check_text("the zone", record.zone, MAX_ZONE_LENGTH)
             self.slot(record.data_info_id)
         except ModelError as error:
             return error
