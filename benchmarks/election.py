@@ -28,7 +28,7 @@ from typing import Any
 
 import slotreeve_election_fle
 import slotreeve_transport_zmq
-from slotreeve.clock import LoopClock
+from slotreeve.clock import MachineClock
 from slotreeve.errors import ElectionError
 from slotreeve.ports import Context, Leadership
 from slotreeve_machines.storage import DirectoryStorage
@@ -53,7 +53,7 @@ class _Node:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
-        clock, rng = LoopClock(), random.Random(os.urandom(8))
+        clock, rng = MachineClock(), random.Random(os.urandom(8))
         plain = Context("bench", 256, clock, rng, self._name)
         transport = slotreeve_transport_zmq.build(slotreeve_transport_zmq.ZmqOptions(), plain)
         context = Context("bench", 256, clock, rng, self._name, self._members, transport, DirectoryStorage.open)

@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import slotreeve_election_mysql
-from slotreeve.clock import LoopClock
+from slotreeve.clock import MachineClock
 from slotreeve.ports import Context, Election, Leadership
 from slotreeve_election_mysql import LockOptions
 from slotreeve_harness.sql_servers import MariaDbServer, PostgresServer, SqlServer
@@ -41,7 +41,7 @@ async def run_node(name: str, dialect: str, options: dict[str, Any]) -> None:
     """Lead or follow, and obey lines on standard input: ``resign``, ``stop``, or ``write COUNT CONCURRENCY``."""
     build = slotreeve_election_mysql.build_postgres if dialect == "postgres" else slotreeve_election_mysql.build_mysql
     members = {member: f"{member}:7712" for member in NAMES}
-    election = build(LockOptions(**options), Context("bench", 256, LoopClock(), random.Random(), name, members))
+    election = build(LockOptions(**options), Context("bench", 256, MachineClock(), random.Random(), name, members))
     await election.start(_changed)
     commands: asyncio.Queue[str] = asyncio.Queue()
     asyncio.get_running_loop().add_reader(0, lambda: commands.put_nowait(os.read(0, 4096).decode()))

@@ -26,7 +26,7 @@ from collections.abc import Coroutine
 from typing import TypeVar
 
 import zmq
-from slotreeve.clock import LoopClock
+from slotreeve.clock import MachineClock
 from slotreeve.model.nodes import Role
 from slotreeve.ports import Connection, Hello, Message
 from slotreeve_protocol.codec import encode_message
@@ -147,7 +147,7 @@ async def measure_fan_out(counting: Counting) -> dict[str, object]:
 
 async def peer(address: str) -> None:
     """The other process: one connection to reply on and many to be sent to, until standard input ends."""
-    transport = ZmqTransport(LoopClock())
+    transport = ZmqTransport(MachineClock())
     listener = await transport.listen("127.0.0.1:0", HELLO, Replying())
     for _ in range(CONNECTIONS):
         await transport.connect(address, HELLO, Replying(), 10.0)
@@ -158,7 +158,7 @@ async def peer(address: str) -> None:
 
 
 async def measure(uvloop: bool, profile: cProfile.Profile | None) -> dict[str, object]:
-    transport, counting = ZmqTransport(LoopClock()), Counting()
+    transport, counting = ZmqTransport(MachineClock()), Counting()
     listener = await transport.listen("127.0.0.1:0", HELLO, counting)
     arguments = [__file__, "--peer", listener.address, *(["--uvloop"] if uvloop else [])]
     other = await asyncio.create_subprocess_exec(sys.executable, *arguments, stdin=PIPE, stdout=PIPE)

@@ -7,7 +7,7 @@ import asyncio
 import sys
 import time
 
-from slotreeve.clock import LoopClock
+from slotreeve.clock import MachineClock
 from slotreeve.errors import TransportError
 from slotreeve.model.nodes import Role
 from slotreeve.ports import Connection, Handler, Hello, Message
@@ -118,7 +118,7 @@ class LightTransport(ZmqTransport):
     """Connections of light subscribers."""
 
     def __init__(self) -> None:
-        super().__init__(LoopClock())
+        super().__init__(MachineClock())
         self.channels: list[LightChannel] = []
 
     def new_channel(self, link: Link, hello: Hello, handler: Handler) -> Channel:

@@ -59,12 +59,12 @@ async def _build_all(configuration: ServerConfiguration, catalogue: Catalogue, o
     """Plugins are built on an event loop, as in a server."""
     import random
 
-    from slotreeve.clock import LoopClock
+    from slotreeve.clock import MachineClock
     from slotreeve_servers.launch import Launcher
 
     from slotreeve_cli.online_check import try_online
 
-    launcher = Launcher(configuration, catalogue, LoopClock(), random.Random(0))
+    launcher = Launcher(configuration, catalogue, MachineClock(), random.Random(0))
     launcher.check()
     return await try_online(configuration, launcher) if online else []
 

@@ -55,7 +55,7 @@ async def _run(configuration: ServerConfiguration, until_eof: bool) -> None:
     import time
 
     from slotreeve.catalogue import Catalogue
-    from slotreeve.clock import LoopClock
+    from slotreeve.clock import MachineClock
     from slotreeve.model.nodes import Role
     from slotreeve_client.administration import complete_view
     from slotreeve_gateway.server import GatewayServer
@@ -68,7 +68,7 @@ async def _run(configuration: ServerConfiguration, until_eof: bool) -> None:
 
     began = time.monotonic()
     configure_logging(configuration.settings.log, "dev")
-    catalogue, clock, rng = Catalogue.load(), LoopClock(), random.Random(secrets.randbits(64))
+    catalogue, clock, rng = Catalogue.load(), MachineClock(), random.Random(secrets.randbits(64))
     launcher = Launcher(configuration, catalogue, clock, rng)
     stopping = stop_requested(until_eof)
     servers: list[Runnable] = []

@@ -51,11 +51,11 @@ async def _accept(configuration: ServerConfiguration) -> str:
     import uuid
 
     from slotreeve.catalogue import Catalogue
-    from slotreeve.clock import LoopClock
+    from slotreeve.clock import MachineClock
     from slotreeve.errors import ConfigError
     from slotreeve_servers.launch import Launcher
 
-    election = Launcher(configuration, Catalogue.load(), LoopClock(), random.Random()).election()
+    election = Launcher(configuration, Catalogue.load(), MachineClock(), random.Random()).election()
     if not isinstance(election, AcceptsHistory):
         use = configuration.settings.election.use
         raise ConfigError(

@@ -126,12 +126,12 @@ async def _election(configuration: ServerConfiguration) -> SurvivesInDirectories
     import random
 
     from slotreeve.catalogue import Catalogue
-    from slotreeve.clock import LoopClock
+    from slotreeve.clock import MachineClock
     from slotreeve.errors import ConfigError
     from slotreeve_machines.storage import DirectoryStorage
     from slotreeve_servers.launch import Launcher
 
-    launcher = Launcher(configuration, Catalogue.load(), LoopClock(), random.Random())
+    launcher = Launcher(configuration, Catalogue.load(), MachineClock(), random.Random())
     election = launcher.election(open_storage=DirectoryStorage.open)
     if not isinstance(election, SurvivesInDirectories):
         use = configuration.settings.election.use

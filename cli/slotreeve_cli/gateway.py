@@ -47,14 +47,14 @@ async def _run(configuration: ServerConfiguration, until_eof: bool) -> None:
     import secrets
 
     from slotreeve.catalogue import Catalogue
-    from slotreeve.clock import LoopClock
+    from slotreeve.clock import MachineClock
     from slotreeve_gateway.server import GatewayServer
     from slotreeve_servers.launch import Launcher
 
     from slotreeve_cli.logs import configure_logging
     from slotreeve_cli.run import health_pages, run_until_stopped
 
-    catalogue, clock, rng = Catalogue.load(), LoopClock(), random.Random(secrets.randbits(64))
+    catalogue, clock, rng = Catalogue.load(), MachineClock(), random.Random(secrets.randbits(64))
     launcher = Launcher(configuration, catalogue, clock, rng)
     node = launcher.gateway_node()
     configure_logging(configuration.settings.log, node.name)

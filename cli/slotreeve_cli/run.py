@@ -84,14 +84,14 @@ async def _run_server(configuration: ServerConfiguration, role: Role, until_eof:
     """Run one server until a signal (or the end of standard input, so that servers started by a program do not outlive
     it)."""
     from slotreeve.catalogue import Catalogue
-    from slotreeve.clock import LoopClock
+    from slotreeve.clock import MachineClock
     from slotreeve_machines.storage import DirectoryStorage
     from slotreeve_servers.launch import Launcher
 
     from slotreeve_cli.logs import configure_logging
 
     rng = random.Random(secrets.randbits(64))
-    launcher = Launcher(configuration, Catalogue.load(), LoopClock(), rng)
+    launcher = Launcher(configuration, Catalogue.load(), MachineClock(), rng)
     environment = launcher.environment(role)
     configure_logging(configuration.settings.log, environment.node.name)
     server = launcher.server(environment, DirectoryStorage.open)
@@ -110,7 +110,7 @@ async def run_until_stopped(server: Runnable, node: Node, until_eof: bool) -> No
     Raises:
         SlotreeveError: it did not start, or it has given up.
     """
-    from slotreeve.clock import LoopClock
+    from slotreeve.clock import MachineClock
     from slotreeve_protocol.meta_messages import Stopping
     from slotreeve_servers.node.garbage import GarbageCollection
 
@@ -126,7 +126,7 @@ async def run_until_stopped(server: Runnable, node: Node, until_eof: bool) -> No
     try:
         if not await _started(server, stopping):
             return
-        GarbageCollection(LoopClock().now).begin()
+        GarbageCollection(MachineClock().now).begin()
         typer.echo(f"{node.role} {node.name} listens at {server.address} (process {os.getpid()})")
         server.given_up.add_done_callback(lambda _: stopping.set())
         await stopping.wait()

@@ -12,7 +12,7 @@ from types import TracebackType
 
 import msgspec
 from slotreeve.catalogue import build_plugin
-from slotreeve.clock import Clock, LoopClock
+from slotreeve.clock import Clock, MachineClock
 from slotreeve.errors import ClientClosed, ClientError, RequestTimeout
 from slotreeve.model.data_info import MAX_LENGTH
 from slotreeve.model.datum import NO_VERSION
@@ -331,7 +331,7 @@ def connect(*addresses: str, options: ClientOptions | None = None) -> Client:
         PluginError: there is no such transport plugin.
     """
     chosen = options if options is not None else ClientOptions()
-    clock, rng = LoopClock(), random.Random(secrets.randbits(64))
+    clock, rng = MachineClock(), random.Random(secrets.randbits(64))
     transport = build_plugin(Port.TRANSPORT, chosen.transport, Context(chosen.cluster, 0, clock, rng))
     assert isinstance(transport, Transport)
     return Client(list(addresses), chosen, transport, clock, rng)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine
 from typing import TypeVar
 
 from slotreeve.catalogue import build_plugin
-from slotreeve.clock import LoopClock
+from slotreeve.clock import MachineClock
 from slotreeve.offers import Port
 from slotreeve.ports import Context, Transport
 
@@ -32,7 +32,7 @@ def open_transport(name: str = "zmq") -> Transport:
 
 def tool_context(slots: int = 0) -> Context:
     """The context in which a tool, which belongs to no cluster, builds a plugin."""
-    return Context("", slots, LoopClock(), random.Random(secrets.randbits(64)))
+    return Context("", slots, MachineClock(), random.Random(secrets.randbits(64)))
 
 
 def run_async(coroutine: Coroutine[object, object, T]) -> T:

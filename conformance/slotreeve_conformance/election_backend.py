@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any, Protocol, runtime_checkable
 
 from slotreeve.catalogue import Catalogue, Listed
-from slotreeve.clock import Clock, LoopClock
+from slotreeve.clock import Clock, MachineClock
 from slotreeve.offers import Options, Port
 from slotreeve.ports import Context, Election, Transport
 from slotreeve_transport_memory.network import MemoryNetwork
@@ -128,7 +128,7 @@ class ElectionBackend:
 
     def clock(self) -> Clock:
         """The clock of the run."""
-        return LoopClock() if self.realtime else VirtualClock()
+        return MachineClock() if self.realtime else VirtualClock()
 
     def run(self, main: Callable[[random.Random], Coroutine[Any, Any, None]], seed: int) -> None:
         """Run a scenario to its end on a new event loop."""

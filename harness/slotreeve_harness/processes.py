@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 
 from slotreeve.catalogue import build_plugin
-from slotreeve.clock import LoopClock
+from slotreeve.clock import MachineClock
 from slotreeve.errors import ClientError, RequestTimeout
 from slotreeve.model.nodes import Role
 from slotreeve.offers import Port
@@ -232,7 +232,7 @@ class LocalCluster:
         """The function that the servers map services to slots with."""
         slots = int(str(self._settings.get("cluster.slots", 256)))
         name = str(self._settings.get("slot_function.use", "crc32c"))
-        function = build_plugin(Port.SLOT_FUNCTION, name, Context(self.name, slots, LoopClock(), random.Random(0)))
+        function = build_plugin(Port.SLOT_FUNCTION, name, Context(self.name, slots, MachineClock(), random.Random(0)))
         assert isinstance(function, SlotFunction)
         return function
 

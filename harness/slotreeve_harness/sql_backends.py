@@ -15,7 +15,7 @@ import uuid
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
-from slotreeve.clock import LoopClock
+from slotreeve.clock import MachineClock
 from slotreeve_conformance.election_backend import InstalledBackend, RestorableStore, Store
 from slotreeve_conformance.ensemble import CLUSTER as ENSEMBLE_CLUSTER
 from slotreeve_election_mysql import LockOptions
@@ -97,7 +97,7 @@ class ServerStore(RestorableStore):
     async def accept(self) -> None:
         """Accept the tables as they are."""
         timing, dsn = LockTiming(10.0, 1.0, 5.0), self._server.dsn()
-        table = SqlLockTable(self._dialect, self._tables, dsn, timing, LoopClock())
+        table = SqlLockTable(self._dialect, self._tables, dsn, timing, MachineClock())
         await table.begin_history(uuid.uuid4().hex)
         await table.close()
 

@@ -20,7 +20,9 @@ class Clock(Protocol):
     """Time and timers of one node. Use it from the node's event loop only."""
 
     def now(self) -> float:
-        """Seconds on a monotonic clock. Values of two processes cannot be compared."""
+        """Seconds on a monotonic clock that goes on while the machine is suspended; timers may stand still meanwhile.
+        Values of two processes cannot be compared. Whatever others rely on, above all a lease, ends by this clock, and
+        not by a timer."""
 
     def wall_ms(self) -> int:
         """Milliseconds since 1970, for logs and people. No decision may depend on it."""
@@ -60,3 +62,17 @@ class LoopClock:
     async def sleep(self, seconds: float) -> None:
         """Suspend the calling task for ``seconds``."""
         await asyncio.sleep(seconds)
+
+
+class MachineClock(LoopClock):
+    """The clock of a process on a real machine. It goes on while the machine is suspended: a laptop that sleeps, a
+    virtual machine that is paused or moved. The clock of the event loop stands still meanwhile on Linux, and so do its
+    timers; to this process and to its peers a suspension is as if the process had been frozen."""
+
+    def now(self) -> float:
+        """Seconds since the machine was started, with the time in which it was suspended."""
+        return time.clock_gettime(COUNTS_SUSPEND)
+
+
+COUNTS_SUSPEND: int = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+"""The clock that goes on in suspend: ``CLOCK_BOOTTIME`` on Linux. Elsewhere ``CLOCK_MONOTONIC`` does (macOS, BSD)."""

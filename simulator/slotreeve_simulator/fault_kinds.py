@@ -79,6 +79,8 @@ class FaultKind(StrEnum):
     """Instantaneous: the connections between a session server and a data server break."""
     CRASH_GATEWAY = "crash_gateway"
     """A gateway is killed; a new one takes its place."""
+    SUSPEND = "suspend"
+    """The machine of one to three processes is suspended: their clocks go on, their timers stand still."""
     PAUSE_GATEWAY = "pause_gateway"
     """A gateway's process is paused."""
     CUT_GATEWAY = "cut_gateway"
@@ -131,6 +133,7 @@ LATER_FAULTS = (
             FaultKind.CUT_META,
             FaultKind.CUT_STREAM,
             FaultKind.SLOW_COPIES,
+            FaultKind.SUSPEND,
         }
     )
 )

@@ -152,7 +152,9 @@ class Injector:
             return None
         match fault.kind:
             case FaultKind.PAUSE | FaultKind.PAUSE_CLIENT | FaultKind.PAUSE_GATEWAY | FaultKind.FREEZE_SESSION:
-                return self._pause(name)
+                return self._pause(fault.first, self._cluster.freeze, self._cluster.thaw)
+            case FaultKind.SUSPEND:
+                return self._pause(fault.first, self._cluster.suspend, self._cluster.resume)
             case FaultKind.FULL_DISK:
                 return self._fill_disk(name)
             case FaultKind.SLOW_DISK:
@@ -256,17 +258,21 @@ class Injector:
         """Whether all of these run: what was not added, because that action was left out, cannot end."""
         return all(name in self._cluster.servers or name in self._cluster.clients for name in names)
 
-    def _pause(self, name: str) -> Callable[[], None] | None:
-        if name in self._still:
+    def _pause(
+        self, names: Iterable[str], pause: Callable[[str], None], go_on: Callable[[str], None]
+    ) -> Callable[[], None] | None:
+        lives = {name: self._cluster.lives[name] for name in names}
+        if not self._still.isdisjoint(lives):
             return None
-        self._still.add(name)
-        self._cluster.freeze(name)
-        life = self._cluster.lives[name]
+        self._still.update(lives)
+        for name in lives:
+            pause(name)
 
         def end() -> None:
-            self._still.discard(name)
-            if self._cluster.lives[name] == life:
-                self._cluster.thaw(name)
+            for name, life in lives.items():
+                if self._cluster.lives[name] == life:
+                    self._still.discard(name)
+                    go_on(name)
 
         return end
 

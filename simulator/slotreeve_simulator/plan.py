@@ -229,6 +229,9 @@ class _Victims:
                 return tuple(self._clients), ()
             case FaultKind.POWER_CUT:
                 return tuple(self._meta), ()
+            case FaultKind.SUSPEND:
+                processes = [*self._servers, *self._clients]
+                return tuple(sorted(self._rng.sample(processes, self._rng.randint(1, 3)))), ()
             case FaultKind.CUT_CLIENT_LINK:
                 return (pick(self._clients),), (pick(self._sessions),)
             case FaultKind.CRASH_HOST:

@@ -15,9 +15,18 @@ SHORTEST_WAIT_SECONDS = 1e-9
 
 
 class ProcessTimer:
-    """A timer of a process, which may have to wait for the processor after it is due."""
+    """A timer of a process, which may have to wait for the processor after it is due, or for as long as the machine was
+    suspended.
+
+    Attributes:
+        timer: the loop's timer.
+        slept: how long the machine had been suspended when this timer was last set.
+    """
 
     timer: Timer
+
+    def __init__(self, slept: float) -> None:
+        self.slept = slept
 
     def cancel(self) -> None:
         """See :class:`slotreeve.clock.Timer`."""
@@ -26,7 +35,7 @@ class ProcessTimer:
 
 class ProcessClock(VirtualClock):
     """The clock of one simulated process. The timers of a killed process never run; those of a frozen process wait, in
-    order.
+    order. In a suspension of the machine timers stand still, and the clock goes on.
 
     ``drift`` makes the clock fast: with 0.01, it shows 101 seconds for 100. A timer waits until ``processor`` is free.
     """
@@ -38,11 +47,16 @@ class ProcessClock(VirtualClock):
         self._dead = False
         self._frozen = False
         self._held: list[Callable[[], None]] = []
+        self._slept = 0.0
+        self._suspended_at: float | None = None
+        # The timers that were due in this suspension, with the time from its beginning to their end.
+        self._overslept: list[tuple[float, ProcessTimer, Callable[[], None]]] = []
 
     def kill(self) -> None:
         """The process was killed."""
         self._dead = True
         self._held.clear()
+        self._overslept.clear()
 
     def freeze(self) -> None:
         """The process is frozen."""
@@ -55,6 +69,27 @@ class ProcessClock(VirtualClock):
         for action in held:
             super().call_soon(action)
 
+    def suspend(self) -> None:
+        """The machine of the process is suspended."""
+        self._suspended_at = self._loop.time()
+        self.freeze()
+
+    def resume(self) -> None:
+        """The machine goes on: each timer is as far from its end as it was at the suspension."""
+        if self._suspended_at is None:
+            return
+        self._slept += self._loop.time() - self._suspended_at
+        self._suspended_at = None
+        overslept, self._overslept = self._overslept, []
+        for left, timer, action in overslept:
+            self._set_again(left, timer, action)
+        self.thaw()
+
+    @property
+    def slept(self) -> float:
+        """How long the machine has been suspended so far, in seconds of the loop."""
+        return self._slept + (0.0 if self._suspended_at is None else self._loop.time() - self._suspended_at)
+
     def now(self) -> float:
         """Seconds of this process's monotonic clock."""
         return START_SECONDS + (self._loop.time() - START_SECONDS) * self._rate
@@ -62,7 +97,7 @@ class ProcessClock(VirtualClock):
     def call_later(self, seconds: float, action: Callable[[], None]) -> Timer:
         """As on the loop, unless the process is killed or frozen by then."""
         wait = max(SHORTEST_WAIT_SECONDS, seconds / self._rate) if seconds > 0 else seconds
-        timer = ProcessTimer()
+        timer = ProcessTimer(self._slept)
         timer.timer = super().call_later(wait, lambda: self._act_when_free(timer, action))
         return timer
 
@@ -79,8 +114,18 @@ class ProcessClock(VirtualClock):
         finally:
             timer.cancel()
 
+    def _set_again(self, seconds: float, timer: ProcessTimer, action: Callable[[], None]) -> None:
+        timer.slept = self._slept
+        timer.timer = super().call_later(seconds, lambda: self._act_when_free(timer, action))
+
     def _act_when_free(self, timer: ProcessTimer, action: Callable[[], None]) -> None:
         """A timer is due."""
+        if self._suspended_at is not None:
+            self._overslept.append((self._loop.time() - self._suspended_at, timer, action))
+            return
+        if timer.slept < self._slept:
+            self._set_again(self._slept - timer.slept, timer, action)
+            return
         processor = self._processor
         if processor is None or self._dead or self._frozen:
             self._act(action)

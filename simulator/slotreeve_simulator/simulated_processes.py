@@ -146,6 +146,16 @@ class SimulatedProcesses:
         self.network.thaw(name)
         self._clocks[name].thaw()
 
+    def suspend(self, name: str) -> None:
+        """The machine of the process is suspended: its clock goes on, its timers stand still."""
+        self._clocks[name].suspend()
+        self.network.freeze(name)
+
+    def resume(self, name: str) -> None:
+        """The machine goes on."""
+        self.network.thaw(name)
+        self._clocks[name].resume()
+
     async def stop(self, name: str, how: Stopping = Stopping.FOR_GOOD) -> None:
         """SIGTERM: stop the server in an orderly way (``how`` FOR_A_RESTART: SIGHUP)."""
         await self.servers[name].stop(how)

@@ -16,8 +16,15 @@ from slotreeve_servers.data.slots import HeldSlot, HeldSlots
 from slotreeve_servers.meta import arranger, core
 from slotreeve_servers.meta.heartbeats import LastHeartbeats
 from slotreeve_servers.meta.known_copies import KnownCopies
+from slotreeve_simulator.process_clock import ProcessClock
 
 from tests.simulation.planting import Patch, bug
+
+
+@bug("a machine's clock stands still while the machine is suspended", "suspended")
+def _clock_stands_still_in_suspend() -> Patch:
+    now = ProcessClock.now
+    return patch.object(ProcessClock, "now", lambda self: now(self) - self.slept)
 
 
 @bug("a new leader counts what is left of a lease from its registration, and grants nothing anew", "leases")

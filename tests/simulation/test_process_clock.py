@@ -1,0 +1,62 @@
+"""The clock of a simulated process in a suspension of its machine."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+import pytest
+from slotreeve_conformance.virtual_time import run
+from slotreeve_simulator.process_clock import ProcessClock
+
+
+class Scene:
+    """A clock with timers after 1, 2 and 3 s, and what has run, with the reading of the clock."""
+
+    def __init__(self, drift: float = 0.0) -> None:
+        self.clock = ProcessClock(drift=drift)
+        self.start = self.clock.now()
+        self.ran: list[tuple[str, float]] = []
+        for seconds in (1, 2, 3):
+            self.clock.call_later(seconds, lambda name=f"{seconds}": self.note(name))  # type: ignore[misc]
+
+    def note(self, name: str) -> None:
+        self.ran.append((name, round(self.clock.now() - self.start, 6)))
+
+
+@pytest.mark.parametrize("drift", [0.0, 0.01])
+def test_in_a_suspension_the_clock_goes_on_and_timers_stand_still(drift: float) -> None:
+    async def body(_rng: random.Random) -> None:
+        scene = Scene(drift)
+        await asyncio.sleep(1.5)
+        scene.clock.suspend()
+        await asyncio.sleep(10)
+        assert scene.ran == [("1", 1.0)]
+        scene.clock.resume()
+        assert scene.clock.now() - scene.start == pytest.approx(11.5 * (1 + drift))
+        await asyncio.sleep(5)
+        slept = 10 * (1 + drift)
+        assert scene.ran == [("1", 1.0), ("2", pytest.approx(2 + slept)), ("3", pytest.approx(3 + slept))]
+
+    run(body)
+
+
+def test_a_timer_that_stands_still_can_be_cancelled_and_one_set_later_is_not_late() -> None:
+    async def body(_rng: random.Random) -> None:
+        scene = Scene()
+        cancelled = scene.clock.call_later(2.5, lambda: scene.note("cancelled"))
+        await asyncio.sleep(1.5)
+        scene.clock.suspend()
+        await asyncio.sleep(10)
+        scene.clock.resume()
+        cancelled.cancel()
+        scene.clock.call_later(0.25, lambda: scene.note("new"))
+        await asyncio.sleep(1)
+        scene.clock.suspend()
+        await asyncio.sleep(100)
+        scene.clock.kill()
+        scene.clock.resume()
+        await asyncio.sleep(100)
+        assert scene.ran == [("1", 1.0), ("new", 11.75), ("2", 12.0)]
+
+    run(body)
