@@ -42,15 +42,30 @@ class Segments:
             raise StorageError(f"events.path: {directory} cannot be written: {error.strerror}") from None
 
     def append(self, content: bytes) -> None:
-        """Add whole lines to the present segment; finish it if it is full. Does not sync. Raises OSError."""
+        """Add whole lines to the present segment; finish it if it is full. Does not sync.
+
+        Raises:
+            OSError: nothing was added. A part that the disk had taken is removed, or ends the segment: the next line
+                does not continue it.
+        """
         if self._descriptor is None:
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
             self._descriptor = os.open(self._path(OPEN), flags, 0o644)
         view = memoryview(content)
-        while view:
-            view = view[os.write(self._descriptor, view) :]
+        try:
+            while view:
+                view = view[os.write(self._descriptor, view) :]
+        except OSError:
+            self._remove_torn(self._descriptor)
+            raise
         self._written += len(content)
         if self._written >= self._segment_bytes:
+            self.finish()
+
+    def _remove_torn(self, descriptor: int) -> None:
+        try:
+            os.ftruncate(descriptor, self._written)
+        except OSError:
             self.finish()
 
     def finish(self) -> None:

@@ -61,7 +61,7 @@ class LeaseGranted(Message, frozen=True, tag=62):
     """Reply to Heartbeat: the lease is renewed for ``lease_seconds``.
 
     ``view`` is there if the server's revision is old. ``configs`` is the digest of the provided configuration.
-    ``may_leave`` tells a stopping server that it has handed over everything.
+    ``may_leave`` tells a stopping server that it has handed over everything, or that nothing would be taken over.
     """
 
     term: int

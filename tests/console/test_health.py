@@ -78,10 +78,10 @@ def test_a_data_server_is_not_ready_while_it_takes_over_slots_or_is_no_member() 
 def test_a_session_server_that_sends_its_clients_away_is_not_ready() -> None:
     async def scenario(cluster: SimulatedCluster) -> None:
         session = cluster.session("session-1")
-        session.core.redirect_clients("this session server is banned")
+        session.core.redirect_clients()
         answer = await ask(session, "/readyz")
         assert answer.status_code == 503
-        assert answer.text == "[-] clients: this session server is banned\nnot ready\n"
+        assert answer.text == "[-] clients: this session server stops\nnot ready\n"
 
     play(scenario)
 

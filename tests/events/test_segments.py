@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -39,3 +42,24 @@ def test_a_directory_that_cannot_be_made_is_a_clear_error(tmp_path: Path) -> Non
     (tmp_path / "file").write_text("")
     with pytest.raises(StorageError, match=r"events\.path: .* cannot be written"):
         Segments(tmp_path / "file" / "x", "n@1", 1_000)
+
+
+@contextmanager
+def no_file_longer_than(size: int) -> Iterator[None]:
+    """Within: a write beyond it writes what fits, and the next one fails, as on a full disk."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_a_line_that_the_disk_takes_in_part_only_does_not_eat_the_next_one(tmp_path: Path) -> None:
+    segments = Segments(tmp_path, PROCESS, 1_000)
+    segments.append(b"first\n")
+    with no_file_longer_than(10), pytest.raises(OSError, match="File too large"):
+        segments.append(b"cut short\n")
+    segments.append(b"third\n")
+    segments.finish()
+    assert (tmp_path / names(tmp_path)[0]).read_bytes() == b"first\nthird\n"

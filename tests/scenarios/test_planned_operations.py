@@ -172,6 +172,22 @@ def test_clients_move_before_their_session_server_stops() -> None:
     run(scenario, seed=1)
 
 
+@pytest.mark.parametrize("how", [Stopping.FOR_GOOD, Stopping.FOR_A_RESTART])
+def test_a_data_server_that_stops_under_protection_does_not_wait_for_a_handover(how: Stopping) -> None:
+    async def scenario(rng: random.Random) -> None:
+        drain = 30.0
+        async with SimulatedCluster(rng, settings={"meta.protect_below": 3, "data.drain_seconds": drain}) as cluster:
+            cluster.kill("data-1")
+            await asyncio.sleep(2)
+            before = cluster.views()[0].table
+            began = asyncio.get_running_loop().time()
+            await cluster.stop("data-2", how)
+            assert asyncio.get_running_loop().time() - began < drain / 10
+            assert cluster.views()[0].table == before
+
+    run(scenario, seed=1)
+
+
 def test_with_too_few_data_servers_the_table_is_protected() -> None:
     async def scenario(rng: random.Random) -> None:
         async with SimulatedCluster(rng, settings={"meta.protect_below": 2}) as cluster:

@@ -111,7 +111,7 @@ def test_a_data_server_may_leave_once_it_holds_nothing_or_leads_nothing_before_a
     def may_leave(name: str, stopping: Stopping, *data: str) -> bool:
         beat = heartbeat(name, stopping=stopping)
         last.take(beat)
-        return last.may_leave(beat, view(TABLE, *data), NOBODY)
+        return last.may_leave(beat, view(TABLE, *data), NOBODY, False)
 
     everybody = ("data-1", "data-2", "data-3")
     assert not may_leave("data-1", Stopping.NO, *everybody)
@@ -126,8 +126,9 @@ def test_a_data_server_may_leave_where_no_server_is_left_to_take_its_slots() -> 
     last = LastHeartbeats()
     beat = heartbeat("data-1", stopping=Stopping.FOR_GOOD)
     last.take(beat)
-    assert last.may_leave(beat, view(TABLE, "data-1"), NOBODY)
-    assert last.may_leave(beat, view(TABLE, "data-1", "data-2"), frozenset({"data-2"}))
+    assert last.may_leave(beat, view(TABLE, "data-1"), NOBODY, False)
+    assert last.may_leave(beat, view(TABLE, "data-1", "data-2"), NOBODY, True)
+    assert last.may_leave(beat, view(TABLE, "data-1", "data-2"), frozenset({"data-2"}), False)
 
 
 def test_a_server_has_reported_once_it_did_under_a_table_of_this_leader_and_until_its_process_ends() -> None:

@@ -274,7 +274,7 @@ def test_while_clients_wait_to_be_let_in_each_pings_as_seldom_as_its_lease_allow
 
 def test_what_comes_from_a_connection_that_was_refused_is_ignored() -> None:
     scene = SessionScene()
-    scene.core.redirect_clients("this session server stops")
+    scene.core.redirect_clients()
     peer = scene.client()
     assert scene.core.clients == {}
     for message in (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from slotreeve.model.nodes import Role
 from slotreeve_protocol.client_messages import (
     Get,
@@ -39,7 +40,7 @@ from tests.servers.recording_outbox import a_peer, deliver
 def test_redirected_clients_learn_of_the_other_session_servers() -> None:
     scene = SessionScene()
     peer = scene.client()
-    scene.core.redirect_clients("this session server stops")
+    scene.core.redirect_clients()
     scene.outbox.end_turn()
     assert scene.outbox.messages(Redirect, peer) == [Redirect(["session-2:1"])]
 
@@ -47,7 +48,7 @@ def test_redirected_clients_learn_of_the_other_session_servers() -> None:
 def test_a_server_that_stops_sends_the_next_clients_away_when_others_have_left() -> None:
     scene = SessionScene()
     peers = [scene.client(f"client-{number}") for number in range(LEAVING_AT_ONCE + 2)]
-    scene.core.redirect_clients("this session server stops")
+    scene.core.redirect_clients()
     scene.outbox.end_turn()
     assert len(scene.outbox.messages(Redirect)) == LEAVING_AT_ONCE
     scene.core.closed(peers[0], "moved")
@@ -63,7 +64,7 @@ def test_a_server_that_stops_sends_the_next_clients_away_when_others_have_left()
 def test_a_server_that_stops_does_not_wait_for_clients_that_have_much_to_move() -> None:
     scene = SessionScene()
     peers = [scene.client(f"client-{number}") for number in range(LEAVING_AT_ONCE + 1)]
-    scene.core.redirect_clients("this session server stops")
+    scene.core.redirect_clients()
     scene.outbox.end_turn()
     assert scene.outbox.messages(Redirect, peers[-1]) == []
     scene.outbox.advance(PLACE_SECONDS)
@@ -80,6 +81,49 @@ def test_a_ban_that_is_lifted_keeps_the_clients_that_were_not_sent_away_yet() ->
     take(META, Configs([ConfigEntry(ORDERS_KEY, Orders().encode(), 2)]))
     scene.outbox.advance(2 * PLACE_SECONDS)
     assert len(scene.outbox.messages(Redirect)) == LEAVING_AT_ONCE
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"push_stopped": True}, {"banned": frozenset({"session-2"})}, {"clients_off": frozenset({"client-9"})}],
+    ids=lambda change: next(iter(change)),
+)
+@pytest.mark.parametrize("is_banned", [False, True])
+def test_other_orders_do_not_open_a_server_again_that_stops_or_is_banned(
+    change: dict[str, object], is_banned: bool
+) -> None:
+    scene = SessionScene()
+    for number in range(LEAVING_AT_ONCE + 2):
+        scene.client(f"client-{number}")
+    take = scene.core.membership.desk.messages[Configs]
+    always = frozenset({"session-1"}) if is_banned else frozenset[str]()
+    if is_banned:
+        take(META, orders(banned=always))
+    else:
+        scene.core.redirect_clients()
+    scene.outbox.end_turn()
+    for version, changed in ((2, change), (3, {})):
+        named = changed.get("banned", frozenset())
+        assert isinstance(named, frozenset)
+        newer = Orders(**{**changed, "banned": named | always})  # type: ignore[arg-type]
+        take(META, Configs([ConfigEntry(ORDERS_KEY, newer.encode(), version)]))
+        assert scene.core.why_closed
+    scene.outbox.advance(2 * PLACE_SECONDS)
+    assert len(scene.outbox.messages(Redirect)) == LEAVING_AT_ONCE + 2
+
+
+def test_a_server_that_stops_while_it_is_banned_stays_closed_when_the_ban_is_lifted() -> None:
+    scene = SessionScene()
+    for number in range(LEAVING_AT_ONCE + 2):
+        scene.client(f"client-{number}")
+    take = scene.core.membership.desk.messages[Configs]
+    take(META, orders(banned=frozenset({"session-1"})))
+    scene.core.redirect_clients()
+    scene.outbox.end_turn()
+    take(META, Configs([ConfigEntry(ORDERS_KEY, Orders().encode(), 2)]))
+    assert scene.core.why_closed == "this session server stops"
+    scene.outbox.advance(2 * PLACE_SECONDS)
+    assert len(scene.outbox.messages(Redirect)) == LEAVING_AT_ONCE + 2
 
 
 def test_each_client_is_asked_for_fewer_pings_where_there_are_many() -> None:

@@ -194,8 +194,11 @@ class MetaCore:
             self._rules.lease_seconds,
             view if view.revision > heartbeat.revision else None,
             self.configs.digest,
-            self._heartbeats.may_leave(heartbeat, view, self.configs.orders.banned),
+            self._heartbeats.may_leave(heartbeat, view, self.configs.orders.banned, self._is_protected(view)),
         )
+
+    def _is_protected(self, view: View) -> bool:
+        return self._arranger.is_protected([node.as_server() for node in view.data])
 
     def _on_leave(self, peer: Peer, message: Leave) -> Message:
         if not self._may_act():
@@ -371,7 +374,7 @@ class MetaCore:
             "table_epoch": view.table.epoch,
             "data_servers": len(view.data),
             "session_servers": len(view.sessions),
-            "protected": int(self._arranger.is_protected([node.as_server() for node in view.data])),
+            "protected": int(self._is_protected(view)),
             "rejected_plans": self._arranger.rejected,
             "balancer_stopped": int(self._arranger.balancer_fault is not None),
             "state_set_back": self.times_set_back,

@@ -93,12 +93,13 @@ class LastHeartbeats:
         for_a_restart = {name for name, h in self._last.items() if h.stopping is Stopping.FOR_A_RESTART}
         return Leaving(frozenset(for_good | banned), frozenset(for_a_restart))
 
-    def may_leave(self, heartbeat: Heartbeat, view: View, banned: frozenset[str]) -> bool:
-        """Whether the sender stops and has handed over everything, or no server is left to take it."""
+    def may_leave(self, heartbeat: Heartbeat, view: View, banned: frozenset[str], is_protected: bool) -> bool:
+        """Whether the sender stops and has handed over everything, or nothing that it holds can be handed over: no
+        server is left to take it, or the table is protected and stays as it is."""
         name = heartbeat.node.name
         if heartbeat.stopping is Stopping.NO:
             return False
-        if heartbeat.node.role is not Role.DATA:
+        if heartbeat.node.role is not Role.DATA or is_protected:
             return True
         if not any(node.name not in self.leaving(banned).for_good for node in view.data):
             return True

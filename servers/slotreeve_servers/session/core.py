@@ -128,7 +128,7 @@ class SessionCore:
         self.isolation = Isolation(outbox, self.routes, self.membership, self.clients, node.process_id)
         self._view_of_others = ViewOfOthers(outbox, self.routes, self.membership)
         self._sessions = SessionList(outbox)
-        self._closed_to_clients = ""
+        self._stops = False
         self._leaving = Places(outbox, LEAVING_AT_ONCE, self._send_away)
         self._lost_at: deque[float] = deque()
         self._compacted_at = outbox.now()
@@ -283,12 +283,20 @@ class SessionCore:
         """A session server holds no slot."""
         return Incomplete([], [])
 
-    def redirect_clients(self, reason: str) -> None:
-        """Take no new clients, for ``reason``, and send the present ones to the other session servers, the next ones
-        when others have left."""
-        self._closed_to_clients = reason
+    def redirect_clients(self) -> None:
+        """This server stops: take no new clients from now on, and send the present ones to the other session
+        servers, the next ones when others have left. No order of the operator ends that."""
+        if not self._is_closed:
+            self._send_all_away()
+        self._stops = True
+
+    def _send_all_away(self) -> None:
         for client in self.clients.values():
             self._leaving.come(client)
+
+    @property
+    def _is_closed(self) -> bool:
+        return self._stops or self._orders.is_banned
 
     def _send_away(self, client: ConnectedClient) -> None:
         self._outbox.send(client.peer, redirect(self.membership.view, self._node.process_id))
@@ -296,7 +304,11 @@ class SessionCore:
     @property
     def why_closed(self) -> str:
         """Why this server takes no new clients: it stops, the operator banned it, or it has only begun; else empty."""
-        return self._closed_to_clients or ("" if self.routes.slots else "this session server has no slot table yet")
+        if self._stops:
+            return "this session server stops"
+        if self._orders.is_banned:
+            return "this session server is banned"
+        return "" if self.routes.slots else "this session server has no slot table yet"
 
     # --- provided configuration, and the operator's orders in it ---------------------------------------------------
 
@@ -323,14 +335,15 @@ class SessionCore:
         self._outbox.ask(leader, GetConfigs(""), answered, CONFIG_TIMEOUT_SECONDS)
 
     def _follow_orders(self, newer: Iterable[ConfigEntry]) -> None:
+        was_closed = self._is_closed
         changed = [entry for entry in newer if self._orders.take(entry)]
         if not changed:
             return
         log.warning("new orders of the operator: %s", self._orders.orders)
-        self._closed_to_clients = ""
-        self._leaving.clear()
-        if self._orders.is_banned:
-            self.redirect_clients("this session server is banned")
+        if was_closed and not self._is_closed:
+            self._leaving.clear()
+        elif self._is_closed and not was_closed:
+            self._send_all_away()
         for client in list(self.clients.values()):
             is_off = self._orders.is_off(client.peer)
             if is_off and not client.is_off:

@@ -62,7 +62,7 @@ class SessionServer(MemberServer):
         again as long from each of them that has moved: ten thousand do not move in the time of ten.
         """
         if how is not Stopping.NO and len(self.view.sessions) > 1:
-            self.core.redirect_clients("this session server stops")
+            self.core.redirect_clients()
             left = len(self.core.clients)
             deadline = self._clock.now() + self._rules.drain_seconds
             while self.core.clients and self._clock.now() < deadline:
