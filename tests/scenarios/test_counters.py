@@ -18,6 +18,8 @@ ZERO_IN_A_QUIET_CLUSTER = (
     "rejected_plans",
     "balancer_stopped",
     "state_set_back",
+    "names_refused",
+    "clients_refused",
     "loop_failures",
     "malformed_frames",
     "oversize_frames",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from slotreeve.errors import ModelError, NotLeader
 from slotreeve.model.nodes import Role
-from slotreeve_protocol.general_messages import Done
+from slotreeve_protocol.general_messages import Done, Failed
 from slotreeve_protocol.meta_messages import (
     Heartbeat,
     LeaseGranted,
@@ -36,6 +36,45 @@ def test_the_first_data_server_waits_for_company_before_it_gets_every_slot() -> 
     assert view.table.slots == ()
     scene.outbox.advance(0.3)
     assert scene.commit_all()[-1].table.slots != ()
+
+
+def test_a_second_process_under_a_name_is_refused_while_the_first_one_lives(caplog: pytest.LogCaptureFixture) -> None:
+    scene = Scene()
+    names = ("data-1", "data-2", "session-1")
+    before = scene.cluster(*names)
+    first = scene.peers["data-1"]
+    second = scene.connect("data-1", life=2)
+    for _ in range(20):
+        message = Heartbeat(scene.node("data-1", 2), 0, 0, [])
+        reply = deliver(scene.outbox, scene.core.desk, second, message)
+        assert isinstance(reply, Failed)
+        assert "the name 'data-1' is taken by process data-1@1 at data-1:1, which lives" in reply.reason
+        scene.peers["data-1"] = first
+        scene.settle(names, 1.0)
+    assert scene.core.view.read() == before
+    assert scene.core.counters()["names_refused"] == 1
+    alarms = [line for line in caplog.messages if line.startswith("ALARM")]
+    assert len(alarms) == 1
+    assert "data data-1@2 is refused" in alarms[0]
+
+
+@pytest.mark.parametrize("how", ["its connection ends", "its lease is over", "it leaves for a restart"])
+def test_a_process_takes_the_name_of_one_that_is_gone(how: str) -> None:
+    scene = Scene()
+    names = ("data-1", "data-2", "session-1")
+    scene.cluster(*names)
+    first = scene.peers["data-1"]
+    match how:
+        case "its connection ends":
+            scene.core.closed(first, "gone")
+        case "its lease is over":
+            scene.settle(names[1:], 10.0)
+        case _:
+            deliver(scene.outbox, scene.core.desk, first, Leave(scene.node("data-1"), "restart", 5.0))
+    scene.connect("data-1", life=2)
+    assert isinstance(scene.heartbeat("data-1", life=2), LeaseGranted)
+    scene.commit_all()
+    assert scene.node("data-1", 2) in scene.core.view.read().data
 
 
 def test_a_committed_view_is_sent_to_every_member_and_only_to_members() -> None:

@@ -18,11 +18,13 @@ def view(*process_ids: str) -> View:
 
 
 def test_a_process_is_a_member_by_its_own_id_not_by_its_name() -> None:
-    assert membership_check(view("a@1", "b@2"), "a@1").passes
-    assert membership_check(view("a@1", "b@2"), "b@2").passes
-    check = membership_check(view("a@1", "b@2"), "b@3")
+    assert membership_check(view("a@1", "b@2"), "a@1", "").passes
+    assert membership_check(view("a@1", "b@2"), "b@2", "").passes
+    check = membership_check(view("a@1", "b@2"), "b@3", "")
     assert check == Condition("member", "the meta leader does not count this server as a member")
     assert not check.passes
+    refused = membership_check(view("a@1", "b@2"), "a@3", "the name 'a' is taken")
+    assert refused == Condition("member", "the name 'a' is taken")
 
 
 def test_no_counter_is_described_twice() -> None:

@@ -10,12 +10,12 @@ import math
 from collections.abc import Sequence
 
 from slotreeve.clock import Timer
-from slotreeve.errors import ModelError
+from slotreeve.errors import ConfigError, ModelError
 from slotreeve.invariants import check_successor, stamp
 from slotreeve.model.nodes import Node, Role
 from slotreeve.model.slots import Move, SlotFacts, SlotTable
 from slotreeve.ports import Election, Leadership, Message
-from slotreeve_protocol.general_messages import Done
+from slotreeve_protocol.general_messages import Done, Failed
 from slotreeve_protocol.meta_messages import (
     ConfigEntry,
     Configs,
@@ -89,6 +89,7 @@ class MetaCore:
         self._first_assign: float | None = None
         self._moves: Sequence[Move] | None = None
         self.times_set_back = 0
+        self._refused: set[str] = set()
         self._look = TurnEnd(outbox, self._look_at_cluster)
         self._timer: Timer | None = None
         self.is_fit = True
@@ -184,6 +185,9 @@ class MetaCore:
             return self.leader_is()
         node = heartbeat.node
         _check_sender(peer, node)
+        rival = self._leases.rival(node)
+        if rival is not None:
+            return self._refuse_name(node, rival)
         renewal = self._leases.renew(node, self._outbox.attended())
         self._unreached.heard()
         if self._heartbeats.take(heartbeat) or renewal is not Renewal.NOTHING:
@@ -196,6 +200,17 @@ class MetaCore:
             self.configs.digest,
             self._heartbeats.may_leave(heartbeat, view, self.configs.orders.banned, self._is_protected(view)),
         )
+
+    def _refuse_name(self, node: Node, rival: Node) -> Message:
+        """Two processes under one name would take the slots and clients from each other for ever."""
+        reason = (
+            f"the name {node.name!r} is taken by process {rival.process_id} at {rival.address}, which lives; give "
+            f"process {node.process_id} at {node.address} a node.name of its own, or stop the other one"
+        )
+        if node.process_id not in self._refused:
+            self._refused.add(node.process_id)
+            log.error("ALARM: %s %s is refused: %s", node.role, node.process_id, reason)
+        return Failed(ConfigError.code, reason)
 
     def _is_protected(self, view: View) -> bool:
         return self._arranger.is_protected([node.as_server() for node in view.data])
@@ -378,6 +393,7 @@ class MetaCore:
             "rejected_plans": self._arranger.rejected,
             "balancer_stopped": int(self._arranger.balancer_fault is not None),
             "state_set_back": self.times_set_back,
+            "names_refused": len(self._refused),
         }
 
 

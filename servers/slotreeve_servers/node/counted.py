@@ -73,6 +73,9 @@ META: Mapping[str, Counted] = {
     "state_set_back": Counted(
         _C, "how often this leader found members with a newer view than the meta state has", True
     ),
+    "names_refused": Counted(
+        _C, "processes that were refused because another one, which lives, has their node.name", True
+    ),
     "rejected_plans": Counted(
         _C,
         "results of the assigner or balancer that were not valid (I5), or whose moves did not lead to their table, and "
@@ -139,6 +142,9 @@ SESSION: Mapping[str, Counted] = {
     "clients_waiting": Counted(_G, "clients that are connected and not let in yet, because many came at once", True),
     "clients_behind": Counted(
         _G, "clients that read slower than their services change: pushes wait until there is room for them", True
+    ),
+    "clients_refused": Counted(
+        _C, "connections of clients that were refused because another client, which lives, has their id", True
     ),
     "clients_sent_away": Counted(
         _C, "clients that were sent to another session server because this one is cut off", True

@@ -9,6 +9,7 @@ from slotreeve.clock import Timer
 from slotreeve.model.nodes import Node, Role
 from slotreeve.model.slots import SlotTable
 from slotreeve.ports import Message
+from slotreeve_protocol.general_messages import Failed
 from slotreeve_protocol.meta_messages import Heartbeat, LeaderIs, LeaseGranted, Stopping, View
 
 from slotreeve_servers.node.dispatch import Desk
@@ -60,6 +61,7 @@ class Membership:
         view: the newest view of the cluster.
         granted_at: when the heartbeat was sent that was granted last; minus infinity before the first.
         may_leave: the leader has agreed that this server stops.
+        refusal: why the leader does not count this process as a member; empty if it does, or was not asked.
         places: is given the address of each leader; set by the shell.
     """
 
@@ -74,6 +76,7 @@ class Membership:
         self.view = NO_VIEW
         self.granted_at = -float("inf")
         self.may_leave = False
+        self.refusal = ""
         self.places: MetaPlaces | None = None
         self.desk = Desk({View: self._on_view, LeaderIs: self._on_leader_is})
 
@@ -185,6 +188,8 @@ class Membership:
                 self._on_granted(peer, reply, sent_at)
             elif isinstance(reply, LeaderIs):
                 self._on_leader_is(peer, reply)
+            elif isinstance(reply, Failed):
+                self._on_refused(peer, reply.reason)
             elif error is not None and peer.node == self._leader:
                 log.warning("no answer to a heartbeat from %s: %s", peer.node, error)
                 self._leader = None
@@ -193,10 +198,17 @@ class Membership:
         heartbeat = Heartbeat(self._node, view.revision, view.table.epoch, unsettled, self._stopping, recent)
         self._outbox.ask(peer, heartbeat, answered, timeout_seconds=2 * self._interval)
 
+    def _on_refused(self, peer: Peer, reason: str) -> None:
+        """The leader does not count this process as a member. It asks again with the next heartbeat."""
+        if reason != self.refusal:
+            log.error("ALARM: %s refuses this server: %s", peer.node, reason)
+        self.refusal = reason
+
     def _on_granted(self, peer: Peer, granted: LeaseGranted, sent_at: float) -> None:
         self._follow(granted.term, peer.node)
         self.may_leave = granted.may_leave
         self.granted_at = sent_at
+        self.refusal = ""
         if granted.view is not None:
             self._apply(peer, granted.view)
         self._member.lease_granted(peer, granted)

@@ -43,9 +43,8 @@ class Inspected(Protocol):
         """Why it cannot go on at all; empty while it can."""
 
 
-def membership_check(view: View, process_id: str) -> Condition:
-    """Whether the meta leader counts this process as a member."""
+def membership_check(view: View, process_id: str, refusal: str) -> Condition:
+    """Whether the meta leader counts this process as a member; ``refusal``: why it does not, if it has said so."""
     members = {node.process_id for node in (*view.data, *view.sessions)}
-    return Condition(
-        "member", "" if process_id in members else "the meta leader does not count this server as a member"
-    )
+    problem = refusal or "the meta leader does not count this server as a member"
+    return Condition("member", "" if process_id in members and not refusal else problem)

@@ -150,7 +150,8 @@ class MemberServer(NodeServer):
 
     def readiness(self) -> list[Condition]:
         """The checks of every server, and that the meta leader counts this process as a member."""
-        return [*super().readiness(), membership_check(self.view, self._environment.node.process_id)]
+        refusal = self._membership.refusal if self._membership is not None else ""
+        return [*super().readiness(), membership_check(self.view, self._environment.node.process_id, refusal)]
 
     def _refused(self, error: Refused) -> None:
         # A server that was never a member is configured wrongly, and its operator looks at it now. A member works on

@@ -54,6 +54,7 @@ from slotreeve_servers.session.leaders import SlotLeaders
 from slotreeve_servers.session.lease_requests import LeaseRequests
 from slotreeve_servers.session.leases import ClientLeases
 from slotreeve_servers.session.listings import Listings
+from slotreeve_servers.session.namesakes import Namesakes
 from slotreeve_servers.session.orders import OrdersInForce
 from slotreeve_servers.session.places import Places
 from slotreeve_servers.session.push import PushRules
@@ -123,6 +124,7 @@ class SessionCore:
         self._listings = Listings(outbox, self.routes, slot_function)
         self.clients: dict[Peer, ConnectedClient] = {}
         self._lease_requests = LeaseRequests(outbox, self.routes, self.registrations.slot, self.clients)
+        self._namesakes = Namesakes()
         self._leases = ClientLeases(rules.client_lease_seconds)
         self._frozen = FrozenClients(outbox, self._leases, self.clients, self.registrations)
         self.isolation = Isolation(outbox, self.routes, self.membership, self.clients, node.process_id)
@@ -175,10 +177,19 @@ class SessionCore:
             self._arrivals.turned_away(client, self._rules.linger_seconds)
             self._outbox.close(peer, reason)
             return
+        namesake = self._namesakes.opened(client)
+        if namesake is not None:
+            self._refuse_namesake(client, namesake)
+            return
         self.clients[peer] = client
         client.is_off = self._orders.is_off(peer)
         self._leases.came(client, self._outbox.attended())
         self._arrivals.opened(client)
+
+    def _refuse_namesake(self, client: ConnectedClient, namesake: ConnectedClient) -> None:
+        reason = f"another client, at {namesake.peer.address}, has the id {client.peer.node!r} and lives"
+        log.error("ALARM: the client at %s is refused: %s; each needs an id of its own", client.peer.address, reason)
+        self._outbox.close(client.peer, f"{reason}; this one needs an id of its own")
 
     def let_in(self, client: ConnectedClient) -> None:
         """Let the client send its records and subscriptions: it waits for the list of session servers."""
@@ -188,6 +199,9 @@ class SessionCore:
         client = self.clients.get(peer)
         if client is None:
             return Pong(0.0)
+        namesake = self._namesakes.pinged(client)
+        if namesake is not None:
+            self._refuse_namesake(namesake, client)
         waiting = self._arrivals.waiting + self._leaving.waiting
         return Pong(self._leases.ask(client, len(self.clients), waiting, self._outbox.attended()))
 
@@ -196,6 +210,7 @@ class SessionCore:
         client = self.clients.pop(peer, None)
         if client is None:
             return
+        self._namesakes.closed(client)
         seconds = self._leases.left(client, self._rules.linger_seconds)
         self._arrivals.lost(client, seconds)
         self._leaving.leave(client)
@@ -362,6 +377,7 @@ class SessionCore:
             "services_watched": len(self.interests.services),
             "clients_waiting": self._arrivals.waiting,
             "clients_behind": self._due_pushes.crowded,
+            "clients_refused": self._namesakes.found,
             "clients_sent_away": self.isolation.sent_away,
             "writes_waiting": self.writes.waiting,
             "write_retries": self.writes.retries,
