@@ -13,7 +13,7 @@ from types import TracebackType
 import msgspec
 from slotreeve.catalogue import build_plugin
 from slotreeve.clock import Clock, MachineClock
-from slotreeve.errors import ClientClosed, ClientError, RequestTimeout
+from slotreeve.errors import ClientClosed, ClientError, Refused, RequestTimeout
 from slotreeve.model.data_info import MAX_LENGTH
 from slotreeve.model.datum import NO_VERSION
 from slotreeve.model.nodes import Role
@@ -209,6 +209,16 @@ class Client:
             self._all_stored.clear()
             await self._all_stored.wait()
 
+    async def tried(self) -> None:
+        """Wait until there is a connection, or each known address was tried once. ``async with`` waits so.
+
+        Raises:
+            Refused: no session server is there but one that refuses this client, for instance because it belongs to
+                another cluster.
+            ClientClosed: the client was closed.
+        """
+        await self._connector.tried()
+
     async def connected(self) -> None:
         """Wait until there is a connection.
 
@@ -252,7 +262,12 @@ class Client:
         self._all_stored.set()
 
     async def __aenter__(self) -> Client:
-        """The client itself."""
+        """The client itself, once it has tried to connect. Raises as :meth:`tried`; then it is closed."""
+        try:
+            await self.tried()
+        except (Refused, asyncio.CancelledError):
+            await self.close()
+            raise
         return self
 
     async def __aexit__(

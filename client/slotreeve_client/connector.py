@@ -80,6 +80,7 @@ class Connector:
         self._move: ClientMove[Connection] = ClientMove()
         self._closed = False
         self._must_move = False
+        self._has_tried = False
         self._wake = asyncio.Event()
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -108,6 +109,7 @@ class Connector:
         await self._transport.close()
         for line in self._lines.values():
             line.end("the client was closed")
+        self._has_tried = True
         self._changed.set()
 
     # --- using the connection ------------------------------------------------------------------------------------
@@ -142,6 +144,16 @@ class Connector:
             self._changed.clear()
             await self._changed.wait()
         return connection
+
+    async def tried(self) -> None:
+        """Wait until there is a connection, or each known address was tried once; raises as :meth:`connected`."""
+        while self._move.present is None and not self._has_tried:
+            self._changed.clear()
+            await self._changed.wait()
+        if self._move.present is None and self._reconnect.refusal is not None:
+            raise self._reconnect.refusal
+        if self._closed:
+            raise ClientClosed("the client was closed")
 
     @property
     def has_room(self) -> bool:
@@ -190,7 +202,7 @@ class Connector:
         if former is not None:
             self._clock.call_later(MOVE_SECONDS, lambda: self._end_move(former))
         self._must_move = False
-        self._reconnect.admitted()
+        self._reconnect.admitted(connection.address)
         self._owner.session_opened(connection.peer.process_id)
         self._changed.set()
 
@@ -231,7 +243,7 @@ class Connector:
         self._dialler.ended(connection)
         if not self._move.lost(connection):
             return
-        log.info("connection to %s lost: %s", connection.address, reason)
+        self._reconnect.lost(connection.address, reason)
         if line.has_lasted:
             self._reconnect.succeeded()
         former = self._move.present
@@ -280,11 +292,12 @@ class Connector:
                 if not reason:
                     return
                 self._reconnect.failed(connection.address, Unreachable(f"{connection.address}: {reason}"))
+            self._has_tried = True
             self._changed.set()
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and task.exception() is not None:
             log.critical("the task that keeps the client connected failed", exc_info=task.exception())
-            self._closed = True
+            self._closed = self._has_tried = True
             self._owner.connector_failed()
             self._changed.set()

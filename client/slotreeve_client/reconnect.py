@@ -54,6 +54,7 @@ class Reconnect:
         self._rounds = 0
         self._pause_seconds = FIRST_PAUSE_SECONDS
         self._failures: dict[str, str] = {}
+        self._unsaid: dict[str, int] = {}
         self._refusal: Refused | None = None
         self.attempt_seconds = connect_seconds
 
@@ -65,7 +66,7 @@ class Reconnect:
     @property
     def failures(self) -> str:
         """Why the last attempt at each address failed, for a message; empty if none failed since the last success."""
-        return "".join(f"; {address}: {reason}" for address, reason in self._failures.items())
+        return "".join(f"; {address}: {reason}" for address, reason in list(self._failures.items()))
 
     def learned(self, addresses: Sequence[str]) -> None:
         """The cluster reports the addresses of all its session servers. None at all: the server that reports has not
@@ -95,18 +96,34 @@ class Reconnect:
         return addresses
 
     def failed(self, address: str, error: TransportError) -> None:
-        """An attempt at this address failed."""
-        self._failures[address] = str(error)
+        """An attempt at this address failed. It is logged if the one before it there did not fail in the same way."""
         self._refusal = error if isinstance(error, Refused) else None
+        if self._failures.get(address) == str(error):
+            self._unsaid[address] = self._unsaid.get(address, 0) + 1
+            return
+        unsaid = self._said_again(address)
+        self._failures[address] = str(error)
         if self._refusal is not None:
-            log.error("%s refuses this client: %s", address, error)
+            log.error("%s refuses this client: %s%s", address, error, unsaid)
         else:
-            log.info("%s cannot be reached: %s", address, error)
+            log.info("%s cannot be reached: %s%s", address, error, unsaid)
 
-    def admitted(self) -> None:
-        """A server has admitted the client: forget why others failed."""
+    def lost(self, address: str, reason: str) -> None:
+        """The connection to this address has ended."""
+        log.info("connection to %s lost: %s", address, reason)
+        self._failures[address] = f"the connection was lost: {reason}"
+
+    def admitted(self, address: str) -> None:
+        """The server at this address has admitted the client: forget why others failed."""
+        if self._failures:
+            log.info("connected to %s%s", address, "".join(map(self._said_again, list(self._unsaid))))
         self._failures.clear()
         self._refusal = None
+
+    def _said_again(self, address: str) -> str:
+        """The number of failures at this address that were not logged, for the log."""
+        count = self._unsaid.pop(address, 0)
+        return f"; before, {count} more attempts at {address} failed like the one that was logged last" if count else ""
 
     def succeeded(self) -> None:
         """The connection has lasted: begin the next search without a pause."""

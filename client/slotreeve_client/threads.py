@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import logging
 import os
 import threading
 from collections.abc import Callable, Coroutine
@@ -29,7 +30,11 @@ from slotreeve_client.statistics import ClientStatistics
 from slotreeve_client.subscription import Subscription
 
 T = TypeVar("T")
+log = logging.getLogger("slotreeve.client")
+
 CLOSED = "the client was closed"
+START_SECONDS = 30.0
+"""Longest time to make a client, and to try each address once."""
 
 
 class BlockingPublication:
@@ -151,7 +156,7 @@ class BlockingClient:
             return connect(*addresses, options=options)
 
         try:
-            self._client = self.wait(start(), 30.0)
+            self._client = self.wait(start(), START_SECONDS)
         except BaseException:
             self._callbacks.close()
             self._end_loop()
@@ -249,7 +254,18 @@ class BlockingClient:
                     self._end_loop()
 
     def __enter__(self) -> BlockingClient:
-        """The client itself."""
+        """The client itself, once it has tried to connect.
+
+        Raises:
+            Refused: a session server refuses this client, which is closed then.
+        """
+        try:
+            self.wait(self._client.tried(), START_SECONDS)
+        except RequestTimeout as error:
+            log.warning("no session server has answered yet; the client goes on trying: %s", error)
+        except BaseException:
+            self.close()
+            raise
         return self
 
     def __exit__(
@@ -292,7 +308,7 @@ class BlockingClient:
             if future.done():
                 raise
             future.cancel()
-            raise RequestTimeout(f"not done within {timeout_seconds} s") from None
+            raise RequestTimeout(f"not done within {timeout_seconds} s{self._client.why_not_connected()}") from None
 
     def _why_unusable(self) -> str:
         if os.getpid() != self._pid:

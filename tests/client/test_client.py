@@ -7,7 +7,7 @@ import random
 from collections.abc import Awaitable, Callable, MutableSequence
 
 import pytest
-from slotreeve.errors import ClientClosed, ClientError, ModelError, PluginError, RequestTimeout
+from slotreeve.errors import ClientClosed, ClientError, ModelError, PluginError, Refused, RequestTimeout
 from slotreeve_client import ClientOptions, Provider, Subscription
 from slotreeve_client.client import Client, ClientState, connect
 from slotreeve_conformance import virtual_time
@@ -49,12 +49,42 @@ def test_a_published_provider_is_read_listed_and_pushed() -> None:
     on_a_cluster(story)
 
 
+@pytest.mark.parametrize("server", ["session-1", "both"])
+def test_a_client_that_is_refused_is_told_where_it_begins_and_is_closed(server: str) -> None:
+    async def story(cluster: SimulatedCluster) -> None:
+        asked = () if server == "both" else (server,)
+        client = cluster.client(*asked, cluster="another")
+        with pytest.raises(Refused, match="this is cluster 'slotreeve', not 'another'"):
+            async with client:
+                pytest.fail("the block was entered")
+        assert client.state is ClientState.CLOSED
+        other = cluster.client(*asked, cluster="another")
+        with pytest.raises(Refused, match="not 'another'"):
+            await other.get("a")
+
+    on_a_cluster(story)
+
+
+def test_a_client_without_any_session_server_begins_and_goes_on_trying() -> None:
+    async def story(cluster: SimulatedCluster) -> None:
+        cluster.kill("session-1")
+        async with cluster.client("session-1") as client:
+            assert client.state is ClientState.CONNECTING
+            assert "no process listens" in client.why_not_connected()
+            await cluster.start("session-1")
+            await client.connected()
+            assert client.why_not_connected() == ""
+
+    on_a_cluster(story)
+
+
 def test_closing_a_client_removes_its_registrations_at_once() -> None:
     async def story(cluster: SimulatedCluster) -> None:
         consumer = cluster.client()
         states: list[ClientState] = []
-        async with cluster.client() as provider:
-            provider.on_state(states.append)
+        provider = cluster.client()
+        provider.on_state(states.append)
+        async with provider:
             provider.publish("com.example.A", "1")
             await provider.flush()
         await asyncio.sleep(0.5)

@@ -71,7 +71,7 @@ def test_the_first_round_begins_at_once_and_pauses_double_up_to_the_longest_one(
         for number in range(12):
             whole = min(FIRST_PAUSE_SECONDS * 2**number, longest)
             assert whole / 2 <= reconnect.next_pause() <= whole
-            reconnect.admitted()
+            reconnect.admitted("a:1")
         reconnect.succeeded()
 
 
@@ -81,7 +81,7 @@ def test_each_further_round_gives_an_attempt_more_time_until_a_connection_lasts(
     for number in range(10):
         reconnect.next_pause()
         assert reconnect.attempt_seconds == min(first * 2**number, longest)
-        reconnect.admitted()
+        reconnect.admitted("a:1")
     reconnect.succeeded()
     assert reconnect.attempt_seconds == first
 
@@ -93,7 +93,7 @@ def test_failures_are_named_until_a_connection_succeeds() -> None:
     reconnect.failed("b:1", Unreachable("at first"))
     reconnect.failed("b:1", Unreachable("later"))
     assert reconnect.failures == "; a:1: no process listens; b:1: later"
-    reconnect.admitted()
+    reconnect.admitted("a:1")
     assert reconnect.failures == ""
 
 
@@ -105,5 +105,32 @@ def test_only_the_last_attempt_decides_whether_the_client_is_refused() -> None:
     reconnect.failed("b:1", Unreachable("no process listens"))
     assert reconnect.refusal is None
     reconnect.failed("a:1", refusal)
-    reconnect.admitted()
+    reconnect.admitted("a:1")
     assert reconnect.refusal is None
+
+
+def test_failures_that_repeat_are_logged_once_and_counted_when_they_change(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "slotreeve.client")
+    reconnect = Reconnect(["a:1", "b:1"], 1.0, 1.0, random.Random(1))
+    for _ in range(500):
+        reconnect.failed("a:1", Unreachable("nobody listens"))
+        reconnect.failed("b:1", Refused("another cluster"))
+    assert caplog.messages == ["a:1 cannot be reached: nobody listens", "b:1 refuses this client: another cluster"]
+    reconnect.failed("a:1", Unreachable("no answer"))
+    assert caplog.messages[2:] == [
+        "a:1 cannot be reached: no answer; before, 499 more attempts at a:1 failed like the one that was logged last"
+    ]
+    reconnect.admitted("b:1")
+    assert caplog.messages[3:] == [
+        "connected to b:1; before, 499 more attempts at b:1 failed like the one that was logged last"
+    ]
+    reconnect.admitted("b:1")
+    assert len(caplog.messages) == 4
+
+
+def test_a_connection_that_was_lost_is_among_the_reasons_until_the_next_one() -> None:
+    reconnect = Reconnect(["a:1"], 1.0, 1.0, random.Random(1))
+    reconnect.lost("a:1", "it stops")
+    assert reconnect.failures == "; a:1: the connection was lost: it stops"
+    reconnect.admitted("a:1")
+    assert reconnect.failures == ""

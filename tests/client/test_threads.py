@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from slotreeve.errors import ClientClosed, ModelError, RegistrationError, RequestTimeout
+from slotreeve.errors import ClientClosed, ModelError, Refused, RegistrationError, RequestTimeout
 from slotreeve_client import ClientOptions, ClientState, Filter, Health, Instance, Provider, RoundRobin
 from slotreeve_client.threads import BlockingClient, connect_blocking
 from slotreeve_harness.free_ports import free_address
@@ -261,3 +261,19 @@ def test_a_closed_client_refuses_every_call(dev: DevServer) -> None:
     client.close()
     with pytest.raises(ClientClosed):
         client.publish("x", "y")
+
+
+def test_a_wrong_cluster_name_is_an_error_where_the_block_is_entered(dev: DevServer) -> None:
+    client = connect_blocking(dev.session_address, options=ClientOptions(cluster="another"))
+    with pytest.raises(Refused, match="not 'another'"), client:
+        pytest.fail("the block was entered")
+    with pytest.raises(ClientClosed):
+        client.get("a")
+
+
+def test_a_time_out_says_why_there_is_no_connection() -> None:
+    address = free_address()
+    with connect_blocking(address) as client:
+        publication = client.publish("a", "1")
+        with pytest.raises(RequestTimeout, match=f"not done within 0.2 s; {address}: "):
+            publication.acknowledged(0.2)
