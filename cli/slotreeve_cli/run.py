@@ -8,9 +8,10 @@ import random
 import secrets
 import signal
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import typer
+from slotreeve.errors import OutOfMemory
 from slotreeve_client.tools import run_async
 
 from slotreeve_cli.options import ConfigOption, SetOption, read_configuration
@@ -90,6 +91,7 @@ async def _run_server(configuration: ServerConfiguration, role: Role, until_eof:
 
     from slotreeve_cli.logs import configure_logging
 
+    asyncio.get_running_loop().set_exception_handler(_end_without_memory)
     rng = random.Random(secrets.randbits(64))
     launcher = Launcher(configuration, Catalogue.load(), MachineClock(), rng)
     environment = launcher.environment(role)
@@ -102,6 +104,15 @@ async def _run_server(configuration: ServerConfiguration, role: Role, until_eof:
         await environment.transport.close()
         if pages is not None:
             await pages.stop()
+
+
+def _end_without_memory(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Nobody caught an exception. A server without memory ends at once, without a word to its peers, which replace it
+    as they do after a crash: whatever it would do first needs memory, too."""
+    if isinstance(context.get("exception"), MemoryError):
+        os.write(2, b"slotreeve: out of memory; this server ends at once, and others take over what it held\n")
+        os._exit(OutOfMemory.exit_code)
+    loop.default_exception_handler(context)
 
 
 async def run_until_stopped(server: Runnable, node: Node, until_eof: bool) -> None:

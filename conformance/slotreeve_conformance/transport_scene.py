@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from slotreeve.clock import Clock, MachineClock
+from slotreeve.clock import Clock, LoopClock
 from slotreeve.model.nodes import Role
 from slotreeve.model.slots import SlotFacts
 from slotreeve.ports import Connection, Handler, Hello, Listener, Message, Transport
@@ -166,7 +166,7 @@ class TransportScene:
     @asynccontextmanager
     async def pair(self, limits: ChannelLimits, client_limits: ChannelLimits | None = None) -> AsyncIterator[Pair]:
         """Two transports, of which the first listens. They are closed at the end."""
-        clock = MachineClock()
+        clock = LoopClock()
         server, client = self.build(clock, limits), self.build(clock, client_limits or limits)
         handler = RecordingHandler()
         try:

@@ -88,6 +88,12 @@ class ServerProcess:
         _, hard = resource.prlimit(self.pid, resource.RLIMIT_FSIZE)
         resource.prlimit(self.pid, resource.RLIMIT_FSIZE, (hard, hard))
 
+    def limit_memory(self, more_bytes: int) -> None:
+        """Let the process get this much more memory than it has, and then none; Linux only."""
+        pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[0])
+        limit = pages * resource.getpagesize() + more_bytes
+        resource.prlimit(self.pid, resource.RLIMIT_AS, (limit, limit))
+
     def signal_stop(self, number: signal.Signals = signal.SIGTERM) -> None:
         """Ask for an orderly stop, and return before it ends; SIGHUP if it will be started again."""
         self._signal(signal.SIGCONT)

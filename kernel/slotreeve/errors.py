@@ -8,6 +8,7 @@
     ├── ModelError                 a value breaks a rule of the domain model
     │   └── InvalidTable           a slot table breaks invariant I5
     ├── StorageError               a directory or file cannot be read, locked or made durable
+    ├── OutOfMemory                the process has no memory left, and ends
     ├── TransportError             communication between two processes failed
     │   ├── AddressInUse           the address to listen on is taken or cannot be bound
     │   ├── Unreachable            no process answers at the address
@@ -78,6 +79,12 @@ class StorageError(SlotreeveError):
     """A directory or file cannot be read, locked or made durable."""
 
     code = "SR130"
+
+
+class OutOfMemory(SlotreeveError):
+    """The process has no memory left. It ends at once, so that others take its place: it may have lost messages."""
+
+    code = "SR131"
 
 
 class TransportError(SlotreeveError):

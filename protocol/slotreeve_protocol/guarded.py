@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 
 from slotreeve.ports import Connection, Handler, TransportCounters
 
@@ -42,7 +43,13 @@ class GuardedHandler:
             self.failed()
 
     def failed(self) -> None:
-        """Call it in the handling of an exception: log it, count it, and end the connection."""
+        """Call it in the handling of an exception: log it, count it, and end the connection.
+
+        Raises:
+            MemoryError: that was the exception. It is the whole process that cannot go on.
+        """
         self._counters.handler_errors += 1
-        log.exception("the handler of the connection to %s failed", self._connection.address)
         self._connection.close("the handler failed; its log says why")
+        log.exception("the handler of the connection to %s failed", self._connection.address)
+        if isinstance(sys.exception(), MemoryError):
+            raise

@@ -36,8 +36,8 @@ async def seconds_to_connect(*addresses: str) -> tuple[str | None, float]:
     """The server to which a new client with these addresses is connected in the end, and how long that took."""
     clock = LoopClock()
     client = Client(list(addresses), ClientOptions(), ZmqTransport(clock), clock, Unshuffled(1))
-    async with client, asyncio.timeout(PATIENCE_SECONDS):
-        started = time.monotonic()
+    started = time.monotonic()
+    async with asyncio.timeout(PATIENCE_SECONDS), client:
         await client.connected()
         return client.server, time.monotonic() - started
 

@@ -269,3 +269,34 @@ def test_a_listener_with_unread_packets_gets_as_much_time_as_all_else(scene: Tra
         assert turns_between < reading / (1.5 * TURN_SECONDS)
 
     scene.check(scenario)
+
+
+# --- no memory is left -----------------------------------------------------------------------------------------------
+
+
+class WithoutMemory(RecordingHandler):
+    """A handler that gets no memory for what it does with a message."""
+
+    def received(self, connection: Connection, message: Message, request_id: int | None) -> None:
+        """Raises MemoryError."""
+        raise MemoryError
+
+
+@pytest.mark.parametrize("accepts", [True, False])
+def test_an_end_without_memory_ends_all_its_connections_and_tells_the_event_loop(accepts: bool) -> None:
+    async def main() -> None:
+        errors: list[object] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: errors.append(context.get("exception")))
+        near, far = ZmqTransport(LoopClock()), ZmqTransport(LoopClock())
+        server = WithoutMemory() if accepts else RecordingHandler()
+        client = RecordingHandler() if accepts else WithoutMemory()
+        listener = await near.listen("127.0.0.1:0", SERVER, server)
+        made = [await far.connect(listener.address, CLIENT, client, 10.0) for _ in range(2 if accepts else 1)]
+        sender = made[0] if accepts else server.connections[0]
+        sender.send(opaque(1))
+        await until(lambda: len(client.reasons) == len(server.reasons) == len(made))
+        assert [type(error) for error in errors] == [MemoryError]
+        await far.close()
+        await near.close()
+
+    asyncio.run(main())

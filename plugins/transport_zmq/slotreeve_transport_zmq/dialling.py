@@ -123,6 +123,10 @@ class DialledLink(SocketEnd, OutgoingLink):
                 return False
         return False
 
+    def end_all(self, reason: str) -> None:
+        """The one connection ends."""
+        self.channel.lost(reason)
+
     def _happened(self, event: int, _fd: int) -> None:
         if event == _SUCCEEDED:
             self._has_answered = True

@@ -322,6 +322,12 @@ class RouterEnd(SocketEnd):
         self._monitor.close()
         self.detach(LINGER_MS)
 
+    def end_all(self, reason: str) -> None:
+        """Disconnect every peer. Each one connects again and sends again what was not answered."""
+        for link in list(self._links.values()):
+            hang_up(link.fd, link.address)
+            self._forget(link)
+
     def _forget(self, link: AcceptedLink) -> None:
         link.greet()
         del self._links[link.identity]

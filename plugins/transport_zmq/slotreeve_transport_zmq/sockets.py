@@ -57,6 +57,10 @@ class SocketEnd(ABC):
     def read(self) -> bool:
         """Read packets, as many as one turn may. True if nothing is left."""
 
+    @abstractmethod
+    def end_all(self, reason: str) -> None:
+        """End every connection over this socket at once: a packet of one of them may be lost."""
+
     @property
     def is_readable(self) -> bool:
         """Whether a packet can be read now. It costs less than a call of ``recv`` that raises ``Again``."""
@@ -98,8 +102,14 @@ class SocketEnd(ABC):
     def _ready(self) -> None:
         if self.detached:
             return
-        if not self.read():
-            self.schedule()
+        try:
+            if not self.read():
+                self.schedule()
+        except Exception:
+            # For the event loop's handler, which logs it. What was read may be lost, so nobody may go on as if it were
+            # not, least of all a process that has no memory left.
+            self.end_all("reading failed")
+            raise
         # Send replies to the packets just read now, not a turn later.
         self._flusher.flush()
 
@@ -165,8 +175,12 @@ def _flush_all(links: list[OutgoingLink]) -> list[OutgoingLink]:
     blocked: list[OutgoingLink] = []
     ends: set[SocketEnd] = set()
     for link in links:
-        if not link.channel.flush():
-            blocked.append(link)
+        try:
+            if not link.channel.flush():
+                blocked.append(link)
+        except Exception:
+            link.channel.lost("writing failed")  # a packet was taken from its queue and may not be sent
+            raise
         ends.add(link.end)
     for end in ends:
         end.look()

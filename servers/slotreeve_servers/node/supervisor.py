@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from collections.abc import Awaitable, Callable
 
 from slotreeve.clock import Clock
-from slotreeve.errors import SlotreeveError
+from slotreeve.errors import OutOfMemory, SlotreeveError
 
 log = logging.getLogger("slotreeve.supervisor")
 
@@ -52,8 +53,9 @@ class Supervisor:
             began = self._clock.now()
             try:
                 await loop()
-            except Exception:
+            except Exception as error:
                 self.failures[name] = self.failures.get(name, 0) + 1
+                self._end_without_memory(error, name)
                 log.exception("loop %s failed; it starts again in %.1f s", name, pause)
             else:
                 return
@@ -64,7 +66,12 @@ class Supervisor:
     def failed(self, name: str) -> None:
         """Log and count the exception that is being handled as a failure of ``name``."""
         self.failures[name] = self.failures.get(name, 0) + 1
+        self._end_without_memory(sys.exception(), name)
         log.exception("%s failed", name)
+
+    def _end_without_memory(self, error: BaseException | None, name: str) -> None:
+        if isinstance(error, MemoryError):
+            self.give_up(OutOfMemory(f"{name} got no memory; this server ends, and others take over what it held"))
 
     def once(self, name: str, action: Callable[[], Awaitable[None]]) -> None:
         """Run ``action()`` as a task that is not repeated; where it raises, log that and count it as a failure."""
