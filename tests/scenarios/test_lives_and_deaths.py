@@ -118,6 +118,11 @@ async def test_scope_zone_shows_only_the_providers_in_the_session_servers_zone(r
         await everywhere.ready()
         await cluster.until(lambda: everywhere.data()["s"] == ["far", "near"], "all are seen")
         assert near.data()["s"] == ["near"]
+        await provider.leases.register("s", "moving", "moves", zone="east")
+        await cluster.until(lambda: near.data()["s"] == ["moves", "near"], "the lease is seen in its zone")
+        await provider.leases.register("s", "moving", "moves", zone="west")
+        await cluster.until(lambda: near.data()["s"] == ["near"], "the lease has left the zone")
+        assert everywhere.data()["s"] == ["far", "moves", "near"]
 
 
 @simulated

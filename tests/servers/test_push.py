@@ -48,6 +48,20 @@ def test_a_client_whose_connection_has_no_room_gets_the_newest_state_once_it_has
     assert [r.register_id for r in push.changed] == ["r2", "r3", "r4"]
 
 
+def test_a_record_that_moves_to_another_zone_leaves_and_enters_the_views_of_zones_by_a_delta() -> None:
+    scene = Scene(Scope.ZONE)
+    client, mirror = scene.subscribe("c"), Mirror()
+    scene.change(record("r1", zone="here"), record("r2", zone="there"), whole=True)
+    for expected, moved in ((["r1"], ()), ([], (record("r1", zone="there"),)), (["r2"], (record("r2", zone="here"),))):
+        scene.outbox.advance(1.0)
+        if moved:
+            scene.change(*moved)
+        (push,) = scene.pushes(client)
+        assert bool(push.from_version) is bool(moved)
+        mirror.take(push)
+        assert sorted(mirror.copy.records) == expected
+
+
 def test_an_empty_service_is_pushed_to_who_subscribed_before_it_was_known() -> None:
     scene = Scene()
     client = scene.subscribe("c")
