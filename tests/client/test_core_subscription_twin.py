@@ -1,4 +1,4 @@
-"""The subscriptions of the core of a client against a dumb twin: what a server makes of the messages, in their order."""
+"""The subscriptions of the core of a client against a dumb twin: what a server makes of its messages, in order."""
 
 from __future__ import annotations
 
