@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -62,33 +63,17 @@ def staleness(
 
 def bounds(settings: Settings) -> list[tuple[str, float, str]]:
     """(what happens, seconds, which settings add up to that)."""
-    from slotreeve_servers.data.held_back import FEW_CLIENTS
     from slotreeve_servers.data.held_leases import DRIFT
     from slotreeve_servers.data.lease_keeper import LOOK_SECONDS
     from slotreeve_servers.node.membership import LEASE_HEARTBEATS
-    from slotreeve_servers.session.core import HERD_LINGER_SECONDS, sweep_seconds
+    from slotreeve_servers.session.core import sweep_seconds
     from slotreeve_servers.session.leases import HERD, HERD_LEASES, RENEWALS
 
     session, data, meta = settings.session, settings.data, settings.meta
     push = PUSH_ALLOWANCE_SECONDS
     return [
         ("client closed", push, "its message"),
-        ("client killed", session.linger_seconds + push, "session.linger_seconds"),
-        (
-            "client killed while another session server is frozen",
-            session.linger_seconds + 2 * data.session_grace_seconds + 0.25 + push,
-            "session.linger_seconds, 2 x data.session_grace_seconds",
-        ),
-        (
-            "client killed while no meta server leads",
-            session.linger_seconds + data.session_grace_seconds + push,
-            "session.linger_seconds, data.session_grace_seconds",
-        ),
-        (
-            f"client killed within {2 * data.session_grace_seconds:g} s of the loss of more than {FEW_CLIENTS} others",
-            session.linger_seconds + HERD_LINGER_SECONDS + data.session_grace_seconds + 0.25 + push,
-            f"session.linger_seconds, {HERD_LINGER_SECONDS:g} s, data.session_grace_seconds",
-        ),
+        *(killed_client(settings, *circumstances) for circumstances in product((False, True), repeat=3)),
         (
             "client killed after it gave a silent session server up, before it reached another",
             session.client_lease_seconds + data.session_grace_seconds + push,
@@ -144,6 +129,38 @@ def bounds(settings: Settings) -> list[tuple[str, float, str]]:
         ("data server killed, until readable", meta.lost_connection_seconds + push, "meta.lost_connection_seconds"),
         ("data server frozen, until readable", meta.lease_seconds + push, "meta.lease_seconds"),
     ]
+
+
+def killed_client(settings: Settings, frozen: bool, leaderless: bool, herd: bool) -> tuple[str, float, str]:
+    """The row of a client that is killed.
+
+    Before its registrations go, every session server is asked for what is on its way from it; a round of questions ends
+    after the grace at the latest, and the next one begins then.
+
+    Args:
+        frozen: another session server is frozen. It does not answer a round, after which the client has the grace,
+            and another round follows. The meta leader has removed the frozen server by then, if one leads.
+        leaderless: no meta server leads. No view is current then, so each round lasts its whole time.
+        herd: many other clients are lost within two graces. Each has the grace more; rounds for the others may be
+            under way when one is needed.
+    """
+    from slotreeve_servers.data.held_back import FEW_CLIENTS
+    from slotreeve_servers.session.core import HERD_LINGER_SECONDS
+
+    grace, linger = settings.data.session_grace_seconds, settings.session.linger_seconds
+    is_removed = not leaderless and settings.meta.lease_seconds <= 2 * grace
+    rounds = (1 if is_removed else 2) if frozen else int(leaderless)
+    graces = rounds * (1 + herd) + frozen + herd
+    while_ = [
+        *["another session server is frozen"] * frozen,
+        *["no meta server leads"] * leaderless,
+        *[f"more than {FEW_CLIENTS} others are lost within {2 * grace:g} s"] * herd,
+    ]
+    seconds = linger + HERD_LINGER_SECONDS * herd + graces * grace + 0.25 * (frozen or herd) + PUSH_ALLOWANCE_SECONDS
+    made_of = ["session.linger_seconds", *[f"{HERD_LINGER_SECONDS:g} s"] * herd]
+    if graces:
+        made_of.append(f"{graces} x data.session_grace_seconds" if graces > 1 else "data.session_grace_seconds")
+    return f"client killed{' while ' * bool(while_)}{' and '.join(while_)}", seconds, ", ".join(made_of)
 
 
 def leader_bounds(settings: Settings, election: Options) -> list[tuple[str, float, str]]:
