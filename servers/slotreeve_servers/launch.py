@@ -19,6 +19,7 @@ from slotreeve.offers import Options, Port
 from slotreeve.ports import Assigner, Balancer, Context, Election, SlotFunction, Storage, Transport
 from slotreeve_events.log import EventLog
 from slotreeve_events.segments import Segments
+from slotreeve_machines.beside import Beside, InThread
 from slotreeve_protocol.addresses import is_loopback
 
 from slotreeve_servers.data.server import DataServer
@@ -139,8 +140,8 @@ class Launcher:
                 "authentication; listen on loopback, or accept that with node.insecure = true"
             )
 
-    def environment(self, role: Role, transport: Transport | None = None) -> Environment:
-        """What a server of this role is built with.
+    def environment(self, role: Role, transport: Transport | None = None, beside: Beside | None = None) -> Environment:
+        """What a server of this role is built with. ``beside``: by default threads.
 
         Raises:
             ConfigError, PluginError.
@@ -157,6 +158,7 @@ class Launcher:
             node,
             bind,
             SlotFacts(settings.cluster.slots, settings.cluster.replicas, settings.slot_function.use),
+            beside if beside is not None else InThread(),
             self._event_log(node),
         )
 

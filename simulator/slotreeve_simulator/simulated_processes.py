@@ -14,6 +14,7 @@ from slotreeve.catalogue import Catalogue
 from slotreeve.model.nodes import Role
 from slotreeve_client import Client, ClientOptions
 from slotreeve_conformance.lossy_storage import LossyStorage
+from slotreeve_machines.beside import InTurn
 from slotreeve_machines.storage import MemoryStorage
 from slotreeve_protocol.meta_messages import Stopping
 from slotreeve_protocol.packets import ChannelLimits
@@ -102,7 +103,9 @@ class SimulatedProcesses:
         }
         clock = self.process_clock(name, wall_skew_ms)
         launcher = Launcher(load_settings(None, {}, flags), self.catalogue, clock, self.chance(name))
-        environment = launcher.environment(role, MemoryTransport(clock, name, self.network, self._limits))
+        environment = launcher.environment(
+            role, MemoryTransport(clock, name, self.network, self._limits), InTurn(clock)
+        )
         server = launcher.server(environment, self._open_disk)
         self.servers = {**self.servers, name: server}
         await server.start()

@@ -8,8 +8,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from slotreeve.clock import Timer
+from slotreeve.errors import SlotreeveError
 from slotreeve.model.nodes import Node, Role
 from slotreeve.ports import Message
+from slotreeve_machines.beside import Work, Worked
 from slotreeve_protocol.codec import decode_frame
 from slotreeve_protocol.meta_messages import PutConfig, View
 from slotreeve_servers.node.deltas import PART_BYTES
@@ -135,6 +137,14 @@ class RecordingOutbox:
 
     def commit(self, view: View, after: int) -> None:
         self.effects.append(Effect("commit", None, view))
+
+    def compute(self, work: Work, worked: Worked) -> None:
+        try:
+            result = work()
+        except SlotreeveError as error:
+            worked(None, error)
+        else:
+            worked(result, None)
 
     def put_config(self, message: PutConfig, term: int, request: Request) -> None:
         self.effects.append(Effect("put_config", request.peer, message))

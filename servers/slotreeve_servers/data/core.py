@@ -52,6 +52,9 @@ from slotreeve_servers.node.outbox import Outbox, Peer
 log = logging.getLogger("slotreeve.data")
 
 SLOTS_PER_TURN = 8
+REPAIRED_SLOTS = 256
+"""Slots that are compared again in ``data.repair_seconds``. With more slots, the next ones follow after that time: what
+an idle server costs does not grow with them."""
 RECENT_LEASES = 2
 """A copy that was complete until the connection to the leader ended is named as such for so many leases of a server:
 longer than the meta leader needs to notice that the other one is dead, also where the meta leader died with it."""
@@ -99,6 +102,10 @@ class DataCore:
         self._pages = Pages(outbox)
         self._comparisons: dict[Peer, DigestExchange] = {}
         self.leaders = FollowedLeaders(outbox, self.slots, self, self._counters)
+        self._repaired = 0
+        self._told_openings = 0
+        # Of the slots that this server leads, those that may serve without the records of a member.
+        self._uncompared: set[int] = set()
         self._to_repair: deque[int] = deque()
         self.desk = Desk(
             {Claims: self.losses.claimed},
@@ -124,6 +131,7 @@ class DataCore:
     def view_changed(self, old: View, view: View) -> None:
         """Hold the slots of the newer table: compare those newly led, follow those newly followed."""
         alive = {node.process_id for node in view.sessions}
+        before = self._sessions.members
         self._sessions.view_changed(view.sessions)
         self.losses.view_changed({node.process_id for node in old.sessions}, alive)
         led, followed = self.slots.apply(self._table_of(view), self._outbox.now())
@@ -131,8 +139,9 @@ class DataCore:
             slot.led_since = self._outbox.attended()
         self.leases.table_changed(led)
         self.departures.table_changed()
-        for slot in self.slots.led():
-            self._serve_if_complete(slot)
+        if self._sessions.members != before:
+            self._uncompared = {slot.slot.id for slot in self.slots.led()}
+        self._serve_what_is_complete()
         for comparison in self._comparisons.values():
             comparison.add(slot.slot.id for slot in led)
         leaders = self.slots.leaders()
@@ -166,10 +175,21 @@ class DataCore:
 
         A slot that serves without the records of a silent session server is one of them, so that the balancer does not
         move it meanwhile. Its next leader would wait for the same session server before it serves."""
-        members = set(self._sessions.members)
-        incomplete = [slot.slot.id for slot in self.slots.led() if slot.serving and not members <= slot.compared]
+        incomplete = [number for number in self._uncompared if self._serves_uncompared(number)]
+        self._uncompared = set(incomplete)
         recent = self.slots.recent(self._outbox.now() - RECENT_LEASES * self.membership.lease_seconds)
         return Incomplete(sorted({*self.slots.unsettled(), *incomplete}), recent)
+
+    def _serves_uncompared(self, number: int) -> bool:
+        """Whether the slot serves without the records of a member."""
+        slot = self.slots.get(number)
+        return slot is not None and slot.leads and slot.serving and not slot.compared.issuperset(self._sessions.members)
+
+    def _tell_if_settled(self) -> None:
+        """Tell the meta leader as soon as every slot is held completely."""
+        if self._told_openings != self.slots.openings and self.slots.are_settled:
+            self._told_openings = self.slots.openings
+            self.membership.heartbeat_soon()
 
     def lease_granted(self, leader: Peer, granted: LeaseGranted) -> None:
         """The view is the leader's as of the heartbeat that this answers."""
@@ -197,8 +217,7 @@ class DataCore:
         self.changes.forget(peer)
         self._interests.closed(peer)
         self._streams.closed(peer)
-        for slot in self.slots.led():
-            self._serve_if_complete(slot)
+        self._serve_what_is_complete()
 
     def compared(self, slot: HeldSlot, process_id: str) -> None:
         """``slot`` holds all that the session process has for it."""
@@ -208,6 +227,12 @@ class DataCore:
         else:
             self._serve_if_complete(slot)
 
+    def _serve_what_is_complete(self) -> None:
+        for number in self.slots.unsettled():
+            slot = self.slots.held[number]
+            if slot.leads:
+                self._serve_if_complete(slot)
+
     def _serve_if_complete(self, slot: HeldSlot) -> None:
         if slot.serving:
             return
@@ -216,10 +241,11 @@ class DataCore:
         if missing and not self._is_emergency(slot, sessions, missing):
             return
         slot.serve()
+        if missing:
+            self._uncompared.add(slot.slot.id)
         self.losses.adopt(slot)
         self._interests.announce(slot, slot.compared)
-        if not self.slots.unsettled():
-            self.membership.heartbeat_soon()
+        self._tell_if_settled()
 
     def _to_compare(self, slot: HeldSlot) -> set[str]:
         """The session processes whose records a slot must hold before it serves: the members; and for the time of the
@@ -303,8 +329,7 @@ class DataCore:
 
     def follower_progressed(self) -> None:
         """Tell the meta leader as soon as every slot is held completely."""
-        if not self.slots.unsettled():
-            self.membership.heartbeat_soon()
+        self._tell_if_settled()
 
     # --- upkeep ------------------------------------------------------------------------------------------------------
 
@@ -312,7 +337,9 @@ class DataCore:
         """Compare a few slots with every session server, or with the leader; return the pause before the next few."""
         if not self._to_repair:
             self._to_repair.extend(sorted(self.slots.held))
+            self._repaired = 0
         part = [self._to_repair.popleft() for _ in range(min(SLOTS_PER_TURN, len(self._to_repair)))]
+        self._repaired += len(part)
         before = self._outbox.now() - self._rules.tombstone_seconds
         held = [slot for number in part if (slot := self.slots.get(number)) is not None]
         for slot in held:
@@ -320,12 +347,11 @@ class DataCore:
         for comparison in self._comparisons.values():
             comparison.add(slot.slot.id for slot in held if not slot.departing)
         self.leaders.compare(part)
-        return TURN_PAUSE_SECONDS if self._to_repair else None
+        return TURN_PAUSE_SECONDS if self._to_repair and self._repaired % REPAIRED_SLOTS else None
 
     def _overdue(self) -> float | None:
         """Serve slots that waited too long, and remove the lost registrations for which there is evidence enough."""
-        for slot in list(self.slots.led()):
-            self._serve_if_complete(slot)
+        self._serve_what_is_complete()
         self.losses.look()
         self.departures.look_by_timer()
         return None

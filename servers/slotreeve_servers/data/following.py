@@ -99,8 +99,7 @@ class FollowedLeaders:
     def closed(self, peer: Peer, reason: str) -> None:
         """The connection to a leader has ended, and its streams with it."""
         self._exchanges.pop(peer).stop()
-        for slot in self._slots.followed(peer.node):
-            slot.leader_lost(self._outbox.now())
+        self._slots.leader_lost(peer.node, self._outbox.now())
 
     def follow(self, slots: Iterable[HeldSlot]) -> None:
         """Ask the connected leaders for these slots."""

@@ -170,11 +170,16 @@ class HeldSlots:
 
     Attributes:
         held: the slots by number.
+        openings: how often a slot became one that this server does not hold completely.
+
+    Invariant: the number of each slot that is not settled is among ``_open``, with those of some that are.
     """
 
     def __init__(self, node: str, part_bytes: int = PART_BYTES) -> None:
         self._node, self._part_bytes = node, part_bytes
         self.held: dict[int, HeldSlot] = {}
+        self.openings = 0
+        self._open: list[int] = []
         self._epoch = 0
 
     def get(self, number: int) -> HeldSlot | None:
@@ -198,14 +203,35 @@ class HeldSlots:
         return {slot.slot.leader for slot in self.held.values() if not slot.leads and slot.slot.leader is not None}
 
     def unsettled(self) -> list[int]:
-        """The slots that this server does not hold completely yet, sorted."""
-        return sorted(number for number, slot in self.held.items() if not slot.settled)
+        """The slots that this server does not hold completely yet, sorted. It costs what is open, not what is held."""
+        self._open = sorted({number for number in self._open if self._is_open(number)})
+        return list(self._open)
+
+    @property
+    def are_settled(self) -> bool:
+        """Whether this server holds all its slots completely. Asked after each slot, it costs as little."""
+        while self._open and not self._is_open(self._open[-1]):
+            self._open.pop()
+        return not self._open
+
+    def _is_open(self, number: int) -> bool:
+        slot = self.held.get(number)
+        return slot is not None and not slot.settled
+
+    def _opened(self, number: int) -> None:
+        self.openings += 1
+        self._open.append(number)
+
+    def leader_lost(self, leader: str, now: float) -> None:
+        """The connection to a leader has ended: what it stores may be missing here."""
+        for slot in self.followed(leader):
+            slot.leader_lost(now)
+            self._opened(slot.slot.id)
 
     def recent(self, since: float) -> list[int]:
         """The slots that this server followed completely until some time after ``since``, when it lost their leader,
         sorted."""
-        held = self.held.items()
-        return sorted(n for n, slot in held if not slot.leads and not slot.settled and slot.complete_until > since)
+        return [n for n in self.unsettled() if not self.held[n].leads and self.held[n].complete_until > since]
 
     def apply(self, table: SlotTable, now: float = -math.inf) -> tuple[list[HeldSlot], list[HeldSlot]]:
         """Follow a newer table; return the slots newly led, and those newly followed or with a new leader to follow.
@@ -232,9 +258,11 @@ class HeldSlots:
                     del old.streams[peer]  # it follows this slot no more
                 if has_missed_one and not leads:
                     old.leader_lost(now)
+                    self._opened(number)
                     followed.append(old)
                 continue
             new = self.held[number] = HeldSlot(row, leads, version=first_version(row.leader_epoch))
+            self._opened(number)
             if old is None:
                 new.store = SlotStore(self._part_bytes)
             else:

@@ -8,10 +8,11 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Sequence
+from functools import partial
 
 from slotreeve.clock import Timer
 from slotreeve.errors import ConfigError, ModelError
-from slotreeve.invariants import check_successor, stamp
+from slotreeve.invariants import stamp
 from slotreeve.model.nodes import Node, Role
 from slotreeve.model.slots import Move, SlotFacts, SlotTable
 from slotreeve.ports import Election, Leadership, Message
@@ -33,11 +34,12 @@ from slotreeve_protocol.meta_messages import (
 )
 
 from slotreeve_servers.meta.addresses import MetaAddresses
-from slotreeve_servers.meta.arranger import Arranger, led_anew, only_silent_may_lead, without_replaced
+from slotreeve_servers.meta.arranger import Arranger, led_anew
 from slotreeve_servers.meta.configuration import ProvidedConfig
 from slotreeve_servers.meta.effects import MetaOutbox
 from slotreeve_servers.meta.heartbeats import LastHeartbeats, Newest
 from slotreeve_servers.meta.leases import Leases, Renewal
+from slotreeve_servers.meta.next_table import NextTable, Situation, next_table
 from slotreeve_servers.meta.recorder import LeadershipRecorder
 from slotreeve_servers.meta.table import CommittedView
 from slotreeve_servers.meta.unreached import Unreached
@@ -88,6 +90,8 @@ class MetaCore:
         self._adopted_term, self._adopted_at = 0, -math.inf
         self._first_assign: float | None = None
         self._moves: Sequence[Move] | None = None
+        self._is_planning = self._look_again = False
+        self._settled: tuple[object, ...] = ()
         self.times_set_back = 0
         self._refused: set[str] = set()
         self._look = TurnEnd(outbox, self._look_at_cluster)
@@ -233,7 +237,9 @@ class MetaCore:
     def _look_at_cluster(self) -> None:
         """Commit the next change of membership or table, where there is one; look again when a lease may end."""
         try:
-            if self._moves is None and self._may_act():
+            if self._is_planning:
+                self._look_again = True
+            elif self._moves is None and self._may_act():
                 self._unreached.look()
                 if self._any_member_connected():
                     self._expire_leases()
@@ -251,7 +257,7 @@ class MetaCore:
         nothing, and another one follows.
         """
         interval = self._rules.arrange_seconds
-        if self._moves is not None or not self._may_act() or not self._any_member_connected():
+        if self._moves is not None or self._is_planning or not self._may_act() or not self._any_member_connected():
             return interval
         deadline = self._leases.next_deadline()
         if deadline is None:
@@ -272,28 +278,39 @@ class MetaCore:
         if newest.revision > old.revision or newest.epoch > old.table.epoch:
             self._raise_above(newest, old, data, sessions)
             return
-        before = without_replaced(old.table, old.data, data)
-        plan = None
-        if before.slots or self._waited_for_company(bool(data)):
-            servers = [node.as_server() for node in data]
-            copies, reported = self._heartbeats.copies(old.table), self._heartbeats.reported(old.table)
-            # A process that is no member yet has no copy that anybody could wait for.
-            silent = {node.name for node in data if node in old.data and node.name not in reported}
-            is_new = self._outbox.attended() < self._adopted_at + self._rules.lease_seconds
-            if is_new and only_silent_may_lead(before, servers, silent, copies):
-                return
-            leaving = self._heartbeats.leaving(self.configs.orders.banned)
-            plan = self._arranger.next_plan(before, servers, copies, leaving)
-        unchanged = data == old.data and sessions == old.sessions
-        if plan is None and (unchanged or before is not old.table):
-            # A new process may not become a member before its predecessor's slots have another leader epoch.
+        reported = self._heartbeats.reported(old.table)
+        is_new = self._outbox.attended() < self._adopted_at + self._rules.lease_seconds
+        # A process that is no member yet has no copy that anybody could wait for.
+        silent = {node.name for node in data if is_new and node in old.data and node.name not in reported}
+        now = Situation(
+            *(old, data, sessions),
+            self._heartbeats.copies(old.table),
+            self._heartbeats.changes,
+            frozenset(silent),
+            self._heartbeats.leaving(self.configs.orders.banned),
+            bool(old.table.slots) or self._waited_for_company(bool(data)),
+        )
+        if now.key == self._settled:
             return
-        table = before if plan is None else stamp(before, plan.table, before.epoch + 1)
-        check_successor(before, table)
-        self._moves = () if plan is None else plan.moves
-        term = self._election.leadership().term
-        missing = self._leases.missing(self._outbox.attended())
-        self._outbox.commit(View(term, old.revision + 1, table, data, sessions, self._facts, missing), old.revision)
+        self._is_planning, self._look_again = True, False
+        self._outbox.compute(partial(next_table, self._arranger, now), partial(self._planned, now))
+
+    def _planned(self, now: Situation, found: object, error: Exception | None) -> None:
+        """The next table is known; meanwhile this server may have lost the lead, or the view may be another one."""
+        self._is_planning = False
+        if error is not None or found is None:
+            self._settled = now.key
+        if error is not None:
+            self._arranger.rejected += 1
+            log.error("ALARM: no plan for the next table: %s; the table of epoch %d stays", error, now.view.table.epoch)
+        elif isinstance(found, NextTable) and self._may_act() and self.view.read().revision == now.view.revision:
+            self._moves = found.moves
+            term, missing = self._election.leadership().term, self._leases.missing(self._outbox.attended())
+            revision = now.view.revision
+            view = View(term, revision + 1, found.table, now.data, now.sessions, self._facts, missing)
+            self._outbox.commit(view, revision)
+        if self._look_again:
+            self._look.soon()
 
     def _raise_above(self, newest: Newest, old: View, data: list[Node], sessions: list[Node]) -> None:
         """The meta state is older than what members have: it was set back, or is a new one. Members take only what is

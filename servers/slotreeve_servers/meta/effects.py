@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from slotreeve_machines.beside import Work, Worked
 from slotreeve_protocol.meta_messages import PutConfig, View
 
 from slotreeve_servers.node.outbox import Outbox, Request
+
+LONGEST_WORK_SECONDS = 30.0
+"""Longest time for a plan; a plugin that has not answered then is given up."""
 
 
 class MetaOutbox(Outbox, Protocol):
@@ -18,6 +22,10 @@ class MetaOutbox(Outbox, Protocol):
     def commit(self, view: View, after: int) -> None:
         """Make ``view`` the committed one, in the place of the one of revision ``after``. The core receives
         ``committed`` or ``not_committed``; until then it commits no other view."""
+
+    def compute(self, work: Work, worked: Worked) -> None:
+        """Run a pure function beside the event loop, as :meth:`slotreeve_machines.beside.Beside.run`. ``worked`` gets
+        RequestTimeout if the work has not come to an end after :data:`LONGEST_WORK_SECONDS`."""
 
     def put_config(self, message: PutConfig, term: int, request: Request) -> None:
         """Write one provided configuration under ``term``, and answer ``request``."""

@@ -25,9 +25,14 @@ class Newest(NamedTuple):
 
 
 class LastHeartbeats:
-    """Heartbeats by the name of the server."""
+    """Heartbeats by the name of the server.
+
+    Attributes:
+        changes: rises with each change of what the arranger may look at.
+    """
 
     def __init__(self) -> None:
+        self.changes = 0
         self._last: dict[str, Heartbeat] = {}
         self._before: dict[str, set[int]] = {}
         self._known: set[str] = set()
@@ -39,16 +44,20 @@ class LastHeartbeats:
         if before is None or before.node.process_id != heartbeat.node.process_id:
             self._before.pop(heartbeat.node.name, None)
             self._known.discard(heartbeat.node.name)
-        return before is None or _reported(before) != _reported(heartbeat)
+        is_news = before is None or _reported(before) != _reported(heartbeat)
+        self.changes += is_news
+        return is_news
 
     def forget(self, name: str) -> None:
         """The server has left."""
+        self.changes += 1
         self._last.pop(name, None)
         self._before.pop(name, None)
         self._known.discard(name)
 
     def clear(self) -> None:
         """Forget all of them, as a new leader does."""
+        self.changes += 1
         self._last.clear()
         self._before.clear()
         self._known.clear()
@@ -56,6 +65,7 @@ class LastHeartbeats:
     def table_changed(self, old: SlotTable, new: SlotTable) -> None:
         """A new table is committed. Until a server reports under it, remember which of its slots it held completely
         under the old one, or until a moment before."""
+        self.changes += 1
         copies = self.copies(old)
         self._known = self.reported(old)
         self._before = {}
@@ -108,5 +118,5 @@ class LastHeartbeats:
         return not leads and (heartbeat.stopping is Stopping.FOR_A_RESTART or not follows)
 
 
-def _reported(heartbeat: Heartbeat) -> tuple[int, list[int], Stopping]:
-    return heartbeat.table_epoch, heartbeat.unsettled, heartbeat.stopping
+def _reported(heartbeat: Heartbeat) -> tuple[int, list[int], Stopping, list[int]]:
+    return heartbeat.table_epoch, heartbeat.unsettled, heartbeat.stopping, heartbeat.recent

@@ -5,12 +5,14 @@ from __future__ import annotations
 import logging
 from functools import partial
 
-from slotreeve.errors import SlotreeveError
+from slotreeve.errors import RequestTimeout, SlotreeveError
 from slotreeve.ports import Election
+from slotreeve_machines.beside import Work, Worked
 from slotreeve_protocol.general_messages import Done, Failed
 from slotreeve_protocol.meta_messages import Configs, PutConfig, View
 
 from slotreeve_servers.meta.core import MetaCore
+from slotreeve_servers.meta.effects import LONGEST_WORK_SECONDS
 from slotreeve_servers.meta.election_in_use import POLL_SECONDS, GoingOver
 from slotreeve_servers.node.environment import Environment
 from slotreeve_servers.node.outbox import Request
@@ -28,6 +30,7 @@ class MetaPeers(Peers):
     def __init__(self, environment: Environment, supervisor: Supervisor, election: Election) -> None:
         super().__init__(environment.clock, supervisor)
         self._catalogue, self._election = environment.catalogue, election
+        self._beside = environment.beside
 
     def notify(self, hook: str, **arguments: object) -> None:
         """See :meth:`slotreeve_servers.meta.effects.MetaOutbox.notify`."""
@@ -48,6 +51,21 @@ class MetaPeers(Peers):
             raise
         else:
             self.core.committed(old, view)
+
+    def compute(self, work: Work, worked: Worked) -> None:
+        """See :meth:`slotreeve_servers.meta.effects.MetaOutbox.compute`."""
+        is_over = False
+
+        def over(result: object, error: Exception | None) -> None:
+            nonlocal is_over
+            if not is_over:
+                is_over = True
+                timer.cancel()
+                self._run("plan", lambda: worked(result, error))
+
+        late = RequestTimeout(f"it has not come to an end after {LONGEST_WORK_SECONDS:g} s")
+        timer = self._clock.call_later(LONGEST_WORK_SECONDS, lambda: over(None, late))
+        self._beside.run(work, over)
 
     def put_config(self, message: PutConfig, term: int, request: Request) -> None:
         """See :meth:`slotreeve_servers.meta.effects.MetaOutbox.put_config`."""

@@ -11,6 +11,7 @@ from slotreeve.model.nodes import Node
 from slotreeve.model.slots import SlotFacts
 from slotreeve.ports import Hello, SlotFunction, Transport
 from slotreeve_events.log import EventLog
+from slotreeve_machines.beside import Beside
 from slotreeve_protocol.hello import OLDEST_PROTOCOL_VERSION, PROTOCOL_VERSION
 
 from slotreeve_servers.node.supervisor import Supervisor
@@ -25,6 +26,7 @@ class Environment:
         node: who this server is; ``node.address`` is where others reach it.
         bind: ``host:port`` to listen on.
         facts: the slot facts of the cluster; every hello carries them.
+        beside: runs what takes too long for the event loop.
         events: the event log, where one is asked for; the server closes it when it stops.
     """
 
@@ -37,6 +39,7 @@ class Environment:
     node: Node
     bind: str
     facts: SlotFacts
+    beside: Beside
     events: EventLog | None = None
 
     def common_counters(self, supervisor: Supervisor) -> dict[str, int]:
