@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from hypothesis import given
 from hypothesis import strategies as st
 from slotreeve.model.datum import content_digest, first_version
@@ -159,3 +161,41 @@ def test_a_follower_that_has_missed_a_table_follows_anew_because_that_table_may_
     assert slots.held[0].synced
     assert slots.apply(table(4, rows), 7.0) == ([], [slots.held[0]])
     assert (slots.held[0].synced, slots.held[0].complete_until) == (False, 7.0)
+
+
+ROWS = st.lists(
+    st.tuples(st.sampled_from(["data-1", "data-2"]), st.integers(1, 3), st.sampled_from([(), ("data-1",)])),
+    min_size=4,
+    max_size=4,
+)
+DEEDS = st.lists(
+    st.one_of(
+        ROWS,
+        st.tuples(st.sampled_from(["serve", "sync"]), st.integers(0, 3)),
+        st.sampled_from(["the leader is lost", "look", "look at one"]),
+    ),
+    max_size=30,
+)
+
+
+@given(DEEDS)
+def test_the_open_slots_are_those_that_a_look_at_all_of_them_finds(deeds: list[Any]) -> None:
+    slots = HeldSlots("data-1")
+    for number, deed in enumerate(deeds):
+        if isinstance(deed, list):
+            rows = [(leader, epoch, tuple(f for f in followers if f != leader)) for leader, epoch, followers in deed]
+            slots.apply(table(number + 1, *rows), 1.0)
+        elif deed == "the leader is lost":
+            slots.leader_lost("data-2", 2.0)
+        elif isinstance(deed, tuple):
+            slot = slots.get(deed[1])
+            if slot is not None and slot.leads and deed[0] == "serve":
+                slot.serve()
+            elif slot is not None and not slot.leads and deed[0] == "sync":
+                slot.synced = True
+        expected = [number for number, slot in sorted(slots.held.items()) if not slot.settled]
+        if deed == "look at one":
+            assert slots.are_settled is not bool(expected)
+        elif deed == "look":
+            assert slots.unsettled() == expected
+    assert slots.unsettled() == [number for number, slot in sorted(slots.held.items()) if not slot.settled]

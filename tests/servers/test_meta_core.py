@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import pytest
 from slotreeve.errors import ModelError, NotLeader
-from slotreeve.model.nodes import Role
+from slotreeve.model.nodes import Role, Server
+from slotreeve.model.slots import Limits, SlotTable
+from slotreeve.ports import Leadership
+from slotreeve_balancer.default_assigner import DefaultAssigner
+from slotreeve_balancer.options import DefaultAssignerOptions
+from slotreeve_machines.beside import Work, Worked
 from slotreeve_protocol.general_messages import Done, Failed
 from slotreeve_protocol.meta_messages import (
     Heartbeat,
@@ -13,6 +20,7 @@ from slotreeve_protocol.meta_messages import (
     Stopping,
     View,
 )
+from slotreeve_servers.meta.arranger import Arranger
 from slotreeve_servers.node.outbox import Peer
 
 from tests.servers.meta_scene import FACTS, TOOL, Scene
@@ -346,3 +354,57 @@ def test_a_table_that_changes_just_before_a_leader_is_given_up_does_not_hide_who
     scene.outbox.advance(2.0)
     after = scene.commit_all()[-1].table
     assert {after.slots[number].leader for number in lost} == {kept}
+
+
+class Asked:
+    """A balancer that counts, and has nothing to do."""
+
+    def __init__(self) -> None:
+        self.times = 0
+
+    def balance(self, table: SlotTable, servers: Sequence[Server], limits: Limits) -> None:
+        self.times += 1
+
+
+def test_nothing_is_planned_again_until_something_has_changed() -> None:
+    scene, asked = Scene(), Asked()
+    names = ("data-1", "data-2", "session-1")
+    scene.cluster(*names)
+    assigner = DefaultAssigner(DefaultAssignerOptions())
+    scene.core._arranger = Arranger(4, 2, assigner, asked, 0)
+    scene.heartbeat("data-1", unsettled=(0,))
+    scene.settle(names, 5.0)
+    assert asked.times == 1
+    scene.settle(names, 60.0)
+    assert asked.times == 1
+    scene.heartbeat("data-1", unsettled=(0,))
+    scene.settle(names, 5.0)
+    assert asked.times == 2
+
+
+def test_a_plan_for_a_view_that_is_the_present_one_no_more_is_dropped_and_made_again() -> None:
+    scene = Scene()
+    waiting: list[Callable[[], None]] = []
+
+    def compute(work: Work, worked: Worked) -> None:
+        waiting.append(lambda: worked(work(), None))
+
+    scene.outbox.compute = compute  # type: ignore[method-assign]  # plans take until the test ends them
+    scene.connect("session-1")
+    scene.heartbeat("session-1")
+    assert len(waiting) == 1
+    scene.connect("session-2")
+    scene.heartbeat("session-2")
+    scene.outbox.advance(5.0)
+    assert len(waiting) == 1, "one plan at a time"
+    scene.report(Leadership("meta-2", 2, False, 0.0, "another leads"))
+    waiting.pop()()
+    assert scene.commit_all() == []
+    scene.lead(3)
+    for name in ("session-1", "session-2"):
+        scene.heartbeat(name)
+    while waiting:
+        waiting.pop()()
+        scene.outbox.end_turn()
+    (view,) = scene.commit_all()
+    assert (view.term, [node.name for node in view.sessions]) == (3, ["session-1", "session-2"])

@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine
 
 import pytest
 from slotreeve.catalogue import Catalogue
-from slotreeve.errors import ElectionError, NotLeader
+from slotreeve.errors import ElectionError, NotLeader, RequestTimeout
 from slotreeve.hookspecs import hookimpl
 from slotreeve.model.nodes import Role
 from slotreeve.model.slots import SlotTable
@@ -17,9 +17,11 @@ from slotreeve_balancer.default_assigner import DefaultAssigner
 from slotreeve_balancer.even_balancer import EvenBalancer
 from slotreeve_balancer.options import DefaultAssignerOptions, EvenBalancerOptions
 from slotreeve_conformance.virtual_time import VirtualClock, run
+from slotreeve_machines.beside import InTurn, Work, Worked
 from slotreeve_protocol.general_messages import Done, Failed
 from slotreeve_protocol.meta_messages import ConfigEntry, Configs, PutConfig, Resign, View
 from slotreeve_servers.launch import Launcher
+from slotreeve_servers.meta.effects import LONGEST_WORK_SECONDS
 from slotreeve_servers.meta.peers import MetaPeers
 from slotreeve_servers.meta.server import MetaServer
 from slotreeve_servers.settings import load_settings
@@ -78,7 +80,7 @@ class Scene:
         self.observer, self.election, self.network = Observer(), RefusingElection(), MemoryNetwork()
         catalogue.manager.register(self.observer)
         launcher = Launcher(load_settings(None, {}, {}), catalogue, clock, random.Random(1))
-        environment = launcher.environment(Role.META, MemoryTransport(clock, "meta-1", self.network))
+        environment = launcher.environment(Role.META, MemoryTransport(clock, "meta-1", self.network), InTurn(clock))
         assigner, balancer = DefaultAssigner(DefaultAssignerOptions()), EvenBalancer(EvenBalancerOptions())
         self.server = MetaServer(environment, self.election, assigner, balancer)
         self.tool = MemoryTransport(clock, "tool", self.network)
@@ -172,5 +174,34 @@ def test_a_resignation_is_answered_once_it_is_done_or_with_the_reason() -> None:
         scene.election.refusal = None
         assert await scene.ask(Resign()) == Done()
         assert not scene.election.current.leading
+
+    play(scenario)
+
+
+def test_a_plan_that_does_not_come_to_an_end_is_given_up_and_its_late_result_is_dropped() -> None:
+    class Later:
+        """Ends the work when the test says so."""
+
+        def __init__(self) -> None:
+            self.end: Callable[[], None] = lambda: None
+
+        def run(self, work: Work, worked: Worked) -> None:
+            self.end = lambda: worked(work(), None)
+
+    async def scenario(scene: Scene) -> None:
+        later = scene.peers._beside = Later()
+        told: list[tuple[object, Exception | None]] = []
+        scene.peers.compute(lambda: "found", lambda result, error: told.append((result, error)))
+        await asyncio.sleep(LONGEST_WORK_SECONDS - 1)
+        assert told == []
+        await asyncio.sleep(2)
+        later.end()
+        ((result, error),) = told
+        assert result is None
+        assert isinstance(error, RequestTimeout)
+        scene.peers.compute(lambda: "found", lambda result, error: told.append((result, error)))
+        later.end()
+        await asyncio.sleep(2 * LONGEST_WORK_SECONDS)
+        assert told[1:] == [("found", None)]
 
     play(scenario)
