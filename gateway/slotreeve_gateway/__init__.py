@@ -9,14 +9,16 @@ from __future__ import annotations
 from slotreeve_client import Filter, LeaseAnswers, Provider
 
 from slotreeve_gateway.access import Caller, GatewayAccess, Right
-from slotreeve_gateway.directory import ServiceDirectory
+from slotreeve_gateway.directory import OWN_INSTANCE, ServiceDirectory
 from slotreeve_gateway.gateway import Gateway
 from slotreeve_gateway.pages import FacePages
 from slotreeve_gateway.registry import DEFAULT_TTL_SECONDS, Registration, Registry, in_zone
+from slotreeve_gateway.turns import Turns
 from slotreeve_gateway.views import ServiceView
 
 __all__ = [
     "DEFAULT_TTL_SECONDS",
+    "OWN_INSTANCE",
     "Caller",
     "FacePages",
     "Filter",
@@ -29,5 +31,6 @@ __all__ = [
     "Right",
     "ServiceDirectory",
     "ServiceView",
+    "Turns",
     "in_zone",
 ]

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from slotreeve.clock import Clock
 from slotreeve.errors import SlotreeveError
+from slotreeve.model.data_info import DELIMITER
 
 from slotreeve_gateway.waiting import Waiters
 
@@ -19,6 +20,11 @@ PATIENCE_SECONDS = 0.5
 """So long a caller waits for names that are newer than those that this gateway has."""
 LEAD_MILLISECONDS = 60_000
 """An index of a caller that is ahead of this gateway's clock by more than this is not one of ours."""
+SHARE = 8
+"""Between two readings that callers cannot wait for passes at least this multiple of the time that one took."""
+OWN_INSTANCE = "gateway-"
+"""The instance ids of services that gateways keep for themselves begin so. No list shows them."""
+_OWN = f"{DELIMITER}{OWN_INSTANCE}"
 
 
 class Lister(Protocol):
@@ -35,17 +41,25 @@ class ServiceDirectory:
     Attributes:
         index: rises with each change of the names and numbers, and does not fall: milliseconds of the wall clock. A
             gateway that is behind another one takes over the index that a caller has from there.
+        own: the data info ids of the services that gateways keep for themselves, as they were read last.
     """
 
     def __init__(self, lister: Lister, clock: Clock, seconds: float) -> None:
         self._lister, self._clock, self._seconds = lister, clock, seconds
         self._services: Mapping[str, int] = MappingProxyType({})
+        self.own: frozenset[str] = frozenset()
+        self._took = 0.0
         self._read_at: float | None = None
         self._tried_at = clock.now()
         self._reading: asyncio.Task[None] | None = None
         self._following: asyncio.Task[None] | None = None
         self._waiters = Waiters()
         self.index = 0
+
+    @property
+    def listed(self) -> Mapping[str, int]:
+        """What :meth:`services` has returned last, without asking again."""
+        return self._services
 
     async def services(self) -> Mapping[str, int]:
         """Number of providers by data info id, at most ``seconds`` old; the last ones that could be read, where the
@@ -62,7 +76,8 @@ class ServiceDirectory:
         return self._services
 
     async def next(self) -> Mapping[str, int]:
-        """The same, read after this call: it waits until the next reading is due.
+        """The same, read after this call. All who ask meanwhile share a reading, and readings take a small share of the
+        time only.
 
         Raises:
             RequestTimeout, ClientError, ClientClosed: the registry does not answer.
@@ -70,7 +85,8 @@ class ServiceDirectory:
         called = self._clock.now()
         while True:
             if self._reading is None and self._read_at is not None:
-                await self._clock.sleep(self._read_at + self._seconds - self._clock.now())
+                pause = min(SHARE * self._took, self._seconds)
+                await self._clock.sleep(self._read_at + self._took + pause - self._clock.now())
             await self._read_again()
             if self._read_at is not None and self._read_at >= called:
                 return self._services
@@ -97,6 +113,8 @@ class ServiceDirectory:
         """Read again and again while anybody waits."""
         try:
             while self._waiters.count:
+                if self._read_at is not None:
+                    await self._clock.sleep(self._read_at + self._seconds - self._clock.now())
                 try:
                     await self.next()
                 except SlotreeveError:
@@ -127,10 +145,12 @@ class ServiceDirectory:
             found = await self._lister.list()
         finally:
             self._reading, self._tried_at = None, self._clock.now()
+        self._took = self._clock.now() - began
         self._read_at = self._tried_at = began
-        services = {name: count for name, count in sorted(found.items()) if count}
-        if services != self._services or not self.index:
-            self._services = MappingProxyType(services)
+        services = {name: count for name, count in sorted(found.items()) if count and _OWN not in name}
+        own = frozenset(name for name, count in found.items() if count and _OWN in name)
+        if services != self._services or own != self.own or not self.index:
+            self._services, self.own = MappingProxyType(services), own
             self.index = max(self.index + 1, self._milliseconds())
             self._waiters.wake()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from http import HTTPStatus
 from typing import TypeVar
 
@@ -24,6 +24,9 @@ from slotreeve.errors import (
 )
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
+from starlette.routing import Route
+
+from slotreeve_gateway.typos import explained
 
 log = logging.getLogger("slotreeve.gateway")
 
@@ -62,13 +65,16 @@ def status_of(error: SlotreeveError) -> int:
     return next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
 
 
-def problem(status: int, detail: str, code: str = "") -> Response:
-    """A problem as problem+json: ``title``, ``status``, ``detail`` for people, and ``code`` (docs/errors.md)."""
+def problem(status: int, detail: str, code: str = "", allowed: Iterable[str] = ()) -> Response:
+    """A problem as problem+json: ``title``, ``status``, ``detail`` for people, and ``code`` (docs/errors.md).
+    ``allowed``: the methods that the path takes, with status 405."""
     title = HTTPStatus(status).phrase
     body = {"type": "about:blank", "title": title, "status": status, "detail": detail}
     headers = {}
     if status == HTTPStatus.UNAUTHORIZED:
         headers["WWW-Authenticate"] = "Bearer"
+    if allowed:
+        headers["Allow"] = ", ".join(allowed)
     if status == HTTPStatus.SERVICE_UNAVAILABLE:
         headers["Retry-After"] = str(RETRY_SECONDS)
     return Response(msgspec.json.encode(body | ({"code": code} if code else {})), status, headers, PROBLEM)
@@ -93,6 +99,22 @@ def answering(endpoint: Endpoint, refused: Callable[[SlotreeveError], Response] 
         except Exception:
             log.exception("%s %s failed", request.method, request.url.path)
             return problem(500, "the gateway has failed; its log says why")
+
+    return answer
+
+
+def routes(pages: Iterable[tuple[str, str, Endpoint]]) -> list[Route]:
+    """Routes for pages, each with its method and its path. A path has one route for all its methods, so that the answer
+    405 to another method names all of them in its header ``Allow``."""
+    by_path: dict[str, dict[str, Endpoint]] = {}
+    for method, path, endpoint in pages:
+        by_path.setdefault(path, {})[method] = endpoint
+    return [Route(path, _by_method(found), methods=list(found)) for path, found in by_path.items()]
+
+
+def _by_method(endpoints: Mapping[str, Endpoint]) -> Endpoint:
+    async def answer(request: Request) -> Response:
+        return await endpoints["GET" if request.method == "HEAD" else request.method](request)
 
     return answer
 
@@ -125,7 +147,7 @@ def decoded(body: bytes, decoder: msgspec.json.Decoder[T]) -> T:
     try:
         return decoder.decode(body)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
-        raise BadBody(f"body: {error}") from None
+        raise BadBody(f"body: {explained(str(error), decoder.type)}") from None
 
 
 def token_of(request: Request) -> str | None:

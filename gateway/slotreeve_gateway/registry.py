@@ -8,8 +8,10 @@ from itertools import islice
 from typing import TypeVar
 
 import msgspec
+from slotreeve.errors import ModelError
 from slotreeve.model.data_info import DataInfo
 from slotreeve_client import Client, Lease, LeaseAnswers
+from slotreeve_protocol.addresses import AddressKind, is_callable
 from slotreeve_protocol.envelope import encode_instance
 from slotreeve_protocol.instance import Instance
 from slotreeve_protocol.leases import check_lease, check_lease_id
@@ -48,10 +50,11 @@ class Registry:
         self._writes = LeaseWrites(client.leases)
         self._change_overrides = change_overrides
 
-    async def view(self, service: str) -> ServiceView:
+    async def view(self, service: str, beside: str = "") -> ServiceView:
         """A service, current and ready. Ask for it anew for each request, and for each turn of a stream: a view that
-        nobody has asked for in ``gateway.idle_seconds`` is closed."""
-        return await self._views.of(service)
+        nobody has asked for in ``gateway.idle_seconds`` is closed. ``beside``: the data info id of a service whose
+        providers and changes belong to it."""
+        return await self._views.of(service, beside)
 
     async def register(self, service: str, instance: Instance, ttl_seconds: float = DEFAULT_TTL_SECONDS) -> None:
         """Register an instance as a lease, or replace it. Returns once the slot's leader and its followers have it."""
@@ -109,6 +112,10 @@ def _parts(items: Iterable[T]) -> Iterator[list[T]]:
 
 def _lease(service: str, instance: Instance, ttl_seconds: float) -> Lease:
     """A lease that is good. It must be checked before it is put into one message with those of other callers."""
+    if instance.address_kind is not AddressKind.NAME and not is_callable(instance.address):
+        raise ModelError(
+            f"address is {instance.address!r}, which nobody can call; expected the address at which others reach it"
+        )
     data = (encode_instance(instance),)
     check_lease(instance.id, ttl_seconds, data, instance.zone)
     return Lease(DataInfo.parse(service).id, instance.id, data, ttl_seconds, instance.zone)

@@ -12,6 +12,7 @@ from slotreeve.errors import Backpressure, RequestTimeout
 from slotreeve.model.data_info import DataInfo
 from slotreeve_client import ConfigWatch, Provider, Subscription
 from slotreeve_protocol.instance import Instance
+from slotreeve_protocol.leases import lease_id_of
 from slotreeve_protocol.overrides import OVERRIDES_KEY
 
 from slotreeve_gateway.waiting import Waiters
@@ -20,6 +21,8 @@ log = logging.getLogger("slotreeve.gateway")
 
 MOST_FORMS = 32
 """So many forms of answers about a service are kept. Callers choose filters freely, and an answer may be large."""
+STEPS = 256
+"""Changes of what is late that find room in the index between two versions of a service."""
 READY_SECONDS = 5.0
 """How long a caller waits for the first push of a service."""
 T = TypeVar("T")
@@ -40,33 +43,58 @@ class ServiceView:
 
     Attributes:
         data_info_id: the service.
-        index: rises with each change of :attr:`providers`. It does not fall, also where the slot's leader changes or
-            every process starts again, and two gateways give about the same one: it is the version of the datum plus
-            the version of the operator's overrides.
+        index: rises with each change of :attr:`providers` and :attr:`late`. It does not fall, also where the slot's
+            leader changes or every process starts again, and two gateways give about the same one: it is the version
+            of the datum plus the version of the operator's overrides, where a service is watched beside it times
+            :data:`STEPS`.
     """
 
-    def __init__(self, watcher: ServiceWatcher, data_info_id: str, overrides: ConfigWatch) -> None:
+    def __init__(self, watcher: ServiceWatcher, data_info_id: str, overrides: ConfigWatch, beside: str = "") -> None:
         self.data_info_id = data_info_id
         self.index = 0
         self._overrides = overrides
         self._waiters = Waiters()
         self._waiting = 0
-        self._seen = -1
+        self._seen: tuple[int, ...] = ()
+        self._late: frozenset[str] = frozenset()
         self._made: dict[Hashable, object] = {}
-        self._subscription = watcher.subscribe(data_info_id, self._changed)
+        names = (data_info_id, beside) if beside else (data_info_id,)
+        self._subscriptions = tuple(watcher.subscribe(name, lambda _: self._changed()) for name in names)
 
-    def _changed(self, subscription: Subscription) -> None:
-        if self._seen == subscription.changes:
+    def _changed(self) -> None:
+        changes = tuple(subscription.changes for subscription in self._subscriptions)
+        if self._seen == changes or not all(subscription.is_ready for subscription in self._subscriptions):
             return  # seen already in ready(): two gateways must give the same index to the same state
-        self._seen = subscription.changes
-        self.index = max(self.index + 1, subscription.version + self._overrides.version)
+        before, late_before, self._seen = self._seen, self._late, changes
         self._made.clear()
+        self._late = frozenset(provider.register_id for provider in self.late)
+        if before[:1] != changes[:1]:
+            version = self._subscriptions[0].version + self._overrides.version
+            self.index = max(self.index + 1, version * STEPS if len(changes) > 1 else version)
+        elif self._late != late_before:
+            self.index += 1
+        else:
+            return
         self._waiters.wake()
 
     @property
     def providers(self) -> tuple[Provider, ...]:
         """All providers, in the order of their register ids; also those that published bytes of their own."""
-        return self._subscription.instances
+        return self._subscriptions[0].instances
+
+    @property
+    def beside(self) -> tuple[Provider, ...]:
+        """The providers of the service that is watched beside this one; none where there is no such service."""
+        return self._subscriptions[1].instances if len(self._subscriptions) > 1 else ()
+
+    @property
+    def late(self) -> tuple[Provider, ...]:
+        """Those of :attr:`beside` whose lease id no provider of the service itself has."""
+        return self.once("late", self._find_late) if len(self._subscriptions) > 1 else ()
+
+    def _find_late(self) -> tuple[Provider, ...]:
+        there = {lease_id_of(provider.register_id) for provider in self.providers}
+        return tuple(provider for provider in self.beside if lease_id_of(provider.register_id) not in there)
 
     @property
     def instances(self) -> tuple[Instance, ...]:
@@ -86,6 +114,16 @@ class ServiceView:
             return True
         finally:
             self._waiting -= 1
+
+    async def until(self, check: Callable[[], bool], seconds: float) -> bool:
+        """Wait until ``check`` holds, which is asked again after each change; at most so many seconds. Whether it
+        does."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + seconds
+        while not check():
+            if not await self.changed(self.index, deadline - loop.time()):
+                return check()
+        return True
 
     def once(self, key: Hashable, make: Callable[[], T]) -> T:
         """What ``make`` returns. It is called again only after the service has changed, so that an answer is encoded
@@ -114,17 +152,19 @@ class ServiceView:
             return
         try:
             async with asyncio.timeout(READY_SECONDS):
-                await self._subscription.ready()
+                for subscription in self._subscriptions:
+                    await subscription.ready()
         except TimeoutError:
             raise RequestTimeout(
                 f"no session server has sent {self.data_info_id} within {READY_SECONDS:g} s; is one running?"
             ) from None
         if not self.index:
-            self._changed(self._subscription)  # its callback comes with a later turn of the loop
+            self._changed()  # its callback comes with a later turn of the loop
 
     def close(self) -> None:
         """Nobody asks any more."""
-        self._subscription.unsubscribe()
+        for subscription in self._subscriptions:
+            subscription.unsubscribe()
 
 
 class Views:
@@ -140,11 +180,11 @@ class Views:
     def __init__(self, watcher: ServiceWatcher, clock: Clock, most: int, idle_seconds: float) -> None:
         self._watcher, self._clock, self._most, self._idle_seconds = watcher, clock, most, idle_seconds
         self._overrides = watcher.watch_config(OVERRIDES_KEY)
-        self._views: dict[str, ServiceView] = {}
-        self._asked: dict[str, float] = {}
+        self._views: dict[tuple[str, str], ServiceView] = {}
+        self._asked: dict[tuple[str, str], float] = {}
 
-    async def of(self, service: str) -> ServiceView:
-        """The view of a service, current and ready.
+    async def of(self, service: str, beside: str = "") -> ServiceView:
+        """The view of a service, current and ready. ``beside``: the data info id of a service that is watched with it.
 
         Raises:
             ModelError: the name is not good.
@@ -152,28 +192,28 @@ class Views:
             RequestTimeout: no session server has sent it in time.
             ClientClosed: the gateway stops.
         """
-        view = self._views.get(service)
+        key = (service, beside)
+        view = self._views.get(key)
         if view is None:
-            data_info_id = DataInfo.parse(service).id
-            view = self._views.get(data_info_id) or self._new(data_info_id)
-            service = data_info_id
-        self._asked[service] = self._clock.now()
+            key = (DataInfo.parse(service).id, beside)
+            view = self._views.get(key) or self._new(key)
+        self._asked[key] = self._clock.now()
         await view.ready()
         return view
 
-    def _new(self, data_info_id: str) -> ServiceView:
+    def _new(self, key: tuple[str, str]) -> ServiceView:
         if len(self._views) >= self._most:
             raise Backpressure(f"{self._most} services are watched already (gateway.most_services); try again later")
-        view = self._views[data_info_id] = ServiceView(self._watcher, data_info_id, self._overrides)
+        view = self._views[key] = ServiceView(self._watcher, key[0], self._overrides, key[1])
         return view
 
     def sweep(self) -> None:
         """Close the views that nobody has asked for."""
         oldest = self._clock.now() - self._idle_seconds
-        for name, asked in list(self._asked.items()):
-            if asked < oldest and not self._views[name].is_waited_for:
-                self._views.pop(name).close()
-                del self._asked[name]
+        for key, asked in list(self._asked.items()):
+            if asked < oldest and not self._views[key].is_waited_for:
+                self._views.pop(key).close()
+                del self._asked[key]
 
     @property
     def count(self) -> int:

@@ -88,6 +88,14 @@ def split_endpoint(text: str) -> tuple[str, int]:
     return normal(address), int(port)
 
 
+def is_callable(address: str) -> bool:
+    """Whether an IP address may be that of a single machine: it is not unspecified (``0.0.0.0``, ``::``), a group of
+    machines or the broadcast address."""
+    parsed = ip_address(address)
+    parsed = (parsed.ipv4_mapped if isinstance(parsed, IPv6Address) else None) or parsed
+    return not (parsed.is_unspecified or parsed.is_multicast or str(parsed) == "255.255.255.255")
+
+
 def is_loopback(listen: str) -> bool:
     """Whether only this machine reaches what listens at ``listen``: an address with or without a port."""
     host = listen.rpartition(":")[0] if listen.count(":") == 1 or "]:" in listen else listen

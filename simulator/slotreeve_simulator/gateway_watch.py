@@ -28,18 +28,19 @@ class GatewayWatch:
 
     def __init__(self, gateways: SimulatedGateways, leases: LeaseWatch, verdict: RunVerdict) -> None:
         self.gateways, self._leases, self._verdict = gateways, leases, verdict
-        self._states: dict[tuple[str, int], frozenset[str]] = {}
-        self._newest = 0
+        self._states: dict[tuple[str, HttpDialect, int], frozenset[str]] = {}
+        self._newest: dict[HttpDialect, int] = {}
 
     def refused(self, call: HttpCall, answer: GatewayAnswer) -> None:
         """A good request was not carried out: that may be because of the registry, not because of the request."""
         if answer.status < HTTPStatus.INTERNAL_SERVER_ERROR:
             self._verdict.violate("I19", f"{call.method} {call.path} is refused: {answer.status} {answer.body!r}")
 
-    def seen(self, service: str, index: int, before: set[str], present: set[str]) -> None:
-        """An answer with a greater index than the one before shows these leases; that one showed others."""
-        self._leases.seen(DataInfo.parse(service).id, index, before, present)
-        state = self._states.setdefault((service, index), frozenset(present))
+    def seen(self, service: str, face: HttpDialect, index: int, before: set[str], present: set[str]) -> None:
+        """An answer of a face, with a greater index than the one before, shows these leases; that one showed others.
+        Each face may count more than the service itself in its index."""
+        self._leases.seen(DataInfo.parse(service).id, face.version(index), before, present)
+        state = self._states.setdefault((service, face, index), frozenset(present))
         if state != present:
             different = ", ".join(sorted(state ^ present))
             self._verdict.violate("I19", f"index {index} of {service} is given to two states: {different}")
@@ -80,8 +81,9 @@ class GatewayWatch:
             (set[str](), writes.end(PROBED, PROBE)),
         ):
             for name in sorted(self.gateways.running):
-                answer = await self.gateways.ask(writes.read(PROBED, 0, 0), name)
-                self._newest = max(self._newest, writes.index(answer))
+                for dialect in waits.values():
+                    answer = await self.gateways.ask(dialect.read(PROBED, 0, 0), name)
+                    self._newest[dialect] = max(self._newest.get(dialect, 0), dialect.index(answer))
             waiting = {
                 f"{name} by {face}": asyncio.create_task(self._changed(dialect, name, wanted))
                 for name in sorted(self.gateways.running)
@@ -99,10 +101,10 @@ class GatewayWatch:
 
     async def _changed(self, dialect: HttpDialect, name: str, wanted: set[str]) -> str | None:
         """Wait at a gateway. Why the answer is not that the service has these leases; None if it is."""
-        after = self._newest
+        after = self._newest[dialect]
         answer = await self.gateways.ask(dialect.read(PROBED, after, QUIET_SECONDS + NEWS_SECONDS), name)
         shown, index = dialect.shown(answer), dialect.index(answer)
         if shown != wanted or index <= after:
             return f"whoever waits for {sorted(wanted)} after {after} gets {sorted(shown)} at {index}"
-        self._newest = max(self._newest, index)
+        self._newest[dialect] = max(self._newest[dialect], index)
         return None

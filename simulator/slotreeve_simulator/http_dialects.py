@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from slotreeve_gateway.views import STEPS
+
 from slotreeve_simulator.simulated_gateway import GatewayAnswer
 
 JSON = {"Content-Type": "application/json", "Accept": "application/json"}
@@ -45,6 +47,9 @@ class HttpDialect(Protocol):
     def index(self, answer: GatewayAnswer) -> int:
         """The index of the answer; 0 where the face has none."""
 
+    def version(self, index: int) -> int:
+        """The version of the service that an index stands for."""
+
 
 class RestDialect:
     """The face ``rest``."""
@@ -73,6 +78,10 @@ class RestDialect:
     def index(self, answer: GatewayAnswer) -> int:
         """See HttpDialect."""
         return int(answer.json["index"])
+
+    def version(self, index: int) -> int:
+        """See HttpDialect."""
+        return index
 
     def _one(self, service: str, lease_id: str) -> str:
         return f"/v1/services/{service}/instances/{lease_id}"
@@ -108,6 +117,10 @@ class ConsulDialect:
         """See HttpDialect."""
         return int({name.lower(): value for name, value in answer.headers.items()}["x-consul-index"])
 
+    def version(self, index: int) -> int:
+        """See HttpDialect."""
+        return index // STEPS
+
 
 class EurekaDialect:
     """The face ``eureka``, which cannot wait."""
@@ -138,6 +151,10 @@ class EurekaDialect:
     def index(self, answer: GatewayAnswer) -> int:
         """See HttpDialect."""
         return 0
+
+    def version(self, index: int) -> int:
+        """See HttpDialect."""
+        return index
 
 
 HTTP_DIALECTS: Mapping[str, HttpDialect] = {

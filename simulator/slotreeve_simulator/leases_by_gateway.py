@@ -67,7 +67,7 @@ class LeasesByGateway:
                 continue
             present, found = self._reads.shown(answer), self._reads.index(answer)
             if found > index:
-                self._watch.seen(self._service, found, self.seen, present)
+                self._watch.seen(self._service, self._reads, found, self.seen, present)
             if found >= index:
                 self.seen = present
             index = found

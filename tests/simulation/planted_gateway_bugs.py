@@ -7,8 +7,8 @@ from collections.abc import Callable, Hashable
 from typing import Any
 from unittest.mock import patch
 
-from slotreeve_client import LeaseAnswers, Subscription
-from slotreeve_face_consul.places import InstancePlaces
+from slotreeve_client import LeaseAnswers
+from slotreeve_face_consul.places import FoundLease, InstancePlaces
 from slotreeve_gateway import lease_writes
 from slotreeve_gateway.registry import Registry
 from slotreeve_gateway.views import ServiceView, Views
@@ -51,7 +51,7 @@ def _renewals_of_others_are_known() -> Patch:
 
 @bug("each gateway counts the changes of a service itself", "gateways")
 def _own_index() -> Patch:
-    def changed(self: ServiceView, subscription: Subscription) -> None:
+    def changed(self: ServiceView) -> None:
         self.index += 1
         self._made.clear()
         self._waiters.wake()
@@ -63,9 +63,9 @@ def _own_index() -> Patch:
 def _nobody_is_woken() -> Patch:
     changed = ServiceView._changed
 
-    def silent(self: ServiceView, subscription: Subscription) -> None:
+    def silent(self: ServiceView) -> None:
         with patch.object(self._waiters, "_waiting", set()):
-            changed(self, subscription)
+            changed(self)
 
     return patch.object(ServiceView, "_changed", silent)
 
@@ -101,7 +101,7 @@ def _closed_views_are_kept() -> Patch:
 def _places_of_others_are_unknown() -> Patch:
     renewed = InstancePlaces.renewed
 
-    async def known(self: InstancePlaces, service_id: str, caller: Any) -> str | None:
+    async def known(self: InstancePlaces, service_id: str, caller: Any) -> FoundLease | None:
         return await renewed(self, service_id, caller) if service_id in self._services else None
 
     return patch.object(InstancePlaces, "renewed", known)

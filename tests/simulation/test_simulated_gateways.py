@@ -129,11 +129,11 @@ def test_a_gateway_that_shows_something_else_than_the_leader_has_is_a_problem() 
 
 def test_one_index_for_two_states_and_a_good_request_that_is_refused_are_violations() -> None:
     async def one_index(scene: Scene) -> None:
-        scene.watch.seen(SERVICE, 7, set(), {"a"})
-        scene.watch.seen(SERVICE, 8, {"a"}, {"a", "b"})
-        scene.watch.seen("leased-2", 7, set(), {"b"})
+        scene.watch.seen(SERVICE, REST, 7, set(), {"a"})
+        scene.watch.seen(SERVICE, REST, 8, {"a"}, {"a", "b"})
+        scene.watch.seen("leased-2", REST, 7, set(), {"b"})
         assert scene.found == ""
-        scene.watch.seen(SERVICE, 7, set(), {"a", "b"})
+        scene.watch.seen(SERVICE, REST, 7, set(), {"a", "b"})
 
     async def refused(scene: Scene) -> None:
         call = HttpCall("GET", "/v1/services")

@@ -46,9 +46,13 @@ class AgentPages:
             "/v1/agent/check/update/": self._update,
         }
 
+    async def stop(self) -> None:
+        """End the work that goes on after an answer."""
+        await self._agent.stop()
+
     async def _register(self, request: ConsulRequest) -> ConsulAnswer:
         body = await _body(request)
-        address = (request.scope.get("client") or ("127.0.0.1", 0))[0]
+        address = str((request.scope.get("client") or ("127.0.0.1", 0))[0]).removeprefix("::ffff:")
         asked = registration(body, address, self._gateway.zone, self._options)
         await self._agent.register(request.caller, asked)
         return EMPTY

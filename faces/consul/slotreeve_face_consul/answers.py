@@ -11,7 +11,7 @@ import msgspec
 from slotreeve_protocol.instance import Health, Instance
 
 from slotreeve_face_consul.queries import ConsulQuery
-from slotreeve_face_consul.registrations import CHECK_PREFIX, TTL_KEY, ttl_seconds_of
+from slotreeve_face_consul.registrations import CHECK_PREFIX, MAINTENANCE_KEY, OWN_KEYS, ttl_seconds_of
 
 MAINTENANCE_PREFIX = "_service_maintenance:"
 Json = dict[str, object]
@@ -70,7 +70,7 @@ def checks(service: str, instance: Instance) -> list[Json]:
         return [health]
     off = _check(service, instance, f"{MAINTENANCE_PREFIX}{instance.id}", "Service Maintenance Mode")
     off |= {"Status": Health.CRITICAL.value, "Output": "", "Type": "maintenance"}
-    off["Notes"] = "Maintenance mode is enabled for this service"
+    off["Notes"] = instance.metadata.get(MAINTENANCE_KEY) or "Maintenance mode is enabled for this service"
     return [health, off]
 
 
@@ -94,9 +94,7 @@ def _check(service: str, instance: Instance, check_id: str, name: str) -> Json:
 def meta(instance: Instance) -> dict[str, str]:
     """The metadata of an instance, with its scheme, and without what the face keeps there."""
     shown = {"scheme": instance.scheme} if instance.scheme else {}
-    shown |= instance.metadata
-    shown.pop(TTL_KEY, None)
-    return shown
+    return shown | {key: value for key, value in instance.metadata.items() if key not in OWN_KEYS}
 
 
 def weights(instance: Instance) -> dict[str, int]:

@@ -12,8 +12,6 @@ from slotreeve_face_consul.queries import ConsulQuery
 
 JITTER = 16
 """As with Consul, up to a sixteenth of the wait is added to it, so that callers do not come back all at once."""
-MOST_AHEAD = 2**48
-"""The index of a caller that is ahead of ours by more than this is none of ours; a new leader of a slot adds 2^32."""
 
 
 class ClientGone(Exception):
@@ -23,12 +21,6 @@ class ClientGone(Exception):
 def wait_seconds(query: ConsulQuery, rng: random.Random) -> float:
     """How long a blocking query waits at most, with jitter."""
     return query.wait_seconds * (1 + rng.random() / JITTER)
-
-
-def shown_index(index: int, of_caller: int) -> int:
-    """The index in an answer. It is not less than the caller's, where that can be one of ours: after a change of the
-    slot's leader without a change of the service, two gateways may know the same state under two indexes."""
-    return of_caller if index < of_caller <= index + MOST_AHEAD else index
 
 
 async def unless_gone(waiting: Awaitable[bool], receive: Receive) -> None:

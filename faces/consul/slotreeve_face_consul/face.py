@@ -16,7 +16,7 @@ from starlette.types import Receive, Scope, Send
 from slotreeve_face_consul.agent import UnknownId
 from slotreeve_face_consul.agent_pages import AgentPages
 from slotreeve_face_consul.answers import encoded
-from slotreeve_face_consul.blocking import ClientGone, shown_index, unless_gone, wait_seconds
+from slotreeve_face_consul.blocking import ClientGone, unless_gone, wait_seconds
 from slotreeve_face_consul.messages import TEXT, ConsulAnswer, ConsulRequest, Page
 from slotreeve_face_consul.options import ConsulOptions
 from slotreeve_face_consul.queries import ConsulQuery
@@ -29,11 +29,11 @@ LEADER_PORT = 8300
 
 
 class NotAPage(SlotreeveError):
-    """There is nothing at the path, or it takes another method (``status`` 404 or 405)."""
+    """There is nothing at the path, or it takes other methods (``status`` 404 or 405), which ``allowed`` names."""
 
-    def __init__(self, status: int, message: str) -> None:
+    def __init__(self, status: int, message: str, allowed: str = "") -> None:
         super().__init__(message)
-        self.status = status
+        self.status, self.allowed = status, allowed
 
 
 class ConsulFace:
@@ -44,7 +44,7 @@ class ConsulFace:
         self._gateway = gateway = Gateway.of(context)
         self._datacenter = options.datacenter or gateway.cluster
         self._lists = CatalogPages(gateway, options, self._datacenter)
-        agent = AgentPages(gateway, options, self._lists, self._datacenter)
+        self._agent = agent = AgentPages(gateway, options, self._lists, self._datacenter)
         self._answered = self._refused = self._failed = self._waiting = 0
         gets: dict[str, Page] = {
             **agent.gets,
@@ -65,6 +65,7 @@ class ConsulFace:
 
     async def stop(self) -> None:
         """See Face."""
+        await self._agent.stop()
 
     def counters(self) -> Mapping[str, int]:
         """See Face."""
@@ -98,16 +99,16 @@ class ConsulFace:
 
     def _page(self, method: str, path: str) -> tuple[Page, str]:
         """The page for a request, and what stands behind it in the path."""
-        wrong_method = False
+        others: list[str] = []
         for of_method, pages in self._by_method.items():
             head = path if path in pages else next((h for h in pages if h.endswith("/") and path.startswith(h)), "")
             name = path[len(head) :]
             if head and bool(name) == head.endswith("/"):
                 if of_method == method:
                     return pages[head], name
-                wrong_method = True
-        if wrong_method:
-            raise NotAPage(405, f"method {method} not allowed")
+                others.append(of_method)
+        if others:
+            raise NotAPage(405, f"method {method} not allowed; expected {', '.join(others)}", ", ".join(others))
         raise NotAPage(404, f"there is no {method} {path[:100]} here")
 
     # --- services ----------------------------------------------------------------------------------------------------
@@ -126,11 +127,11 @@ class ConsulFace:
     ) -> ConsulAnswer:
         service = self._lists.data_info_id(request.name)
         request.caller.require(Right.READ, service)
-        view = await self._gateway.registry.view(service)
+        view = await self._lists.view(service)
         query = request.query
         if query.index:
             await self._wait(view.changed(query.index, wait_seconds(query, self._gateway.rng)), request)
-        return ConsulAnswer(body(view, query), shown_index(view.index, query.index))
+        return ConsulAnswer(body(view, query), view.index)
 
     async def _services(self, request: ConsulRequest) -> ConsulAnswer:
         return await self._of_all(request, self._lists.services)
@@ -144,7 +145,7 @@ class ConsulFace:
         if query.index:
             await self._wait(directory.changed(query.index, wait_seconds(query, self._gateway.rng)), request)
         index = directory.index  # before the body, which may be newer
-        return ConsulAnswer(await body(request.caller), shown_index(index, query.index))
+        return ConsulAnswer(await body(request.caller), index)
 
     async def _wait(self, changed: Awaitable[bool], request: ConsulRequest) -> None:
         self._waiting += 1
@@ -181,7 +182,8 @@ def refusal(error: SlotreeveError) -> ConsulAnswer:
         status = status_of(error)
     said: dict[type[SlotreeveError], str] = {Unauthenticated: "ACL not found: ", Forbidden: "Permission denied: "}
     text = said.get(type(error), "") + str(error)
-    return ConsulAnswer(text.encode(errors="replace"), 0, min(status, 500), TEXT)
+    allowed = error.allowed if isinstance(error, NotAPage) else ""
+    return ConsulAnswer(text.encode(errors="replace"), 0, min(status, 500), TEXT, allowed)
 
 
 def _token(scope: Scope, query: ConsulQuery) -> str | None:
@@ -194,6 +196,8 @@ def _token(scope: Scope, query: ConsulQuery) -> str | None:
 
 def _headers(answer: ConsulAnswer) -> list[tuple[bytes, bytes]]:
     headers = [(b"content-type", answer.kind), (b"content-length", b"%d" % len(answer.body))]
+    if answer.allowed:
+        headers.append((b"allow", answer.allowed.encode()))
     if answer.index:
         headers += [
             (b"x-consul-index", b"%d" % answer.index),

@@ -30,12 +30,13 @@ class ConsulRequest:
 
 @dataclass(frozen=True, slots=True)
 class ConsulAnswer:
-    """An answer. ``index`` 0: it is no answer to a blocking query."""
+    """An answer. ``index`` 0: it is no answer to a blocking query. ``allowed``: the methods that the path takes."""
 
     body: bytes = b""
     index: int = 0
     status: int = 200
     kind: bytes = JSON
+    allowed: str = ""
 
 
 EMPTY = ConsulAnswer()

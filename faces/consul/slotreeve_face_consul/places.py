@@ -4,16 +4,27 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from slotreeve.errors import RequestTimeout
 from slotreeve.model.data_info import DataInfo
-from slotreeve_gateway import Caller, Registry, Right
+from slotreeve_gateway import Caller, LeaseAnswers, Registry, Right, ServiceDirectory
 from slotreeve_protocol.instance import Instance
+
+from slotreeve_face_consul.stand_ins import services_with_stand_ins, stand_ins_of
 
 MOST_REMEMBERED = 200_000
 SEARCHES_AT_ONCE = 32
 MOST_SEARCHES = 4_000
 """Beyond so many that are under way or wait, an id counts as unknown: its client registers again, which is cheaper."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundLease:
+    """Where the lease of an id is. ``is_late``: it has ended, and its stand-in is there."""
+
+    service: str
+    is_late: bool
 
 
 class InstancePlaces:
@@ -37,6 +48,10 @@ class InstancePlaces:
         if len(self._services) > MOST_REMEMBERED:
             del self._services[next(iter(self._services))]
 
+    def known(self, service_id: str) -> str | None:
+        """The service that an id was in when it was seen last, if it is remembered."""
+        return self._services.get(service_id)
+
     def services(self) -> set[str]:
         """The services of all ids that are remembered."""
         return set(self._services.values())
@@ -45,8 +60,8 @@ class InstancePlaces:
         """An id has been deregistered."""
         self._services.pop(service_id, None)
 
-    async def renewed(self, service_id: str, caller: Caller) -> str | None:
-        """The service of an id, whose lease was renewed; None: there is no such lease.
+    async def renewed(self, service_id: str, caller: Caller) -> FoundLease | None:
+        """The service of an id, whose lease and stand-in were renewed; None: there is neither.
 
         Raises:
             ModelError: it is no id.
@@ -57,17 +72,33 @@ class InstancePlaces:
         service = self._services.get(service_id)
         if service is not None:
             caller.require(Right.REGISTER, service)
-            if await self._registry.renew(service, service_id):
-                return service
+            remembered = await self._renew(service, service_id)
+            if remembered is not None:
+                return remembered
             self.forget(service_id)
         found = await self._search(service_id, caller)
         if found is not None:
-            self.remember(service_id, found)
+            self.remember(service_id, found.service)
         return found
 
-    async def _search(self, service_id: str, caller: Caller) -> str | None:
+    async def _renew(self, service: str, service_id: str) -> FoundLease | None:
+        itself, late = await asyncio.gather(
+            self._registry.renew(service, service_id),
+            self._registry.renew(stand_ins_of(service), service_id),
+            return_exceptions=True,
+        )
+        if isinstance(itself, BaseException):
+            raise itself
+        if itself:
+            return FoundLease(service, False)  # also if the leader of its stand-in has not answered
+        if isinstance(late, BaseException):
+            raise late
+        return FoundLease(service, True) if late else None
+
+    async def _search(self, service_id: str, caller: Caller) -> FoundLease | None:
         directory = self._registry.directory
-        asked = self._candidates(await directory.services(), caller)
+        await directory.services()
+        asked = self.candidates(caller)
         if self._searching >= MOST_SEARCHES:
             return None
         self._searching += 1
@@ -78,14 +109,27 @@ class InstancePlaces:
             self._searching -= 1
         if found is None:
             # A service that has been registered through another gateway just now may not be in the list yet.
-            newest = self._candidates(await directory.next(), caller)
-            found = await self._ask(service_id, set(newest) - set(asked))
+            await directory.next()
+            found = await self._ask(service_id, set(self.candidates(caller)) - set(asked))
         return found
 
-    def _candidates(self, services: Iterable[str], caller: Caller) -> list[str]:
-        return [name for name in of_group(services, self._group) if caller.may(Right.REGISTER, name)]
+    def candidates(self, caller: Caller) -> list[str]:
+        """The services that the caller may register in, as they were listed last."""
+        return [
+            name for name in listed_of_group(self._registry.directory, self._group) if caller.may(Right.REGISTER, name)
+        ]
 
-    async def _ask(self, service_id: str, services: Iterable[str]) -> str | None:
+    async def holders(self, service_ids: Iterable[str], caller: Caller) -> dict[str, list[str]]:
+        """The services that have a lease or a stand-in of an id, by the id. What does not answer in time has none."""
+        ids, found = list(service_ids), dict[str, list[str]]()
+        answers = await self._registry.renew_many(_asked(self.candidates(caller), ids))
+        for name in self.candidates(caller):
+            for service_id in ids:
+                if _has(answers, name, service_id) or _has(answers, stand_ins_of(name), service_id):
+                    found.setdefault(service_id, []).append(name)
+        return found
+
+    async def _ask(self, service_id: str, services: Iterable[str]) -> FoundLease | None:
         likely: list[str] = []
         others: list[str] = []
         for name in services:
@@ -93,13 +137,28 @@ class InstancePlaces:
         for part in (likely, others):
             if not part:
                 continue
-            answers = await self._registry.renew_many({name: [service_id] for name in part})
-            known = [name for name in part if name not in answers.unknown and name not in answers.unanswered]
-            if known:
-                return max(known, key=lambda name: (len(name), name))
+            answers = await self._registry.renew_many(_asked(part, [service_id]))
+            there = [FoundLease(name, False) for name in part if _has(answers, name, service_id)]
+            late = [FoundLease(name, True) for name in part if _has(answers, stand_ins_of(name), service_id)]
+            if there or (late and not answers.unanswered):
+                return max(there or late, key=lambda lease: (len(lease.service), lease.service))
             if answers.unanswered:
                 raise RequestTimeout(answers.reason)
         return None
+
+
+def _asked(services: Iterable[str], ids: Iterable[str]) -> dict[str, Iterable[str]]:
+    return {place: ids for name in services for place in (name, stand_ins_of(name))}
+
+
+def _has(answers: LeaseAnswers, place: str, service_id: str) -> bool:
+    return service_id not in answers.unknown.get(place, ()) and service_id not in answers.unanswered.get(place, ())
+
+
+def listed_of_group(directory: ServiceDirectory, group: str, newest: Iterable[str] = ()) -> list[str]:
+    """The services of a group as they were listed last, also those whose instances are all late, and ``newest``."""
+    late = services_with_stand_ins(directory.own, group)
+    return of_group(sorted({*directory.listed, *late, *newest}), group)
 
 
 def of_group(services: Iterable[str], group: str) -> list[str]:

@@ -22,8 +22,9 @@ from slotreeve_face_consul.answers import (
     node,
 )
 from slotreeve_face_consul.options import ConsulOptions
-from slotreeve_face_consul.places import of_group
+from slotreeve_face_consul.places import listed_of_group
 from slotreeve_face_consul.queries import ConsulQuery
+from slotreeve_face_consul.stand_ins import shown, stand_ins_of
 
 AT_ONCE = 200
 """Services that are asked for together, where all are needed."""
@@ -42,6 +43,10 @@ class CatalogPages:
         """The data info id of a service of Consul. Raises ModelError."""
         return DataInfo(name, group=self._options.group).id
 
+    async def view(self, service: str) -> ServiceView:
+        """A service with the stand-ins of its instances."""
+        return await self._gateway.registry.view(service, stand_ins_of(service))
+
     def health(self, view: ServiceView, query: ConsulQuery) -> bytes:
         """``/v1/health/service/NAME``."""
         return self._of_service(view, query, "health", lambda name, one: health_entry(name, one, self._datacenter))
@@ -53,7 +58,7 @@ class CatalogPages:
     def checks(self, view: ServiceView, query: ConsulQuery) -> bytes:
         """``/v1/health/checks/NAME``."""
         name = DataInfo.parse(view.data_info_id).data_id
-        found = chosen(view.instances, query, self._gateway.zone)
+        found = chosen(shown(view), query, self._gateway.zone)
         return encoded([check for one in found for check in checks(name, one)])
 
     def _of_service(
@@ -61,7 +66,7 @@ class CatalogPages:
     ) -> bytes:
         def make() -> bytes:
             name = DataInfo.parse(view.data_info_id).data_id
-            return encoded([entry(name, one) for one in chosen(view.instances, query, self._gateway.zone)])
+            return encoded([entry(name, one) for one in chosen(shown(view), query, self._gateway.zone)])
 
         # Only questions of which there are few are kept: a caller may think of any number of tags.
         if query.near or len(query.tags) > 1 or not query.tags <= _tags(view):
@@ -73,17 +78,17 @@ class CatalogPages:
         names = await self._names(caller)
         if not self._options.tags_in_lists:
             return encoded({DataInfo.parse(name).data_id: [] for name in names})
-        shown: dict[str, list[str]] = {}
+        by_name: dict[str, list[str]] = {}
         for view in await self._views(names):
-            tags = view.once("consul tags", lambda: list(dict.fromkeys(t for one in view.instances for t in one.tags)))  # noqa: B023
-            shown[DataInfo.parse(view.data_info_id).data_id] = tags
-        return encoded(shown)
+            tags = view.once("consul tags", lambda: list(dict.fromkeys(t for one in shown(view) for t in one.tags)))  # noqa: B023
+            by_name[DataInfo.parse(view.data_info_id).data_id] = tags
+        return encoded(by_name)
 
     async def nodes(self, caller: Caller) -> bytes:
         """``/v1/catalog/nodes``: every address that an instance has."""
         found: dict[str, Json] = {}
         for view in await self._views(await self._names(caller)):
-            for one in view.instances:
+            for one in shown(view):
                 found.setdefault(one.address, node(one, self._datacenter))
         return encoded([found[address] for address in sorted(found)])
 
@@ -93,7 +98,7 @@ class CatalogPages:
         found: dict[str, Json] = {}
         for view in await self._views(await self._names(caller, newest)):
             name = DataInfo.parse(view.data_info_id).data_id
-            for one in view.instances:
+            for one in shown(view):
                 found[one.id] = agent_service(name, one, self._datacenter)
         return encoded(found)
 
@@ -102,18 +107,20 @@ class CatalogPages:
         found: dict[object, Json] = {}
         for view in await self._views(await self._names(caller, newest)):
             name = DataInfo.parse(view.data_info_id).data_id
-            found |= {check["CheckID"]: check for one in view.instances for check in checks(name, one)}
+            found |= {check["CheckID"]: check for one in shown(view) for check in checks(name, one)}
         return encoded(found)
 
     async def _names(self, caller: Caller, newest: Iterable[str] = ()) -> list[str]:
-        services = dict.fromkeys([*await self._gateway.registry.directory.services(), *newest])
-        return [name for name in of_group(services, self._options.group) if caller.may(Right.READ, name)]
+        directory = self._gateway.registry.directory
+        await directory.services()
+        listed = listed_of_group(directory, self._options.group, newest)
+        return [name for name in listed if caller.may(Right.READ, name)]
 
     async def _views(self, names: Iterable[str]) -> list[ServiceView]:
         views: list[ServiceView] = []
         left = iter(names)
         while part := list(islice(left, AT_ONCE)):
-            found = await asyncio.gather(*map(self._gateway.registry.view, part), return_exceptions=True)
+            found = await asyncio.gather(*map(self.view, part), return_exceptions=True)
             for view in found:
                 if isinstance(view, BaseException):
                     raise view if isinstance(view, Exception) else RequestTimeout(str(view))
@@ -122,4 +129,4 @@ class CatalogPages:
 
 
 def _tags(view: ServiceView) -> frozenset[str]:
-    return view.once("consul tag set", lambda: frozenset(t.lower() for one in view.instances for t in one.tags))
+    return view.once("consul tag set", lambda: frozenset(t.lower() for one in shown(view) for t in one.tags))

@@ -29,6 +29,12 @@ TTL_KEY = "consul-ttl"
 needs it to register the instance again when its health changes, and the lease itself does not show it. Without such a
 check it is :data:`NO_TTL`."""
 NO_TTL = "none"
+AFTER_KEY = "consul-deregister-after"
+"""The key of the metadata that holds ``DeregisterCriticalServiceAfter``, where it is given."""
+MAINTENANCE_KEY = "consul-maintenance"
+"""The key of the metadata that holds the reason of a maintenance while there is one."""
+OWN_KEYS = frozenset((TTL_KEY, AFTER_KEY, MAINTENANCE_KEY))
+"""The keys of the metadata that are this face's."""
 _AGENT_RUNS = {"http", "tcp", "udp", "grpc", "h2ping", "args", "script", "dockercontainerid", "osservice", "aliasnode"}
 _AGENT_RUNS.add("aliasservice")
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]{0,31}").fullmatch
@@ -103,8 +109,11 @@ def registration(body: bytes, caller_address: str, zone: str, options: ConsulOpt
     name = DataInfo(service.name, group=options.group).id
     service_id = service.id or service.name
     check, ttl_seconds = _check(given, service_id, options)
-    metadata = {key: value for key, value in (service.meta or {}).items() if key != TTL_KEY}
+    metadata = {key: value for key, value in (service.meta or {}).items() if key not in OWN_KEYS}
     metadata[TTL_KEY] = NO_TTL if ttl_seconds is None else text_of(ttl_seconds)
+    after = _after(check)
+    if after and ttl_seconds is not None:
+        metadata[AFTER_KEY] = text_of(after)
     health = _status(check.status) if check is not None and check.status else None
     if health is None:
         # As with Consul: nobody has said yet that it works.
@@ -127,11 +136,22 @@ def registration(body: bytes, caller_address: str, zone: str, options: ConsulOpt
 
 def ttl_seconds_of(instance: Instance) -> float | None:
     """The time to live that the TTL check of an instance has; None: it has no such check."""
-    try:
-        seconds = seconds_of(TTL_KEY, instance.metadata.get(TTL_KEY, ""))
-    except ModelError:
-        return None
+    seconds = _kept(instance, TTL_KEY)
     return seconds if SHORTEST_TTL_SECONDS <= seconds <= LONGEST_TTL_SECONDS else None
+
+
+def critical_seconds_of(instance: Instance, default: float) -> float:
+    """How long an instance is shown as critical after its check has not been passed in time; ``default`` where its
+    registration does not say it."""
+    return _kept(instance, AFTER_KEY) or default
+
+
+def _kept(instance: Instance, key: str) -> float:
+    """A time that is kept in the metadata, where any provider may have written anything; 0: none."""
+    try:
+        return seconds_of(key, instance.metadata.get(key, ""))
+    except ModelError:
+        return 0.0
 
 
 def update(body: bytes) -> tuple[Health, str]:
@@ -165,8 +185,7 @@ def _check(given: Mapping[str, object], service_id: str, options: ConsulOptions)
                 "use a TTL check, or set face.consul.ignore_other_checks"
             )
         check = _converted(f"check {number}", lowered, _Check)
-        if check.deregistercriticalserviceafter:
-            seconds_of("DeregisterCriticalServiceAfter", check.deregistercriticalserviceafter)
+        _after(check)
         if check.ttl and not runs:
             found.append((check, _ttl(check.ttl)))
         elif not runs:
@@ -180,6 +199,11 @@ def _check(given: Mapping[str, object], service_id: str, options: ConsulOptions)
     if check_id not in ("", right_id):
         raise ModelError(f"CheckID is {check_id[:60]!r}; expected {right_id[:300]!r}")
     return check, ttl_seconds
+
+
+def _after(check: _Check | None) -> float:
+    text = check.deregistercriticalserviceafter if check is not None else None
+    return seconds_of("DeregisterCriticalServiceAfter", text) if text else 0.0
 
 
 def _ttl(text: str) -> float:

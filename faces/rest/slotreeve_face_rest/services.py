@@ -124,8 +124,9 @@ class _Watched:
         view = await self._gateway.registry.view(self._service)
         found = await newer(view, index, seconds, self._gateway.clock)
         _require_still(self._gateway, self._request, self._service)
-        if not found:
+        if not found and index <= view.index:
             return None
+        # A reader whose index is above ours has waited in vain: it has it from another cluster, or a former one.
         return view.index, service_body(view, self._chosen)
 
 

@@ -6,10 +6,8 @@ import asyncio
 import random
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from slotreeve_face_consul.blocking import JITTER, MOST_AHEAD, shown_index, wait_seconds
-from slotreeve_face_consul.queries import LONGEST_WAIT_SECONDS, MOST_INDEX, ConsulQuery
+from slotreeve_face_consul.blocking import JITTER, wait_seconds
+from slotreeve_face_consul.queries import LONGEST_WAIT_SECONDS, ConsulQuery
 
 from tests.faces.gateway_on_trial import GatewayOnTrial, Trial, play
 
@@ -151,9 +149,17 @@ def test_the_index_does_not_fall_when_everything_starts_again() -> None:
     play(scenario)
 
 
-@given(st.integers(0, MOST_INDEX), st.integers(0, MOST_INDEX))
-def test_the_shown_index_is_not_below_that_of_a_caller_who_can_have_it_from_us(ours: int, callers: int) -> None:
-    shown = shown_index(ours, callers)
-    assert shown >= ours
-    assert shown in (ours, callers)
-    assert shown >= callers or callers > ours + MOST_AHEAD
+@pytest.mark.parametrize("page", PAGES)
+def test_an_index_of_another_cluster_is_waited_for_once_and_then_it_is_ours(page: str) -> None:
+    async def scenario(trial: Trial) -> None:
+        gateway = await trial.gateway()
+        await gateway.register("web", Check=None)
+        ours = (await gateway.get(page)).index
+        answer = await gateway.get(f"{page}?index={ours + 2**33}&wait=10s")
+        assert (answer.index, answer.seconds >= 10) == (ours, True)
+        waiting = asyncio.ensure_future(gateway.get(f"{page}?index={answer.index}&wait=60s"))
+        await asyncio.sleep(5)
+        await gateway.register("web", Check=None, Tags=["new"])
+        assert (await waiting).seconds < 6
+
+    play(scenario)

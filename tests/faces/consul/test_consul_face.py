@@ -11,7 +11,7 @@ from slotreeve_protocol.overrides import Override
 from tests.faces.gateway_on_trial import ENDED, TTL, Trial, play
 
 
-def test_a_registration_is_critical_until_its_check_passes_and_ends_when_nobody_renews_it() -> None:
+def test_a_registration_is_critical_until_its_check_passes_and_again_when_nobody_renews_it() -> None:
     async def scenario(trial: Trial) -> None:
         gateway = await trial.gateway()
         await gateway.register("web", "web-1")
@@ -25,8 +25,8 @@ def test_a_registration_is_critical_until_its_check_passes_and_ends_when_nobody_
             assert await gateway.statuses("web") == {"web-1": "passing"}
             await asyncio.sleep(TTL / 2)
         await asyncio.sleep(ENDED)
-        assert await gateway.statuses("web") == {}
-        gone = await gateway.put("/v1/agent/check/pass/service:web-1")
+        assert await gateway.statuses("web") == {"web-1": "critical"}
+        gone = await gateway.put("/v1/agent/check/pass/service:web-2")
         assert (gone.status, gone.headers["content-type"]) == (404, "text/plain; charset=utf-8")
         assert b"Unknown check ID" in gone.body
 
@@ -52,6 +52,148 @@ def test_a_gateway_that_never_saw_the_registration_renews_reports_and_deregister
         assert (await fourth.put(f"/v1/agent/service/deregister/{service_id}")).status == 200
         assert await fourth.statuses("web") == {}
         assert (await second.put(f"/v1/agent/service/deregister/{service_id}")).status == 404
+
+    play(scenario)
+
+
+@pytest.mark.parametrize("after", [None, "20s"])
+def test_a_check_that_is_not_passed_in_time_is_critical_until_the_time_to_deregister_it(after: str | None) -> None:
+    async def scenario(trial: Trial) -> None:
+        gateway, other = await trial.gateway(), await trial.gateway()
+        check = {"TTL": f"{TTL:g}s", "Status": "passing", "DeregisterCriticalServiceAfter": after}
+        await gateway.register("web", "web-1", Check=check, Meta={"v": "1"})
+        index = (await other.get("/v1/health/service/web")).index
+        seen = await other.get(f"/v1/health/service/web?index={index}&wait=60s")
+        assert (seen.seconds < ENDED, seen.index > index) == (True, True)
+        [entry] = seen.json
+        assert (entry["Checks"][0]["Status"], entry["Checks"][0]["Output"]) == ("critical", "TTL expired")
+        assert entry["Service"]["Meta"] == {"v": "1"}
+        assert (await other.get("/v1/health/service/web?passing")).json == []
+        assert (await other.get("/v1/catalog/services")).json == {"web": []}
+        assert set((await other.get("/v1/agent/services")).json) == {"web-1"}
+        assert await trial.cluster.client().get("web") == (), "nobody else is sent to it"
+        # It comes back by its check, at a gateway that has never seen it.
+        third = await trial.gateway()
+        assert (await third.put("/v1/agent/check/pass/service:web-1")).status == 200
+        assert await other.statuses("web") == {"web-1": "passing"}
+        await asyncio.sleep(ENDED)
+        assert await other.statuses("web") == {"web-1": "critical"}
+        index = (await other.get("/v1/health/service/web")).index
+        seen = await other.get(f"/v1/health/service/web?index={index}&wait=30s")
+        assert (seen.json == []) is (after is not None)
+        assert (seen.seconds < 25) is (after is not None), "those who wait are told"
+        if after is None:
+            await asyncio.sleep(600)
+            assert await other.statuses("web") == {"web-1": "critical"}
+            assert (await other.put("/v1/agent/service/deregister/web-1")).status == 200
+        assert await gateway.statuses("web") == {}
+        assert (await third.put("/v1/agent/check/pass/service:web-1")).status == 404
+
+    play(scenario)
+
+
+def test_a_registration_that_is_repeated_keeps_status_and_output_of_its_check() -> None:
+    async def scenario(trial: Trial) -> None:
+        gateway, other = await trial.gateway(), await trial.gateway()
+        await gateway.register("web")
+        for report, status, output in (
+            ("pass", "passing", ""),
+            ("warn", "warning", "slow"),
+            ("fail", "critical", "no"),
+        ):
+            await gateway.put(f"/v1/agent/check/{report}/service:web?note={output}")
+            for again in (gateway, other):
+                await again.register("web", Tags=[report], Check={"TTL": f"{TTL:g}s", "Status": "passing"})
+                [entry] = (await again.get("/v1/health/service/web")).json
+                check = entry["Checks"][0]
+                assert (check["Status"], check["Output"], entry["Service"]["Tags"]) == (status, output, [report])
+
+    play(scenario)
+
+
+def test_a_maintenance_is_a_check_of_its_own_that_a_registration_does_not_end() -> None:
+    async def scenario(trial: Trial) -> None:
+        gateway, other = await trial.gateway(), await trial.gateway()
+        await gateway.register("web", Check={"TTL": "6s"})
+        await gateway.put("/v1/agent/check/warn/service:web?note=slow")
+        assert (await gateway.put("/v1/agent/service/maintenance/web?enable=true&reason=a+new+disk")).status == 200
+        for _ in range(2):
+            await other.register("web", Check={"TTL": "6s"})
+            await other.put("/v1/agent/check/warn/service:web?note=slower")
+            [entry] = (await other.get("/v1/health/service/web")).json
+            own, maintenance = entry["Checks"]
+            assert (own["Status"], own["Output"]) == ("warning", "slower")
+            assert maintenance["CheckID"] == "_service_maintenance:web"
+            assert (maintenance["Status"], maintenance["Notes"]) == ("critical", "a new disk")
+            assert entry["Service"]["Meta"] == {}
+            await asyncio.sleep(ENDED)  # it is late: its maintenance goes on
+            await other.put("/v1/agent/check/warn/service:web?note=slower")
+        await gateway.put("/v1/agent/service/maintenance/web?enable=false")
+        [entry] = (await other.get("/v1/health/service/web")).json
+        assert [check["Output"] for check in entry["Checks"]] == ["slower"]
+
+    play(scenario)
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_an_id_that_is_registered_under_another_name_ends_under_the_former_one(elsewhere: bool) -> None:
+    async def scenario(trial: Trial) -> None:
+        gateway = await trial.gateway()
+        await gateway.register("old", "id-1")
+        await gateway.register("beside", "id-1", Address="10.0.0.77")
+        await asyncio.sleep(1.5)
+        again = await trial.gateway() if elsewhere else gateway
+        await again.register("old", "id-1")
+        await again.register("new", "id-1")
+        if elsewhere:
+            await asyncio.sleep(1)
+        assert (await again.get("/v1/health/service/old")).json == []
+        assert set(await again.statuses("new")) == {"id-1"}
+        assert set(await again.statuses("beside")) == {"id-1"}, "another machine has the same id"
+        assert (await again.put("/v1/agent/service/deregister/id-1")).status == 200
+
+    play(scenario)
+
+
+def test_a_gateway_that_has_not_seen_an_id_ends_it_under_its_former_name_too() -> None:
+    async def scenario(trial: Trial) -> None:
+        first, second = await trial.gateway(), await trial.gateway()
+        await first.register("old", "id-1", Check={"TTL": "60s", "Status": "passing"})
+        await asyncio.sleep(1.5)
+        await second.register("new", "id-1", Check={"TTL": "60s", "Status": "passing"})
+        for _ in range(100):
+            if not await first.statuses("old"):
+                break
+            await asyncio.sleep(0.1)
+        assert (await first.statuses("old"), await first.statuses("new")) == ({}, {"id-1": "passing"})
+
+    play(scenario)
+
+
+@pytest.mark.parametrize("address", ["0.0.0.0", "::", "::ffff:0.0.0.0", "224.0.0.1", "255.255.255.255"])  # noqa: S104
+def test_an_address_that_nobody_can_call_is_refused_in_every_language(address: str) -> None:
+    async def scenario(trial: Trial) -> None:
+        gateway = await trial.gateway()
+        refused = await gateway.put("/v1/agent/service/register", {"Name": "web", "Address": address, "Port": 80})
+        assert (refused.status, b"nobody can call" in refused.body) == (400, True)
+        given = {"instance": {"instanceId": "a", "ipAddr": address}}
+        assert (await gateway.ask("POST", "/eureka/apps/WEB", given)).status == 400
+        await gateway.start_face("rest")
+        body = {"address": address}
+        assert (await gateway.ask("PUT", "/v1/services/web/instances/a", body)).status == 400
+        assert (await gateway.get("/v1/health/service/web")).json == []
+
+    play(scenario)
+
+
+def test_an_unknown_id_is_answered_at_once() -> None:
+    async def scenario(trial: Trial) -> None:
+        gateway = await trial.gateway()
+        await gateway.register("web")
+        for number in range(3):
+            answer = await gateway.put(f"/v1/agent/check/pass/service:nobody-{number}")
+            assert (answer.status, answer.seconds < 0.1) == (404, True), answer
+            await asyncio.sleep(1)
 
     play(scenario)
 

@@ -1,0 +1,100 @@
+"""Instances that have been registered again under another name of their service: the former ones end."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from itertools import islice
+
+from slotreeve.clock import Clock
+from slotreeve.errors import SlotreeveError
+from slotreeve_gateway import Caller, Registry, Right
+from slotreeve_protocol.instance import Instance
+
+from slotreeve_face_consul.places import InstancePlaces
+from slotreeve_face_consul.stand_ins import said, stand_ins_of
+
+log = logging.getLogger("slotreeve.gateway")
+
+MOST_WAITING = 10_000
+"""Instances that wait to be looked for; further ones are not, and their namesakes end with their leases."""
+LEASES_AT_ONCE = 20_000
+"""Leases in one question: ids times services."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Registered:
+    service: str
+    instance: Instance
+    caller: Caller
+
+
+class Namesakes:
+    """Ends what has the id and the address of an instance that was registered just now, in another service.
+
+    An agent of Consul stands for one machine and knows each id once, so the new registration takes the old one's place.
+    A gateway stands for all machines, so the address must be the same, too. Where this gateway has seen the id before,
+    the caller waits for it; else the leaders of all slots are asked beside, with a small share of the time.
+
+    Args:
+        end: ends an instance of a service by its id.
+    """
+
+    def __init__(
+        self, registry: Registry, places: InstancePlaces, clock: Clock, end: Callable[[str, str], Awaitable[None]]
+    ) -> None:
+        self._registry, self._places, self._clock, self._end = registry, places, clock, end
+        self._waiting: dict[str, _Registered] = {}
+        self._looking: asyncio.Task[None] | None = None
+
+    async def stop(self) -> None:
+        """Stop looking."""
+        self._waiting.clear()
+        if self._looking is not None:
+            self._looking.cancel()
+            await asyncio.gather(self._looking, return_exceptions=True)
+
+    async def end(self, service: str, instance: Instance, caller: Caller) -> None:
+        """End the namesake of an instance in a service, if there is one that the caller may end."""
+        if not caller.may(Right.REGISTER, service):
+            return
+        view = await self._registry.view(service, stand_ins_of(service))
+        found = said(view).get(instance.id)
+        if found is not None and found.address == instance.address:
+            await self._end(service, instance.id)
+
+    def look_for(self, service: str, instance: Instance, caller: Caller) -> None:
+        """Look for namesakes of an instance in all services, beside."""
+        if len(self._waiting) >= MOST_WAITING:
+            return
+        self._waiting[instance.id] = _Registered(service, instance, caller)
+        if self._looking is None:
+            self._looking = asyncio.get_running_loop().create_task(self._look(), name="namesakes")
+
+    async def _look(self) -> None:
+        try:
+            while self._waiting:
+                began = self._clock.now()
+                try:
+                    await self._look_for_some()
+                except SlotreeveError as error:
+                    log.warning("instances of a former name are not looked for: %s; they end with their leases", error)
+                await self._clock.sleep(self._clock.now() - began)
+        finally:
+            self._looking = None
+
+    async def _look_for_some(self) -> None:
+        await self._registry.directory.services()
+        some = max(1, LEASES_AT_ONCE // (1 + 2 * len(self._registry.directory.listed)))
+        asked = [self._waiting.pop(key) for key in list(islice(self._waiting, some))]
+        by_caller: dict[int, list[_Registered]] = {}
+        for one in asked:
+            by_caller.setdefault(id(one.caller), []).append(one)
+        for same in by_caller.values():
+            holders = await self._places.holders([one.instance.id for one in same], same[0].caller)
+            for one in same:
+                for service in holders.get(one.instance.id, ()):
+                    if service != one.service:
+                        await self.end(service, one.instance, one.caller)
