@@ -97,11 +97,17 @@ class HttpConnection(HttpToolsProtocol):
         """The application can begin."""
         self._unparsed_bytes = 0
         self._await(_Awaited.BODY, self._limits.body_seconds)
-        if len(self.pipeline) >= MOST_PIPELINED or self.parser.should_upgrade():
+        if len(self.pipeline) >= MOST_PIPELINED or self.parser.should_upgrade() or not self._names_its_host():
             self._refuse(_BAD)
         if self._is_refused:
             self.app = _busy
         super().on_headers_complete()
+
+    def _names_its_host(self) -> bool:
+        """Whether there is the one header Host that HTTP/1.1 demands (RFC 9112, 3.2): a proxy before us may have taken
+        another one for it."""
+        hosts = sum(name == b"host" for name, _ in self.headers)
+        return hosts == 1 or (hosts == 0 and self.parser.get_http_version() != "1.1")
 
     def on_body(self, body: bytes) -> None:
         """A part of a body."""

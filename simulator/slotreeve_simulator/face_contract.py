@@ -19,6 +19,7 @@ from slotreeve_simulator.simulated_cluster import SimulatedCluster
 from slotreeve_simulator.simulated_gateway import GatewayAnswer, SimulatedGateway
 
 DEEP = 5_000
+METHOD_NOT_ALLOWED = 405
 LONGEST_SECONDS = 60.0
 """No request of a contract may take longer, in virtual time."""
 
@@ -151,6 +152,11 @@ class FaceContract:
                 path = request.path.partition("?")[0]
                 answer = await gateway.ask("BREW", path, request.body, request.headers)
                 assert 400 <= answer.status < 500, (path, answer)
+                if answer.status == METHOD_NOT_ALLOWED:
+                    assert request.method in answer.headers.get("allow", answer.headers.get("Allow", "")), (
+                        path,
+                        answer,
+                    )
                 answer = await gateway.ask(request.method, f"{path}/%00/\x01", request.body, request.headers)
                 assert 200 <= answer.status < 500, (path, answer)
 

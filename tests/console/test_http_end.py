@@ -66,13 +66,22 @@ def test_a_request_is_answered_at_the_free_port_that_was_found() -> None:
         (b"GET /nothing HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", b"404"),
         (b"POST /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 0\r\n\r\n", b"405"),
         (b"\x16\x03\x01 this is no request\r\n\r\n", b"400"),
+        (b"GET /livez HTTP/1.1\r\nConnection: close\r\n\r\n", b"400"),
+        (b"GET /livez HTTP/1.1\r\nHost: x\r\nHost: y\r\nConnection: close\r\n\r\n", b"400"),
     ],
-    ids=["an unknown page", "another method", "no HTTP"],
+    ids=["an unknown page", "another method", "no HTTP", "no host", "two hosts"],
 )
 def test_what_cannot_be_answered_gets_an_error_and_the_pages_go_on(head: bytes, status: bytes) -> None:
     async def scenario(end: HttpEnd) -> None:
         assert (await say(end, head)).startswith(b"HTTP/1.1 " + status)
         assert b" 200 " in await say(end, b"GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+
+    play(scenario)
+
+
+def test_a_request_of_an_older_version_of_http_needs_no_host() -> None:
+    async def scenario(end: HttpEnd) -> None:
+        assert b" 200 " in await say(end, b"GET /livez HTTP/1.0\r\n\r\n")
 
     play(scenario)
 

@@ -69,7 +69,9 @@ class EnvoyFace:
 
     async def _endpoints(self, request: Request) -> Response:
         if request.url.path != PATH or request.method != "POST":
-            return problem(405 if request.url.path == PATH else 404, f"expected POST {PATH}")
+            if request.url.path == PATH:
+                return problem(405, f"expected POST {PATH}", allowed=["POST"])
+            return problem(404, f"expected POST {PATH}")
         caller = self._gateway.access.caller(token_of(request))
         asked = _request(await body_of(request, MOST_BODY_BYTES))
         if asked.type_url not in ("", TYPE_URL):

@@ -6,8 +6,7 @@ What an instance has no field for stands in its metadata under keys that begin w
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import msgspec
@@ -21,6 +20,7 @@ from slotreeve_face_eureka.bodies import Tree
 
 OWN = "eureka-"
 DEFAULT_DURATION_SECONDS = 90
+MOST_DIGITS = 18
 STARTING = "STARTING"
 STATUSES = ("UP", "DOWN", STARTING, "OUT_OF_SERVICE", "UNKNOWN")
 _KEPT = {
@@ -67,6 +67,8 @@ def registration(application: str, given: Tree, zone: str, group: str) -> Eureka
     own |= {key: _text(given, name) for name, key in _KEPT.items()}
     vip = _text(given, "vipAddress")
     own["vip"] = vip if vip != application.lower() else ""
+    dirty = dirty_of(given.get("lastDirtyTimestamp"))
+    own["dirty"] = str(dirty) if dirty else ""
     own["secure-port"] = str(secure[0]) if secure[1] and port[1] else ""
     only_secure = secure[1] and not port[1]
     status = _text(given, "status") or "UP"
@@ -86,6 +88,36 @@ def registration(application: str, given: Tree, zone: str, group: str) -> Eureka
         id=_text(given, "instanceId") or host or address,
     )
     return EurekaRegistration(data_info_id(application, group), instance, float(duration))
+
+
+def dirty_of(value: object) -> int:
+    """A ``lastDirtyTimestamp``: when the client has changed what it says of itself; 0: it does not say."""
+    try:
+        return _number(value, "lastDirtyTimestamp") if value not in (None, "") else 0
+    except ModelError:
+        return 0
+
+
+def last_dirty(instance: Instance) -> int:
+    """The ``lastDirtyTimestamp`` with which an instance was registered; 0: without."""
+    return dirty_of(instance.metadata.get(OWN + "dirty"))
+
+
+def duration_of(instance: Instance) -> float | None:
+    """The time to live of an instance that was registered by this face; None: it was not."""
+    seconds = dirty_of(instance.metadata.get(OWN + "duration"))
+    return float(seconds) if SHORTEST_TTL_SECONDS <= seconds <= LONGEST_TTL_SECONDS else None
+
+
+def with_metadata(instance: Instance, changes: Mapping[str, str]) -> Instance:
+    """The instance with other values of its metadata. Raises ModelError."""
+    return instance.changed(metadata=instance.metadata | _without_own(changes))
+
+
+def has_vip(shown_instance: Mapping[str, object], field: str, vip: str) -> bool:
+    """Whether an instance has a virtual address; it may have several, with commas between them."""
+    listed = str(shown_instance[field]).split(",")
+    return vip.strip().lower() in (one.strip().lower() for one in listed)
 
 
 def status_of(instance: Instance) -> str:
@@ -130,15 +162,15 @@ def shown(application: str, instance: Instance, said: Instance, renewal_seconds:
         **{name: own.get(key, "") for name, key in _KEPT.items()},
         "vipAddress": own.get("vip") or application.lower(),
         "isCoordinatingDiscoveryServer": "false",
-        "lastUpdatedTimestamp": "0",
-        "lastDirtyTimestamp": "0",
+        "lastUpdatedTimestamp": own.get("dirty", "0"),
+        "lastDirtyTimestamp": own.get("dirty", "0"),
         "actionType": "ADDED",
     }
 
 
-def hashcode(statuses: Iterable[str]) -> str:
+def hashcode(statuses: Mapping[str, int]) -> str:
     """``apps__hashcode``: how many instances have which status. Clients compare it with that of their own copy."""
-    return "".join(f"{status}_{count}_" for status, count in sorted(Counter(statuses).items()))
+    return "".join(f"{status}_{count}_" for status, count in sorted(statuses.items()))
 
 
 def _kept_number(own: Mapping[str, str], key: str, default: int) -> int:
@@ -159,16 +191,31 @@ def _condition(status: str) -> tuple[Health, str, bool]:
 
 def _text(given: Tree, name: str) -> str:
     value = given.get(name)
-    if value is None:
-        return ""
-    if not isinstance(value, str):
+    if isinstance(value, Mapping | list | bool):
         raise ModelError(f"{name} is not a text")
-    return value
+    return as_text(value)
+
+
+def as_text(value: object) -> str:
+    """A value of JSON as text: clients in languages without types write numbers and truth values where a text is
+    expected.
+
+    Raises:
+        ModelError: it is a number that is too large.
+    """
+    if isinstance(value, str):
+        return value
+    try:
+        return "" if value is None else msgspec.json.encode(value).decode()
+    except (OverflowError, ValueError, RecursionError) as error:
+        raise ModelError(f"a value cannot be written as text: {error}") from None
 
 
 def _number(value: object, name: str) -> int:
-    if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) < 12:
+    if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) < MOST_DIGITS:
         return int(value)
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
     if type(value) is not int or value < 0:
         raise ModelError(f"{name} is {str(value)[:20]!r}; expected a whole number")
     return value
@@ -182,15 +229,15 @@ def _port(given: Tree, name: str) -> tuple[int, bool]:
     if not isinstance(port, Mapping):
         return _number(port, name), name == "port"
     enabled = port.get("@enabled", port.get("enabled", "true"))
-    return _number(port.get("$", 0), name), enabled in (True, "true")
+    return _number(port.get("$", 0), name), as_text(enabled).lower() == "true"
 
 
 def _metadata(given: Tree) -> dict[str, str]:
     metadata = given.get("metadata") or {}
     if not isinstance(metadata, Mapping):
         raise ModelError("metadata is not an object")
-    try:
-        found = msgspec.convert(dict(metadata), dict[str, str])
-    except msgspec.ValidationError as error:
-        raise ModelError(f"metadata: {error}") from None
-    return {key: value for key, value in found.items() if not key.startswith((OWN, "@"))}
+    return _without_own({key: as_text(value) for key, value in metadata.items()})
+
+
+def _without_own(metadata: Mapping[str, str]) -> dict[str, str]:
+    return {key: value for key, value in metadata.items() if not key.startswith((OWN, "@"))}

@@ -27,9 +27,7 @@ def json_answer(body: bytes, status: int = 200, **headers: str) -> Response:
 def refused(error: SlotreeveError) -> Response:
     """The answer to an error: problem+json with its code."""
     if isinstance(error, NoSuchMethod):
-        answer = problem(405, str(error), error.code)
-        answer.headers["Allow"] = ", ".join(error.allowed)
-        return answer
+        return problem(405, str(error), error.code, error.allowed)
     status = 415 if isinstance(error, WrongMedia) else status_of(error)
     return problem(status, str(error), error.code)
 

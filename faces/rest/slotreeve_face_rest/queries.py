@@ -9,6 +9,7 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 from slotreeve.errors import RequestError
 from slotreeve_gateway import Filter
+from slotreeve_gateway.typos import explained
 from slotreeve_protocol.instance import Health
 
 from slotreeve_face_rest.documents import Index, Tag
@@ -98,4 +99,4 @@ def query_of(text: bytes, kind: type[Q]) -> Q:
     try:
         return msgspec.convert(found, kind, strict=False)
     except msgspec.ValidationError as error:
-        raise RequestError(f"query: {error}") from None
+        raise RequestError(f"query: {explained(str(error), kind)}") from None

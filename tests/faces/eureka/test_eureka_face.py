@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from collections import Counter
 from typing import Any
 from xml.etree import ElementTree
 
@@ -15,8 +16,10 @@ from slotreeve.errors import ModelError
 from slotreeve_client import Health, Instance
 from slotreeve_face_eureka.applications import hashcode, registration, shown, status_of
 from slotreeve_face_eureka.bodies import instance_of, xml
+from slotreeve_face_eureka.changes import RETENTION_SECONDS, RecentChanges, ServiceState, Shown
 
 from tests.faces.gateway_on_trial import ENDED, TTL, GatewayOnTrial, Trial, play
+from tests.faces.odd_values import odd_metadata, odd_values
 
 JSON = {"Accept": "application/json"}
 GIVEN: dict[str, Any] = {
@@ -45,7 +48,7 @@ async def apps(gateway: GatewayOnTrial, page: str = "/eureka/apps/") -> dict[str
     found = (await gateway.get(page, headers=JSON)).json["applications"]
     listed = {app["name"]: {one["instanceId"]: one for one in app["instance"]} for app in found["application"]}
     statuses = [one["status"] for app in listed.values() for one in app.values()]
-    assert found["apps__hashcode"] == hashcode(statuses)
+    assert found["apps__hashcode"] == hashcode(Counter(statuses))
     root = ElementTree.fromstring((await gateway.get(page)).body)
     assert root.findtext("apps__hashcode") == found["apps__hashcode"]
     assert {
@@ -79,6 +82,194 @@ def test_an_instance_is_registered_renewed_through_any_gateway_and_ends_when_nob
         await asyncio.sleep(ENDED)
         assert await apps(second) == {}
         assert (await second.put(one)).status == 404
+
+    play(scenario)
+
+
+@pytest.mark.parametrize("form", ["json", "xml"])
+def test_metadata_of_any_kind_is_registered_as_text(form: str) -> None:
+    given = {"n": 1, "f": 1.5, "b": True, "no": False, "null": None, "l": [1, "x"], "o": {"a": {"b": None}}, "t": "t"}
+    told = {"n": "1", "f": "1.5", "b": "true", "no": "false", "null": "", "l": '[1,"x"]', "o": '{"a":{"b":null}}'}
+    if form == "xml":
+        del given["l"], told["l"]
+        told["o"] = '{"a":{"b":"None"}}'
+
+    async def scenario(trial: Trial) -> None:
+        gateway = await trial.gateway()
+        body = {"metadata": given, "port": {"$": 8080.0, "@enabled": True}, "leaseInfo": {"durationInSecs": 90.0}}
+        whole: dict[str, Any] = GIVEN | body
+        if form == "xml":
+            whole |= {"port": {"$": 8080, "@enabled": True}, "leaseInfo": {"durationInSecs": 90}}
+            xml_body = xml("instance", whole | {"metadata": {k: "" if v is None else v for k, v in given.items()}})
+            answer = await gateway.ask("POST", "/eureka/apps/SHOP", xml_body.encode(), {"Content-Type": "text/xml"})
+        else:
+            answer = await gateway.ask("POST", "/eureka/apps/SHOP", {"instance": whole})
+        assert answer.status == 204, answer
+        found = (await apps(gateway, "/eureka/apps/"))["SHOP"]["host-1:shop:8080"]
+        assert found["metadata"] == told | {"t": "t", "zone": "east"}
+        assert (found["port"]["$"], found["leaseInfo"]["durationInSecs"]) == (8080, 90)
+
+    play(scenario)
+
+
+def test_the_registration_that_was_said_last_holds_whichever_comes_last() -> None:
+    one = "/eureka/apps/SHOP/host-1:shop:8080"
+
+    async def scenario(trial: Trial) -> None:
+        gateway, other = await trial.gateway(), await trial.gateway()
+
+        async def status() -> tuple[str, str]:
+            found = (await gateway.get(one, headers=JSON)).json["instance"]
+            return found["status"], found["lastDirtyTimestamp"]
+
+        await register(gateway, status="STARTING", lastDirtyTimestamp=1_000)
+        await register(gateway, status="UP", lastDirtyTimestamp="2000")
+        await register(gateway, status="STARTING", lastDirtyTimestamp="1000")
+        await register(other, status="STARTING", lastDirtyTimestamp="1000")
+        assert await status() == ("UP", "2000")
+        late = (register(gateway, status=status, lastDirtyTimestamp=at) for status, at in (("UP", 9), ("DOWN", 3_000)))
+        await asyncio.gather(*late)
+        assert await status() == ("DOWN", "3000")
+        for gateway_of_renewal in (gateway, other):
+            for dirty, answered in (("", 200), ("2000", 200), ("3000", 200), ("3001", 404), ("soon", 200)):
+                path = f"{one}?status=UP&lastDirtyTimestamp={dirty}"
+                assert (await gateway_of_renewal.put(path)).status == answered, dirty
+        await register(gateway, status="UP", lastDirtyTimestamp="3001")
+        assert (await gateway.put(f"{one}?lastDirtyTimestamp=3001")).status == 200
+        await register(gateway, status="STARTING")
+        assert await status() == ("STARTING", "0"), "whoever says no time is believed"
+
+    play(scenario)
+
+
+@pytest.mark.parametrize("field", ["vip", "secureVip"])
+def test_an_instance_is_found_under_each_of_its_virtual_addresses(field: str) -> None:
+    page = {"vip": "vips", "secureVip": "svips"}[field]
+
+    async def scenario(trial: Trial) -> None:
+        gateway = await trial.gateway()
+        await register(gateway, **{f"{field}Address": "a, B.example,c"})
+        await register(gateway, "OTHER", instanceId="o", **{f"{field}Address": "b"})
+        await asyncio.sleep(1.5)
+        for name, found in (("a", "SHOP"), ("b.example", "SHOP"), ("c", "SHOP"), ("b", "OTHER"), ("a,c", "")):
+            assert set(await apps(gateway, f"/eureka/{page}/{name}")) == ({found} if found else set()), name
+
+    play(scenario)
+
+
+def test_metadata_is_changed_by_a_request_of_its_own_and_the_rest_stays() -> None:
+    one = "/eureka/apps/SHOP/host-1:shop:8080"
+
+    async def scenario(trial: Trial) -> None:
+        gateway = await trial.gateway()
+        await register(gateway)
+        before = (await gateway.get(one, headers=JSON)).json["instance"]
+        assert (await gateway.put(f"{one}/metadata?k=2&new=a%20b&eureka-vip=x")).status == 200
+        after = (await gateway.get(one, headers=JSON)).json["instance"]
+        assert after["metadata"] == {"zone": "west", "k": "2", "new": "a b"}
+        assert after | {"metadata": ""} == before | {"metadata": ""}
+        assert (await gateway.put("/eureka/apps/SHOP/nobody/metadata?k=2")).status == 404
+        assert (await gateway.put(f"{one}/metadata?k={'v' * 2_000}")).status == 400
+        await gateway.registry.register("shop", Instance("10.0.0.5", id="other"), TTL)
+        await asyncio.sleep(0.1)
+        assert (await gateway.put("/eureka/apps/SHOP/other/metadata?k=2")).status == 400
+        found = (await gateway.get("/eureka/instances/host-1:shop:8080", headers=JSON)).json["instance"]
+        assert found == after
+        assert (await gateway.get("/eureka/instances/nobody")).status == 404
+        await asyncio.sleep(ENDED)
+        assert (await gateway.get(one)).status == 404, "its time to live is the same"
+
+    play(scenario)
+
+
+async def delta(gateway: GatewayOnTrial) -> list[tuple[str, str]]:
+    """What happened to which instance, in this order; XML says the same."""
+    found = (await gateway.get("/eureka/apps/delta", headers=JSON)).json["applications"]
+    listed = [(one["actionType"], one["instanceId"]) for app in found["application"] for one in app["instance"]]
+    root = ElementTree.fromstring((await gateway.get("/eureka/apps/delta")).body)
+    assert [(i.findtext("actionType"), i.findtext("instanceId")) for i in root.iter("instance")] == listed
+    whole = (await gateway.get("/eureka/apps", headers=JSON)).json["applications"]
+    assert (found["apps__hashcode"], found["versions__delta"]) == (whole["apps__hashcode"], whole["versions__delta"])
+    return listed
+
+
+def test_a_delta_is_what_has_changed_lately_with_the_hash_code_of_the_whole() -> None:
+    async def scenario(trial: Trial) -> None:
+        gateway = await trial.gateway()
+
+        async def goes_on(seconds: float) -> None:
+            for _ in range(int(seconds / 30)):
+                for name in ("a", "b", "c"):
+                    await gateway.put(f"/eureka/apps/SHOP/{name}")
+                await asyncio.sleep(30)
+                await delta(gateway)
+
+        lease: dict[str, Any] = {"leaseInfo": {"durationInSecs": 60}}
+        for name in ("a", "b"):
+            await register(gateway, instanceId=name, **lease)
+        await asyncio.sleep(1.5)
+        assert await delta(gateway) == [("ADDED", "a"), ("ADDED", "b")], "a gateway that begins tells the whole"
+        await goes_on(RETENTION_SECONDS + 30)
+        assert await delta(gateway) == []
+        await register(gateway, instanceId="a", status="DOWN", **lease)
+        await register(gateway, instanceId="c", **lease)
+        await gateway.ask("DELETE", "/eureka/apps/SHOP/b")
+        await asyncio.sleep(1.5)
+        assert await delta(gateway) == [("DELETED", "b"), ("MODIFIED", "a"), ("ADDED", "c")]
+        await register(gateway, instanceId="c", status="DOWN", **lease)
+        assert await delta(gateway) == [("DELETED", "b"), ("MODIFIED", "a"), ("MODIFIED", "c")], "each one once"
+        for name in ("a", "c"):
+            await gateway.ask("DELETE", f"/eureka/apps/SHOP/{name}")
+        await asyncio.sleep(1.5)
+        assert sorted(await delta(gateway)) == [("DELETED", "a"), ("DELETED", "b"), ("DELETED", "c")]
+        await goes_on(RETENTION_SECONDS + 30)
+        assert await delta(gateway) == []
+
+    play(scenario)
+
+
+operations = st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(["x", "y"]), st.integers(0, 3)), max_size=30)
+
+
+@given(operations, st.lists(st.booleans(), min_size=30, max_size=30))
+def test_whoever_takes_every_delta_has_what_is_there_and_whoever_does_not_finds_another_hash_code(
+    steps: list[tuple[str, str, int]], asks: list[bool]
+) -> None:
+    changes, there, now, index = RecentChanges(), dict[str, dict[str, Shown]](), 0.0, 0
+    copy: dict[tuple[str, str], Shown] = {}
+    for (service, name, value), asked in zip(steps, asks, strict=False):
+        now, index = now + 29, index + 1
+        of_service = there.setdefault(service, {})
+        if value:
+            of_service[name] = {"instanceId": name, "value": value}
+        else:
+            of_service.pop(name, None)
+        listed = {key: found for key, found in there.items() if found}
+        if asked:
+            states = [ServiceState(key, index, list(found.values())) for key, found in listed.items()]
+            changes.take(now, states, listed)
+            for key, found in changes.of(changes.services):
+                for one in found:
+                    if one["actionType"] == "DELETED":
+                        copy.pop((key, str(one["instanceId"])), None)
+                    else:
+                        copy[key, str(one["instanceId"])] = {k: v for k, v in one.items() if k != "actionType"}
+            if all(asks[:index]):
+                assert copy == {(key, name): one for key, found in listed.items() for name, one in found.items()}
+
+
+def test_a_method_that_a_path_does_not_take_is_told_which_it_takes() -> None:
+    async def scenario(trial: Trial) -> None:
+        gateway = await trial.gateway()
+        for path, allowed in (
+            ("/eureka/apps/SHOP/i", {"GET", "HEAD", "PUT", "DELETE"}),
+            ("/eureka/apps/SHOP", {"GET", "HEAD", "POST"}),
+            ("/v1/agent/service/register", {"PUT"}),
+            ("/v1/health/service/web", {"GET"}),
+        ):
+            refused = await gateway.ask("PATCH", path)
+            assert refused.status == 405
+            assert set(refused.headers["allow"].split(", ")) == allowed
 
     play(scenario)
 
@@ -202,7 +393,6 @@ WRONG: list[dict[str, Any]] = [
     {"status": "FINE"},
     {"instanceId": "i" * 100_000},
     {"instanceId": "a\nb"},
-    {"metadata": {"a": 1}},
     {"metadata": [1]},
     {"metadata": {str(number): "x" for number in range(70)}},
     {"leaseInfo": 5},
@@ -259,10 +449,8 @@ def test_rights_are_asked_for_and_a_password_is_a_token() -> None:
 
 
 texts = st.text(max_size=20)
-
-
-fields_of_instances = st.sampled_from([*GIVEN, "x"])
-values = texts | st.integers() | st.dictionaries(texts, texts)
+fields_of_instances = st.sampled_from([*GIVEN, "x", "lastDirtyTimestamp", "secureVipAddress"])
+values = texts | odd_values
 
 
 @given(st.dictionaries(fields_of_instances, values, max_size=6))
@@ -279,13 +467,33 @@ def test_any_instance_is_registered_and_shown_or_refused_in_words(fields: dict[s
     assert again.instance.endpoint == found.instance.endpoint
 
 
+@given(odd_metadata)
+@settings(deadline=None)
+def test_any_metadata_is_text_or_refused_in_words(metadata: dict[str, object]) -> None:
+    body = json.dumps({"instance": GIVEN | {"metadata": metadata}}).encode()
+    try:
+        found = registration("Shop", instance_of(body, False), "", "G").instance
+    except ModelError:
+        # Scalars and what is in them are never the reason, unless the text is too long, or no text in UTF-8.
+        assert len(metadata) > 60 or any(not fits(key, value) for key, value in metadata.items())
+        return
+    assert all(key in found.metadata for key in metadata if not key.startswith(("@", "eureka-")))
+    ElementTree.fromstring(xml("instance", shown("shop", found, found)))
+
+
+def fits(key: str, value: object) -> bool:
+    text = json.dumps([key, value])
+    control = any(ord(letter) < 32 or 127 <= ord(letter) < 160 for letter in key)
+    return not control and 0 < len(key) <= 128 and len(text) < 900 and "\\ud" not in text and "e+" not in text
+
+
 @given(st.dictionaries(texts, texts | st.dictionaries(texts, texts)))
 def test_whatever_is_shown_is_good_xml(value: dict[str, object]) -> None:
     assert ElementTree.fromstring(xml("a", value)).tag == "a"
 
 
 def test_the_hash_code_counts_the_statuses_in_their_order() -> None:
-    assert hashcode(["UP", "DOWN", "UP"]) == "DOWN_1_UP_2_"
-    assert hashcode([]) == ""
+    assert hashcode(Counter(["UP", "DOWN", "UP"])) == "DOWN_1_UP_2_"
+    assert hashcode({}) == ""
     assert status_of(Instance("a.example", health=Health.WARNING)) == "UP"
-    assert re.fullmatch("(UP|DOWN)_1_", hashcode(["DOWN"]))
+    assert re.fullmatch("(UP|DOWN)_1_", hashcode({"DOWN": 1}))

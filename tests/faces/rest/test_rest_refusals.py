@@ -74,6 +74,10 @@ def test_every_refusal_is_a_problem_with_a_code(on_stage: OnStage) -> None:
     ("body", "says"),
     [
         (BODY | {"prot": 80}, "`prot`"),
+        (BODY | {"prot": 80}, "did you mean 'port'?"),
+        (BODY | {"TTL_secnds": 80}, "did you mean 'ttl_seconds'?"),
+        (BODY | {"anything": 80}, "known: address, port, scheme"),
+        (BODY | {"health": "criticle"}, "did you mean 'critical'?"),
         (BODY | {"port": 70_000}, "$.port"),
         (BODY | {"port": "80"}, "$.port"),
         (BODY | {"tags": ["a", 1]}, "$.tags[1]"),
@@ -87,6 +91,18 @@ def test_every_refusal_is_a_problem_with_a_code(on_stage: OnStage) -> None:
 def test_a_field_that_is_not_good_is_named(on_stage: OnStage, body: dict[str, Any], says: str) -> None:
     async def story(stage: Stage) -> None:
         assert says in (await stage.http.post(S, json=body)).json()["detail"]
+
+    on_stage(story)
+
+
+def test_a_name_that_is_mistyped_within_a_list_or_in_the_query_is_found_too(on_stage: OnStage) -> None:
+    async def story(stage: Stage) -> None:
+        many = {"registrations": [{"servcie": "a", "address": "10.0.0.1"}]}
+        said = (await stage.http.post("/v1/bulk/register", json=many)).json()["detail"]
+        assert said.endswith("at `$.registrations[0]`; did you mean 'service'?")
+        assert "did you mean 'index'?" in (await stage.http.get(f"{S}?indx=5")).json()["detail"]
+        path = f"{S}/a/override"
+        assert "did you mean 'weight'?" in (await stage.http.put(path, json={"wieght": 5})).json()["detail"]
 
     on_stage(story)
 
