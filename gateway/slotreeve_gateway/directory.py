@@ -61,6 +61,16 @@ class ServiceDirectory:
         """What :meth:`services` has returned last, without asking again."""
         return self._services
 
+    def current(self) -> Mapping[str, int] | None:
+        """The names that were read last, at once, if they are at most twice ``seconds`` old; None: they are older. When
+        they are due, they are read again beside."""
+        now = self._clock.now()
+        if self._read_at is None or now - self._read_at > 2 * self._seconds:
+            return None
+        if self._reading is None and now - self._tried_at >= self._seconds:
+            self._begin()
+        return self._services
+
     async def services(self) -> Mapping[str, int]:
         """Number of providers by data info id, at most ``seconds`` old; the last ones that could be read, where the
         registry does not answer within half a second. A service without providers is not in it.

@@ -56,6 +56,10 @@ class Registry:
         providers and changes belong to it."""
         return await self._views.of(service, beside)
 
+    def current_view(self, service: str) -> ServiceView | None:
+        """A service by its data info id, at once, if it is watched already."""
+        return self._views.current(service)
+
     async def register(self, service: str, instance: Instance, ttl_seconds: float = DEFAULT_TTL_SECONDS) -> None:
         """Register an instance as a lease, or replace it. Returns once the slot's leader and its followers have it."""
         await self._writes.register(_lease(service, instance, ttl_seconds))

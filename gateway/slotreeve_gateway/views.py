@@ -201,6 +201,15 @@ class Views:
         await view.ready()
         return view
 
+    def current(self, service: str) -> ServiceView | None:
+        """The view of a service by its data info id, at once, if it is there and ready."""
+        key = (service, "")
+        view = self._views.get(key)
+        if view is None or not view.index:
+            return None
+        self._asked[key] = self._clock.now()
+        return view
+
     def _new(self, key: tuple[str, str]) -> ServiceView:
         if len(self._views) >= self._most:
             raise Backpressure(f"{self._most} services are watched already (gateway.most_services); try again later")

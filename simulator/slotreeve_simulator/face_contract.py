@@ -1,4 +1,6 @@
-"""The contract of faces that speak HTTP, as tests: subclass :class:`FaceContract` and name the face and its requests.
+"""The contract of faces, as tests: subclass :class:`FaceContract` and name the face and its requests.
+
+A face that does not speak HTTP overrides how it is asked (``begin``, ``ask``, ``wrong``, ``strange``).
 
 It stands here, not beside the contracts of the other ports, because a face needs a whole registry.
 """
@@ -8,12 +10,15 @@ It stands here, not beside the contracts of the other ports, because a face need
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
-from slotreeve.errors import Forbidden, Unauthenticated
+import msgspec
+from slotreeve.errors import Forbidden, ModelError, Unauthenticated
 from slotreeve_conformance.virtual_time import run
 from slotreeve_gateway import Caller, GatewayAccess, Right
+from slotreeve_protocol.instance import Instance
 
 from slotreeve_simulator.simulated_cluster import SimulatedCluster
 from slotreeve_simulator.simulated_gateway import GatewayAnswer, SimulatedGateway
@@ -38,6 +43,45 @@ class FaceRequest:
     body: object = b""
     headers: Mapping[str, str] = field(default_factory=dict)
     is_open: bool = False
+
+
+GARBAGE = (b"", b"{", b"null", b"[]", b'"x"', b"0", b"\xff\xfe", b"[" * DEEP, b'{"a":' * DEEP, b"<x" * DEEP)
+ODD_TEXTS = ("", " ", "\x00", "\n", "\x7f", "\x85", "\ud800", "\ud83d\ude00", "\ufeff", "]]>", "<&\"'", "x" * 2_000)
+ODD_NUMBERS = (True, 0, -1, 1.5, 1e308, 2**53, 2**70)
+ODD_VALUES: tuple[object, ...] = (None, [], {}, [[None]], {"a": {"b": 1}}, *ODD_NUMBERS, *ODD_TEXTS)
+"""What programs in languages without types, and hostile ones, put where another kind of value is expected."""
+
+
+def _with_odd_values(body: object) -> Iterator[object]:
+    """The body with each of its values, in turn, replaced by each odd one, and with each odd key."""
+    if isinstance(body, Mapping):
+        for key, value in body.items():
+            yield from ({**body, key: odd} for odd in ODD_VALUES)
+            yield from ({**body, key: inner} for inner in _with_odd_values(value))
+        yield from ({**body, odd: odd} for odd in ODD_TEXTS)
+    elif isinstance(body, list):
+        for number, value in enumerate(body):
+            yield from ([*body[:number], odd, *body[number + 1 :]] for odd in ODD_VALUES)
+            yield from ([*body[:number], inner, *body[number + 1 :]] for inner in _with_odd_values(value))
+
+
+def odd_instances() -> Iterator[Instance]:
+    """Instances with each odd text in each field that takes it."""
+    for number, text in enumerate(ODD_TEXTS):
+        name = f"odd-{number}"
+        fields: tuple[Mapping[str, object], ...] = (
+            {"metadata": {"key": text}},
+            {"metadata": {text: "value"}},
+            {"tags": (text,)},
+            {"zone": text},
+            {"health_note": text},
+            {"id": f"{name}{text}"},
+        )
+        for at, field_ in enumerate(fields):
+            with suppress(ModelError):
+                yield msgspec.structs.replace(Instance(f"10.{number}.{at}.1", 80, id=name), **field_)
+    yield Instance("2001:db8::1", 65_535, "https", 0, id="six")
+    yield Instance("a-name.example", 0, weight=65_535, enabled=False, id="name")
 
 
 class _Nobody:
@@ -73,6 +117,7 @@ class FaceContract:
 
     Attributes:
         face: name of the face.
+        service: data id of the service that the requests name.
         options: its options.
         requests: good requests, at least one of each kind, in an order in which all of them are answered well. They
             name the services and instances that they register themselves.
@@ -81,6 +126,7 @@ class FaceContract:
     """
 
     face = ""
+    service = ""
     options: Mapping[str, object] = {}
     requests: Sequence[FaceRequest] = ()
     lists: Sequence[str] = ()
@@ -92,19 +138,35 @@ class FaceContract:
         async def main(rng: random.Random) -> None:
             async with SimulatedCluster(rng, meta=1, data=2, session=1) as cluster:
                 gateway = SimulatedGateway(cluster, "gateway-1", access)
-                await gateway.start_face(self.face, self.options)
+                await self.begin(gateway)
                 await scenario(cluster, gateway)
 
         run(main, seed=1)
 
-    async def _ask(self, gateway: SimulatedGateway, request: FaceRequest) -> GatewayAnswer:
-        return await gateway.ask(request.method, request.path, request.body, request.headers)
+    async def begin(self, gateway: SimulatedGateway) -> None:
+        """Let a gateway have the face."""
+        await gateway.start_face(self.face, self.options)
+
+    async def ask(self, gateway: SimulatedGateway, request: FaceRequest, leave: float = 0) -> GatewayAnswer:
+        """Ask the face. What it answers in another language is said with the status that HTTP has for it."""
+        return await gateway.ask(request.method, request.path, request.body, request.headers, leave)
+
+    def wrong(self, request: FaceRequest) -> Iterator[FaceRequest]:
+        """Requests like a good one that must be refused."""
+        yield FaceRequest("BREW", request.path.partition("?")[0], request.body, request.headers)
+
+    def strange(self, request: FaceRequest) -> Iterator[FaceRequest]:
+        """Requests like a good one that may be refused, and fail nothing."""
+        path = request.path.partition("?")[0]
+        yield FaceRequest(request.method, f"{path}/%00/\x01", request.body, request.headers)
+        bodies: list[object] = [*GARBAGE, *_with_odd_values(request.body)]
+        yield from (FaceRequest(request.method, request.path, body, request.headers) for body in bodies)
 
     def test_every_good_request_is_answered(self) -> None:
         async def scenario(cluster: SimulatedCluster, gateway: SimulatedGateway) -> None:
             assert self.requests, "the contract needs requests"
             for request in self.requests:
-                answer = await self._ask(gateway, request)
+                answer = await self.ask(gateway, request)
                 assert 200 <= answer.status < 400, (request, answer)
                 assert answer.seconds < LONGEST_SECONDS, request
 
@@ -113,52 +175,58 @@ class FaceContract:
     def test_a_caller_without_rights_learns_and_changes_nothing(self) -> None:
         async def scenario(cluster: SimulatedCluster, gateway: SimulatedGateway) -> None:
             shown = SimulatedGateway(cluster, "gateway-2")
-            await shown.start_face(self.face, self.options)
+            await self.begin(shown)
             for request in self.requests:
-                answer = await self._ask(gateway, request)
+                answer = await self.ask(gateway, request)
                 if request.path in self.lists:
                     assert self.shown.encode() not in answer.body, (request, answer)
                 elif not request.is_open:
                     # 404: not even that it exists is told.
                     assert answer.status in (401, 403, 404), (request, answer)
-                await self._ask(shown, request)
+                await self.ask(shown, request)
 
         self._play(scenario, WithoutRights())
 
     def test_a_caller_whose_token_is_unknown_is_refused(self) -> None:
         async def scenario(cluster: SimulatedCluster, gateway: SimulatedGateway) -> None:
             for request in self.requests:
-                answer = await self._ask(gateway, request)
+                answer = await self.ask(gateway, request)
                 if not request.is_open:
                     assert answer.status in (401, 403), (request, answer)
 
         self._play(scenario, WithoutTokens())
 
-    def test_whatever_the_body_is_it_is_the_callers_fault(self) -> None:
-        garbage = (b"", b"{", b"null", b"[]", b'"x"', b"0", b"\xff\xfe", b"[" * DEEP, b'{"a":' * DEEP, b"<x" * DEEP)
-
+    def test_whatever_is_asked_it_is_the_callers_fault_and_the_face_goes_on(self) -> None:
         async def scenario(cluster: SimulatedCluster, gateway: SimulatedGateway) -> None:
             for request in self.requests:
-                for body in garbage:
-                    answer = await gateway.ask(request.method, request.path, body, request.headers)
-                    assert 200 <= answer.status < 500, (request, body[:20], answer)
-                await self._ask(gateway, request)
+                for strange in self.strange(request):
+                    answer = await self.ask(gateway, strange)
+                    assert 200 <= answer.status < 500, (strange, answer)
+                await self.ask(gateway, request)
 
         self._play(scenario, None)
 
-    def test_unknown_methods_and_paths_are_refused(self) -> None:
+    def test_whatever_is_registered_is_answered(self) -> None:
+        async def scenario(cluster: SimulatedCluster, gateway: SimulatedGateway) -> None:
+            assert self.service, "the contract needs the service that its requests name"
+            for number, instance in enumerate(odd_instances()):
+                await gateway.registry.register(self.service, instance, 600)
+                if number % 3 == 0:
+                    for request in self.requests:
+                        answer = await self.ask(gateway, request)
+                        assert 200 <= answer.status < 400, (instance, request, answer)
+
+        self._play(scenario, None)
+
+    def test_what_is_no_request_of_the_face_is_refused(self) -> None:
         async def scenario(cluster: SimulatedCluster, gateway: SimulatedGateway) -> None:
             for request in self.requests:
-                path = request.path.partition("?")[0]
-                answer = await gateway.ask("BREW", path, request.body, request.headers)
-                assert 400 <= answer.status < 500, (path, answer)
-                if answer.status == METHOD_NOT_ALLOWED:
-                    assert request.method in answer.headers.get("allow", answer.headers.get("Allow", "")), (
-                        path,
-                        answer,
-                    )
-                answer = await gateway.ask(request.method, f"{path}/%00/\x01", request.body, request.headers)
-                assert 200 <= answer.status < 500, (path, answer)
+                for wrong in self.wrong(request):
+                    answer = await self.ask(gateway, wrong)
+                    assert 400 <= answer.status < 500, (wrong, answer)
+                    if answer.status == METHOD_NOT_ALLOWED:
+                        named = {name.lower(): value for name, value in answer.headers.items()}
+                        assert request.method in named.get("allow", ""), (wrong, answer)
 
         self._play(scenario, None)
 
@@ -167,7 +235,7 @@ class FaceContract:
             for name in list(cluster.servers):
                 cluster.kill(name)
             for request in self.requests:
-                answer = await self._ask(gateway, request)
+                answer = await self.ask(gateway, request)
                 assert answer.status in (200, 404, 500, 502, 503, 504), (request, answer)
                 assert answer.seconds < LONGEST_SECONDS, request
 
@@ -176,9 +244,9 @@ class FaceContract:
     def test_a_caller_that_leaves_ends_its_request(self) -> None:
         async def scenario(cluster: SimulatedCluster, gateway: SimulatedGateway) -> None:
             for request in self.requests:
-                await gateway.ask(request.method, request.path, request.body, request.headers, leave=0.001)
+                await self.ask(gateway, request, leave=0.001)
             for request in self.requests:
-                answer = await self._ask(gateway, request)
+                answer = await self.ask(gateway, request)
                 assert answer.status < 500, (request, answer)
 
         self._play(scenario, None)
@@ -186,7 +254,7 @@ class FaceContract:
     def test_its_counters_begin_with_its_name_and_it_may_be_stopped_twice(self) -> None:
         async def scenario(cluster: SimulatedCluster, gateway: SimulatedGateway) -> None:
             for request in self.requests:
-                await self._ask(gateway, request)
+                await self.ask(gateway, request)
             counters = gateway.faces[self.face].counters()
             assert all(name.startswith(f"{self.face}_") for name in counters), counters
             assert all(value >= 0 for value in counters.values()), counters

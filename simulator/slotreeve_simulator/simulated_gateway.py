@@ -94,7 +94,13 @@ class SimulatedGateway:
         return await change_overrides(self._tool, "slotreeve", metas, change)
 
     async def start_face(self, name: str, options: Mapping[str, object] | None = None) -> Face:
-        """Build and start an installed face.
+        """Build and start an installed face. Raises PluginError, as :meth:`build_face`."""
+        face = self.build_face(name, options)
+        await face.start()
+        return face
+
+    def build_face(self, name: str, options: Mapping[str, object] | None = None) -> Face:
+        """Build an installed face, which does not listen.
 
         Raises:
             PluginError: there is none of this name, or its options are wrong.
@@ -105,7 +111,6 @@ class SimulatedGateway:
         face = catalogue.build(entry, catalogue.options(entry, options or {}), context)
         assert isinstance(face, Face)
         self.faces[name] = face
-        await face.start()
         return face
 
     async def ask(

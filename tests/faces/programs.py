@@ -1,10 +1,11 @@
-"""Programs of others that discover through a gateway: Prometheus, HAProxy, dig. ``./run test`` gets them."""
+"""Programs of others that discover through a gateway: Prometheus, HAProxy, unbound, dig. ``./run test`` gets them."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
@@ -49,7 +50,8 @@ class Program:
 
     def __init__(self, command: list[str], log: Path, variables: Mapping[str, str] | None = None) -> None:
         self._command, self._log = [program(command[0]), *command[1:]], log
-        self._environment = {**environment(), **(variables or {})}
+        given = os.environ if command[0] == sys.executable else environment()  # this Python has its own libraries
+        self._environment = {**given, **(variables or {})}
         self._process: subprocess.Popen[bytes] | None = None
 
     def said(self) -> str:

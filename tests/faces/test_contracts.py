@@ -1,8 +1,12 @@
-"""Every face that speaks HTTP keeps the contract of faces."""
+"""Every face keeps the contract of faces."""
 
 from __future__ import annotations
 
+from slotreeve_protocol.instance import Instance
 from slotreeve_simulator.face_contract import FaceContract, FaceRequest
+from slotreeve_simulator.simulated_gateway import SimulatedGateway
+
+from tests.faces.dns.dns_contract import DnsFaceContract
 
 SERVICE = "com.example.Web"
 JSON = {"Content-Type": "application/json"}
@@ -21,6 +25,7 @@ LISTS_OF_CONSUL = (
 
 class TestRest(FaceContract):
     face = "rest"
+    service = SERVICE
     shown = SERVICE
     lists = ("/v1/services",)
     requests = (
@@ -45,6 +50,7 @@ class TestRest(FaceContract):
 
 class TestConsul(FaceContract):
     face = "consul"
+    service = SERVICE
     shown = "web-1"
     lists = LISTS_OF_CONSUL
     requests = (
@@ -65,6 +71,7 @@ class TestConsul(FaceContract):
 
 class TestEureka(FaceContract):
     face = "eureka"
+    service = "web"
     shown = "web-1"
     lists = ("/eureka/apps", "/eureka/apps/delta")
     requests = (
@@ -91,6 +98,7 @@ class TestEureka(FaceContract):
 
 class TestPrometheus(FaceContract):
     face = "prometheus"
+    service = SERVICE
     shown = "10.0.0.1"
     lists = ("/prometheus/targets",)
     requests = (FaceRequest("GET", "/prometheus/targets"), FaceRequest("GET", f"/prometheus/targets/{SERVICE}"))
@@ -98,5 +106,27 @@ class TestPrometheus(FaceContract):
 
 class TestEnvoy(FaceContract):
     face = "envoy"
+    service = SERVICE
     shown = "10.0.0.1"
     requests = (FaceRequest("POST", "/v3/discovery:endpoints", {"resource_names": [SERVICE]}, JSON),)
+
+
+class TestDns(DnsFaceContract):
+    service = SERVICE
+    shown = "com"
+    requests = (
+        FaceRequest("SOA", "slotreeve.", is_open=True),
+        FaceRequest("NS", "slotreeve.", is_open=True),
+        FaceRequest("A", "_tcp.service.slotreeve.", is_open=True),
+        FaceRequest("A", "0a000001.addr.slotreeve.", is_open=True),
+        *(
+            FaceRequest(kind, name)
+            for kind in ("A", "AAAA", "SRV", "TXT")
+            for name in ("com.example.Web.service.slotreeve.", "_com.example.Web._tcp.service.slotreeve.")
+        ),
+        FaceRequest("A", "example.Web._tcp.slotreeve."),
+    )
+
+    async def begin(self, gateway: SimulatedGateway) -> None:
+        await super().begin(gateway)
+        await gateway.registry.register(SERVICE, Instance("10.0.0.1", 80), 600)

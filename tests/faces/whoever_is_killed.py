@@ -34,6 +34,10 @@ class Discovery:
     def __init__(self, running: Program, sees: Callable[[], Mapping[str, str]], has_zones: bool = True) -> None:
         self.running, self._sees, self._has_zones = running, sees, has_zones
 
+    def now(self) -> Mapping[str, str]:
+        """What it sees now."""
+        return self._sees()
+
     async def sees(self, wanted: Seen) -> None:
         """Wait until it sees exactly this."""
         if not self._has_zones:

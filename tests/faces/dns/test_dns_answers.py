@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Sequence
 
 import dns.edns
 import dns.flags
@@ -18,6 +19,7 @@ from slotreeve_face_dns import DnsOptions
 from slotreeve_face_dns.answers import DnsAnswers, DnsQuery, RejectedQuery, callable_ones
 from slotreeve_face_dns.budget import MOST_SOURCES, Budget
 from slotreeve_face_dns.names import DnsServices, NameKind
+from slotreeve_face_dns.records import NO_RECORDS
 from slotreeve_protocol.instance import Health, Instance
 
 NAME = "com.example.greeter.service.slotreeve."
@@ -44,12 +46,24 @@ def ask(
 ) -> dns.message.Message:
     of = of or answers()
     read = of.read(message.to_wire(), over_tcp)
-    wire = of.answer(read, instances if there else None) if isinstance(read, DnsQuery) else read.reply
+    wire = reply_to(of, read, instances if there else None)
     assert wire is not None
     reply = dns.message.from_wire(wire)
     assert reply.id == message.id
     assert reply.question == message.question
     return reply
+
+
+def reply_to(of: DnsAnswers, read: DnsQuery | RejectedQuery, instances: Sequence[Instance] | None = ()) -> bytes | None:
+    """The reply of a face whose registry has these instances of every service; None: no service."""
+    if isinstance(read, RejectedQuery):
+        return read.reply
+    if read.place.kind not in (NameKind.SERVICE, NameKind.PART):
+        return of.answer(read, of.own(read.place, read.question.kind))
+    if instances is None:
+        return of.answer(read, None)
+    found = NO_RECORDS if read.place.kind is NameKind.PART else None
+    return of.answer(read, found or of.of_service(instances, read.place.tag, read.question.kind))
 
 
 def lines(section: list[dns.rrset.RRset]) -> list[str]:
@@ -141,8 +155,9 @@ def test_the_zone_tells_of_itself() -> None:
         ("A.B.Service.SlotReeve.", NameKind.SERVICE),
         ("_tcp.service.slotreeve.", NameKind.NODE),
         ("_tcp.slotreeve.", NameKind.NODE),
-        ("_blue.service.slotreeve.", NameKind.NOTHING),
-        ("a._tcp.service.slotreeve.", NameKind.NOTHING),
+        ("_blue.service.slotreeve.", NameKind.NODE),
+        ("a._tcp.service.slotreeve.", NameKind.PART),
+        ("example.Shop._tcp.slotreeve.", NameKind.PART),
         ("a.slotreeve.", NameKind.NOTHING),
         ("zz.addr.slotreeve.", NameKind.NOTHING),
         ("0a.addr.slotreeve.", NameKind.NOTHING),
@@ -152,8 +167,9 @@ def test_the_zone_tells_of_itself() -> None:
     ],
 )
 def test_each_name_of_the_zone_has_its_place(name: str, kind: NameKind) -> None:
-    zone = answers().zone
-    assert zone.place(dns.name.from_text(name)).kind is kind
+    place = answers().zone.place(dns.name.from_text(name.lower()).to_wire() or b"")
+    assert place is not None
+    assert place.kind is kind
 
 
 def test_names_of_services_are_found_in_any_letters_and_the_names_above_them_are_there() -> None:
@@ -167,30 +183,70 @@ def test_names_of_services_are_found_in_any_letters_and_the_names_above_them_are
 
 
 def test_what_does_not_fit_is_cut_and_asked_by_tcp() -> None:
-    cut = ask(query(payload=1_232), *MANY, of=answers(most_answers=500))
+    cut = ask(query(payload=1_232), *MANY)
     assert cut.flags & dns.flags.TC
     assert 10 < len(cut.answer[0]) < 100
     assert len(cut.to_wire()) <= 1_232
-    whole = ask(query(), *MANY, of=answers(most_answers=500), over_tcp=True)
+    whole = ask(query(), *MANY, over_tcp=True)
     assert not whole.flags & dns.flags.TC
     assert len(whole.answer[0]) == 500
-    assert len(ask(query(), *MANY, over_tcp=True).answer[0]) == 16
 
 
 @pytest.mark.parametrize(("payload", "most"), [(None, 512), (0, 512), (600, 600), (4_096, 1_232), (65_535, 1_232)])
 def test_an_answer_over_udp_is_as_large_as_its_caller_takes_within_bounds(payload: int | None, most: int) -> None:
-    of = answers(most_answers=500)
+    of = answers()
     read = of.read(query(payload=payload).to_wire(), over_tcp=False)
-    assert isinstance(read, DnsQuery)
-    assert most - 40 < len(of.answer(read, MANY)) <= most
+    assert most - 40 < len(reply_to(of, read, MANY) or b"") <= most
 
 
 def test_additional_records_are_left_out_before_answers_are() -> None:
-    few = MANY[:9]
+    few = MANY[:10]
     reply = ask(query(kind="SRV"), *few)
     assert not reply.flags & dns.flags.TC
-    assert len(reply.answer[0]) == 9
-    assert sum(map(len, reply.additional)) < 9
+    assert len(reply.answer[0]) == 10
+    assert sum(map(len, reply.additional)) < 10
+
+
+@pytest.mark.parametrize("kind", ["A", "SRV", "TXT"])
+@pytest.mark.parametrize("count", [1, 16, 17, 40, 400])
+def test_the_whole_service_is_answered_or_all_of_it_is_asked_by_tcp(kind: str, count: int) -> None:
+    some = [Instance(one.address, 80, weight=index % 3 + 1) for index, one in enumerate(MANY[:count])]
+    of = answers()
+    for payload, is_local in ((512, False), (1_232, False), (8_192, True)):
+        read = of.read(query(kind=kind, payload=payload).to_wire(), over_tcp=False, is_local=is_local)
+        reply = dns.message.from_wire(reply_to(of, read, some) or b"")
+        is_whole = len(reply.answer[0]) == count
+        assert is_whole != bool(reply.flags & dns.flags.TC)
+        assert is_whole or len(reply.to_wire()) <= payload
+        assert not (is_local and count <= 40) or is_whole, "no packet is cut on this machine"
+    assert len(ask(query(kind=kind), *some, over_tcp=True).answer[0]) == count
+
+
+def test_what_is_too_much_for_tcp_is_always_the_same_part_of_it() -> None:
+    many = [Instance(f"10.{i // 62_500}.{i // 250 % 250}.{i % 250}", 80) for i in range(3_000)]
+    of = answers()
+    replies = [ask(query(kind="SRV"), *many, of=of, over_tcp=True) for _ in range(2)]
+    assert not any(reply.flags & dns.flags.TC for reply in replies)
+    first, second = (frozenset(lines(reply.answer)) for reply in replies)
+    assert first == second
+    assert 1_000 < len(first) < 3_000
+
+
+@pytest.mark.parametrize("form", ["{}", "{}.service"])
+def test_every_name_above_that_of_a_service_is_there(form: str) -> None:
+    """As resolvers ask that tell each server no more of a name than it must know (RFC 9156)."""
+    of, services = answers(), DnsServices(["com.example.Shop#@#DEFAULT_INSTANCE_ID#@#DEFAULT_GROUP"])
+    for name in ("_com.example.Shop._tcp", "_com.example.Shop._udp", "_com.example.Shop._blue", "com.example.Shop"):
+        if form == "{}" and not name.startswith("_"):
+            continue
+        labels = (form.format(name) + ".slotreeve").split(".")
+        for at in range(1, len(labels)):
+            place = of.zone.place(dns.name.from_text(".".join(labels[at:]).lower()).to_wire() or b"")
+            assert place is not None
+            assert place.kind in (NameKind.APEX, NameKind.NODE) or services.has_below(place.service), labels[at:]
+    place = of.zone.place(dns.name.from_text("other.Shop._tcp.slotreeve".lower()).to_wire() or b"")
+    assert place is not None
+    assert not services.has_below(place.service)
 
 
 @pytest.mark.parametrize(
@@ -236,7 +292,7 @@ def test_what_is_no_query_gets_no_reply(wire: bytes) -> None:
 def test_whatever_the_bytes_are_the_reply_is_short_and_can_be_read(wire: bytes) -> None:
     of = answers()
     read = of.read(wire, over_tcp=False)
-    reply = of.answer(read, [ONE]) if isinstance(read, DnsQuery) else read.reply
+    reply = reply_to(of, read, [ONE])
     if reply is not None:
         assert reply[:2] == wire[:2]
         assert len(reply) <= 1_232
@@ -250,7 +306,7 @@ def test_a_damaged_query_is_never_more_than_an_error(at: int, with_: bytes) -> N
     of = answers()
     read = of.read(good[:at] + with_ + good[at + len(with_) :], over_tcp=False)
     if isinstance(read, DnsQuery):
-        of.answer(read, [ONE, SIX])
+        reply_to(of, read, [ONE, SIX])
         of.cut(read)
         of.failed(read, dns.rcode.SERVFAIL)
 

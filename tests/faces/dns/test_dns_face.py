@@ -3,89 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-import random
+import socket
 import struct
 import subprocess
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 
-import dns.asyncquery
 import dns.flags
 import dns.message
 import dns.rcode
 import pytest
-from slotreeve.catalogue import Catalogue
-from slotreeve.clock import LoopClock
 from slotreeve.errors import ConfigError
 from slotreeve_client import Instance, connect
-from slotreeve_gateway.server import GatewayServer
 from slotreeve_harness.free_ports import free_address
 from slotreeve_harness.processes import DevServer
-from slotreeve_servers.launch import Launcher
-from slotreeve_servers.settings import load_settings
 
+from tests.faces.dns.dns_on_trial import HOST, Dns, ask, ask_by_tcp, play, until
 from tests.faces.programs import environment, program
 
 pytestmark = pytest.mark.processes
-PATIENCE = 20.0
-HOST = "127.0.0.1"
-NAME = "dns.Greeter.service.slotreeve."
 
 
 @pytest.fixture(scope="module")
 def dev() -> Iterator[DevServer]:
     with DevServer() as server:
         yield server
-
-
-class Dns:
-    """Where the face listens, and what its gateway counts."""
-
-    def __init__(self, port: int, server: GatewayServer) -> None:
-        self.port, self._server = port, server
-
-    def counters(self) -> dict[str, int]:
-        return self._server.counters()
-
-
-def play(session: str, scenario: Callable[[Dns], Awaitable[None]], **options: object) -> None:
-    async def main() -> None:
-        port = int(free_address().rpartition(":")[2])
-        flags: dict[str, object] = {
-            "gateway.listen": f"{HOST}:0",
-            "gateway.sessions": session,
-            "face.use": "dns",
-            "face.dns.port": port,
-        }
-        flags |= {key.replace("__", "."): value for key, value in options.items()}
-        configuration = load_settings(None, {}, flags)
-        catalogue, clock, rng = Catalogue.load(), LoopClock(), random.Random(1)
-        launcher = Launcher(configuration, catalogue, clock, rng)
-        node = launcher.gateway_node()
-        transport = launcher.transport(node.name)
-        server = GatewayServer(configuration, catalogue, clock, rng, transport, node)
-        await server.start()
-        try:
-            async with asyncio.timeout(PATIENCE):
-                await scenario(Dns(port, server))
-        finally:
-            await server.stop()
-            await transport.close()
-
-    asyncio.run(main())
-
-
-async def ask(face: Dns, name: str = NAME, kind: str = "A") -> dns.message.Message:
-    message = dns.message.make_query(name, kind, use_edns=True, payload=1_232)
-    return await dns.asyncquery.udp(message, HOST, PATIENCE, face.port)
-
-
-async def ask_by_tcp(face: Dns, name: str = NAME, kind: str = "A") -> dns.message.Message:
-    return await dns.asyncquery.tcp(dns.message.make_query(name, kind), HOST, PATIENCE, face.port)
-
-
-async def until(condition: Callable[[], Awaitable[bool]]) -> None:
-    while not await condition():  # noqa: ASYNC110 - a resolver has nothing else to wait for
-        await asyncio.sleep(0.02)
 
 
 def test_a_service_is_found_changes_and_goes(dev: DevServer) -> None:
@@ -103,6 +44,10 @@ def test_a_service_is_found_changes_and_goes(dev: DevServer) -> None:
             await until(lambda: answered(3))
             assert (await ask(face, "Greeter.service.slotreeve.")).rcode() == dns.rcode.NOERROR
             assert (await ask(face, "dns.service.slotreeve.")).rcode() == dns.rcode.NXDOMAIN
+            for above in ("Greeter._tcp.service.slotreeve.", "_tcp.slotreeve.", "_blue.service.slotreeve."):
+                reply = await ask(face, above)
+                assert (reply.rcode(), len(reply.answer)) == (dns.rcode.NOERROR, 0), above
+            assert (await ask(face, "dns._tcp.service.slotreeve.")).rcode() == dns.rcode.NXDOMAIN
             assert {str(rr.target) for rr in (await ask(face, kind="SRV")).answer[0]} == {
                 f"0a00000{i}.addr.slotreeve." for i in (1, 2, 3)
             }
@@ -112,8 +57,12 @@ def test_a_service_is_found_changes_and_goes(dev: DevServer) -> None:
             async def is_cut() -> bool:
                 return bool((await ask(face, kind="SRV")).flags & dns.flags.TC)
 
+            async def is_whole_by_tcp() -> bool:
+                return len((await ask_by_tcp(face, kind="SRV")).answer[0]) == 100
+
             await until(is_cut)
-            assert len((await ask_by_tcp(face, kind="SRV")).answer[0]) == 64
+            await until(is_whole_by_tcp)
+            assert len((await ask(face, kind="SRV", payload=8_192)).answer[0]) == 100
             for handle in handles:
                 handle.unpublish()
             await client.flush()
@@ -123,7 +72,7 @@ def test_a_service_is_found_changes_and_goes(dev: DevServer) -> None:
 
             await until(is_gone)
 
-    play(dev.session_address, scenario, face__dns__most_answers=64)
+    play(dev.session_address, scenario)
 
 
 def test_without_the_registry_the_server_has_failed_and_the_name_may_be_there() -> None:
@@ -164,19 +113,33 @@ def test_garbage_strangers_and_the_greedy_are_bounded_and_counted(dev: DevServer
         for writer in (refused_writer, *(writer for _, writer in held)):
             writer.close()
 
+    play(dev.session_address, scenario, face__dns__idle_seconds=0.3, face__dns__most_connections=2)
+
+
+def test_another_machine_gets_its_share_of_each_second_over_udp_and_this_one_is_not_limited(dev: DevServer) -> None:
+    elsewhere = own_address()
+
+    async def scenario(face: Dns) -> None:
         # More than two seconds' share, so that one second has too many of them.
-        replies = await asyncio.gather(*[ask(face, "slotreeve.", "SOA") for _ in range(200)])
+        replies = await asyncio.gather(*[ask(face, "slotreeve.", "SOA", host=elsewhere) for _ in range(200)])
         limited = sum(bool(reply.flags & dns.flags.TC) for reply in replies)
         assert 0 < limited == face.counters()["dns_limited"]
         assert not (await ask_by_tcp(face, "slotreeve.", "SOA")).flags & dns.flags.TC
+        replies = await asyncio.gather(*[ask(face, "slotreeve.", "SOA") for _ in range(200)])
+        assert not any(reply.flags & dns.flags.TC for reply in replies)
 
-    play(
-        dev.session_address,
-        scenario,
-        face__dns__idle_seconds=0.3,
-        face__dns__most_connections=2,
-        face__dns__udp_bytes_per_source=4_096,
-    )
+    strangers = {"face__dns__strangers": True, "node__insecure": True, "gateway__listen": "0.0.0.0:0"}
+    play(dev.session_address, scenario, face__dns__udp_bytes_per_source=4_096, **strangers)
+
+
+def own_address() -> str:
+    """An address of this machine that is none of loopback. Nothing is sent to find it."""
+    with socket.socket(type=socket.SOCK_DGRAM) as one:
+        try:
+            one.connect(("192.0.2.1", 9))
+        except OSError as error:
+            pytest.skip(f"this machine has no address but loopback: {error}")
+        return str(one.getsockname()[0])
 
 
 async def _rest(reader: asyncio.StreamReader) -> bytes:
