@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 P = TypeVar("P")
 
 EPILOG = """Each line of FILE is a JSON object: slots, replicas, servers (names, or objects with name, zone, weight),
-initial (null, or rows \\[slot, leader, \\[followers]]). Each line out: result, moves, steps, spread."""
+initial (null, or rows \\[slot, leader, \\[followers]]), or what slotreeve slots -o json has printed. Each line out:
+result, moves, steps, spread."""
 
 FileArgument = Annotated[str, typer.Argument(metavar="FILE|-", help="Scenarios, one JSON object a line; - reads them.")]
 PluginOption = Annotated[str, typer.Option("--plugin", "-p", help="Name of the assigner or balancer.")]

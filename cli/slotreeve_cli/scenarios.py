@@ -2,11 +2,13 @@
 
 One object a line: ``slots``, ``replicas`` (leader included), ``servers`` (names, or objects with ``name``, ``zone``,
 ``weight``) and ``initial`` (null or absent: nothing is assigned; else rows ``[slot, leader, [followers]]``). Other keys
-are left alone, so that files of test vectors can be used as they are.
+are left alone, so that files of test vectors can be used as they are. A line may also be the table of a live cluster,
+as ``slotreeve slots -o json`` prints it.
 """
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Annotated, TypedDict
@@ -17,6 +19,7 @@ from slotreeve.errors import ModelError, PluginError
 from slotreeve.invariants import check_table
 from slotreeve.ports import Assigner, Balancer
 from slotreeve_servers.meta.arranger import is_complete
+from slotreeve_servers.meta.spare_copies import without_spares
 
 LONGEST_CONVERGENCE = 10_000
 """Steps after which a balancer is taken to be one that never ends."""
@@ -72,6 +75,20 @@ class _Line(msgspec.Struct):
     initial: list[Row] | None = None
 
 
+class _LiveSlot(msgspec.Struct):
+    slot: Annotated[int, msgspec.Meta(ge=0)]
+    leader: str | None = None
+    followers: list[str] = []
+
+
+class _LiveTable(msgspec.Struct):
+    """What ``slotreeve slots -o json`` prints. Servers and replicas are lacking in what older versions have printed."""
+
+    slots: Annotated[list[_LiveSlot], msgspec.Meta(min_length=1, max_length=65_536)]
+    servers: list[_Server] = []
+    replicas: Annotated[int, msgspec.Meta(ge=1, le=7)] | None = None
+
+
 def read_scenarios(name: str, lines: Iterable[str]) -> Iterator[PlanScenario]:
     """The scenarios of a file called ``name``, one a line; empty lines are skipped.
 
@@ -85,10 +102,11 @@ def read_scenarios(name: str, lines: Iterable[str]) -> Iterator[PlanScenario]:
 
 def _scenario(text: str, where: str) -> PlanScenario:
     try:
-        line = msgspec.json.decode(text, type=_Line)
+        line = _line(text, where)
     except msgspec.ValidationError as error:
         raise ModelError(
-            f"{where}: {error}; a scenario is an object with slots, replicas, servers and, if not null, initial"
+            f"{where}: {error}; a scenario is an object with slots, replicas, servers and, if not null, initial, or "
+            "what slotreeve slots -o json has printed"
         ) from None
     except msgspec.DecodeError as error:
         raise ModelError(f"{where}: not JSON: {error}; each line must be one JSON object") from None
@@ -97,6 +115,30 @@ def _scenario(text: str, where: str) -> PlanScenario:
     if twice := {name for name in names if names.count(name) > 1}:
         raise ModelError(f"{where}: server {min(twice)} stands twice among the servers; names must be unique")
     return PlanScenario(_table(line, where), servers, Limits(line.replicas), where)
+
+
+class _Form(msgspec.Struct):
+    slots: object = None
+
+
+def _line(text: str, where: str) -> _Line:
+    """A scenario, also that of a live table. Raises msgspec.DecodeError."""
+    if not isinstance(msgspec.json.decode(text, type=_Form).slots, list):
+        return msgspec.json.decode(text, type=_Line)
+    live = msgspec.json.decode(text, type=_LiveTable)
+    if sorted(slot.slot for slot in live.slots) != list(range(len(live.slots))):
+        raise ModelError(f"{where}: the slots are not all from 0 to {len(live.slots) - 1}, each once; save it again")
+    copies = [len(slot.followers) + 1 for slot in live.slots if slot.leader is not None]
+    # While slots move, some have a copy more than they keep.
+    replicas = live.replicas or (statistics.mode(copies) if copies else 1)
+    rows = tuple(Slot(slot.slot, slot.leader, 0, tuple(slot.followers)) for slot in live.slots)
+    table = without_spares(SlotTable(0, rows), replicas).table
+    initial: list[Row] = [(slot.id, slot.leader, list(slot.followers)) for slot in table.slots]
+    named = sorted({name for _, leader, followers in initial for name in (leader, *followers) if name is not None})
+    servers = live.servers or [_Server(name) for name in named]
+    if not servers:
+        raise ModelError(f"{where}: no server is in the table; it was saved before a data server had joined")
+    return _Line(len(initial), replicas, [*servers], initial)
 
 
 def _table(line: _Line, where: str) -> SlotTable:

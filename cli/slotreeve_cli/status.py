@@ -26,7 +26,8 @@ def slots(
     cluster: ClusterOption = "slotreeve",
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """The slot table: the leader and the followers of each slot. As JSON: epoch, term and rows."""
+    """The slot table: the leader and the followers of each slot. As JSON: epoch, term, rows, and the data servers and the
+    number of copies, so that slotreeve plan can play with it."""
     from slotreeve_cli.printing import print_json, print_rows
 
     view = run_async(_view(meta, cluster))
@@ -35,7 +36,9 @@ def slots(
         for s in view.table.slots
     ]
     if output is Output.JSON:
-        print_json({"epoch": view.table.epoch, "term": view.term, "revision": view.revision, "slots": rows})
+        servers = [{"name": node.name, "zone": node.zone, "weight": node.weight} for node in view.data]
+        head = {"epoch": view.table.epoch, "term": view.term, "revision": view.revision}
+        print_json(head | {"servers": servers, "replicas": view.facts.replicas if view.facts else None, "slots": rows})
     else:
         print_rows(rows, output, title=f"slot table, epoch {view.table.epoch}", empty="no slot is assigned yet")
 

@@ -68,6 +68,44 @@ def test_a_wrong_line_is_refused_with_file_line_and_what_would_be_right(text: st
     assert str(caught.value).startswith("x.jsonl, line 2: ")
 
 
+LIVE = {
+    "epoch": 7,
+    "term": 2,
+    "revision": 40,
+    "slots": [
+        {"slot": 0, "leader": "a", "leader_epoch": 3, "followers": ["b"]},
+        {"slot": 1, "leader": "a", "leader_epoch": 7, "followers": ["c", "b"]},
+        {"slot": 2, "leader": "a", "leader_epoch": 7, "followers": ["c"]},
+    ],
+}
+"""As ``slotreeve slots -o json`` printed it before it named servers; slot 1 is about to move."""
+
+
+@pytest.mark.parametrize("names_all", [False, True])
+def test_the_saved_table_of_a_live_cluster_is_a_scenario(names_all: bool) -> None:
+    servers = [{"name": name, "zone": "z", "weight": 1.0} for name in "abcd"]
+    read = scenario(LIVE | ({"servers": servers, "replicas": 2} if names_all else {}))
+    assert read.limits == Limits(2)
+    assert [(slot.leader, slot.followers) for slot in read.table.slots] == [("a", ("b",)), ("a", ("c",)), ("a", ("c",))]
+    assert read.servers == tuple(
+        Server(name, "z", 1.0) if names_all else Server(name) for name in "abcd"[: 3 + names_all]
+    )
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ({"slots": [{"slot": 1, "leader": "a"}]}, "not all from 0 to 0"),
+        ({"slots": [{"slot": 0, "leader": None, "followers": []}]}, "no server is in the table"),
+        ({"slots": []}, "length >= 1"),
+        ({"slots": [{"leader": "a"}]}, "field `slot`"),
+    ],
+)
+def test_a_damaged_table_is_refused_with_what_would_be_right(table: object, message: str) -> None:
+    with pytest.raises(ModelError, match=message):
+        scenario(table)
+
+
 # --- playing ---------------------------------------------------------------------------------------------------------
 
 
@@ -112,6 +150,15 @@ def test_balancing_what_is_not_assigned_is_an_error_that_names_the_remedy() -> N
 def lines(result: Result) -> Iterator[dict[str, object]]:
     assert result.exit_code == 0, result.exception
     return (json.loads(line) for line in result.stdout.splitlines())
+
+
+@pytest.mark.parametrize("command", ["assign", "balance", "converge"])
+@pytest.mark.parametrize("plugin", ["default", "even"])
+def test_every_command_takes_a_saved_table(app: typer.Typer, tmp_path: Path, command: str, plugin: str) -> None:
+    file = tmp_path / "table.json"
+    file.write_text(json.dumps(LIVE) + "\n")
+    (printed,) = lines(run(app, "plan", command, "--plugin", plugin, str(file)))
+    assert set(printed) == {"result", "moves", "steps", "spread"}
 
 
 def test_assign_prints_result_moves_steps_and_spread(app: typer.Typer) -> None:

@@ -175,6 +175,11 @@ def test_a_cluster_does_not_start_again_with_another_number_of_slots(tmp_path: P
             if '"leader": "data-' in seen:
                 break
         assert '"leader": "data-' in seen
+        table = tmp_path / "table.json"
+        table.write_text(seen)
+        assert slotreeve("plan", "converge", "--plugin", "even", str(table)).returncode == 0, (
+            "its table can be played with"
+        )
     finally:
         data_process.communicate("")
         meta_process.communicate("")
