@@ -26,8 +26,8 @@ def slots(
     cluster: ClusterOption = "slotreeve",
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """The slot table: the leader and the followers of each slot. As JSON: epoch, term, rows, and the data servers and the
-    number of copies, so that slotreeve plan can play with it."""
+    """The slot table: the leader and the followers of each slot. As JSON also epoch and term, and what slotreeve plan
+    needs to play with it: the data servers and the number of copies."""
     from slotreeve_cli.printing import print_json, print_rows
 
     view = run_async(_view(meta, cluster))

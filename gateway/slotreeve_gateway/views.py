@@ -58,12 +58,15 @@ class ServiceView:
         self._seen: tuple[int, ...] = ()
         self._late: frozenset[str] = frozenset()
         self._made: dict[Hashable, object] = {}
-        names = (data_info_id, beside) if beside else (data_info_id,)
-        self._subscriptions = tuple(watcher.subscribe(name, lambda _: self._changed()) for name in names)
+        self._names = (data_info_id, beside) if beside else (data_info_id,)
+        self._subscriptions: tuple[Subscription, ...] = ()
+        for name in self._names:
+            # What the client knows already, it tells at once.
+            self._subscriptions += (watcher.subscribe(name, lambda _: self._changed()),)
 
     def _changed(self) -> None:
-        changes = tuple(subscription.changes for subscription in self._subscriptions)
-        if self._seen == changes or not all(subscription.is_ready for subscription in self._subscriptions):
+        changes = tuple(subscription.changes for subscription in self._subscriptions if subscription.is_ready)
+        if self._seen == changes or len(changes) < len(self._names):
             return  # seen already in ready(): two gateways must give the same index to the same state
         before, late_before, self._seen = self._seen, self._late, changes
         self._made.clear()

@@ -29,8 +29,9 @@ def last_seen(log: Path) -> Seen:
     return seen
 
 
-@pytest.mark.parametrize("kind", ["consul", "eureka"])
+@pytest.mark.parametrize("kind", ["consul", "eureka", "eureka-delta"])
 def test_a_client_for_node_follows_every_change_whoever_is_killed(tmp_path: Path, kind: str) -> None:
     for name in ("node", "haproxy"):
         program(name)
-    asyncio.run(follow_whoever_is_killed(tmp_path, kind, lambda address, _: node_client(tmp_path, kind, address)))
+    face = kind.partition("-")[0]
+    asyncio.run(follow_whoever_is_killed(tmp_path, face, lambda address, _: node_client(tmp_path, kind, address)))

@@ -124,6 +124,33 @@ def test_the_index_does_not_fall_when_a_leader_dies_or_when_every_process_starts
     with_cluster(body)
 
 
+def test_what_the_client_knows_already_is_seen_at_once_and_so_is_what_stands_beside_it() -> None:
+    async def body(cluster: SimulatedCluster) -> None:
+        gateway = SimulatedGateway(cluster, "gateway-1")
+        beside = f"{SERVICE}#@#gateway-test#@#DEFAULT_GROUP"
+        for name in (SERVICE, beside):
+            await gateway.registry.register(name, ONE)
+            await gateway.client.subscribe(name).ready()
+        await gateway.registry.register(beside, TWO)
+        await asyncio.sleep(1)
+
+        view = await gateway.registry.view(SERVICE, beside)
+
+        assert view.instances == (ONE,)
+        assert [provider.instance for provider in view.late] == [TWO], "a provider of the service itself hides its own"
+        assert [subscription.callback_failures for subscription in view._subscriptions] == [0, 0]
+        index = view.index
+        await gateway.registry.register(beside, ONE, ttl_seconds=60)
+        assert not await view.changed(index, seconds=2), "what is hidden wakes nobody"
+        await gateway.registry.deregister(beside, TWO.id)
+        assert await view.changed(index, seconds=2)
+        assert view.late == ()
+        assert dict(await gateway.directory.next()) == {f"{SERVICE}#@#DEFAULT_INSTANCE_ID#@#DEFAULT_GROUP": 1}
+        assert gateway.directory.own == {beside}
+
+    with_cluster(body)
+
+
 def test_two_gateways_agree_on_the_index_of_a_settled_service() -> None:
     async def body(cluster: SimulatedCluster) -> None:
         gateways = [SimulatedGateway(cluster, f"gateway-{number}") for number in (1, 2)]

@@ -37,6 +37,7 @@ if (kind === "consul") {
       servicePath: "/eureka/apps/",
       heartbeatInterval: 2000,
       registryFetchInterval: 1000,
+      shouldUseDelta: kind === "eureka-delta",
       maxRetries: 100,
       requestRetryDelay: 200,
     },
