@@ -99,6 +99,21 @@ def test_a_client_registers_discovers_follows_a_change_and_sees_a_lease_end(tmp_
                     assert (provider.instance.endpoint, provider.instance.health) == ("10.0.0.1:80", "passing")
                 until(lambda: follower.now == ("web-1",), "the follower sees it", 1)
                 until(lambda: follower.now == (), "its lease ends", ENDED_SECONDS + 1)
+                [check] = mine.health.checks("web")[1]
+                assert (check["Status"], check["Output"]) == ("critical", "TTL expired")
+                assert mine.agent.check.ttl_pass("service:web-1"), "it comes back by its check"
+                until(lambda: follower.now == ("web-1",), "the follower sees it", 1)
+                again = {"address": "10.0.0.1", "port": 80, "check": consul.Check.ttl(TTL)}
+                assert mine.agent.service.register("web", "web-1", **again)
+                assert [check["Status"] for check in mine.health.checks("web")[1]] == ["passing"]
+                assert mine.agent.service.maintenance("web-1", "true", "a new disk")
+                assert mine.agent.service.register("web", "web-1", **again)
+                notes = {check["CheckID"]: check["Notes"] for check in mine.health.checks("web")[1]}
+                assert notes == {"service:web-1": "", "_service_maintenance:web-1": "a new disk"}
+                assert mine.agent.service.maintenance("web-1", "false")
+                assert mine.agent.service.register("shop", "web-1", **again)
+                assert (mine.health.service("web")[1], len(mine.health.service("shop")[1])) == ([], 1)
+                assert mine.agent.service.deregister("web-1")
                 assert not mine.agent.check.ttl_pass("service:web-1")
                 assert mine.agent.service.register("web", "web-1", "10.0.0.1", 80)
                 assert mine.agent.service.deregister("web-1")
