@@ -8,7 +8,7 @@ from slotreeve_gateway import Caller, Registry, Right, ServiceView, Turns
 from slotreeve_protocol.instance import Health, Instance
 from slotreeve_protocol.leases import LONGEST_TTL_SECONDS
 
-from slotreeve_face_consul.namesakes import Namesakes
+from slotreeve_face_consul.former_names import FormerNames
 from slotreeve_face_consul.options import ConsulOptions
 from slotreeve_face_consul.places import InstancePlaces
 from slotreeve_face_consul.registrations import (
@@ -47,7 +47,7 @@ class LeaseAgent:
         self._registry, self._options = registry, options
         self._places = InstancePlaces(registry, options.group)
         self._turns = Turns()
-        self._namesakes = Namesakes(registry, self._places, clock, self._end)
+        self._former_names = FormerNames(registry, self._places, clock, self._end)
 
     def services(self) -> set[str]:
         """Services that this gateway has registered something in lately; the list of all services may be older."""
@@ -55,7 +55,7 @@ class LeaseAgent:
 
     async def stop(self) -> None:
         """End the work that goes on after an answer."""
-        await self._namesakes.stop()
+        await self._former_names.stop()
 
     async def register(self, caller: Caller, asked: ConsulRegistration) -> None:
         """Register an instance, or replace it. Its check, its output and its maintenance go on. An instance of the same
@@ -74,9 +74,9 @@ class LeaseAgent:
             former = self._places.known(instance_id)
             self._places.remember(instance_id, asked.service)
             if former is None:
-                self._namesakes.look_for(asked.service, instance, caller)
+                self._former_names.look_for(asked.service, instance, caller)
             elif former != asked.service:
-                await self._namesakes.end(former, instance, caller)
+                await self._former_names.end(former, instance, caller)
 
     async def deregister(self, caller: Caller, service_id: str) -> None:
         """End an instance now. Raises UnknownId, and as :meth:`register`."""

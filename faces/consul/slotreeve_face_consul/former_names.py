@@ -31,7 +31,7 @@ class _Registered:
     caller: Caller
 
 
-class Namesakes:
+class FormerNames:
     """Ends what has the id and the address of an instance that was registered just now, in another service.
 
     An agent of Consul stands for one machine and knows each id once, so the new registration takes the old one's place.
@@ -71,7 +71,7 @@ class Namesakes:
             return
         self._waiting[instance.id] = _Registered(service, instance, caller)
         if self._looking is None:
-            self._looking = asyncio.get_running_loop().create_task(self._look(), name="namesakes")
+            self._looking = asyncio.get_running_loop().create_task(self._look(), name="former names")
 
     async def _look(self) -> None:
         try:
