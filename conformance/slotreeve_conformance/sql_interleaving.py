@@ -81,8 +81,9 @@ class Interleaving:
 
     async def _take_answer(self, node: str) -> None:
         answer = await self._answered[node].reached()
-        if re.search(r"FOR UPDATE", answer.statement.text):
+        text = answer.statement.text
+        if re.search(r"\b(COMMIT|ROLLBACK)$", text):
+            self._holder = None if self._holder == node else self._holder
+        elif re.search(r"FOR UPDATE", text):
             self._holder = node
-        elif re.search(r"^(COMMIT|ROLLBACK)", answer.statement.text) and self._holder == node:
-            self._holder = None
         answer.go_on()

@@ -12,14 +12,14 @@ import asyncio
 import atexit
 import itertools
 import uuid
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, TypeVar, cast
 
 from slotreeve.clock import MachineClock
 from slotreeve_conformance.election_backend import InstalledBackend, RestorableStore, Store
 from slotreeve_conformance.ensemble import CLUSTER as ENSEMBLE_CLUSTER
 from slotreeve_election_mysql import LockOptions
-from slotreeve_election_mysql.connection import Parameter, Session
+from slotreeve_election_mysql.connection import Parameter, Session, SqlStatement
 from slotreeve_election_mysql.dialect import Tables
 from slotreeve_election_mysql.mysql import MYSQL
 from slotreeve_election_mysql.postgres import POSTGRES
@@ -85,12 +85,14 @@ class ServerStore(RestorableStore):
         copies = await self._run(lambda session: [(n, session.query(f"SELECT * FROM {n}")) for n in names])
 
         def write_back(session: Session) -> None:
-            with session.transaction():
-                for name, records in copies:
-                    session.execute(f"DELETE FROM {name}")
-                    for record in records:
-                        values = ", ".join(["%s"] * len(record))
-                        session.execute(f"INSERT INTO {name} VALUES ({values})", cast(Sequence[Parameter], record))
+            statements = [SqlStatement("BEGIN")]
+            for name, records in copies:
+                statements.append(SqlStatement(f"DELETE FROM {name}"))
+                for record in records:
+                    values = ", ".join(["%s"] * len(record))
+                    parameters = cast(tuple[Parameter, ...], tuple(record))
+                    statements.append(SqlStatement(f"INSERT INTO {name} VALUES ({values})", parameters))
+            session.run(*statements, SqlStatement("COMMIT"))
 
         return lambda: self._run(write_back)
 

@@ -7,9 +7,8 @@ from typing import cast
 
 from slotreeve.ports import Versioned
 from slotreeve_conformance.gaplessness import Change
-from slotreeve_election_mysql.connection import Session
+from slotreeve_election_mysql.connection import Session, SqlStatement
 from slotreeve_election_mysql.dialect import Dialect, Tables, ddl
-from slotreeve_election_mysql.meta_state_rows import number
 
 POSTGRES_LOG = """CREATE FUNCTION {log}_add() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
     INSERT INTO {log} (revision, state_key, state_value, version, term)
@@ -71,13 +70,14 @@ class WatchedTables:
 
     def empty(self) -> None:
         """Delete all rows, in one transaction."""
-        with self._session.transaction():
-            for table in (self._tables.lock_table, self._tables.state_table):
-                self._session.execute(f"DELETE FROM {table}")
+        tables = (self._tables.lock_table, self._tables.state_table)
+        deletions = [SqlStatement(f"DELETE FROM {table}") for table in tables]
+        self._session.run(SqlStatement("BEGIN"), *deletions, SqlStatement("COMMIT"))
 
     def newest_revision(self) -> int:
         """Of the meta state as it is."""
-        return number(self._session.query(f"SELECT COALESCE(MAX(revision), 0) FROM {self._tables.state_table}"))
+        ((newest,),) = self._session.query(f"SELECT COALESCE(MAX(revision), 0) FROM {self._tables.state_table}")
+        return int(cast(int, newest))
 
     def expire(self) -> None:
         """Let the row be expired, whatever its owner believes."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+TOGETHER = ";\n"
+"""Between statements that are sent at once."""
 # PostgreSQL: types of messages
 QUERY, PARSE, BIND, EXECUTE, SYNC = b"Q", b"P", b"B", b"E", b"S"
 PASSWORD, TERMINATE = b"p", b"X"
@@ -16,6 +18,8 @@ READY = b"Z"
 COM_QUERY = 3
 OK, EOF, ERROR = 0x00, 0xFE, 0xFF
 LONGEST_EOF = 9
+MORE_FOLLOWS = 0x0008
+"""Flag of a packet that ends the answer to one of several statements."""
 
 
 @dataclass(frozen=True)
@@ -45,15 +49,15 @@ class Wire(Protocol):
 
 
 class PostgresWire:
-    """See :class:`Wire`. A statement is a simple query, or all messages of the extended protocol up to a Sync if one of
-    them executes it."""
+    """See :class:`Wire`. A statement is a simple query, or all messages of the extended protocol up to a Sync if they
+    execute something; several that are sent so, in a pipeline, are one text."""
 
     def __init__(self) -> None:
         self._from_client, self._from_server = b"", b""
         self._has_begun = False
         self._unit = b""
         self._text = ""
-        self._is_executed = False
+        self._executed: list[str] = []
         self._prepared: dict[bytes, str] = {}
 
     def requests(self, data: bytes) -> list[ClientMessage]:
@@ -74,10 +78,11 @@ class PostgresWire:
                 self._text = self._prepared[name] = _text(text)
             elif kind == BIND:
                 self._text = self._prepared[body.split(b"\0", 2)[1]]
-            self._is_executed |= kind in (QUERY, EXECUTE)
+            if kind in (QUERY, EXECUTE):
+                self._executed.append(self._text)
             if kind in (QUERY, SYNC, PASSWORD, TERMINATE):
-                found.append(ClientMessage(self._unit, self._text if self._is_executed else None))
-                self._unit, self._text, self._is_executed = b"", "", False
+                found.append(ClientMessage(self._unit, TOGETHER.join(self._executed) if self._executed else None))
+                self._unit, self._text, self._executed = b"", "", []
         return found
 
     def answers(self, data: bytes) -> list[ServerMessage]:
@@ -99,7 +104,8 @@ class PostgresWire:
 
 
 class MySqlWire:
-    """See :class:`Wire`. A statement is a COM_QUERY; a packet with another number than 0 belongs to the log-in."""
+    """See :class:`Wire`. A statement, or several in one text, is a COM_QUERY; a packet with another number than 0
+    belongs to the log-in."""
 
     def __init__(self) -> None:
         self._from_client, self._from_server = b"", b""
@@ -128,13 +134,20 @@ class MySqlWire:
         return found
 
     def _is_last(self, packet: bytes) -> bool:
-        """A statement without rows is answered by one packet. Columns end with an EOF, and so do rows."""
+        """A statement without rows is answered by one packet. Columns end with an EOF, and so do rows. Either says
+        whether the answer to a further statement follows."""
         was_first, self._is_first = self._is_first, False
         kind, length = packet[4], len(packet) - 4
-        if kind == ERROR or (was_first and kind == OK):
+        if kind == ERROR:
             return True
+        if was_first and kind == OK:
+            return self._ends_one(_status_of_ok(packet[5:]))
         self._ends += kind == EOF and length < LONGEST_EOF
-        return self._ends == 2
+        return self._ends == 2 and self._ends_one(int.from_bytes(packet[7:9], "little"))
+
+    def _ends_one(self, status: int) -> bool:
+        self._is_first, self._ends = True, 0
+        return not status & MORE_FOLLOWS
 
 
 WIRES: dict[str, type[PostgresWire | MySqlWire]] = {"postgres": PostgresWire, "mysql": MySqlWire}
@@ -157,3 +170,11 @@ def _mysql_size(data: bytes) -> int | None:
 
 def _text(data: bytes) -> str:
     return data.decode(errors="replace")
+
+
+def _status_of_ok(body: bytes) -> int:
+    """The flags after two numbers of variable length: rows changed, and the last id."""
+    start = 0
+    for _ in range(2):
+        start += {0xFC: 3, 0xFD: 4, 0xFE: 9}.get(body[start], 1)
+    return int.from_bytes(body[start : start + 2], "little")

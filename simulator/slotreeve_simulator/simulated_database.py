@@ -51,6 +51,8 @@ class SimulatedDatabase:
         statements: number of statements that were carried out.
         row: the stored row; None if there is none. Tests may change it.
         history: which history of the meta state was accepted.
+        violations: writes that must not have been made.
+        server: the name of the server; another one after a fail-over to a replica.
     """
 
     def __init__(self, clock: Clock, place: str = "the simulated database") -> None:
@@ -64,7 +66,8 @@ class SimulatedDatabase:
         self.statements = 0
         self.row: StoredRow | None = None
         self.state: dict[str, tuple[int, Versioned]] = {}
-        self.history = ""
+        self.history, self.server = "", "primary"
+        self.violations: list[str] = []
         self.notifier_lock = asyncio.Lock()
         self._epoch = 0
 
@@ -82,6 +85,17 @@ class SimulatedDatabase:
             self.restart()
 
         return restore
+
+    def replicate(self) -> Callable[[], None]:
+        """Keep a copy as of now on a replica; the function that is returned lets the replica take over. What was
+        committed meanwhile is lost, since the replica lags behind."""
+        restore = self.back_up()
+
+        def promote() -> None:
+            restore()
+            self.server += "+"
+
+        return promote
 
     def is_reachable(self, node: str) -> bool:
         """Whether statements of ``node`` reach the database."""
@@ -124,6 +138,6 @@ class SimulatedDatabase:
         return math.ceil((row.modified - self.clock.now()) * 1000) + row.duration_ms
 
     @property
-    def revision(self) -> int:
-        """Revision of the newest change."""
-        return max((revision for revision, _ in self.state.values()), default=0)
+    def newest(self) -> tuple[int, int]:
+        """Revision and term of the newest change."""
+        return max(((revision, held.term) for revision, held in self.state.values()), default=(0, 0))

@@ -14,11 +14,11 @@ from typing import Any, Literal, Protocol, TypeVar
 from slotreeve.clock import Clock
 from slotreeve.errors import ConnectionLost, NotLeader, RequestTimeout, SlotreeveError, StaleTerm, VersionConflict
 from slotreeve.ports import Versioned
+from slotreeve_election_mysql.table import Change, Position, StoredEntry
 
 from slotreeve_simulator.simulated_database import SimulatedDatabase, StoredRow
 
 T = TypeVar("T")
-Change = tuple[int, str, Versioned]
 
 
 class Seen(Protocol):
@@ -40,8 +40,9 @@ class SimulatedRow:
     term: int
     term_duration: int
     remaining_ms: int
-    revision: int
+    newest: Position
     history: str
+    server: str
 
 
 def _finish(future: asyncio.Future[None]) -> None:
@@ -170,9 +171,10 @@ class SimulatedLockTable:
         """The place of the database, for messages."""
         return self._database.place
 
-    async def open(self, observe_only: bool) -> None:
+    async def open(self, observe_only: bool) -> str:
         """Connect."""
         await self._link.run(lambda: None)
+        return ""
 
     async def look(self) -> SimulatedRow | None:
         """The row."""
@@ -183,7 +185,10 @@ class SimulatedLockTable:
                 return None
             remaining = self._database.remaining_ms(row)
             database = self._database
-            return SimulatedRow(row.owner, row.term, row.term_duration, remaining, database.revision, database.history)
+            newest = Position(*database.newest)
+            return SimulatedRow(
+                row.owner, row.term, row.term_duration, remaining, newest, database.history, database.server
+            )
 
         return await self._link.run(look)
 
@@ -240,25 +245,33 @@ class SimulatedLockTable:
             return await self._link.run(compare_and_set, changes=True)
         return await self._link.run_with_row(compare_and_set)
 
-    async def changes(self, after: int) -> Sequence[Change]:
-        """The changes after a revision."""
+    async def index(self, since: int) -> Sequence[StoredEntry]:
+        """The values that changed in this revision or later, without their bytes."""
+        return await self._link.run(lambda: self._read_index(since))
 
-        return await self._link.run(lambda: self._read_changes(after))
+    async def settled_index(self, since: int) -> Sequence[StoredEntry]:
+        """The same, once the row is free."""
+        return await self._link.run_with_row(lambda: self._read_index(since))
 
-    async def settled_changes(self, after: int) -> Sequence[Change]:
-        """The changes after a revision, once the row is free."""
-        return await self._link.run_with_row(lambda: self._read_changes(after))
+    async def page(self, after: int, up_to: int | None) -> Sequence[Change]:
+        """The changes after one revision, and not after another one."""
+        return await self._link.run(lambda: self._read_changes(after, up_to))
 
-    def _read_changes(self, after: int) -> Sequence[Change]:
+    def _read_index(self, since: int) -> Sequence[StoredEntry]:
+        changes = self._read_changes(since - 1, None)
+        return [StoredEntry(revision, key, held.version, held.term, len(held.value)) for revision, key, held in changes]
+
+    def _read_changes(self, after: int, up_to: int | None) -> Sequence[Change]:
         state = self._database.state.items()
-        return sorted((revision, key, held) for key, (revision, held) in state if revision > after)
+        changes = sorted((revision, key, held) for key, (revision, held) in state if revision > after)
+        return [change for change in changes if up_to is None or change[0] <= up_to]
 
     async def highest_term(self) -> int:
         """Of everything written."""
         return await self._link.run(lambda: max((held.term for _, held in self._database.state.values()), default=0))
 
     async def write(
-        self, owner: str, term: int, key: str, value: bytes, expected_version: int | None, after: int
+        self, owner: str, term: int, key: str, value: bytes, expected_version: int | None, after: Position
     ) -> Change:
         """Store a value if the row belongs to the owner in that term, and the database was not set back."""
 
@@ -268,14 +281,17 @@ class SimulatedLockTable:
                 raise NotLeader(f"write to {key!r} under term {term}: another node holds the row")
             if row.term != term:
                 raise StaleTerm(f"write to {key!r} under term {term}: the term is {row.term} now, held by {row.owner}")
-            if self._database.revision < after:
+            newest = Position(*self._database.newest)
+            if newest.revision < after.revision or (newest.revision == after.revision and newest != after):
                 raise NotLeader(f"write to {key!r} under term {term}: the database was set back")
             _, held = self._database.state.get(key, (0, Versioned(b"", 0, 0)))
             if expected_version not in (None, held.version):
                 raise VersionConflict(f"{key!r}: version {held.version} is stored, {expected_version} was expected")
-            return self._database.revision + 1, key, Versioned(value, held.version + 1, term)
+            return newest.revision + 1, key, Versioned(value, held.version + 1, term)
 
         def commit(change: Change) -> None:
+            if term < self._database.newest[1]:
+                self._database.violations.append(f"I3: {key!r} was written under term {term} after a later one")
             self._database.state[key] = (change[0], change[2])
 
         return await self._link.run_with_row(store, commit)

@@ -16,7 +16,7 @@ from tests.simulation.planting import Patch, both
 
 __all__ = ["BUGS", "ElectionBug", "Patch", "both", "bug", "found", "suite_of"]
 
-MOST_SEEDS = 30
+MOST_SEEDS = 80
 
 
 @dataclasses.dataclass(frozen=True)

@@ -166,7 +166,7 @@ def _accepted_anew_unnoticed() -> Patch:
 @bug(LOCK, "what a stalled COMMIT may still change is read without waiting for it")
 def _settles_too_early() -> Patch:
     return both(
-        patch.object(SimulatedLockTable, "settled_changes", SimulatedLockTable.changes),
+        patch.object(SimulatedLockTable, "settled_index", SimulatedLockTable.index),
         patch.object(CopiedState, "follows", lambda _self, _change: True),
     )
 
@@ -260,7 +260,7 @@ def _lock_any_version_will_do() -> Patch:
     original = SimulatedLockTable.write
 
     async def write(
-        self: SimulatedLockTable, owner: str, term: int, key: str, value: bytes, _expected: int | None, after: int
+        self: SimulatedLockTable, owner: str, term: int, key: str, value: bytes, _expected: int | None, after: Any
     ) -> Any:
         return await original(self, owner, term, key, value, None, after)
 
@@ -306,8 +306,8 @@ def _releases_what_is_not_its_own() -> Patch:
 def _reads_the_newest_term_only() -> Patch:
     original = SimulatedLockTable._read_changes
 
-    def read(self: SimulatedLockTable, after: int) -> Sequence[tuple[int, str, Versioned]]:
-        changes = original(self, after)
+    def read(self: SimulatedLockTable, after: int, up_to: int | None) -> Sequence[tuple[int, str, Versioned]]:
+        changes = original(self, after, up_to)
         newest = max((held.term for _, _, held in changes), default=0)
         return [change for change in changes if change[2].term == newest]
 

@@ -153,7 +153,7 @@ class ScriptedRivals:
                 if row is None:
                     return Looked(None, False)
                 remaining = round((row.expires_at - self._now) * 1000)
-                return Looked(SqlRow(row.owner, row.term, row.term_duration, remaining, 0), False)
+                return Looked(SqlRow(row.owner, row.term, row.term_duration, remaining), False)
             case Insert(term):
                 self._row = row or StoredRow("", term, 0, self._now)
                 return Inserted()

@@ -44,7 +44,7 @@ class SimulatedStore(RestorableStore, UnreliableStore):
         self._database.is_down = False
 
     async def close(self) -> None:
-        pass
+        assert not self._database.violations
 
     def trouble(self, rng: random.Random) -> Callable[[], None]:
         database = self._database

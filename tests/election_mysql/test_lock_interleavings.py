@@ -1,6 +1,6 @@
 """Take-overs and writes interleaved statement by statement, on a real PostgreSQL and MariaDB.
 
-``SLOTREEVE_ORDERS`` is the number of orders of a take-over and a write that are played; there are 84. All of the two
+``SLOTREEVE_ORDERS`` is the number of orders of a take-over and a write that are played; there are 10. All of the two
 take-overs' orders are.
 """
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.processes
 
 SLOW = {"lease_ms": 8_000, "renew_ms": 2_000, "timeout_ms": 2_000}
 """No renewal comes into the orders, or rarely."""
-TAKE_OVER_STATEMENTS, WRITE_STATEMENTS = 3, 6
+TAKE_OVER_STATEMENTS, WRITE_STATEMENTS = 3, 2
 ORDERS = int(os.environ.get("SLOTREEVE_ORDERS", "12"))
 
 

@@ -14,6 +14,7 @@ from slotreeve_election_mysql.events import (
     Inserted,
     Load,
     Loaded,
+    LoadScope,
     Look,
     Looked,
     Release,
@@ -26,14 +27,15 @@ from slotreeve_election_mysql.events import (
 )
 from slotreeve_election_mysql.machine import Machine
 from slotreeve_election_mysql.sql_table import SqlRow
+from slotreeve_election_mysql.table import Position
 from slotreeve_election_mysql.timing import LockTiming
 from slotreeve_machines.driver import Started, Tick
 from slotreeve_machines.leadership import LeadershipChanged, Noted, ResignAsked
 
 TIMING = LockTiming(lease=5.0, renew=1.0, timeout=1.0)
-FREE = SqlRow("", 3, 0, 0, 0)
-HELD = SqlRow("other#1", 3, 7, 4_000, 0)
-EXPIRED = SqlRow("other#1", 3, 7, 0, 0)
+FREE = SqlRow("", 3, 0, 0)
+HELD = SqlRow("other#1", 3, 7, 4_000)
+EXPIRED = SqlRow("other#1", 3, 7, 0)
 
 
 class Play:
@@ -50,7 +52,7 @@ class Play:
         """Take over in term 4 at once."""
         self(Started())
         assert self(Looked(FREE, False))[-1:] == [TakeOver(FREE, 4)]
-        assert self(TookOver(True, self.now)) == [Load()]
+        assert self(TookOver(True, self.now)) == [Load(LoadScope.COMPARED)]
         assert self(Loaded()) == [LeadershipChanged("me#1", 4, True, "elected")]
         return self
 
@@ -81,7 +83,7 @@ def test_leading_begins_only_when_the_meta_state_is_loaded() -> None:
     play = Play()
     play(Started())
     play(Looked(FREE, True))
-    assert play(TookOver(True, play.now)) == [Load()]
+    assert play(TookOver(True, play.now)) == [Load(LoadScope.COMPARED)]
     assert play.machine.valid_until == 0
     assert play(Loaded()) == [LeadershipChanged("me#1", 4, True, "elected")]
 
@@ -125,7 +127,7 @@ def test_a_lease_that_ran_out_is_never_taken_up_again_but_given_back() -> None:
     play.wait()
     sent_at, play.now = play.now, play.machine.valid_until
     assert isinstance(play(Renewed(True, sent_at))[0], LeadershipChanged)
-    assert play(Looked(SqlRow("me#1", 4, 1, 900, 0), False)) == [Release(4)]
+    assert play(Looked(SqlRow("me#1", 4, 1, 900), False)) == [Release(4)]
     assert play(Released()) == []
 
 
@@ -134,7 +136,7 @@ def test_a_renewal_whose_answer_was_lost_is_followed_by_a_look_and_another() -> 
     play.wait()
     assert isinstance(play(StatementFailed("no answer"))[0], Noted)
     assert play.wait() == [Look()]
-    assert play(Looked(SqlRow("me#1", 4, 1, 4_000, 0), False))[-1] == Renew(4, 1)
+    assert play(Looked(SqlRow("me#1", 4, 1, 4_000), False))[-1] == Renew(4, 1)
 
 
 def test_a_take_over_whose_answer_was_lost_makes_no_leader() -> None:
@@ -143,7 +145,7 @@ def test_a_take_over_whose_answer_was_lost_makes_no_leader() -> None:
     play(Looked(FREE, False))
     play(StatementFailed("no answer"))
     assert play.wait() == [Look()]
-    assert play(Looked(SqlRow("me#1", 4, 0, 4_000, 0), False))[-1] == Release(4)
+    assert play(Looked(SqlRow("me#1", 4, 0, 4_000), False))[-1] == Release(4)
 
 
 def test_an_answer_that_is_older_than_the_lease_makes_no_leader() -> None:
@@ -160,7 +162,7 @@ def test_a_follower_looks_at_the_moment_of_expiry_and_at_least_once_a_turn() -> 
     play(Looked(HELD, False))
     assert 0.9 <= play.machine.deadline - play.now <= 1.1
     play.wait()
-    play(Looked(SqlRow("other#1", 3, 8, 300, 0), False))
+    play(Looked(SqlRow("other#1", 3, 8, 300), False))
     assert 0.3 <= play.machine.deadline - play.now <= 0.31
 
 
@@ -188,8 +190,8 @@ def test_a_node_that_resigned_leaves_the_row_to_the_others_for_one_lease() -> No
     resigned_at = play.now
     play(Released())
     while Look() in play.wait() and play.now < resigned_at + 5.0:
-        assert not any(isinstance(e, TakeOver) for e in play(Looked(SqlRow("", 4, 0, 0, 0), False)))
-    assert play(Looked(SqlRow("", 4, 0, 0, 0), False))[-1] == TakeOver(SqlRow("", 4, 0, 0, 0), 5)
+        assert not any(isinstance(e, TakeOver) for e in play(Looked(SqlRow("", 4, 0, 0), False)))
+    assert play(Looked(SqlRow("", 4, 0, 0), False))[-1] == TakeOver(SqlRow("", 4, 0, 0), 5)
 
 
 def test_terms_rise_above_what_was_seen_even_if_the_row_goes_back() -> None:
@@ -197,7 +199,7 @@ def test_terms_rise_above_what_was_seen_even_if_the_row_goes_back() -> None:
     play(Started())
     play(Looked(HELD, False))
     play.wait()
-    old = SqlRow("other#1", 1, 0, 0, 0)
+    old = SqlRow("other#1", 1, 0, 0)
     changed, take_over = play(Looked(old, False))
     assert isinstance(changed, LeadershipChanged)
     assert changed.term == 3
@@ -255,7 +257,7 @@ def test_an_accepted_database_is_loaded_before_its_next_leader_leads() -> None:
     play(Looked(EXPIRED, False, set_back=OLD))
     play.wait()
     assert play(Looked(EXPIRED, True, is_accepted_anew=True))[-1:] == [TakeOver(EXPIRED, 4)]
-    assert play(TookOver(True, play.now)) == [Load()]
+    assert play(TookOver(True, play.now)) == [Load(LoadScope.ANEW)]
     assert play(Loaded()) == [LeadershipChanged("me#1", 4, True, "elected")]
 
 
@@ -263,7 +265,7 @@ def test_a_leader_releases_its_row_where_another_history_is_accepted_under_it() 
     play = Play().leads()
     play.wait()
     play(Renewed(False, play.now))
-    mine = SqlRow("me#1", 4, 9, 3_000, 5, "accepted")
+    mine = SqlRow("me#1", 4, 9, 3_000, Position(5, 4), "accepted")
     effects = play(Looked(mine, True, is_accepted_anew=True))
     assert effects[-1:] == [Release(4)]
     assert play.machine.valid_until == 0

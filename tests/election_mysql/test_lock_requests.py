@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
-from slotreeve.errors import ElectionError, NotLeader, StaleTerm
+from slotreeve.errors import ElectionError, NotLeader, StaleTerm, VersionConflict
 from slotreeve.ports import Versioned
 from slotreeve_conformance.virtual_time import VirtualClock, run
 from slotreeve_election_mysql.events import (
@@ -17,6 +17,7 @@ from slotreeve_election_mysql.events import (
     Inserted,
     Load,
     Loaded,
+    LoadScope,
     Look,
     Looked,
     Release,
@@ -28,9 +29,11 @@ from slotreeve_election_mysql.events import (
     TakeOver,
     TookOver,
 )
+from slotreeve_election_mysql.loading import FIRST_PAGE_BYTES
 from slotreeve_election_mysql.requests import LockWrite, Requests
 from slotreeve_election_mysql.sql_table import SqlRow
 from slotreeve_election_mysql.state import CopiedState
+from slotreeve_election_mysql.table import Position
 from slotreeve_simulator.simulated_database import SimulatedDatabase
 from slotreeve_simulator.simulated_lock_table import SimulatedLockTable, SimulatedRow
 
@@ -83,7 +86,7 @@ class Bench:
 
     async def lead(self) -> None:
         await self.ask(Insert(0, may_wait=False))
-        assert await self.ask(TakeOver(SqlRow("", 0, 0, 0, 0), 1)) == TookOver(True, self.database.clock.now() - 1.0)
+        assert await self.ask(TakeOver(SqlRow("", 0, 0, 0), 1)) == TookOver(True, self.database.clock.now() - 1.0)
 
 
 def play(scenario: Callable[[Bench], Coroutine[Any, Any, None]]) -> None:
@@ -228,7 +231,7 @@ def test_a_write_that_follows_a_stalled_commit_leaves_no_gap_in_what_the_node_kn
         third = bench.write(1)
         await asyncio.sleep(2)
         assert (second.result(), third.result()) == (1, 2)
-        assert bench.state.revision == 3
+        assert bench.state.newest.revision == 3
         assert {key: bench.state.read(key) for key in ("first", "k")} == {
             key: held for key, (_, held) in bench.database.state.items()
         }
@@ -247,7 +250,7 @@ def test_a_stalled_commit_becomes_known_although_nothing_more_is_written() -> No
         await asyncio.sleep(2.5)
         held = bench.state.read("k")
         assert held is not None
-        assert (held.value, bench.state.revision) == (b"v", 1)
+        assert (held.value, bench.state.newest.revision) == (b"v", 1)
 
     play(scenario)
 
@@ -257,8 +260,85 @@ def test_a_change_that_this_node_has_not_seen_is_read_before_an_own_one_counts()
         await bench.lead()
         bench.database.state["other"] = (1, Versioned(b"theirs", 1, 1))
         assert await bench.write(1) == 1
-        assert bench.state.revision == 2
+        assert bench.state.newest.revision == 2
         assert bench.state.read("other") == Versioned(b"theirs", 1, 1)
+
+    play(scenario)
+
+
+def test_a_conflict_with_what_this_node_knows_makes_it_read_everything_anew() -> None:
+    """However it came about that it does not know what is stored."""
+
+    async def scenario(bench: Bench) -> None:
+        await bench.lead()
+        await bench.ask(Look())
+        assert await bench.write(1) == 1
+        bench.database.state["k"] = (2, Versioned(b"unseen", 2, 1))
+        with pytest.raises(VersionConflict):
+            await bench.write(1, expected_version=1)
+        assert bench.owner.doubts == 1
+        looked = await bench.ask(Look())
+        assert isinstance(looked, Looked)
+        assert "version 2 is stored" in looked.doubt
+        await bench.ask(Load(LoadScope.ANEW))
+        assert bench.state.read("k") == Versioned(b"unseen", 2, 1)
+        with pytest.raises(VersionConflict):
+            await bench.write(1, expected_version=1)
+        assert bench.owner.doubts == 1, "that writer was late, this node is not"
+
+    play(scenario)
+
+
+def test_another_server_is_a_reason_to_read_everything_anew() -> None:
+    async def scenario(bench: Bench) -> None:
+        await bench.lead()
+        await bench.ask(Look())
+        await bench.write(1)
+        bench.database.replicate()()
+        await bench.ask(Look())  # the connection was lost
+        looked = await bench.ask(Look())
+        assert isinstance(looked, Looked)
+        assert (looked.set_back, looked.doubt) == ("", "it is another server now (primary+) than before (primary)")
+
+    play(scenario)
+
+
+def test_another_change_of_the_same_number_is_one_of_a_database_that_was_set_back() -> None:
+    async def scenario(bench: Bench) -> None:
+        await bench.lead()
+        await bench.ask(Look())
+        await bench.write(1, key="kept")
+        await bench.write(1, key="lost")
+        bench.database.state = {"kept": (1, Versioned(b"v", 1, 1)), "theirs": (2, Versioned(b"x", 1, 2))}
+        looked = await bench.ask(Look())
+        assert isinstance(looked, Looked)
+        assert looked.set_back == "it has change 2 of the meta state of term 2, this node has 2 of term 1"
+        bench.database.state["more"] = (3, Versioned(b"x", 1, 2))
+        assert isinstance(await bench.ask(Look()), Looked), "the newest change alone does not tell"
+        loaded = await bench.ask(Load())
+        assert isinstance(loaded, Loaded)
+        assert loaded.set_back == "its change 2 of the meta state is one of 'theirs', this node has one of 'lost'"
+        looked = await bench.ask(Look())
+        assert isinstance(looked, Looked)
+        assert looked.set_back == loaded.set_back, "until an operator decides"
+
+    play(scenario)
+
+
+def test_the_pages_of_a_load_that_failed_are_not_read_again() -> None:
+    async def scenario(bench: Bench) -> None:
+        await bench.lead()
+        await bench.ask(Look())
+        for number in range(4):
+            bench.database.state[f"k{number}"] = (number + 1, Versioned(b"v" * FIRST_PAGE_BYTES, 1, 1))
+        assert await bench.ask(Load()) == Loaded(is_whole=False)
+        bench.database.is_down = True
+        assert isinstance(await bench.ask(Load()), StatementFailed)
+        bench.database.is_down = False
+        assert list(bench.state.keys()) == [], "a part of the state is not shown"
+        answers = [await bench.ask(Load()) for _ in range(3)]
+        assert answers == [Loaded(is_whole=False)] * 2 + [Loaded()]
+        assert len(list(bench.state.keys())) == 4
 
     play(scenario)
 
@@ -310,9 +390,11 @@ def test_an_accepted_database_replaces_all_that_was_known() -> None:
         assert isinstance(looked, Looked)
         assert (looked.is_behind, looked.is_accepted_anew, looked.set_back) == (True, True, "")
         await bench.ask(Load())
-        assert (list(bench.state.keys()), bench.state.revision) == (["kept"], 1)
+        assert (list(bench.state.keys()), bench.state.newest.revision) == (["kept"], 1)
         assert seen == [("kept", Versioned(b"v", 1, 1))]
-        assert await bench.ask(Look()) == Looked(SimulatedRow(OWNER, 1, 0, -4_400, 1, "accepted"), False)
+        assert await bench.ask(Look()) == Looked(
+            SimulatedRow(OWNER, 1, 0, -4_400, Position(1, 1), "accepted", "primary"), False
+        )
         assert await bench.write(1, 1, key="kept") == 2
 
     play(scenario)

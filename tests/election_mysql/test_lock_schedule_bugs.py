@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
 import pytest
-from slotreeve_election_mysql.connection import Session
 from slotreeve_election_mysql.events import Renewed, TookOver
 from slotreeve_election_mysql.machine import Machine
-from slotreeve_election_mysql.meta_state_rows import MetaStateRows
 from slotreeve_election_mysql.sql_table import SqlLockTable
 from slotreeve_election_mysql.state import CopiedState
+from slotreeve_election_mysql.statements import Batch, Statements
 from slotreeve_harness.sql_servers import SqlServer
 
 from tests.election_mysql import test_lock_interleavings as interleavings
@@ -26,39 +26,32 @@ def applies_what_follows_a_gap() -> Patch:
     """A defect of old: after a write without an answer the leader reads what is committed, while that write still holds
     the row, and takes its next write for the change that follows."""
     return both(
-        patch.object(SqlLockTable, "settled_changes", SqlLockTable.changes),
+        patch.object(SqlLockTable, "settled_index", SqlLockTable.index),
         patch.object(CopiedState, "follows", lambda _self, _change: True),
     )
 
 
 def writes_without_the_lock_of_the_row() -> Patch:
-    original = MetaStateRows.hold_lock
+    original = Statements.hold
 
-    class Unlocked:
-        def __init__(self, session: Session) -> None:
-            self._session = session
+    def hold(self: Statements, key: str) -> Batch:
+        return tuple(replace(each, text=each.text.replace(" FOR UPDATE", "")) for each in original(self, key))
 
-        def query(self, statement: str, parameters: Any = ()) -> Any:
-            return self._session.query(statement.replace(" FOR UPDATE", ""), parameters)
-
-    def hold_lock(self: MetaStateRows, session: Any, owner: str, term: int, key: str) -> None:
-        original(self, Unlocked(session), owner, term, key)  # type: ignore[arg-type]
-
-    return patch.object(MetaStateRows, "hold_lock", hold_lock)
+    return patch.object(Statements, "hold", hold)
 
 
 def takes_over_whatever_the_row_says_by_now() -> Patch:
     """No check of expiry, nor of what was read before."""
 
-    async def take_over(self: SqlLockTable, _seen: Any, owner: str, term: int, duration_ms: int) -> bool:
-        return await self._changed_row(
+    def take_over(self: Statements, _seen: Any, owner: str, term: int, duration_ms: int) -> Batch:
+        return self._change_row(
             f"owner = %s, duration = %s, term = %s, term_duration = 0, gmt_modified = {self._dialect.now}",
             (owner, duration_ms, term),
             "1 = 1",
             (),
         )
 
-    return patch.object(SqlLockTable, "take_over", take_over)
+    return patch.object(Statements, "take_over", take_over)
 
 
 def counts_the_lease_from_the_answer() -> Patch:

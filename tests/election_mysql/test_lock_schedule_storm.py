@@ -19,7 +19,6 @@ from slotreeve_harness.sql_backends import TIMES
 from slotreeve_harness.sql_servers import SqlServer
 
 from tests.election_mysql.scheduled_nodes import (
-    COMMIT,
     HOLD_ROW,
     LOAD,
     LOOK,
@@ -35,7 +34,7 @@ pytestmark = pytest.mark.processes
 
 STORMS = int(os.environ.get("SLOTREEVE_SQL_STORMS", "2"))
 SECONDS = float(os.environ.get("SLOTREEVE_SQL_STORM_SECONDS", "1"))
-PATTERNS = (COMMIT, COMMIT, HOLD_ROW, LOAD, LOOK, PUT, RELEASE, RENEW, TAKE_OVER, "")
+PATTERNS = (PUT, PUT, PUT, HOLD_ROW, LOAD, LOOK, RELEASE, RENEW, TAKE_OVER, "")
 RARE_RENEWALS = {"lease_ms": 1_500, "renew_ms": 500, "timeout_ms": 200}
 """Writes follow writes, with no renewal between them that would wait for the row."""
 CLIENTS = 4

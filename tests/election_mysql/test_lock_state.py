@@ -16,5 +16,5 @@ def test_changes_are_taken_by_revision_and_only_once() -> None:
     state.apply([(3, "a", Versioned(b"1", 1, 1)), (5, "b", Versioned(b"1", 1, 1))])
     state.apply([(3, "a", Versioned(b"1", 1, 1)), (6, "a", Versioned(b"2", 2, 1))])
     assert seen == [("a", 1), ("b", 1), ("a", 2)]
-    assert state.revision == 6
+    assert state.newest.revision == 6
     assert state.keys() == ["a", "b"]

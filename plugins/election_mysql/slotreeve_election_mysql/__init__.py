@@ -44,7 +44,8 @@ class LockOptions(Options):
         default=1_000,
         ge=10,
         le=60_000,
-        description="Milliseconds after which a statement without an answer is given up and its connection dropped.",
+        description="Milliseconds after which one round trip to the database is given up and its connection dropped. "
+        "Connecting has three times as long.",
     )
     table: str = Field(default="distribute_lock", pattern=NAME, description="Name of the lock table.")
     state_table: str = Field(

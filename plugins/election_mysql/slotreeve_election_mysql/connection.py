@@ -14,10 +14,13 @@ import queue
 import socket
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Protocol, TypeVar, cast
 
 from slotreeve.clock import Clock
 from slotreeve.errors import ElectionError, RequestTimeout, TransportError
+
+from slotreeve_election_mysql.database_server import DatabaseServer
 
 log = logging.getLogger("slotreeve.election.lock")
 
@@ -26,21 +29,42 @@ Parameter = str | int | bytes | None
 Record = Sequence[object]
 
 
+@dataclass(frozen=True)
+class SqlStatement:
+    """One SQL statement, with ``%s`` for each parameter."""
+
+    text: str
+    parameters: tuple[Parameter, ...] = ()
+
+
+@dataclass(frozen=True)
+class SqlResult:
+    """What came of one statement: how many rows it changed, or the rows that it returned."""
+
+    changed: int
+    rows: Sequence[Record]
+
+
 class Session(Protocol):
     """An open connection, used from its own thread. Statements are committed one by one unless in a transaction.
 
     Raises ConnectionLost where the connection, or the server for now, cannot be used, and ElectionError where the
-    database refuses; never the driver's own errors.
+    database refuses; never the driver's own errors. A transaction that was begun is rolled back by an error.
+
+    Attributes:
+        server: which database server this is.
     """
 
+    server: DatabaseServer
+
+    def run(self, *statements: SqlStatement) -> Sequence[SqlResult]:
+        """Run statements, one after the other, in one round trip."""
+
     def execute(self, statement: str, parameters: Sequence[Parameter] = ()) -> int:
-        """Run a statement with ``%s`` for each parameter; how many rows it changed."""
+        """Run one statement; how many rows it changed."""
 
     def query(self, statement: str, parameters: Sequence[Parameter] = ()) -> Sequence[Record]:
-        """Run a statement; its rows."""
-
-    def transaction(self) -> contextlib.AbstractContextManager[None]:
-        """What runs inside is committed at its end, or rolled back by an exception."""
+        """Run one statement; its rows."""
 
     def lock(self, name: str, wait_seconds: float) -> bool:
         """Wait for a named lock, which lasts as long as the connection; False if it was not got in time."""
@@ -60,12 +84,19 @@ Deliver = Callable[[object, Exception | None], object]
 
 
 class DatabaseConnection:
-    """Connects at the first call and, after an error, at the next one. One call at a time."""
+    """Connects at the first call and, after an error, at the next one. One call at a time.
 
-    def __init__(self, name: str, connect: Callable[[], Session], place: str, clock: Clock) -> None:
+    Connecting has a time limit of its own: it takes several round trips, a call takes one.
+    """
+
+    def __init__(
+        self, name: str, connect: Callable[[], Session], place: str, clock: Clock, connect_seconds: float
+    ) -> None:
         """``name`` is the thread's; ``connect`` may block, but for a bounded time; ``place`` is for messages."""
         self._name, self._connect, self.place, self._clock = name, connect, place, clock
+        self._connect_seconds = connect_seconds
         self._worker: _Worker | None = None
+        self._is_connected = False
 
     async def run(self, work: Callable[[Session], T], timeout_seconds: float) -> T:
         """Call ``work`` in the thread.
@@ -74,6 +105,16 @@ class DatabaseConnection:
             RequestTimeout: no answer in time; the connection was dropped.
             TransportError, ElectionError: as ``work``, or as connecting.
         """
+        await self.connect()
+        return await self._call(work, timeout_seconds, "answer")
+
+    async def connect(self) -> None:
+        """Connect if there is no connection; raises as :meth:`run`."""
+        if not self._is_connected:
+            await self._call(lambda session: None, self._connect_seconds, "connection")
+            self._is_connected = True
+
+    async def _call(self, work: Callable[[Session], T], timeout_seconds: float, what: str) -> T:
         if self._worker is None:
             self._worker = _Worker(self._name, self._connect)
         loop = asyncio.get_running_loop()
@@ -88,7 +129,7 @@ class DatabaseConnection:
                 future.set_result(cast(T, value))
 
         def give_up() -> None:
-            deliver(None, RequestTimeout(f"{self.place}: no answer within {timeout_seconds:g} s; connection dropped"))
+            deliver(None, RequestTimeout(f"{self.place}: no {what} within {timeout_seconds:g} s; connection dropped"))
 
         # The answer arrives through the node's clock, as everything else does: a node that is frozen gets none.
         self._worker.put(
@@ -110,13 +151,14 @@ class DatabaseConnection:
 
     def abort(self) -> None:
         """Drop the connection without a message to the server; the next call makes another."""
-        worker, self._worker = self._worker, None
+        worker, self._worker, self._is_connected = self._worker, None, False
         if worker is not None:
             worker.abort()
 
     async def close(self, timeout_seconds: float) -> None:
         """End the connection in order, if the server answers."""
-        if self._worker is None:
+        if not self._is_connected:
+            self.abort()
             return
         with contextlib.suppress(TransportError):
             await self.run(lambda session: session.close(), timeout_seconds)

@@ -60,7 +60,7 @@ class DatabaseLockElection(LockElection):
             await table.open(observe_only=False)
             await table.begin_history(history)
             row = await table.look()
-            return f"{table.place}, change {row.revision if row else 0} of the meta state"
+            return f"{table.place}, change {row.newest.revision if row else 0} of the meta state"
         finally:
             await table.close()
 

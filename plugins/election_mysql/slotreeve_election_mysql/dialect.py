@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from slotreeve_election_mysql.connection import Session
+from slotreeve_election_mysql.connection import Parameter, Session
 
 
 @dataclass(frozen=True)
@@ -17,17 +17,26 @@ class Dialect:
         now: the present moment by the database's clock, in UTC, to the millisecond or finer.
         remaining: milliseconds from now until ``gmt_modified`` plus ``duration``, rounded up.
         insert_new: how INSERT ... VALUES begins and ends where a row that exists is no error.
+        blob: the placeholder of a value of the meta state.
+        as_blob: a value as that placeholder's parameter. A statement must not be much longer than its value, whatever
+            bytes the value has.
         ddl: statements that make the tables; ``{lock}`` and ``{state}`` are their names.
         place: host, port and database of a connection string, for messages; raises ConfigError if it is not one.
-        connect: opens a session. As far as the server has such limits, a statement waits no longer for a lock than the
-            first number of seconds, and the server ends a connection that is unused for the second number: a machine
-            that was lost, or a process that is frozen within a transaction, must not keep the row from the others.
+        session_settings: what every session sets, whatever the server's or the account's defaults are. A transaction
+            reads what was committed before each of its statements. As far as the server has such limits, a statement
+            waits no longer for a lock than the first number of seconds, and the server ends a connection that is
+            unused for the second number: a machine that was lost, or a process that is frozen within a transaction,
+            must not keep the row from the others.
+        connect: opens a session with these settings.
     """
 
     name: str
     now: str
     remaining: str
     insert_new: tuple[str, str]
+    blob: str
+    as_blob: Callable[[bytes], Parameter]
+    session_settings: Callable[[float, float], Sequence[str]]
     ddl: tuple[str, ...]
     place: Callable[[str], str]
     connect: Callable[[str, float, float], Session]

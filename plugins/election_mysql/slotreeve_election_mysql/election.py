@@ -87,10 +87,12 @@ class LockElection:
 
     async def _open_table(self) -> bool:
         try:
-            await self._table.open(self._observer)
+            misfit = await self._table.open(self._observer)
         except Unreachable as error:
             log.warning("election: waiting for the database: %s", error)
             return False
+        if misfit:
+            log.warning("election: %s (%s)", misfit, self._table.place)
         return True
 
     async def resign(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import IntEnum
 
 from slotreeve_machines.driver import Started, Tick
 from slotreeve_machines.leadership import LeadershipChanged, Noted, ResignAsked
@@ -23,12 +24,14 @@ class Looked:
 
     ``set_back``: why the database cannot be the one that this node knew, for people; empty where it can.
     ``is_accepted_anew``: an operator has accepted another history of the meta state than the one that is loaded.
+    ``doubt``: why what is loaded must not be relied on, for people; empty where it can be.
     """
 
     row: Row | None
     is_behind: bool
     set_back: str = ""
     is_accepted_anew: bool = False
+    doubt: str = ""
 
 
 @dataclass(frozen=True)
@@ -59,7 +62,14 @@ class Released:
 
 @dataclass(frozen=True)
 class Loaded:
-    """The answer to Load: every change of the meta state that was committed before the request is known."""
+    """The answer to Load: every change of the meta state that was committed before the request is known.
+
+    ``is_whole`` is False where only a part of them came; the same request brings the next part. ``set_back``: as
+    that of Looked; then nothing is loaded.
+    """
+
+    is_whole: bool = True
+    set_back: str = ""
 
 
 @dataclass(frozen=True)
@@ -71,6 +81,18 @@ class StatementFailed:
 
 Answer = Looked | Inserted | TookOver | Renewed | Released | Loaded | StatementFailed
 Event = Started | Tick | Notified | ResignAsked | Answer
+
+
+class LoadScope(IntEnum):
+    """How much of the meta state is read."""
+
+    NEWER = 1
+    """What has changed since."""
+    COMPARED = 2
+    """What has changed since, once everything that is known was found in the database."""
+    ANEW = 3
+    """Everything, in the place of what is known."""
+
 
 # --- effects ---------------------------------------------------------------------------------------------------------
 
@@ -113,7 +135,9 @@ class Release:
 
 @dataclass(frozen=True)
 class Load:
-    """Read what has changed in the meta state."""
+    """Read the meta state, or the next part of it."""
+
+    scope: LoadScope = LoadScope.NEWER
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from slotreeve_election_mysql.events import (
     Inserted,
     Load,
     Loaded,
+    LoadScope,
     Look,
     Looked,
     Notified,
@@ -30,11 +31,10 @@ from slotreeve_election_mysql.events import (
     TookOver,
 )
 from slotreeve_election_mysql.table import Row
-from slotreeve_election_mysql.timing import LockTiming
+from slotreeve_election_mysql.timing import SHORTEST_RETRY_SECONDS, LockTiming
 
 SHORTEST_LOOK_SECONDS = 0.02
 """The shortest time between two looks, also where the row has expired already: no node looks without a pause."""
-SHORTEST_RETRY_SECONDS = 0.05
 
 
 class LockRole(Enum):
@@ -71,10 +71,13 @@ class Machine:
         self._known: tuple[str | None, int, bool] = (None, term, False)
         self._known_until = NEVER
         self._stands_from = -NEVER
-        self._failures = 0
+        self._failures, self._reasons = 0, set[str]()
         self._look_again = False
         self._taking = 0
+        self._renew_at = NEVER
         self._is_set_back = False
+        self._is_doubtful = False
+        self._must_load = False
         self._effects: list[Effect] = []
 
     @property
@@ -90,6 +93,8 @@ class Machine:
         """Take one event; the effects, in order."""
         self._effects = []
         if self._role is not LockRole.FOLLOWING and now >= self._lease_end:
+            # Who has led may know what a database that took another one's place meanwhile does not.
+            self._is_doubtful |= self._role is LockRole.LEADING
             self._step_down("lease ran out before a renewal was confirmed", now)
         match event:
             case Tick():
@@ -109,11 +114,8 @@ class Machine:
     def _tick(self, now: float) -> None:
         if self._role is LockRole.FOLLOWING and now >= self._known_until:
             self._know(None, "the leader's lease ran out")
-        if not self._is_busy and now >= self._act_at:
-            self._act()
-
-    def _act(self) -> None:
-        """The next request, when its time has come."""
+        if self._is_busy or now < self._act_at:
+            return
         if self._role is LockRole.FOLLOWING or self._failures:
             self._ask(Look())
         else:
@@ -147,7 +149,7 @@ class Machine:
         else:
             if self._failures:
                 self._effects.append(Noted(f"the database answers again, after {self._failures} failed attempts"))
-                self._failures = 0
+                self._failures, self._reasons = 0, set()
             match answer:
                 case Looked():
                     self._looked(answer, now)
@@ -157,10 +159,8 @@ class Machine:
                     self._took_over(won, sent_at, now)
                 case Renewed(done, sent_at):
                     self._renewed(done, sent_at, now)
-                case Loaded():
-                    if self._role is LockRole.LOADING:
-                        self._role = LockRole.LEADING
-                        self._know(self._owner, "elected", leading=True)
+                case Loaded(is_whole, set_back):
+                    self._loaded(is_whole, set_back, now)
                 case Released():
                     self._act_at = now + self._pace()
         if self._look_again and not self._is_busy:
@@ -169,7 +169,8 @@ class Machine:
 
     def _failed(self, reason: str, now: float) -> None:
         self._failures += 1
-        if self._failures == 1:
+        if reason not in self._reasons:
+            self._reasons.add(reason)
             self._effects.append(Noted(f"the database cannot be used: {reason}"))
         self._look_again = False
         longest = min(self._timing.renew, SHORTEST_RETRY_SECONDS * 2 ** min(self._failures, 10))
@@ -183,7 +184,11 @@ class Machine:
         if looked.set_back:
             self._set_back(looked.set_back, now)
             return
-        self._is_set_back = False
+        if self._is_set_back:
+            self._is_set_back, self._is_doubtful = False, True
+        if looked.doubt:
+            self._is_doubtful = True
+            self._effects.append(Noted(f"the meta state is read anew: {looked.doubt}"))
         if looked.is_accepted_anew and self._role is not LockRole.FOLLOWING:
             self._step_down("another history of the meta state was accepted", now)
         if self._role is LockRole.FOLLOWING:
@@ -194,8 +199,33 @@ class Machine:
         else:
             # A renewal whose answer was lost may have been carried out.
             self._term_duration = row.term_duration
-            must_load = is_behind or self._role is LockRole.LOADING
-            self._ask(Load() if must_load else Renew(self._highest_term, self._term_duration))
+            self._must_load = is_behind or self._role is LockRole.LOADING or self._is_doubtful
+            self._go_on(now)
+
+    def _go_on(self, now: float) -> None:
+        """As the owner of the row: renew the lease when it is time, and load what is to be loaded meanwhile."""
+        if self._must_load and now < self._renew_at:
+            self._load()
+        else:
+            self._ask(Renew(self._highest_term, self._term_duration))
+
+    def _load(self) -> None:
+        is_first = self._role is LockRole.LOADING
+        self._ask(Load(LoadScope.ANEW if self._is_doubtful else LoadScope.COMPARED if is_first else LoadScope.NEWER))
+
+    def _loaded(self, is_whole: bool, set_back: str, now: float) -> None:
+        if set_back:
+            self._set_back(set_back, now)
+            return
+        if is_whole:
+            self._is_doubtful = self._must_load = False
+            if self._role is LockRole.LOADING:
+                self._role = LockRole.LEADING
+                self._know(self._owner, "elected", leading=True)
+        elif self._role is not LockRole.FOLLOWING:
+            self._go_on(now)
+        elif now < self._act_at:
+            self._load()
 
     def _set_back(self, why: str, now: float) -> None:
         """The database is an older copy of the one that this node knew. Until it has the newest changes again, or an
@@ -232,8 +262,8 @@ class Machine:
         if row.remaining_ms <= 0 and not self._observer and now >= self._stands_from:
             self._taking = max(row.term, self._highest_term) + 1
             self._ask(TakeOver(row, self._taking))
-        elif is_behind:
-            self._ask(Load())
+        elif is_behind or self._is_doubtful:
+            self._load()
 
     def _learn(self, row: Row, now: float) -> None:
         """The leader, from a row that another node owns."""
@@ -261,7 +291,8 @@ class Machine:
             return
         self._role = LockRole.LOADING
         self._term_duration = 0
-        self._ask(Load())
+        self._must_load = True
+        self._load()
 
     def _renewed(self, done: bool, sent_at: float, now: float) -> None:
         if self._role is LockRole.FOLLOWING:
@@ -270,6 +301,8 @@ class Machine:
         elif done:
             self._term_duration += 1
             self._set_lease(sent_at)
+            if self._must_load:
+                self._load()
         else:
             self._step_down("the row was taken, changed, or has expired by the database's clock", now)
             self._ask(Look())
@@ -278,7 +311,7 @@ class Machine:
 
     def _set_lease(self, sent_at: float) -> None:
         self._lease_end = sent_at + self._timing.lease - self._timing.margin
-        self._act_at = sent_at + self._timing.renew
+        self._act_at = self._renew_at = sent_at + self._timing.renew
 
     def _step_down(self, cause: str, now: float) -> None:
         self._role = LockRole.FOLLOWING

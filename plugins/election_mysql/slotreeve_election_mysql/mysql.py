@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import cast
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 import pymysql
 from slotreeve.errors import ConfigError, ConnectionLost, ElectionError, SlotreeveError, Unreachable
 
-from slotreeve_election_mysql.connection import Parameter, Record, Session
+from slotreeve_election_mysql.connection import Parameter, Record, Session, SqlResult, SqlStatement
+from slotreeve_election_mysql.database_server import DatabaseServer
 from slotreeve_election_mysql.dialect import Dialect
+from slotreeve_election_mysql.timing import connect_seconds
 
 DDL = (
     """CREATE TABLE IF NOT EXISTS {lock} (
@@ -40,6 +44,8 @@ DDL = (
 ) ENGINE=InnoDB""",
 )
 DEFAULT_PORT = 3306
+MULTI_STATEMENTS = 1 << 16
+"""The protocol's flag for several statements in one text."""
 REFUSED = {1044, 1045, 1049, 1130, 1698}
 """Codes of errors while connecting that stay: account, password, database, host."""
 TOO_MANY_OR_STOPPING = {1040, 1053}
@@ -51,6 +57,11 @@ REVISION_TAKEN = {1062}
 """By a write that was given up and is still being carried out."""
 PASSING = TOO_MANY_OR_STOPPING | NETWORK | LOCK_WAIT_OR_DEADLOCK | READ_ONLY | KILLED_OR_IDLE | REVISION_TAKEN
 """Codes of errors after which the same statement may succeed later. So may everything from the client (from 2000)."""
+FACTS = SqlStatement(
+    "SHOW VARIABLES WHERE Variable_name IN "
+    "('server_uuid', 'hostname', 'port', 'server_id', 'read_only', 'max_allowed_packet')"
+)
+"""SqlStatement that reads which server this is."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +119,8 @@ def connect(dsn: str, timeout_seconds: float, idle_seconds: float) -> Session:
             database=address.database,
             charset="utf8mb4",
             autocommit=True,
-            connect_timeout=seconds,
+            client_flag=MULTI_STATEMENTS,
+            connect_timeout=math.ceil(connect_seconds(timeout_seconds)),
             read_timeout=seconds,
             write_timeout=seconds,
             **address.tls,
@@ -120,11 +132,42 @@ def connect(dsn: str, timeout_seconds: float, idle_seconds: float) -> Session:
             kind = Unreachable
         raise kind(f"{place(dsn)}: cannot connect as {address.user or 'nobody'}: {_described(error)}") from None
     session = MySqlSession(connection, place(dsn))
-    settings = {"innodb_lock_wait_timeout": seconds, "wait_timeout": max(2, math.ceil(idle_seconds))}
-    session.execute("SET SESSION " + ", ".join(f"{key} = {value}" for key, value in settings.items()))
-    session.execute("SET SESSION sql_mode = 'STRICT_ALL_TABLES'")
-    session.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
+    *_, variables = session.run(
+        *(SqlStatement(text) for text in session_settings(timeout_seconds, idle_seconds)), FACTS
+    )
+    session.server = _server({str(name): str(value) for name, value in variables.rows})
     return session
+
+
+def session_settings(timeout_seconds: float, idle_seconds: float) -> Sequence[str]:
+    """See :class:`slotreeve_election_mysql.dialect.Dialect`."""
+    settings = {
+        "innodb_lock_wait_timeout": math.ceil(timeout_seconds),
+        "wait_timeout": max(2, math.ceil(idle_seconds)),
+        "sql_mode": "'STRICT_ALL_TABLES'",
+    }
+    return (
+        "SET SESSION " + ", ".join(f"{key} = {value}" for key, value in settings.items()),
+        "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
+    )
+
+
+def _server(variables: Mapping[str, str]) -> DatabaseServer:
+    """What the server tells about itself. MariaDB has no ``server_uuid``."""
+    name = variables.get("server_uuid") or "{hostname}:{port}/{server_id}".format_map(variables)
+    read_only = variables["read_only"]
+    why = (
+        ""
+        if read_only in {"OFF", "0"}
+        else f"the server is a replica, or read-only for another reason: read_only is {read_only}; the dsn must lead "
+        "to the primary, or read_only must be set to OFF where this server is the primary now"
+    )
+    return DatabaseServer(name, 0, int(variables["max_allowed_packet"]), why)
+
+
+def as_base64(value: bytes) -> str:
+    """A value for ``FROM_BASE64``: a third longer than the value, where a quoted one may be twice as long."""
+    return base64.b64encode(value).decode()
 
 
 class MySqlSession:
@@ -132,31 +175,39 @@ class MySqlSession:
 
     def __init__(self, connection: pymysql.Connection, place: str) -> None:
         self._connection, self._place = connection, place
+        self.server = DatabaseServer()
+
+    def run(self, *statements: SqlStatement) -> Sequence[SqlResult]:
+        """Run statements in one round trip, which is one text."""
+        with self._translated(), self._connection.cursor() as cursor:
+            text = ";\n".join(cursor.mogrify(each.text, each.parameters or None) for each in statements)
+            self._check_length(text)
+            changed = int(cursor.execute(text))
+            results = [SqlResult(changed, list(cursor.fetchall()))]
+            while cursor.nextset():
+                results.append(SqlResult(int(cursor.rowcount), list(cursor.fetchall())))
+            return results
 
     def execute(self, statement: str, parameters: Sequence[Parameter] = ()) -> int:
-        """Run a statement; how many rows it changed."""
-        with self._translated(), self._connection.cursor() as cursor:
-            return int(cursor.execute(statement, parameters or None))
+        """Run one statement; how many rows it changed."""
+        return self.run(SqlStatement(statement, tuple(parameters)))[0].changed
 
     def query(self, statement: str, parameters: Sequence[Parameter] = ()) -> Sequence[Record]:
-        """Run a statement; its rows."""
-        with self._translated(), self._connection.cursor() as cursor:
-            cursor.execute(statement, parameters or None)
-            return list(cursor.fetchall())
+        """Run one statement; its rows."""
+        return self.run(SqlStatement(statement, tuple(parameters)))[0].rows
 
-    @contextlib.contextmanager
-    def transaction(self) -> Iterator[None]:
-        """Commit at the end, roll back after an exception."""
-        with self._translated():
-            self._connection.begin()
-        try:
-            yield
-        except BaseException:
-            with self._translated():
-                self._connection.rollback()
-            raise
-        with self._translated():
-            self._connection.commit()
+    def _check_length(self, text: str) -> None:
+        """The server would end the connection, and nobody would know why."""
+        longest, size = self.server.longest_statement, len(text.encode()) + 1
+        if not longest or size <= longest:
+            return
+        if int(cast(int, self.query("SELECT @@GLOBAL.max_allowed_packet")[0][0])) > longest:
+            raise ConnectionLost(f"{self._place}: max_allowed_packet was raised; a new connection has the new limit")
+        self._roll_back()
+        raise ElectionError(
+            f"{self._place}: a statement of {size} bytes is longer than max_allowed_packet ({longest}) of the server; "
+            "store a smaller value, or raise max_allowed_packet"
+        )
 
     def lock(self, name: str, wait_seconds: float) -> bool:
         """Wait for a named lock."""
@@ -181,10 +232,17 @@ class MySqlSession:
             yield
         except (pymysql.Error, OSError) as error:
             code = _code(error)
-            kind: type[SlotreeveError] = ElectionError
             if code in PASSING or code == 0 or code >= 2000:
-                kind = ConnectionLost
-            raise kind(f"{self._place}: {_described(error)}") from None
+                raise ConnectionLost(f"{self._place}: {_described(error)}") from None
+            self._roll_back()
+            raise ElectionError(f"{self._place}: {_described(error)}") from None
+
+    def _roll_back(self) -> None:
+        """End the transaction of a statement that was refused; harmless where there is none."""
+        try:
+            self._connection.rollback()
+        except (pymysql.Error, OSError) as error:
+            raise ConnectionLost(f"{self._place}: {_described(error)}") from None
 
 
 def _code(error: Exception) -> int:
@@ -205,6 +263,9 @@ MYSQL = Dialect(
     now="UTC_TIMESTAMP(3)",
     remaining="CEIL(TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), gmt_modified) / 1000) + duration",
     insert_new=("INSERT IGNORE INTO", ""),
+    blob="FROM_BASE64(%s)",
+    as_blob=as_base64,
+    session_settings=session_settings,
     ddl=DDL,
     place=place,
     connect=connect,

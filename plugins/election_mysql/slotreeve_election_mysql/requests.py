@@ -17,6 +17,7 @@ from slotreeve_election_mysql.events import (
     Inserted,
     Load,
     Loaded,
+    LoadScope,
     Look,
     Looked,
     Release,
@@ -28,6 +29,7 @@ from slotreeve_election_mysql.events import (
     TakeOver,
     TookOver,
 )
+from slotreeve_election_mysql.loading import Loading
 from slotreeve_election_mysql.state import CopiedState
 from slotreeve_election_mysql.table import LockTable, Row
 
@@ -79,7 +81,8 @@ class Requests:
         # A write got no answer, or another one was committed before an own one: the copy may lack a change.
         self._is_unsettled = False
         self._settle_at = 0.0
-        self._seen_history = ""
+        self._seen_history = self._server = self._doubt = self._lost = ""
+        self._loading, self._loading_as = Loading(), (LoadScope.NEWER, "")
         self._writes: deque[LockWrite] = deque()
         self._wake = asyncio.Event()
         self.under_way: Request | None = None
@@ -129,7 +132,7 @@ class Requests:
         table, sent_at = self._table, self._clock.now()
         match request:
             case Look():
-                return self._compared(await table.look())
+                return await self._compared(await table.look())
             case Insert(term, may_wait):
                 fence = max(term, await table.highest_term())
                 await table.insert(fence, self._lease_ms if may_wait or fence > 0 else 0)
@@ -141,26 +144,71 @@ class Requests:
             case Release(term):
                 await table.release(self._name, term)
                 return Released()
-            case Load():
-                if self._state.history != self._seen_history:
-                    self._state.replace(self._seen_history, await table.changes(0))
-                else:
-                    self._state.apply(await table.changes(self._state.revision))
-                return Loaded()
+            case Load(scope):
+                return await self._load(scope)
 
-    def _compared(self, row: Row | None) -> Looked:
+    # --- reading the meta state --------------------------------------------------------------------------------------
+
+    async def _compared(self, row: Row | None) -> Looked:
         """The row, and how what is known compares with what the database has."""
         state = self._state
         if row is None:
             return Looked(None, False)
+        self._meet_server(row.server)
         self._seen_history = row.history
         if state.history is None:
             state.history = row.history
         if state.history != row.history:
+            self._lost = ""
             return Looked(row, is_behind=True, is_accepted_anew=True)
-        if row.revision < state.revision:
-            return Looked(row, False, f"it has change {row.revision} of the meta state, this node has {state.revision}")
-        return Looked(row, row.revision > state.revision)
+        set_back = state.contradiction(row.newest)
+        if not set_back and self._lost:
+            self._lost = state.contradiction_in(await self._table.index(0), 0)
+            set_back = self._lost
+        if set_back:
+            return Looked(row, False, set_back)
+        doubt, self._doubt = self._doubt, ""
+        return Looked(row, row.newest != state.newest, doubt=doubt)
+
+    def _meet_server(self, server: str) -> None:
+        if server != self._server:
+            if self._server:
+                self._doubt = f"it is another server now ({server}) than before ({self._server})"
+                self._loading.forget()
+            self._server = server
+
+    async def _load(self, scope: LoadScope) -> Loaded:
+        """Read one page; the first time, find out which pages there are."""
+        state, is_other_history = self._state, self._state.history != self._seen_history
+        if is_other_history:
+            scope = LoadScope.ANEW
+        if not self._loading.is_under_way or self._loading_as != (scope, self._seen_history):
+            since = state.newest.revision if scope is LoadScope.NEWER else 0
+            index = await self._table.index(since)
+            self._lost = "" if is_other_history else state.contradiction_in(index, since)
+            if self._lost:
+                return Loaded(set_back=self._lost)
+            first = index[0].revision if scope is LoadScope.ANEW and index else state.first_missing(index)
+            self._loading_as = (scope, self._seen_history)
+            self._loading.begin(first - 1 if first is not None else state.newest.revision, index)
+        if self._loading.is_under_way:
+            await self._read_page()
+        if self._loading.is_under_way:
+            return Loaded(is_whole=False)
+        if scope is LoadScope.ANEW:
+            state.replace(self._loading.take())
+            state.history = self._seen_history
+        else:
+            state.apply(self._loading.take())
+        return Loaded()
+
+    async def _read_page(self) -> None:
+        page = self._loading.page()
+        try:
+            self._loading.came(page, await self._table.page(page.after, page.up_to))
+        except TransportError:
+            self._loading.failed()
+            raise
 
     # --- writes ------------------------------------------------------------------------------------------------------
 
@@ -168,7 +216,18 @@ class Requests:
         """Read what the copy may lack. Afterwards no write of this node is under way in the database."""
         self._is_unsettled = True
         self._settle_at = self._clock.now() + SETTLE_SECONDS
-        self._state.apply(await self._table.settled_changes(self._state.revision))
+        state, since = self._state, self._state.newest.revision
+        index = await self._table.settled_index(since)
+        self._lost = state.contradiction_in(index, since)
+        if self._lost:
+            raise NotLeader(f"the database was set back: {self._lost}")
+        # What a page of a Load has brought stays: it is no later than this.
+        pages = Loading()
+        pages.begin(since, index)
+        while pages.is_under_way:
+            page = pages.page()
+            pages.came(page, await self._table.page(page.after, page.up_to))
+        state.apply(pages.take())
         self._is_unsettled = False
 
     async def _try_to_settle(self) -> None:
@@ -187,19 +246,27 @@ class Requests:
             if self._is_unsettled:
                 await self._settle()
             change = await self._table.write(
-                self._name, write.term, write.key, write.value, write.expected_version, self._state.revision
+                self._name, write.term, write.key, write.value, write.expected_version, self._state.newest
             )
             if self._state.follows(change):
                 self._state.apply([change])
             else:
                 await self._settle()
+        except VersionConflict as error:
+            if write.expected_version == self._version(write.key):
+                self._doubt = f"{error}, and so does this node"
+                owner.row_changed()
+            write.fail(error)
         except ElectionError as error:
             write.fail(error)
-            if not isinstance(error, VersionConflict):
-                owner.row_changed()
+            owner.row_changed()
         except TransportError as error:
             self._is_unsettled = True
             write.fail(NotLeader(f"write to {write.key!r}: may or may not be stored: {error}"))
         else:
             if not write.done.done():
                 write.done.set_result(change[2].version)
+
+    def _version(self, key: str) -> int:
+        held = self._state.read(key)
+        return 0 if held is None else held.version

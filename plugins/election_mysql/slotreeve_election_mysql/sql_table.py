@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeVar, cast
+from typing import cast
 
 from slotreeve.clock import Clock
-from slotreeve.errors import ElectionError
+from slotreeve.errors import ElectionError, NotLeader, StaleTerm, TransportError, VersionConflict
 from slotreeve.ports import Versioned
 
-from slotreeve_election_mysql.connection import DatabaseConnection, Session
-from slotreeve_election_mysql.dialect import Dialect, Tables, ddl
-from slotreeve_election_mysql.meta_state_rows import HISTORY, KEY, MetaStateRows, number
-from slotreeve_election_mysql.table import Change, Row
-from slotreeve_election_mysql.timing import QUEUE_SECONDS, LockTiming
-
-T = TypeVar("T")
-MAKING = "slotreeve makes tables"
-OPENING_SECONDS = 5.0
-"""A start waits longer than an election does: nothing depends on it yet, and making tables takes its time."""
+from slotreeve_election_mysql.connection import DatabaseConnection, Record, Session, SqlResult
+from slotreeve_election_mysql.database_server import ServersSeen
+from slotreeve_election_mysql.dialect import Dialect, Tables
+from slotreeve_election_mysql.opening import SqlOpening
+from slotreeve_election_mysql.statements import Batch, Statements
+from slotreeve_election_mysql.table import NOWHERE, Change, Position, Row, StoredEntry
+from slotreeve_election_mysql.timing import QUEUE_SECONDS, LockTiming, connect_seconds
 
 
 @dataclass(frozen=True)
@@ -31,215 +29,155 @@ class SqlRow:
     term: int
     term_duration: int
     remaining_ms: int
-    revision: int
+    newest: Position = NOWHERE
     history: str = ""
+    server: str = ""
 
 
 class SqlLockTable:
     """See :class:`slotreeve_election_mysql.table.LockTable`."""
 
     def __init__(self, dialect: Dialect, tables: Tables, dsn: str, timing: LockTiming, clock: Clock) -> None:
-        self._dialect, self._tables, self._timeout = dialect, tables, timing.timeout
+        self._tables, self._timing = tables, timing
         self._place = f"{dialect.place(dsn)}, table {tables.lock_table}"
-        self._meta_state = MetaStateRows(dialect, tables, self._place)
+        self._statements = Statements(dialect, tables)
+        self._seen = ServersSeen()
         self._connection = DatabaseConnection(
-            "slotreeve-lock-table", lambda: dialect.connect(dsn, timing.timeout, timing.lease), self._place, clock
+            "slotreeve-lock-table",
+            lambda: self._checked(dialect.connect(dsn, timing.timeout, timing.lease)),
+            self._place,
+            clock,
+            connect_seconds(timing.timeout),
         )
+        self._opening = SqlOpening(dialect, tables, self._connection, timing, clock)
+
+    def _checked(self, session: Session) -> Session:
+        """The session, unless it leads to a server that must not be used."""
+        try:
+            self._seen.meet(session.server, self._place)
+        except TransportError:
+            session.close()
+            raise
+        return session
 
     @property
     def place(self) -> str:
         """Database and table."""
         return self._place
 
-    async def _run(self, work: Callable[[Session], T]) -> T:
-        return await self._connection.run(work, self._timeout)
-
-    async def _prepare(self, work: Callable[[Session], T]) -> T:
-        return await self._connection.run(work, max(OPENING_SECONDS, self._timeout))
+    async def _run(self, statements: Batch) -> Sequence[SqlResult]:
+        return await self._connection.run(lambda session: session.run(*statements), self._timing.timeout)
 
     # --- opening -----------------------------------------------------------------------------------------------------
 
-    async def open(self, observe_only: bool) -> None:
+    async def open(self, observe_only: bool) -> str:
         """Connect, make the tables if they are missing, check the rights; see LockTable."""
-        try:
-            await self._prepare(self._check_reading)
-        except ElectionError as missing:
-            if observe_only:
-                raise
-            await self._make_tables(missing)
-        if not observe_only:
-            await self._prepare(self._check_writing)
+        return await self._opening.open(observe_only)
 
     async def try_out(self) -> str:
-        """Connect, and look whether this account may do what it has to; nothing is made or changed. Returns what was
-        found, for people.
-
-        Raises:
-            TransportError: the database cannot be reached.
-            ElectionError: it refuses this account.
-        """
-        await self._prepare(lambda session: session.query("SELECT 1"))
-        try:
-            await self._prepare(self._check_reading)
-        except ElectionError as missing:
-            return (
-                f"{self._place} answers; the tables cannot be read yet ({missing}): the first meta server makes them, "
-                "if its account may"
-            )
-        await self._prepare(self._check_writing)
-        return f"{self._place} can be read and written"
-
-    async def _make_tables(self, missing: ElectionError) -> None:
-        def make(session: Session) -> None:
-            # Two nodes may start at once, and IF NOT EXISTS does not keep PostgreSQL from making a table twice.
-            session.lock(MAKING, OPENING_SECONDS / 2)
-            try:
-                for statement in ddl(self._dialect, self._tables):
-                    session.execute(statement)
-            finally:
-                session.unlock(MAKING)
-            self._check_reading(session)
-
-        try:
-            await self._prepare(make)
-        except ElectionError as error:
-            raise ElectionError(
-                f"the tables {self._tables.lock_table} and {self._tables.state_table} cannot be used ({missing}) nor "
-                f"made ({error}); let their owner run what `slotreeve election ddl --dialect {self._dialect.name}` "
-                "prints, and grant this account SELECT, INSERT and UPDATE on both"
-            ) from None
-
-    def _check_reading(self, session: Session) -> None:
-        session.query(f"SELECT owner, duration, term, term_duration FROM {self._tables.lock_table} WHERE 1 = 0")
-        session.query(f"SELECT state_value, version, term, revision FROM {self._tables.state_table} WHERE 1 = 0")
-
-    def _check_writing(self, session: Session) -> None:
-        """Statements that change nothing, but that the database refuses to an account without the right."""
-        lock, state = self._tables.lock_table, self._tables.state_table
-        try:
-            for table, column in ((lock, "owner"), (state, "state_key")):
-                session.execute(f"UPDATE {table} SET {column} = {column} WHERE 1 = 0")
-                session.execute(f"INSERT INTO {table} SELECT * FROM {table} WHERE 1 = 0")
-        except ElectionError as error:
-            raise ElectionError(
-                f"this account lacks a right that electing needs: {error}; grant SELECT, INSERT and UPDATE on {lock} "
-                f"and {state}, or set observe_only"
-            ) from None
+        """Connect, and look whether this account may do what it has to; see :meth:`SqlOpening.try_out`."""
+        return await self._opening.try_out()
 
     # --- the row -----------------------------------------------------------------------------------------------------
 
     async def look(self) -> Row | None:
         """The row; see LockTable."""
-        statement = (
-            f"SELECT owner, term, term_duration, {self._dialect.remaining}, "
-            f"(SELECT COALESCE(MAX(revision), 0) FROM {self._tables.state_table} WHERE {KEY}), "
-            f"(SELECT state_value FROM {self._tables.state_table} WHERE {KEY} AND state_key = %s) "
-            f"FROM {self._tables.lock_table} WHERE {KEY}"
-        )
-        key = self._tables.key
+        statements = self._statements.look()
 
         def look(session: Session) -> Row | None:
-            for owner, *numbers, history in session.query(statement, (*key, *key, HISTORY, *key)):
-                term, term_duration, remaining_ms, revision = (int(cast(int, number)) for number in numbers)
+            for owner, term, renewals, remaining_ms, revision, its_term, history in session.run(*statements)[0].rows:
                 name = "" if history is None else bytes(cast(bytes, history)).decode()
-                return SqlRow(str(owner), term, term_duration, remaining_ms, revision, name)
+                newest = Position(_number(revision), _number(its_term))
+                server = str(session.server)
+                return SqlRow(str(owner), _number(term), _number(renewals), _number(remaining_ms), newest, name, server)
             return None
 
-        return await self._run(look)
+        return await self._connection.run(look, self._timing.timeout)
 
     async def insert(self, term: int, wait_ms: int) -> None:
         """Make the row, owned by nobody; see LockTable."""
-        begin, end = self._dialect.insert_new
-        now = self._dialect.now
-        statement = (
-            f"{begin} {self._tables.lock_table} "
-            "(data_center, lock_name, owner, duration, term, term_duration, gmt_create, gmt_modified) "
-            f"VALUES (%s, %s, '', %s, %s, 0, {now}, {now}) {end}"
-        )
-        await self._run(lambda session: session.execute(statement, (*self._tables.key, wait_ms, term)))
+        await self._run(self._statements.insert(term, wait_ms))
 
     async def take_over(self, seen: Row, owner: str, term: int, duration_ms: int) -> bool:
         """Compare and set on owner, term, term_duration and expiry; see LockTable."""
-        return await self._changed_row(
-            f"owner = %s, duration = %s, term = %s, term_duration = 0, gmt_modified = {self._dialect.now}",
-            (owner, duration_ms, term),
-            f"owner = %s AND term = %s AND term_duration = %s AND {self._dialect.remaining} <= 0",
-            (seen.owner, seen.term, seen.term_duration),
-        )
+        return await self._changed_row(self._statements.take_over(seen, owner, term, duration_ms))
 
     async def renew(self, owner: str, term: int, term_duration: int) -> bool:
         """Compare and set on owner, term, term_duration and not expired; see LockTable."""
-        return await self._changed_row(
-            f"term_duration = term_duration + 1, gmt_modified = {self._dialect.now}",
-            (),
-            f"owner = %s AND term = %s AND term_duration = %s AND {self._dialect.remaining} > 0",
-            (owner, term, term_duration),
-        )
+        return await self._changed_row(self._statements.renew(owner, term, term_duration))
 
     async def release(self, owner: str, term: int) -> bool:
         """Set the owner to nobody; see LockTable."""
-        return await self._changed_row(
-            f"owner = '', duration = 0, gmt_modified = {self._dialect.now}",
-            (),
-            "owner = %s AND term = %s",
-            (owner, term),
-        )
+        return await self._changed_row(self._statements.release(owner, term))
 
-    async def _changed_row(
-        self, assignments: str, values: tuple[str | int, ...], condition: str, seen: tuple[str | int, ...]
-    ) -> bool:
-        statement = f"UPDATE {self._tables.lock_table} SET {assignments} WHERE {KEY} AND {condition}"
-        return await self._run(lambda session: session.execute(statement, (*values, *self._tables.key, *seen)) == 1)
+    async def _changed_row(self, statements: Batch) -> bool:
+        return (await self._run(statements))[-1].changed == 1
 
     # --- the meta state ----------------------------------------------------------------------------------------------
 
-    async def changes(self, after: int) -> Sequence[Change]:
-        """What changed after a revision; see LockTable."""
-        return await self._run(lambda session: self._meta_state.changes(session, after))
+    async def index(self, since: int) -> Sequence[StoredEntry]:
+        """The values that changed since a revision, without their bytes; see LockTable."""
+        return _entries((await self._run(self._statements.index(since)))[-1])
 
-    async def settled_changes(self, after: int) -> Sequence[Change]:
-        """What changed after a revision, once the row is free; see LockTable."""
+    async def settled_index(self, since: int) -> Sequence[StoredEntry]:
+        """The index, once the row is free; see LockTable."""
+        return _entries((await self._run(self._statements.settled_index(since)))[-2])
 
-        def read(session: Session) -> Sequence[Change]:
-            with session.transaction():
-                # Only the second statement reads the meta state: MySQL's transactions read as of their first plain
-                # SELECT, PostgreSQL's as of each statement.
-                session.query(f"SELECT owner FROM {self._tables.lock_table} WHERE {KEY} FOR UPDATE", self._tables.key)
-                return self._meta_state.changes(session, after)
-
-        return await self._run(read)
+    async def page(self, after: int, up_to: int | None) -> Sequence[Change]:
+        """A part of the meta state; see LockTable."""
+        return [_change(record) for record in (await self._run(self._statements.page(after, up_to)))[-1].rows]
 
     async def highest_term(self) -> int:
         """The highest term in the meta state; see LockTable."""
-        statement = f"SELECT COALESCE(MAX(term), 0) FROM {self._tables.state_table} WHERE {KEY}"
-        return await self._run(lambda session: number(session.query(statement, self._tables.key)))
+        return _number((await self._run(self._statements.highest_term()))[-1].rows[0][0])
 
     async def write(
-        self, owner: str, term: int, key: str, value: bytes, expected_version: int | None, after: int
+        self, owner: str, term: int, key: str, value: bytes, expected_version: int | None, after: Position
     ) -> Change:
         """Store in a transaction that holds the row; see LockTable."""
+        _, row, newest, stored = await self._run(self._statements.hold(key))
+        try:
+            self._check_holder(row.rows, owner, term, key)
+            at = self._next(Position(*(_number(part) for part in newest.rows[0])), term, key, after)
+            version = _next_version(stored.rows, key, expected_version)
+        except ElectionError:
+            # If this does not reach the database, its connection ends, and with it the transaction.
+            with contextlib.suppress(TransportError):
+                await self._run(self._statements.roll_back())
+            raise
+        await self._run(self._statements.put(key, value, version, at))
+        return at.revision, key, Versioned(value, version, term)
 
-        rows = self._meta_state
+    def _check_holder(self, rows: Sequence[Record], owner: str, term: int, key: str) -> None:
+        if not rows:
+            raise NotLeader(f"write to {key!r} under term {term}: {self._place} has no row for {self._tables.key}")
+        held_by, held_term = str(rows[0][0]), _number(rows[0][1])
+        holder = held_by.rpartition("#")[0] or "nobody"
+        if held_term != term:
+            raise StaleTerm(
+                f"write to {key!r} under term {term}: the term is {held_term} now, held by {holder} ({self._place})"
+            )
+        if held_by != owner:
+            raise NotLeader(f"write to {key!r} under term {term}: {holder} holds the row ({self._place})")
 
-        def store(session: Session) -> Change:
-            with session.transaction():
-                rows.hold_lock(session, owner, term, key)
-                revision = rows.next_revision(session, term, key, after)
-                version = rows.next_version(session, key, expected_version)
-                rows.put(session, term, key, value, version, revision)
-            return revision, key, Versioned(value, version, term)
-
-        return await self._run(store)
+    def _next(self, newest: Position, term: int, key: str, after: Position) -> Position:
+        """Where the change comes that is being made. A database that was set back is not written to."""
+        if newest.revision < after.revision or (newest.revision == after.revision and newest != after):
+            raise NotLeader(
+                f"write to {key!r} under term {term}: {self._place} was set back: it has change {newest.revision} of "
+                f"term {newest.term}, this node has {after.revision} of term {after.term}"
+            )
+        return Position(newest.revision + 1, term)
 
     async def begin_history(self, history: str) -> None:
         """Name the history; see LockTable."""
-        await self._run(lambda session: self._meta_state.name_history(session, history))
+        await self._run(self._statements.name_history(history))
 
     # --- the end -----------------------------------------------------------------------------------------------------
 
     async def close(self) -> None:
         """End the connection in order."""
-        await self._connection.close(self._timeout)
+        await self._connection.close(self._timing.timeout)
 
     def abort(self) -> None:
         """Drop the connection."""
@@ -256,7 +194,11 @@ class SqlNotifier:
         self._name = f"slotreeve {hashlib.sha256(text.encode()).hexdigest()[:32]}"
         longest = QUEUE_SECONDS + timing.timeout
         self._connection = DatabaseConnection(
-            "slotreeve-notifier", lambda: dialect.connect(dsn, longest, 3 * longest), dialect.place(dsn), clock
+            "slotreeve-notifier",
+            lambda: dialect.connect(dsn, longest, 3 * longest),
+            dialect.place(dsn),
+            clock,
+            connect_seconds(timing.timeout),
         )
 
     async def acquire(self, wait_seconds: float) -> bool:
@@ -276,3 +218,29 @@ class SqlNotifier:
     def abort(self) -> None:
         """Drop the connection."""
         self._connection.abort()
+
+
+def _number(value: object) -> int:
+    """A number of the database; 0 for none."""
+    return 0 if value is None else int(cast(int, value))
+
+
+def _next_version(rows: Sequence[Record], key: str, expected_version: int | None) -> int:
+    """The version of the key that is being made. Raises VersionConflict."""
+    version = _number(rows[0][0]) if rows else 0
+    if expected_version is not None and version != expected_version:
+        raise VersionConflict(f"write to {key!r}: version {version} is stored, the writer expected {expected_version}")
+    return version + 1
+
+
+def _entries(result: SqlResult) -> Sequence[StoredEntry]:
+    return [
+        StoredEntry(_number(revision), bytes(cast(bytes, key)).decode(), _number(version), _number(term), _number(size))
+        for revision, key, version, term, size in result.rows
+    ]
+
+
+def _change(record: Record) -> Change:
+    revision, key, value, version, term = record
+    held = Versioned(bytes(cast(bytes, value)), _number(version), _number(term))
+    return _number(revision), bytes(cast(bytes, key)).decode(), held

@@ -6,9 +6,22 @@ The SQL tables are one implementation; a table in memory is another, for tests a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
 
 from slotreeve.ports import Versioned
+
+
+class Position(NamedTuple):
+    """A change of the meta state: its number, and the term under which it was made. A database that was set back and
+    written to again has other changes of the same numbers, under a later term."""
+
+    revision: int
+    term: int
+
+
+NOWHERE = Position(0, 0)
+"""Position before the first change."""
 
 
 class Row(Protocol):
@@ -19,9 +32,10 @@ class Row(Protocol):
         term: rises by one with every change of owner.
         term_duration: renewals within the term.
         remaining_ms: milliseconds until it expires, by the database's clock; 0 or less: it has expired.
-        revision: number of the newest change of the meta state; 0 before the first.
+        newest: the newest change of the meta state; (0, 0) before the first.
         history: which history of the meta state this is; it changes when an operator accepts a database that was set
             back, and is empty before.
+        server: which database server has it; empty where it does not tell.
     """
 
     @property
@@ -33,17 +47,30 @@ class Row(Protocol):
     @property
     def remaining_ms(self) -> int: ...  # noqa: D102
     @property
-    def revision(self) -> int: ...  # noqa: D102
+    def newest(self) -> Position: ...  # noqa: D102
     @property
     def history(self) -> str: ...  # noqa: D102
+    @property
+    def server(self) -> str: ...  # noqa: D102
 
 
 Change = tuple[int, str, Versioned]
 """Revision, key and what is stored there now."""
 
 
+@dataclass(frozen=True)
+class StoredEntry:
+    """A value of the meta state without its bytes: the newest change of its key."""
+
+    revision: int
+    key: str
+    version: int
+    term: int
+    size: int
+
+
 class LockTable(Protocol):
-    """One node's access to the table. One call at a time; each is one round trip or one transaction.
+    """One node's access to the table. One call at a time; each is one round trip, a write two.
 
     Every method may raise TransportError (no answer, or the connection was lost: the statement may or may not have
     been carried out, and the next call connects again) or ElectionError (the database refuses; its message names what
@@ -54,8 +81,9 @@ class LockTable(Protocol):
     def place(self) -> str:
         """Database and table, for messages; never a password."""
 
-    async def open(self, observe_only: bool) -> None:
-        """Connect, make the tables if they are missing, and check that this account may do what it has to."""
+    async def open(self, observe_only: bool) -> str:
+        """Connect, make the tables if they are missing, and check that this account may do what it has to. Returns why
+        the configured times do not fit a database that is so far away; empty if they do."""
 
     async def look(self) -> Row | None:
         """The row, or None if there is none."""
@@ -74,26 +102,31 @@ class LockTable(Protocol):
     async def release(self, owner: str, term: int) -> bool:
         """Set the owner to nobody if the row has this owner and term; the node that looks next may take it."""
 
-    async def changes(self, after: int) -> Sequence[Change]:
-        """The newest change of every key that changed after revision ``after``, by revision."""
+    async def index(self, since: int) -> Sequence[StoredEntry]:
+        """The newest change of every key that changed in revision ``since`` or later, by revision."""
 
-    async def settled_changes(self, after: int) -> Sequence[Change]:
-        """As :meth:`changes`, once the row is free: a write of this node that got no answer holds the row until it is
+    async def settled_index(self, since: int) -> Sequence[StoredEntry]:
+        """As :meth:`index`, once the row is free: a write of this node that got no answer holds the row until it is
         committed or rolled back. What is returned contains it, or it is not stored and never will be."""
+
+    async def page(self, after: int, up_to: int | None) -> Sequence[Change]:
+        """The newest change of every key that changed after revision ``after`` and, unless ``up_to`` is None, not after
+        that one; by revision."""
 
     async def highest_term(self) -> int:
         """The highest term under which anything in the meta state was written; 0 if nothing was."""
 
     async def write(
-        self, owner: str, term: int, key: str, value: bytes, expected_version: int | None, after: int
+        self, owner: str, term: int, key: str, value: bytes, expected_version: int | None, after: Position
     ) -> Change:
-        """Store, in one transaction that holds the row of ``owner`` and ``term``, as a change that follows revision
-        ``after`` or a later one.
+        """Store, in one transaction that holds the row of ``owner`` and ``term``, as a change that follows ``after`` or
+        a later one.
 
         Raises:
             StaleTerm: the row's term is another; the message names both.
-            NotLeader: the row's owner is another, or the newest change has a revision below ``after``: the database was
-                set back.
+            NotLeader: the row's owner is another, or the newest change came before ``after``, or is another one of that
+                number: the database was set back.
+            ElectionError: the database takes no such value.
             VersionConflict: as :meth:`slotreeve.ports.MetaState.write`.
         """
 

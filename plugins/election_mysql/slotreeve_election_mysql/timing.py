@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from slotreeve.errors import ConfigError
 
 QUEUE_SECONDS = 10.0
 """How long one statement waits for the notifier's lock, and how often its holder checks that it still has it."""
+SHORTEST_RETRY_SECONDS = 0.05
+"""Pause before the database is asked again after a failure; it doubles with each further one."""
+CONNECT_TIMEOUTS = 3.0
+"""Time-outs of a statement that connecting may take: with TLS and a log-in it has up to eight round trips."""
+
+
+def connect_seconds(timeout_seconds: float) -> float:
+    """For how long a node tries to connect, where a statement may take so long."""
+    return CONNECT_TIMEOUTS * timeout_seconds
 
 
 @dataclass(frozen=True)
@@ -17,7 +27,7 @@ class LockTiming:
     Attributes:
         lease: for which the database keeps the row for its owner after a renewal.
         renew: between two renewals of the leader, and at most between two reads of the others.
-        timeout: after which a statement is given up and its connection dropped.
+        timeout: after which one round trip to the database is given up and its connection dropped.
     """
 
     lease: float
@@ -47,3 +57,20 @@ class LockTiming:
                 f"timeout_ms ({self.timeout * 1000:g}): a renewal may be lost, time out, and be sent again before the "
                 "lease runs out"
             )
+
+    def misfit(self, round_trip: float, connecting: float) -> str:
+        """Why these times do not fit a database that is so far away, in seconds; empty if they do."""
+        recovery = self.renew + self.timeout + min(self.renew, SHORTEST_RETRY_SECONDS * 2) + connecting + 2 * round_trip
+        ms = f"a round trip to the database takes {round_trip * 1000:.0f} ms, connecting {connecting * 1000:.0f} ms"
+        if 2 * round_trip > self.timeout:
+            return f"{ms}: timeout_ms ({self.timeout * 1000:g}) should be at least {math.ceil(2 * round_trip * 1000)}"
+        if connecting > connect_seconds(self.timeout) / 2:
+            least = math.ceil(2 * connecting / CONNECT_TIMEOUTS * 1000)
+            return f"{ms}: timeout_ms ({self.timeout * 1000:g}) should be at least {least}"
+        if recovery > self.lease - self.margin:
+            least = math.ceil((recovery + 0.005) / 0.98 * 1000)
+            return (
+                f"{ms}: lease_ms ({self.lease_ms}) should be at least {least}, so that a leader whose connection was "
+                "lost can renew its lease in time"
+            )
+        return ""

@@ -1,0 +1,106 @@
+"""A node's way to a database server: long, narrow, blocked, or leading to another server from some moment on."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+from slotreeve_harness.sql_servers import SqlServer
+
+CHUNK_BYTES = 64 * 1024
+
+
+class SqlRoad:
+    """Forwards connections. An asynchronous context manager; all on one event loop.
+
+    Attributes:
+        delay_seconds: for which everything is on its way, in each direction; a round trip takes twice as long.
+        bytes_per_second: that each connection carries in one direction; 0: any number.
+        leads_to: the server for connections that are made from now on.
+    """
+
+    def __init__(self, leads_to: SqlServer, delay_seconds: float = 0.0, bytes_per_second: float = 0.0) -> None:
+        self.leads_to, self.delay_seconds, self.bytes_per_second = leads_to, delay_seconds, bytes_per_second
+        self._open = asyncio.Event()
+        self._open.set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._writers: set[asyncio.StreamWriter] = set()
+        self._address = ""
+
+    @property
+    def dsn(self) -> str:
+        """How a node connects, without encryption."""
+        dsn = self.leads_to.dsn(address=self._address)
+        return f"{dsn}?sslmode=disable&gssencmode=disable" if self.leads_to.dialect == "postgres" else dsn
+
+    async def __aenter__(self) -> SqlRoad:
+        """Listen on a free port of the loopback."""
+        self._listener = await asyncio.start_server(self._accepted, "127.0.0.1", 0)
+        self._address = "{}:{}".format(*self._listener.sockets[0].getsockname())
+        return self
+
+    async def __aexit__(self, *_error: object) -> None:
+        """End every connection."""
+        self._listener.close()
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self.cut()
+
+    def block(self) -> None:
+        """Nothing passes any more; connections stay."""
+        self._open.clear()
+
+    def unblock(self) -> None:
+        """What waits goes on."""
+        self._open.set()
+
+    def cut(self) -> None:
+        """End every connection; new ones may be made."""
+        for writer in list(self._writers):
+            writer.transport.abort()
+
+    async def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._writers.add(writer)
+        try:
+            await self._open.wait()
+            far_reader, far_writer = await asyncio.open_connection(self.leads_to.host, self.leads_to.port)
+        except OSError:
+            writer.transport.abort()
+            return
+        self._writers.add(far_writer)
+        for source, sink in ((reader, far_writer), (far_reader, writer)):
+            task = asyncio.get_running_loop().create_task(self._carry(source, sink))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _carry(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+        now = asyncio.get_running_loop().time
+        on_its_way: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue(256)
+        arriving = asyncio.get_running_loop().create_task(self._arrive(on_its_way, sink))
+        free_at = 0.0
+        try:
+            with contextlib.suppress(OSError):
+                while data := await source.read(CHUNK_BYTES):
+                    free_at = max(free_at, now())
+                    if self.bytes_per_second:
+                        free_at += len(data) / self.bytes_per_second
+                    await on_its_way.put((free_at + self.delay_seconds, data))
+            await on_its_way.put((now(), b""))
+            await arriving
+        finally:
+            arriving.cancel()
+            self._writers.discard(sink)
+            sink.transport.abort()
+
+    async def _arrive(self, on_its_way: asyncio.Queue[tuple[float, bytes]], sink: asyncio.StreamWriter) -> None:
+        now = asyncio.get_running_loop().time
+        while True:
+            at, data = await on_its_way.get()
+            await self._open.wait()
+            await asyncio.sleep(max(0.0, at - now()))
+            if not data:
+                return
+            with contextlib.suppress(OSError):
+                sink.write(data)
+                await sink.drain()
