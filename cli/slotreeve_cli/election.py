@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from slotreeve_client.tools import run_async
 
-from slotreeve_cli import election_accept, election_ddl, election_force, election_members, election_swap
+from slotreeve_cli import (
+    election_accept,
+    election_ddl,
+    election_force,
+    election_members,
+    election_release,
+    election_swap,
+)
 from slotreeve_cli.options import DEFAULT_META, ClusterOption, MetaOption, Output, OutputOption
 
 if TYPE_CHECKING:
@@ -30,6 +37,7 @@ def add_to(app: typer.Typer) -> None:
     election_ddl.add_to(group)
     election_force.add_to(group)
     election_members.add_to(group)
+    election_release.add_to(group)
     election_swap.add_to(group)
     app.add_typer(group, name="election")
 

@@ -25,6 +25,7 @@ class SimulatedLockOptions(Options):
     lease_ms: int = Field(default=2_000, ge=100, description="Milliseconds for which the row belongs to its owner.")
     renew_ms: int = Field(default=400, ge=10, description="Milliseconds between two renewals.")
     timeout_ms: int = Field(default=500, ge=10, description="Milliseconds after which a statement fails.")
+    observers: list[str] = Field(default_factory=list, description="Meta servers that never lead.")
 
 
 class LockStore:
@@ -48,4 +49,5 @@ class LockStore:
         timing = LockTiming(options.lease_ms / 1000, options.renew_ms / 1000, options.timeout_ms / 1000)
         timing.check(f"[election.{ELECTION}]")
         table = SimulatedLockTable(self.database, context.clock, timing.timeout, context.node)
-        return LockElection(context, timing, table, SimulatedNotifier(self.database, context.clock, context.node))
+        notifier = SimulatedNotifier(self.database, context.clock, context.node)
+        return LockElection(context, timing, table, notifier, options.observers)

@@ -74,3 +74,10 @@ def test_a_dsn_may_quote_special_characters() -> None:
     address = parse("mysql://u:p%40ss@h/d?ssl_ca=ca.pem")
     assert (address.password, address.port, address.tls) == ("p@ss", 3306, {"ssl_ca": "ca.pem"})
     assert "p@ss" not in repr(address)
+
+
+def test_observers_are_some_of_the_meta_servers_and_not_all() -> None:
+    with pytest.raises(ConfigError, match=r"observers: meta-9 is not in \[cluster.meta\], which names meta-1"):
+        build(LockOptions.model_validate({"dsn": "postgresql://u@h/d", "observers": ["meta-9"]}))
+    with pytest.raises(ConfigError, match=r"every meta server .* is named, so none could lead"):
+        build(LockOptions.model_validate({"dsn": "postgresql://u@h/d", "observers": ["meta-1"]}))

@@ -107,7 +107,9 @@ def test_tables_that_may_only_be_read_stop_a_candidate_but_not_an_observer(
             await until(lambda: leader.leads)
             for table in tables.values():
                 admin.execute(f"GRANT SELECT ON {table} TO {plain}")
-            with pytest.raises(ElectionError, match=r"lacks a right.*grant SELECT, INSERT and UPDATE, or set observer"):
+            with pytest.raises(
+                ElectionError, match=r"lacks a right.*grant SELECT, INSERT and UPDATE, or name this node"
+            ):
                 await build("meta-2", dsn=server.dsn(user="plain")).start(lambda _leadership: None)
             async with started(build("meta-3", dsn=server.dsn(user="plain"), observe_only=True)) as (observer,):
                 await until(lambda: observer.election.leadership().leader == "meta-1")

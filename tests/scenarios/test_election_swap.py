@@ -109,6 +109,31 @@ def test_what_cannot_be_is_refused_and_nothing_changes(to: str, settings: dict[s
     run(scenario, seed=1)
 
 
+def test_who_has_no_vote_becomes_no_candidate_by_a_swap_unless_the_options_say_so() -> None:
+    """Of three meta servers one has a vote in fle."""
+    voters, observers = {"election.fle.members": ["meta-2"]}, ["meta-1", "meta-3"]
+
+    async def unsaid(rng: random.Random) -> None:
+        async with Operated(rng, **voters) as operated:
+            with pytest.raises(ClientError, match=r"never leads in 'fle'.*observers of \[election.simulated_lock\]"):
+                await operated.swap(LOCK)
+            assert await operated.in_use() == {"fle"}
+
+    async def named(rng: random.Random) -> None:
+        async with Operated(rng, **voters, **{"election.simulated_lock.observers": observers}) as operated:
+            await operated.swap(LOCK)
+            await operated.agree(LOCK)
+            await operated.cluster.until(lambda: operated.cluster.leader == "meta-2", "the leader in the lock election")
+            operated.cluster.kill("meta-2")
+            await asyncio.sleep(10.0)
+            assert operated.cluster.leader is None, "an observer does not stand"
+            await operated.cluster.start("meta-2")
+            await operated.cluster.until(lambda: operated.cluster.leader == "meta-2", "the leader again")
+
+    run(unsaid, seed=1)
+    run(named, seed=1)
+
+
 def test_a_check_changes_nothing() -> None:
     async def scenario(rng: random.Random) -> None:
         async with Operated(rng) as operated:

@@ -90,6 +90,7 @@ class FleElection:
             timing,
             recovers,
         )
+        self.is_observer = context.observe_only or addresses.sid is None
         self._weighing = str(weighing)
         self._names = sorted(context.members)
         alike = f"members {', '.join(self._names)}; lease_ms {1000 * timing.lease:g}"

@@ -51,6 +51,11 @@ class LockOptions(Options):
     state_table: str = Field(
         default="slotreeve_meta_state", pattern=NAME, description="Name of the meta state's table."
     )
+    observers: list[str] = Field(
+        default_factory=list,
+        description="Names of the meta servers that follow the leader and never lead; their accounts need SELECT only. "
+        "The same on all meta servers.",
+    )
     lock_name: str = Field(
         default="META-MASTER",
         min_length=1,

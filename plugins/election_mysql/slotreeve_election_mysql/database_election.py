@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from slotreeve.errors import ConfigError
+from slotreeve.errors import ConfigError, ElectionError
 from slotreeve.ports import Context
 
 from slotreeve_election_mysql import LockOptions
 from slotreeve_election_mysql.dialect import Dialect, Tables, ddl
 from slotreeve_election_mysql.election import LockElection
 from slotreeve_election_mysql.sql_table import SqlLockTable, SqlNotifier
+from slotreeve_election_mysql.table import Row
 from slotreeve_election_mysql.timing import LockTiming
 
 LONGEST_CLUSTER = 128
@@ -45,7 +46,7 @@ class DatabaseLockElection(LockElection):
         self._tables = Tables(options.table, options.state_table, context.cluster, options.lock_name)
         self._sql_table = SqlLockTable(dialect, self._tables, dsn, timing, context.clock)
         notifier = SqlNotifier(dialect, self._tables, dsn, timing, context.clock)
-        super().__init__(context, timing, self._sql_table, notifier)
+        super().__init__(context, timing, self._sql_table, notifier, options.observers)
 
     async def accept(self, history: str) -> str:
         """Accept the meta state as the database has it now, although nodes may know a newer one: it becomes
@@ -64,6 +65,35 @@ class DatabaseLockElection(LockElection):
         finally:
             await table.close()
 
+    async def release(self) -> str:
+        """Release the row of an owner that is dead, whatever the database's clock says. It is dead if it renews nothing
+        for a whole lease. Returns what was done, for people. Not for an election that was started.
+
+        Raises:
+            ElectionError: there is no row, or its owner lives, or the database refuses this account.
+            TransportError: the database cannot be used.
+        """
+        table = self._sql_table
+        try:
+            await table.open(observe_only=False)
+            seen = await table.look()
+            if seen is None:
+                raise ElectionError(f"{table.place} has no row for the cluster; the first meta server makes it")
+            if not seen.owner:
+                return f"{table.place}: nobody owns the row; the next meta server that looks takes it"
+            over_at, owner = self._clock.now() + self._timing.lease, seen.owner.rpartition("#")[0]
+            while self._clock.now() < over_at and _is_unchanged(seen, await table.look()):
+                await self._clock.sleep(self._timing.renew)
+            if self._clock.now() < over_at or not await table.release_of(seen):
+                raise ElectionError(
+                    f"{table.place}: {owner} has renewed its lease, or the row has another owner, within "
+                    f"{self._timing.lease:g} s: the owner lives, so nothing was released; `slotreeve election resign` "
+                    "asks it to give up the lead"
+                )
+            return f"{table.place}: the row of {owner} in term {seen.term} is released"
+        finally:
+            await table.close()
+
     async def try_out(self) -> str:
         """Connect to the database and check the rights, for ``slotreeve config check --online``; nothing is changed.
         Returns what was found, for people. Not for an election that was started.
@@ -79,3 +109,8 @@ class DatabaseLockElection(LockElection):
     def ddl(self) -> str:
         """The statements that make the tables."""
         return "".join(f"{statement};\n" for statement in ddl(self._dialect, self._tables))
+
+
+def _is_unchanged(seen: Row, now: Row | None) -> bool:
+    """Whether the owner has renewed nothing since."""
+    return now is not None and (now.owner, now.term, now.term_duration) == (seen.owner, seen.term, seen.term_duration)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine, Mapping
 from typing import Any
 
-from slotreeve.errors import ElectionError, NotLeader, StaleTerm, Unreachable
+from slotreeve.errors import ConfigError, ElectionError, NotLeader, StaleTerm, Unreachable
 from slotreeve.ports import Context, Leadership, MetaState
 from slotreeve_machines.driver import Driver
 from slotreeve_machines.leadership import LeadershipChanged, LeadershipReport, Noted, ResignAsked
@@ -30,13 +30,28 @@ class LockElection:
     before writes that wait.
 
     Attributes:
+        is_observer: this node never leads.
+        names_observers: the configuration says which nodes are observers.
         failures: errors of its own (not of the database), after each of which this node stood aside for a while.
     """
 
-    def __init__(self, context: Context, timing: LockTiming, table: LockTable, notifier: Notifier) -> None:
-        """Nothing is opened before :meth:`start`."""
+    def __init__(
+        self,
+        context: Context,
+        timing: LockTiming,
+        table: LockTable,
+        notifier: Notifier,
+        observers: Collection[str] = (),
+    ) -> None:
+        """Nothing is opened before :meth:`start`. ``observers``: names of the nodes that never lead.
+
+        Raises:
+            ConfigError: they are not some of the nodes, or they are all.
+        """
+        _check_observers(observers, context.members)
+        self.is_observer = context.observe_only or context.node not in context.members or context.node in observers
+        self.names_observers = bool(observers)
         self._clock, self._rng, self._timing = context.clock, context.rng, timing
-        self._observer = context.observe_only or context.node not in context.members
         self._node = context.node
         # Two processes that were given one name must not take each other's lease for their own.
         self._owner = f"{context.node}#{context.rng.getrandbits(48):012x}"
@@ -82,12 +97,12 @@ class LockElection:
         self._report.begin(changed)
         self._begin()
         self._tasks = [self._supervised("requests", self._requests.run(self))]
-        if not self._observer:
+        if not self.is_observer:
             self._tasks.append(self._supervised("notification", self._notification.run()))
 
     async def _open_table(self) -> bool:
         try:
-            misfit = await self._table.open(self._observer)
+            misfit = await self._table.open(self.is_observer)
         except Unreachable as error:
             log.warning("election: waiting for the database: %s", error)
             return False
@@ -200,7 +215,7 @@ class LockElection:
     # --- the machine begins and ends ---------------------------------------------------------------------------------
 
     def _begin(self) -> None:
-        self._machine = Machine(self._owner, self._observer, self._timing, self._rng, self._report.known.term)
+        self._machine = Machine(self._owner, self.is_observer, self._timing, self._rng, self._report.known.term)
         self._driver.run(self._machine)
 
     def _come_back(self) -> None:
@@ -234,3 +249,13 @@ class LockElection:
             log.error("%s: the loop ended", task.get_name(), exc_info=error)
             self.failures += 1
             self._cease(f"{type(error).__name__}: {error}")
+
+
+def _check_observers(observers: Collection[str], members: Mapping[str, str]) -> None:
+    strangers = sorted(set(observers) - members.keys())
+    if strangers:
+        raise ConfigError(
+            f"observers: {', '.join(strangers)} is not in [cluster.meta], which names {', '.join(sorted(members))}"
+        )
+    if members and members.keys() <= set(observers):
+        raise ConfigError("observers: every meta server of [cluster.meta] is named, so none could lead; leave some out")

@@ -105,5 +105,5 @@ class SqlOpening:
         except ElectionError as error:
             raise ElectionError(
                 f"this account lacks a right that electing needs: {error}; on the tables {lock} and {state}, grant "
-                f"SELECT, INSERT and UPDATE, or set observer = true in [election.{self._dialect.name}]"
+                f"SELECT, INSERT and UPDATE, or name this node in observers of [election.{self._dialect.name}]"
             ) from None

@@ -110,6 +110,10 @@ class SqlLockTable:
         """Set the owner to nobody; see LockTable."""
         return await self._changed_row(self._statements.release(owner, term))
 
+    async def release_of(self, seen: Row) -> bool:
+        """Set the owner to nobody if the row is as it was seen. For an owner that is dead: a command asks for it."""
+        return await self._changed_row(self._statements.release_of(seen))
+
     async def _changed_row(self, statements: Batch) -> bool:
         return (await self._run(statements))[-1].changed == 1
 

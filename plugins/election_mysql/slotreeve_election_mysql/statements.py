@@ -94,6 +94,15 @@ class Statements:
             (owner, term),
         )
 
+    def release_of(self, seen: Row) -> Batch:
+        """Set the owner to nobody, if the row is as it was seen: no renewal came since."""
+        return self._change_row(
+            f"owner = '', duration = 0, gmt_modified = {self._dialect.now}",
+            (),
+            "owner = %s AND term = %s AND term_duration = %s",
+            (seen.owner, seen.term, seen.term_duration),
+        )
+
     def highest_term(self) -> Batch:
         """The highest term under which anything in the meta state was written."""
         text = f"SELECT COALESCE(MAX(term), 0) FROM {self._tables.state_table} WHERE {KEY}"

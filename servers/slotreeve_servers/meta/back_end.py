@@ -34,6 +34,22 @@ class NeedsAgreement(Protocol):
         """Those options, for people; equal on all nodes."""
 
 
+@runtime_checkable
+class HasObservers(Protocol):
+    """An election in which some meta servers follow the leader and never lead."""
+
+    is_observer: bool
+    """Whether this one is such."""
+
+
+@runtime_checkable
+class NamesObservers(HasObservers, Protocol):
+    """An election in which a meta server may lead unless an option names it."""
+
+    names_observers: bool
+    """Whether the option names any."""
+
+
 class BackEnd:
     """An election by the name of its plugin.
 

@@ -7,7 +7,7 @@ from slotreeve.errors import ElectionError, NotLeader, SlotreeveError
 from slotreeve.ports import Election
 from slotreeve_protocol.meta_messages import SwapOrder, SwapStep
 
-from slotreeve_servers.meta.back_end import BackEnd, NeedsAgreement, TriesOut
+from slotreeve_servers.meta.back_end import BackEnd, HasObservers, NamesObservers, NeedsAgreement, TriesOut
 from slotreeve_servers.meta.election_in_use import POLL_SECONDS, ElectionInUse
 from slotreeve_servers.meta.swap_record import SwapRecord
 
@@ -57,8 +57,20 @@ class SwapSteps:
         built = election.beside.build(name)
         if agreement and (own := _agreement(built)) != agreement:
             raise ElectionError(f"the options of {name!r} are not those of the leader: {own} here, {agreement} there")
+        self._check_role(name, built)
         if isinstance(built, TriesOut):
             await built.try_out()
+
+    def _check_role(self, name: str, built: Election) -> None:
+        """An observer stays one, unless the options of the other election say otherwise."""
+        present = self._election.back_end
+        if not (isinstance(present.election, HasObservers) and present.election.is_observer):
+            return
+        if isinstance(built, NamesObservers) and not built.names_observers:
+            raise ElectionError(
+                f"this meta server never leads in {present.name!r}, and could in {name!r}; let observers of "
+                f"[election.{name}] name the meta servers that shall not lead there"
+            )
 
     async def _copy(self, order: SwapOrder) -> None:
         target, source = self._election.beside.target, self._election.back_end

@@ -63,6 +63,10 @@ UPDATE distribute_lock SET term_duration = term_duration + 1, gmt_modified = clo
 UPDATE distribute_lock SET owner = '', duration = 0, gmt_modified = clock_timestamp() WHERE data_center = %s AND lock_name = %s AND owner = %s AND term = %s;
 --   'here', 'META-MASTER', 'new#2', 4
 
+-- release of a dead owner
+UPDATE distribute_lock SET owner = '', duration = 0, gmt_modified = clock_timestamp() WHERE data_center = %s AND lock_name = %s AND owner = %s AND term = %s AND term_duration = %s;
+--   'here', 'META-MASTER', 'old#1', 3, 7
+
 -- highest term
 SELECT COALESCE(MAX(term), 0) FROM slotreeve_meta_state WHERE data_center = %s AND lock_name = %s;
 --   'here', 'META-MASTER'

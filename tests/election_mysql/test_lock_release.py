@@ -1,0 +1,60 @@
+"""The row of a dead owner is released by a command, that of a living one is not: on PostgreSQL and MariaDB."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from slotreeve.errors import ElectionError
+from slotreeve_cli.main import app
+from slotreeve_election_mysql.connection import Session
+from slotreeve_election_mysql.database_election import DatabaseLockElection
+from slotreeve_harness.sql_backends import TIMES
+from slotreeve_harness.sql_servers import SqlServer
+from typer.testing import CliRunner
+
+from tests.election_mysql.real_nodes import Build, play, started, until
+
+pytestmark = pytest.mark.processes
+
+
+def test_a_dead_owners_row_is_released_although_the_database_sees_no_end_of_its_lease(
+    dialect: str, server: SqlServer, admin: Session, tables: Mapping[str, object], build: Build, tmp_path: Path
+) -> None:
+    file = tmp_path / "cluster.toml"
+    lines = [f"{key} = {value!r}" for key, value in {**TIMES, **tables, "dsn": server.dsn()}.items()]
+    file.write_text(
+        "\n".join(['cluster.name = "test"', "[election]", f'use = "{dialect}"', f"[election.{dialect}]", *lines])
+    )
+
+    async def scenario() -> None:
+        async with started(build("meta-1")) as (node,):
+            await until(lambda: node.leads)
+        admin.execute(
+            f"UPDATE {tables['table']} SET owner = 'gone#1', duration = 3600000, term = term + 1, term_duration = 5"
+        )
+        async with started(build("meta-2")) as (node,):
+            await until(lambda: node.election.leadership().leader == "gone")
+            done = await asyncio.to_thread(CliRunner().invoke, app, ["election", "release", "-c", str(file), "--yes"])
+            assert done.exit_code == 0, done.output
+            assert "the row of gone in term 2 is released" in done.output
+            await until(lambda: node.leads)
+            assert node.term == 3
+
+    play(scenario)
+
+
+def test_a_living_owner_keeps_its_row(build: Build) -> None:
+    async def scenario() -> None:
+        async with started(build("meta-1")) as (node,):
+            await until(lambda: node.leads)
+            command = build("operator")
+            assert isinstance(command, DatabaseLockElection)
+            with pytest.raises(ElectionError, match=r"meta-1 has renewed its lease.*election resign"):
+                await command.release()
+            assert node.leads
+            assert len([report for report in node.reports if report.leading]) == 1
+
+    play(scenario)
