@@ -84,11 +84,13 @@ def resign(
     meta: MetaOption = [DEFAULT_META],  # noqa: B006 - typer copies it
     cluster: ClusterOption = "slotreeve",
     output: OutputOption = Output.TABLE,
+    to: Annotated[str, typer.Option("--to", help="The meta server that shall lead next; it must live.")] = "",
 ) -> None:
-    """Ask the meta leader to resign; it finishes writes under way first."""
+    """Ask the meta leader to resign; it finishes writes under way first. With --to, a lock election keeps its row for
+    that meta server for a moment; fle chooses the next leader itself."""
     from slotreeve_cli.printing import print_rows
 
-    old = run_async(_resign(meta, cluster))
+    old = run_async(_resign(meta, cluster, to))
     print_rows([{"resigned": old.leader, "term": old.term}], output)
 
 
@@ -165,7 +167,7 @@ def _iso(at: datetime) -> str:
     return at.strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
 
 
-async def _resign(addresses: list[str], cluster: str) -> LeaderIs:
+async def _resign(addresses: list[str], cluster: str, to: str) -> LeaderIs:
     from slotreeve.errors import ClientError, Unreachable
     from slotreeve_client.administration import ask_any, cluster_leader
     from slotreeve_client.tools import open_transport
@@ -177,7 +179,7 @@ async def _resign(addresses: list[str], cluster: str) -> LeaderIs:
         leader = await cluster_leader(transport, cluster, addresses)
         if leader.address is None:
             raise Unreachable("no meta server leads now, so none can resign")
-        reply = await ask_any(transport, cluster, [leader.address], Resign())
+        reply = await ask_any(transport, cluster, [leader.address], Resign(to))
     finally:
         await transport.close()
     if not isinstance(reply, Done):

@@ -17,9 +17,11 @@ LeaderT = TypeVar("LeaderT")
 
 @dataclass(frozen=True, slots=True)
 class ResignAsked:
-    """An event: this node shall give up leadership; ``for_good``: and never lead again in this process."""
+    """An event: this node shall give up leadership; ``for_good``: and never lead again in this process; ``to``: the
+    node that shall lead next, where the election can choose it."""
 
     for_good: bool = False
+    to: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -177,7 +177,10 @@ class History(Message, frozen=True, tag=81):
 
 
 class Resign(Message, frozen=True, tag=82):
-    """Any process to meta leader: give up the lead. Reply: Done once it has, or LeaderIs."""
+    """Any process to meta leader: give up the lead, to the meta server ``to`` if one is named. Reply: Done once it has,
+    LeaderIs, or Failed where that server cannot lead or the election cannot choose."""
+
+    to: str = ""
 
 
 class GetShadow(Message, frozen=True, tag=83):

@@ -14,7 +14,7 @@ from typing import Any, Literal, Protocol, TypeVar
 from slotreeve.clock import Clock
 from slotreeve.errors import ConnectionLost, NotLeader, RequestTimeout, SlotreeveError, StaleTerm, VersionConflict
 from slotreeve.ports import Versioned
-from slotreeve_election_mysql.table import Change, Position, StoredEntry
+from slotreeve_election_mysql.table import KEPT_FOR, Change, Position, StoredEntry, reservation
 
 from slotreeve_simulator.simulated_database import SimulatedDatabase, StoredRow
 
@@ -206,7 +206,7 @@ class SimulatedLockTable:
 
         def take_over(row: StoredRow) -> StoredRow | None:
             same = (row.owner, row.term, row.term_duration) == (seen.owner, seen.term, seen.term_duration)
-            if not same or self._database.remaining_ms(row) > 0:
+            if not same or (self._database.remaining_ms(row) > 0 and row.owner != reservation(owner)):
                 return None
             return StoredRow(owner, duration_ms, term, 0, self._database.clock.now())
 
@@ -223,13 +223,14 @@ class SimulatedLockTable:
 
         return await self._compare_and_set(renew)
 
-    async def release(self, owner: str, term: int) -> bool:
-        """Set the row to no owner."""
+    async def release(self, owner: str, term: int, kept_for: str = "", wait_ms: int = 0) -> bool:
+        """Set the row to no owner, or keep it for a node."""
 
         def release(row: StoredRow) -> StoredRow | None:
             if (row.owner, row.term) != (owner, term):
                 return None
-            return replace(row, owner="", duration_ms=0)
+            kept = KEPT_FOR + kept_for if kept_for else ""
+            return replace(row, owner=kept, duration_ms=wait_ms, modified=self._database.clock.now())
 
         return await self._compare_and_set(release)
 

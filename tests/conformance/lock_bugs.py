@@ -296,7 +296,7 @@ def _renews_what_is_not_its_own() -> Patch:
 
 @bug(LOCK, "a release frees the row whoever holds it")
 def _releases_what_is_not_its_own() -> Patch:
-    async def release(self: SimulatedLockTable, owner: str, term: int) -> bool:
+    async def release(self: SimulatedLockTable, owner: str, term: int, kept_for: str = "", wait_ms: int = 0) -> bool:
         return await self._compare_and_set(lambda row: replace(row, owner="", duration_ms=0))
 
     return patch.object(SimulatedLockTable, "release", release)

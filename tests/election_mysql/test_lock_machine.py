@@ -194,6 +194,32 @@ def test_a_node_that_resigned_leaves_the_row_to_the_others_for_one_lease() -> No
     assert play(Looked(SqlRow("", 4, 0, 0), False))[-1] == TakeOver(SqlRow("", 4, 0, 0), 5)
 
 
+def test_a_row_that_is_kept_for_a_node_is_taken_by_that_one_at_once_and_by_others_when_it_has_expired() -> None:
+    leader = Play().leads()
+    assert leader(ResignAsked(to="other"))[-1] == Release(4, "other")
+    mine, theirs = SqlRow(">me", 4, 0, 2_000), SqlRow(">other", 4, 0, 2_000)
+    successor = Play()
+    successor(Started())
+    assert successor(Looked(mine, False))[-1] == TakeOver(mine, 5)
+    third = Play()
+    third(Started())
+    (known,) = third(Looked(theirs, False))
+    assert known == LeadershipChanged(None, 4, False, "the row was released for other")
+    third.wait()
+    over = SqlRow(">other", 4, 0, 0)
+    assert third(Looked(over, False))[-1] == TakeOver(over, 5)
+
+
+def test_a_node_that_resigned_takes_a_row_that_is_kept_for_it_unless_it_stops() -> None:
+    for for_good in (False, True):
+        play = Play().leads()
+        play(ResignAsked(for_good))
+        play(Released())
+        play.wait()
+        kept = SqlRow(">me", 5, 0, 2_000)
+        assert (TakeOver(kept, 6) in play(Looked(kept, False))) == (not for_good)
+
+
 def test_terms_rise_above_what_was_seen_even_if_the_row_goes_back() -> None:
     play = Play()
     play(Started())

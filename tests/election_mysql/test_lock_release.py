@@ -1,4 +1,5 @@
-"""The row of a dead owner is released by a command, that of a living one is not: on PostgreSQL and MariaDB."""
+"""A row that is handed over to a node, and the row of a dead owner, which a command releases: on PostgreSQL and
+MariaDB."""
 
 from __future__ import annotations
 
@@ -56,5 +57,35 @@ def test_a_living_owner_keeps_its_row(build: Build) -> None:
                 await command.release()
             assert node.leads
             assert len([report for report in node.reports if report.leading]) == 1
+
+    play(scenario)
+
+
+def test_a_leader_hands_over_to_the_node_that_is_named_every_time(build: Build) -> None:
+    async def scenario() -> None:
+        async with started(build("meta-1"), build("meta-2"), build("meta-3")) as nodes:
+            by_name = dict(zip(("meta-1", "meta-2", "meta-3"), nodes, strict=True))
+            await until(lambda: any(node.leads for node in nodes))
+            with pytest.raises(ElectionError, match="'meta-9' cannot lead in the place of"):
+                await next(node for node in nodes if node.leads).election.hand_over("meta-9")
+            for name in ("meta-2", "meta-3", "meta-1", "meta-3"):
+                leader = next(node for node in nodes if node.leads)
+                if leader is by_name[name]:
+                    continue
+                term = leader.term
+                await leader.election.hand_over(name)
+                await until(lambda: any(node.leads for node in nodes))
+                assert (by_name[name].leads, by_name[name].term) == (True, term + 1)
+
+    play(scenario)
+
+
+def test_a_row_that_is_kept_for_a_dead_node_goes_to_another(build: Build) -> None:
+    async def scenario() -> None:
+        async with started(build("meta-1"), build("meta-2")) as nodes:
+            await until(lambda: any(node.leads for node in nodes))
+            leader = next(node for node in nodes if node.leads)
+            await leader.election.hand_over("meta-3")
+            await until(lambda: any(node.leads for node in nodes if node is not leader))
 
     play(scenario)

@@ -43,6 +43,7 @@ def batches(dialect: Dialect) -> Iterator[tuple[str, Batch]]:
     yield "take over", statements.take_over(SqlRow("old#1", 3, 7, 0), "new#2", 4, 5_000)
     yield "renew", statements.renew("new#2", 4, 8)
     yield "release", statements.release("new#2", 4)
+    yield "release, kept for a node", statements.release("new#2", 4, "next", 3_000)
     yield "release of a dead owner", statements.release_of(SqlRow("old#1", 3, 7, 0))
     yield "highest term", statements.highest_term()
     yield "index", statements.index(17)

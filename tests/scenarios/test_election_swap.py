@@ -7,10 +7,10 @@ import random
 
 import pytest
 from slotreeve.errors import ClientError, SlotreeveError
-from slotreeve_client.administration import get_configs, put_config
+from slotreeve_client.administration import ask_any, get_configs, put_config
 from slotreeve_client.election_swap import all_use, elections_in_use, swap_election
 from slotreeve_conformance.virtual_time import run
-from slotreeve_protocol.meta_messages import Swapped
+from slotreeve_protocol.meta_messages import Resign, Swapped
 from slotreeve_simulator.process_clock import ProcessClock
 from slotreeve_simulator.simulated_cluster import SimulatedCluster
 from slotreeve_simulator.store import ELECTION as LOCK
@@ -132,6 +132,30 @@ def test_who_has_no_vote_becomes_no_candidate_by_a_swap_unless_the_options_say_s
 
     run(unsaid, seed=1)
     run(named, seed=1)
+
+
+def test_a_leader_is_asked_to_resign_to_a_meta_server_that_is_named() -> None:
+    async def scenario(rng: random.Random) -> None:
+        async with Operated(rng) as operated:
+            cluster = operated.cluster
+
+            async def resign(to: str) -> None:
+                assert cluster.leader is not None
+                await ask_any(operated.tool, "slotreeve", [cluster.address(cluster.leader)], Resign(to))
+
+            with pytest.raises(ClientError, match="'fle' chooses its next leader itself"):
+                await resign("meta-2")
+            await operated.swap(LOCK)
+            await operated.agree(LOCK)
+            for to in ("meta-2", "meta-3", "meta-1"):
+                await cluster.until(lambda: cluster.leader is not None, "a leader")
+                if cluster.leader != to:
+                    await resign(to)
+                    await cluster.until(lambda to=to: cluster.leader == to, to)  # type: ignore[misc]
+            with pytest.raises(ClientError, match="'meta-9' cannot lead"):
+                await resign("meta-9")
+
+    run(scenario, seed=1)
 
 
 def test_a_check_changes_nothing() -> None:

@@ -149,7 +149,7 @@ class RecordingOutbox:
     def put_config(self, message: PutConfig, term: int, request: Request) -> None:
         self.effects.append(Effect("put_config", request.peer, message))
 
-    def resign(self, request: Request | None) -> None:
+    def resign(self, request: Request | None, to: str = "") -> None:
         self.effects.append(Effect("resign", request.peer if request is not None else None, None))
 
     def notify(self, hook: str, **arguments: object) -> None:

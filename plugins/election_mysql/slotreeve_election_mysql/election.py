@@ -51,13 +51,14 @@ class LockElection:
         _check_observers(observers, context.members)
         self.is_observer = context.observe_only or context.node not in context.members or context.node in observers
         self.names_observers = bool(observers)
+        self._candidates = context.members.keys() - set(observers)
         self._clock, self._rng, self._timing = context.clock, context.rng, timing
         self._node = context.node
         # Two processes that were given one name must not take each other's lease for their own.
         self._owner = f"{context.node}#{context.rng.getrandbits(48):012x}"
         self._table = table
         self._state = CopiedState(self._write)
-        self._requests = Requests(table, self._state, self._owner, timing.lease_ms, context.clock)
+        self._requests = Requests(table, self._state, self._owner, timing.lease_ms, context.clock, timing.keep_ms)
         self._driver: Driver[Event, Effect] = Driver(context.clock, self)
         self._report = LeadershipReport()
         self._notification = NotificationLoop(
@@ -115,6 +116,18 @@ class LockElection:
         if self._report.known.leading:
             await self._resign(for_good=False)
 
+    async def hand_over(self, name: str) -> None:
+        """Give up leadership so that ``name`` leads next, if it lives: the row is kept for it for a moment.
+
+        Raises:
+            ElectionError: that node cannot lead.
+        """
+        if name not in self._candidates or name == self._node:
+            able = ", ".join(sorted(self._candidates - {self._node})) or "none"
+            raise ElectionError(f"{name!r} cannot lead in the place of {self._node!r}; these could: {able}")
+        if self._report.known.leading:
+            await self._resign(for_good=False, to=name)
+
     async def stop(self) -> None:
         """Resign and stop taking part. Idempotent."""
         if not self._tasks:
@@ -128,10 +141,10 @@ class LockElection:
         self._notification.abort()
         await self._table.close()
 
-    async def _resign(self, for_good: bool) -> None:
+    async def _resign(self, for_good: bool, to: str = "") -> None:
         if self._resigning is None:
             self._resigning = asyncio.get_running_loop().create_future()
-            self._driver.take(ResignAsked(for_good))
+            self._driver.take(ResignAsked(for_good, to))
             if self._requests.under_way is None:
                 self._resigned(self._resigning)
         resigning = self._resigning

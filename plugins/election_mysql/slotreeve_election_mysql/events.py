@@ -128,9 +128,10 @@ class Renew:
 
 @dataclass(frozen=True)
 class Release:
-    """Set the owner to nobody."""
+    """Set the owner to nobody; or keep the row for the node ``to`` for a moment, if one is named."""
 
     term: int
+    to: str = ""
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ from slotreeve_election_mysql.events import (
     TakeOver,
     TookOver,
 )
-from slotreeve_election_mysql.table import Row
+from slotreeve_election_mysql.table import KEPT_FOR, Row, reservation
 from slotreeve_election_mysql.timing import SHORTEST_RETRY_SECONDS, LockTiming
 
 SHORTEST_LOOK_SECONDS = 0.02
@@ -75,6 +75,7 @@ class Machine:
         self._look_again = False
         self._taking = 0
         self._renew_at = NEVER
+        self._successor = ""
         self._is_set_back = False
         self._is_doubtful = False
         self._must_load = False
@@ -101,7 +102,8 @@ class Machine:
                 self._tick(now)
             case Notified():
                 self._notified()
-            case ResignAsked(for_good):
+            case ResignAsked(for_good, to):
+                self._successor = to
                 self._resign(for_good, now)
             case Started():
                 self._ask(Look())
@@ -138,7 +140,7 @@ class Machine:
             if self._is_busy:
                 self._look_again = True  # and release the row, if it is this node's then
             else:
-                self._ask(Release(self._highest_term))
+                self._ask(Release(self._highest_term, self._successor))
 
     # --- answers -----------------------------------------------------------------------------------------------------
 
@@ -162,6 +164,7 @@ class Machine:
                 case Loaded(is_whole, set_back):
                     self._loaded(is_whole, set_back, now)
                 case Released():
+                    self._successor = ""
                     self._act_at = now + self._pace()
         if self._look_again and not self._is_busy:
             self._look_again = False
@@ -255,11 +258,14 @@ class Machine:
             # The answer to a take-over or a release was lost, or this node stepped down without the database. It does
             # not lead, so it releases the row: a lease whose end it may have reported is never used again.
             self._highest_term = max(row.term, self._highest_term)
-            self._ask(Release(row.term))
+            self._ask(Release(row.term, self._successor))
             return
         self._learn(row, now)
         self._act_at = now + self._until_next_look(row, now)
-        if row.remaining_ms <= 0 and not self._observer and now >= self._stands_from:
+        is_kept = row.owner == reservation(self._owner)
+        if is_kept and self._stands_from < NEVER:
+            self._stands_from = -NEVER  # this node is asked for, although it resigned just now
+        if (is_kept or row.remaining_ms <= 0) and not self._observer and now >= self._stands_from:
             self._taking = max(row.term, self._highest_term) + 1
             self._ask(TakeOver(row, self._taking))
         elif is_behind or self._is_doubtful:
@@ -271,8 +277,8 @@ class Machine:
             self._know(None, f"the row names {_described(row)}, after term {self._highest_term}: changed by hand")
             return
         self._highest_term = row.term
-        if not row.owner:
-            self._know(None, "the row was released")
+        if not row.owner or row.owner.startswith(KEPT_FOR):
+            self._know(None, f"the row was released {row.owner.replace(KEPT_FOR, 'for ')}".strip())
         elif row.remaining_ms <= 0:
             self._know(None, "the leader's lease ran out")
         else:

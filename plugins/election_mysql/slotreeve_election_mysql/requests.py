@@ -75,9 +75,12 @@ class Requests:
         under_way: the request that has no answer yet.
     """
 
-    def __init__(self, table: LockTable, state: CopiedState, name: str, lease_ms: int, clock: Clock) -> None:
-        """``name``: of this process as an owner of the row."""
+    def __init__(
+        self, table: LockTable, state: CopiedState, name: str, lease_ms: int, clock: Clock, keep_ms: int = 0
+    ) -> None:
+        """``name``: of this process as an owner of the row. ``keep_ms``: for which a row is kept for a successor."""
         self._table, self._state, self._name, self._lease_ms, self._clock = table, state, name, lease_ms, clock
+        self._keep_ms = keep_ms
         # A write got no answer, or another one was committed before an own one: the copy may lack a change.
         self._is_unsettled = False
         self._settle_at = 0.0
@@ -141,8 +144,8 @@ class Requests:
                 return TookOver(await table.take_over(seen, self._name, term, self._lease_ms), sent_at)
             case Renew(term, term_duration):
                 return Renewed(await table.renew(self._name, term, term_duration), sent_at)
-            case Release(term):
-                await table.release(self._name, term)
+            case Release(term, to):
+                await table.release(self._name, term, to, self._keep_ms if to else 0)
                 return Released()
             case Load(scope):
                 return await self._load(scope)

@@ -106,9 +106,9 @@ class SqlLockTable:
         """Compare and set on owner, term, term_duration and not expired; see LockTable."""
         return await self._changed_row(self._statements.renew(owner, term, term_duration))
 
-    async def release(self, owner: str, term: int) -> bool:
+    async def release(self, owner: str, term: int, kept_for: str = "", wait_ms: int = 0) -> bool:
         """Set the owner to nobody; see LockTable."""
-        return await self._changed_row(self._statements.release(owner, term))
+        return await self._changed_row(self._statements.release(owner, term, kept_for, wait_ms))
 
     async def release_of(self, seen: Row) -> bool:
         """Set the owner to nobody if the row is as it was seen. For an owner that is dead: a command asks for it."""

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from slotreeve_election_mysql.connection import Parameter, SqlStatement
 from slotreeve_election_mysql.dialect import Dialect, Tables
-from slotreeve_election_mysql.table import Position, Row
+from slotreeve_election_mysql.table import KEPT_FOR, Position, Row, reservation
 
 KEY = "data_center = %s AND lock_name = %s"
 HISTORY = b"\x00history"
 """Key of the row that names the history. It is no change of the meta state: its revision is 0."""
+NOBODY = "owner = '', duration = 0"
+"""Assignments that leave the row to the node that looks next."""
 Batch = tuple[SqlStatement, ...]
 
 
@@ -68,12 +70,12 @@ class Statements:
         return (SqlStatement(text.strip(), (*self._tables.key, wait_ms, term)),)
 
     def take_over(self, seen: Row, owner: str, term: int, duration_ms: int) -> Batch:
-        """Compare and set on owner, term, term_duration and expiry."""
+        """Compare and set on owner, term, term_duration, and expiry unless the row is kept for this node."""
         return self._change_row(
             f"owner = %s, duration = %s, term = %s, term_duration = 0, gmt_modified = {self._dialect.now}",
             (owner, duration_ms, term),
-            f"owner = %s AND term = %s AND term_duration = %s AND {self._dialect.remaining} <= 0",
-            (seen.owner, seen.term, seen.term_duration),
+            f"owner = %s AND term = %s AND term_duration = %s AND ({self._dialect.remaining} <= 0 OR owner = %s)",
+            (seen.owner, seen.term, seen.term_duration, reservation(owner)),
         )
 
     def renew(self, owner: str, term: int, term_duration: int) -> Batch:
@@ -85,19 +87,16 @@ class Statements:
             (owner, term, term_duration),
         )
 
-    def release(self, owner: str, term: int) -> Batch:
-        """Set the owner to nobody, if the row has this owner and term."""
-        return self._change_row(
-            f"owner = '', duration = 0, gmt_modified = {self._dialect.now}",
-            (),
-            "owner = %s AND term = %s",
-            (owner, term),
-        )
+    def release(self, owner: str, term: int, kept_for: str = "", wait_ms: int = 0) -> Batch:
+        """Set the owner to nobody, or keep the row for a node, if the row has this owner and term."""
+        owned_by, values = ("owner = %s, duration = %s", (KEPT_FOR + kept_for, wait_ms)) if kept_for else (NOBODY, ())
+        assignments = f"{owned_by}, gmt_modified = {self._dialect.now}"
+        return self._change_row(assignments, values, "owner = %s AND term = %s", (owner, term))
 
     def release_of(self, seen: Row) -> Batch:
         """Set the owner to nobody, if the row is as it was seen: no renewal came since."""
         return self._change_row(
-            f"owner = '', duration = 0, gmt_modified = {self._dialect.now}",
+            f"{NOBODY}, gmt_modified = {self._dialect.now}",
             (),
             "owner = %s AND term = %s AND term_duration = %s",
             (seen.owner, seen.term, seen.term_duration),

@@ -24,6 +24,15 @@ NOWHERE = Position(0, 0)
 """Position before the first change."""
 
 
+KEPT_FOR = ">"
+"""Begin of what stands in the place of an owner, before the name of the node that a released row is kept for."""
+
+
+def reservation(owner: str) -> str:
+    """What stands in the place of an owner where the row is kept for the node of this process."""
+    return KEPT_FOR + owner.rpartition("#")[0]
+
+
 class Row(Protocol):
     """The lock row as one statement read it (SOFARegistry's ``DistributeLockDomain``).
 
@@ -92,15 +101,17 @@ class LockTable(Protocol):
         """Make the row, owned by nobody, in ``term``, to be taken after ``wait_ms``. Nothing if there is one."""
 
     async def take_over(self, seen: Row, owner: str, term: int, duration_ms: int) -> bool:
-        """Become owner in ``term`` if the row still has the owner, term and term_duration of ``seen`` and has expired
-        by the database's clock. False: it was not so any more. (SOFARegistry's ``ownMaster``.)"""
+        """Become owner in ``term`` if the row still has the owner, term and term_duration of ``seen``, and has expired
+        by the database's clock or is kept for this node. False: it was not so any more. (SOFARegistry's
+        ``ownMaster``.)"""
 
     async def renew(self, owner: str, term: int, term_duration: int) -> bool:
         """Let the lease run from the beginning if the row has this owner, term and term_duration and has not expired.
         (SOFARegistry's ``ownerHeartbeat``, which compares the owner only.)"""
 
-    async def release(self, owner: str, term: int) -> bool:
-        """Set the owner to nobody if the row has this owner and term; the node that looks next may take it."""
+    async def release(self, owner: str, term: int, kept_for: str = "", wait_ms: int = 0) -> bool:
+        """Set the owner to nobody if the row has this owner and term; the node that looks next may take it. If it is
+        kept for a node, only that one may within ``wait_ms``."""
 
     async def index(self, since: int) -> Sequence[StoredEntry]:
         """The newest change of every key that changed in revision ``since`` or later, by revision."""

@@ -40,6 +40,11 @@ class LockTiming:
         return round(self.lease * 1000)
 
     @property
+    def keep_ms(self) -> int:
+        """For which a released row is kept for the node that shall lead next: it looks, perhaps twice, and takes it."""
+        return round((2 * self.renew + self.timeout) * 1000)
+
+    @property
     def margin(self) -> float:
         """By how much a leader's own deadline is earlier than the database's. The rates of the two clocks may differ by
         2 % before two nodes could hold a lease at once."""

@@ -50,6 +50,14 @@ class NamesObservers(HasObservers, Protocol):
     """Whether the option names any."""
 
 
+@runtime_checkable
+class HandsOver(Protocol):
+    """An election whose leader can choose the next one."""
+
+    async def hand_over(self, name: str) -> None:
+        """Give up the lead so that the node ``name`` leads next. Raises ElectionError if that cannot lead."""
+
+
 class BackEnd:
     """An election by the name of its plugin.
 

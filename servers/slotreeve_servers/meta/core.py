@@ -156,7 +156,7 @@ class MetaCore:
             self._outbox.reply(request, self.leader_is())
             return
         log.warning("%s asks this leader to resign", peer.node)
-        self._outbox.resign(request)
+        self._outbox.resign(request, message.to)
 
     # --- members come, renew their leases, and go --------------------------------------------------------------------
 

@@ -30,8 +30,9 @@ class MetaOutbox(Outbox, Protocol):
     def put_config(self, message: PutConfig, term: int, request: Request) -> None:
         """Write one provided configuration under ``term``, and answer ``request``."""
 
-    def resign(self, request: Request | None) -> None:
-        """Give up the leadership, and answer ``request`` where there is one."""
+    def resign(self, request: Request | None, to: str = "") -> None:
+        """Give up the leadership, to the meta server ``to`` if one is named, and answer ``request`` where there is
+        one."""
 
     def notify(self, hook: str, **arguments: object) -> None:
         """Call an observing hook of every plugin."""

@@ -9,12 +9,12 @@ from functools import partial
 
 import msgspec
 from slotreeve.clock import Clock
-from slotreeve.errors import ConfigError, NotLeader, SlotreeveError, StaleTerm, VersionConflict
+from slotreeve.errors import ConfigError, ElectionError, NotLeader, SlotreeveError, StaleTerm, VersionConflict
 from slotreeve.ports import Election, Leadership, Versioned
 from slotreeve_machines.leadership import CountingElection
 from slotreeve_machines.watched_state import WatchedState
 
-from slotreeve_servers.meta.back_end import BackEnd
+from slotreeve_servers.meta.back_end import BackEnd, HandsOver
 from slotreeve_servers.meta.beside import BackEnds, BackEndsBeside
 from slotreeve_servers.meta.swap_record import KEY, SwapRecord
 from slotreeve_servers.node.supervisor import Supervisor
@@ -102,6 +102,15 @@ class ElectionInUse:
     async def resign(self) -> None:
         """See :class:`slotreeve.ports.Election`."""
         await self.back_end.election.resign()
+
+    async def hand_over(self, name: str) -> None:
+        """See :class:`slotreeve_servers.meta.back_end.HandsOver`. Raises ElectionError, too, if it is none."""
+        election = self.back_end.election
+        if not isinstance(election, HandsOver):
+            raise ElectionError(
+                f"the election {self.back_end.name!r} chooses its next leader itself; resign without naming one"
+            )
+        await election.hand_over(name)
 
     async def stop(self) -> None:
         """See :class:`slotreeve.ports.Election`."""

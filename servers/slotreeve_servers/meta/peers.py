@@ -6,11 +6,13 @@ import logging
 from functools import partial
 
 from slotreeve.errors import RequestTimeout, SlotreeveError
+from slotreeve.errors import ElectionError, SlotreeveError
 from slotreeve.ports import Election
 from slotreeve_machines.beside import Work, Worked
 from slotreeve_protocol.general_messages import Done, Failed
 from slotreeve_protocol.meta_messages import Configs, PutConfig, View
 
+from slotreeve_servers.meta.back_end import HandsOver
 from slotreeve_servers.meta.core import MetaCore
 from slotreeve_servers.meta.effects import LONGEST_WORK_SECONDS
 from slotreeve_servers.meta.election_in_use import POLL_SECONDS, GoingOver
@@ -83,14 +85,19 @@ class MetaPeers(Peers):
         else:
             self.reply(request, Configs([entry]))
 
-    def resign(self, request: Request | None) -> None:
+    def resign(self, request: Request | None, to: str = "") -> None:
         """See :meth:`slotreeve_servers.meta.effects.MetaOutbox.resign`."""
-        self._supervisor.once("resign", partial(self._resign, request))
+        self._supervisor.once("resign", partial(self._resign, request, to))
 
-    async def _resign(self, request: Request | None) -> None:
+    async def _resign(self, request: Request | None, to: str) -> None:
         answer: Done | Failed = Done()
         try:
-            await self._election.resign()
+            if not to:
+                await self._election.resign()
+            elif isinstance(self._election, HandsOver):
+                await self._election.hand_over(to)
+            else:
+                raise ElectionError("this election chooses its next leader itself; resign without naming one")
         except SlotreeveError as error:
             log.warning("this leader did not resign: %s", error)
             answer = Failed(error.code, str(error))

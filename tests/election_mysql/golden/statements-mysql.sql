@@ -49,8 +49,8 @@ INSERT IGNORE INTO distribute_lock (data_center, lock_name, owner, duration, ter
 --   'here', 'META-MASTER', 5000, 3
 
 -- take over
-UPDATE distribute_lock SET owner = %s, duration = %s, term = %s, term_duration = 0, gmt_modified = UTC_TIMESTAMP(3) WHERE data_center = %s AND lock_name = %s AND owner = %s AND term = %s AND term_duration = %s AND CEIL(TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), gmt_modified) / 1000) + duration <= 0;
---   'new#2', 5000, 4, 'here', 'META-MASTER', 'old#1', 3, 7
+UPDATE distribute_lock SET owner = %s, duration = %s, term = %s, term_duration = 0, gmt_modified = UTC_TIMESTAMP(3) WHERE data_center = %s AND lock_name = %s AND owner = %s AND term = %s AND term_duration = %s AND (CEIL(TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), gmt_modified) / 1000) + duration <= 0 OR owner = %s);
+--   'new#2', 5000, 4, 'here', 'META-MASTER', 'old#1', 3, 7, '>new'
 
 -- renew
 UPDATE distribute_lock SET term_duration = term_duration + 1, gmt_modified = UTC_TIMESTAMP(3) WHERE data_center = %s AND lock_name = %s AND owner = %s AND term = %s AND term_duration = %s AND CEIL(TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), gmt_modified) / 1000) + duration > 0;
@@ -59,6 +59,10 @@ UPDATE distribute_lock SET term_duration = term_duration + 1, gmt_modified = UTC
 -- release
 UPDATE distribute_lock SET owner = '', duration = 0, gmt_modified = UTC_TIMESTAMP(3) WHERE data_center = %s AND lock_name = %s AND owner = %s AND term = %s;
 --   'here', 'META-MASTER', 'new#2', 4
+
+-- release, kept for a node
+UPDATE distribute_lock SET owner = %s, duration = %s, gmt_modified = UTC_TIMESTAMP(3) WHERE data_center = %s AND lock_name = %s AND owner = %s AND term = %s;
+--   '>next', 3000, 'here', 'META-MASTER', 'new#2', 4
 
 -- release of a dead owner
 UPDATE distribute_lock SET owner = '', duration = 0, gmt_modified = UTC_TIMESTAMP(3) WHERE data_center = %s AND lock_name = %s AND owner = %s AND term = %s AND term_duration = %s;

@@ -52,8 +52,8 @@ INSERT INTO distribute_lock (data_center, lock_name, owner, duration, term, term
 --   'here', 'META-MASTER', 5000, 3
 
 -- take over
-UPDATE distribute_lock SET owner = %s, duration = %s, term = %s, term_duration = 0, gmt_modified = clock_timestamp() WHERE data_center = %s AND lock_name = %s AND owner = %s AND term = %s AND term_duration = %s AND ceil(extract(epoch FROM gmt_modified - clock_timestamp()) * 1000 + duration)::bigint <= 0;
---   'new#2', 5000, 4, 'here', 'META-MASTER', 'old#1', 3, 7
+UPDATE distribute_lock SET owner = %s, duration = %s, term = %s, term_duration = 0, gmt_modified = clock_timestamp() WHERE data_center = %s AND lock_name = %s AND owner = %s AND term = %s AND term_duration = %s AND (ceil(extract(epoch FROM gmt_modified - clock_timestamp()) * 1000 + duration)::bigint <= 0 OR owner = %s);
+--   'new#2', 5000, 4, 'here', 'META-MASTER', 'old#1', 3, 7, '>new'
 
 -- renew
 UPDATE distribute_lock SET term_duration = term_duration + 1, gmt_modified = clock_timestamp() WHERE data_center = %s AND lock_name = %s AND owner = %s AND term = %s AND term_duration = %s AND ceil(extract(epoch FROM gmt_modified - clock_timestamp()) * 1000 + duration)::bigint > 0;
@@ -62,6 +62,10 @@ UPDATE distribute_lock SET term_duration = term_duration + 1, gmt_modified = clo
 -- release
 UPDATE distribute_lock SET owner = '', duration = 0, gmt_modified = clock_timestamp() WHERE data_center = %s AND lock_name = %s AND owner = %s AND term = %s;
 --   'here', 'META-MASTER', 'new#2', 4
+
+-- release, kept for a node
+UPDATE distribute_lock SET owner = %s, duration = %s, gmt_modified = clock_timestamp() WHERE data_center = %s AND lock_name = %s AND owner = %s AND term = %s;
+--   '>next', 3000, 'here', 'META-MASTER', 'new#2', 4
 
 -- release of a dead owner
 UPDATE distribute_lock SET owner = '', duration = 0, gmt_modified = clock_timestamp() WHERE data_center = %s AND lock_name = %s AND owner = %s AND term = %s AND term_duration = %s;
