@@ -10,7 +10,7 @@ from slotreeve_election_fle.disk import Disk
 from slotreeve_election_fle.disk_order import DiskOrder
 from slotreeve_election_fle.effects import SaveSnapshot
 from slotreeve_election_fle.entries import Entry
-from slotreeve_election_fle.frames import frame
+from slotreeve_election_fle.frames import frame, seal
 from slotreeve_election_fle.records import SnapshotRecord
 
 from tests.conformance.election_bugs import Patch, both, bug
@@ -32,7 +32,7 @@ def _snapshot_before_its_log() -> Patch:
     def write(self: Disk, effect: SaveSnapshot) -> None:
         old_log, generation = self._log_name, self._generation + 1
         snapshot = SnapshotRecord(generation, effect.zxid, effect.chain, list(effect.items))
-        self._storage.replace("snapshot", frame(msgspec.msgpack.encode(snapshot)))
+        self._storage.replace("snapshot", seal(msgspec.msgpack.encode(snapshot)))
         self._generation = generation
         self._storage.replace(self._log_name, frame(msgspec.msgpack.encode(effect.entries)))
         self._storage.remove(old_log)

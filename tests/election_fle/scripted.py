@@ -29,6 +29,7 @@ from slotreeve_election_fle.disk import Disk
 from slotreeve_election_fle.effects import (
     AppendToLog,
     Applied,
+    BeginTakingOver,
     Effect,
     HangUp,
     NotWritten,
@@ -214,7 +215,7 @@ class ScriptedEnsemble:
             case Send(to, message):
                 if (sid, to) in self._connected:
                     self._wires.append((sid, to, message))
-            case SaveEpochs() | AppendToLog() | ReplaceLog() | SaveSnapshot() | SaveIdentity():
+            case SaveEpochs() | AppendToLog() | ReplaceLog() | SaveSnapshot() | SaveIdentity() | BeginTakingOver():
                 self._disks[sid].write(effect)
             case Probe(peer):
                 if peer not in self._members:
@@ -260,6 +261,8 @@ def described(effect: Effect) -> str:
             return f"disk: snapshot up to {number(zxid)}"
         case SaveIdentity():
             return "disk: identity"
+        case BeginTakingOver(epoch):
+            return f"disk: taking over a history of epoch {epoch}"
         case Applied(changes):
             return "committed: " + ", ".join(f"{key} = {held.value.decode()}" for key, held in changes)
         case Written(_, version):

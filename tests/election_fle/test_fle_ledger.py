@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from slotreeve.errors import ElectionError, StorageError
-from slotreeve_election_fle.disk import EPOCHS, SNAPSHOT
+from slotreeve_election_fle.disk import EPOCHS, SNAPSHOT, TAKING_OVER
 from slotreeve_election_fle.entries import Entry, items_of
 from slotreeve_election_fle.ledger import Ledger
-from slotreeve_election_fle.vote import make_zxid
+from slotreeve_election_fle.vote import epoch_of, make_zxid
 from slotreeve_machines.storage import DirectoryStorage, MemoryStorage
 
 from tests.election_fle.durable import DurableLedger
@@ -82,6 +83,7 @@ def test_a_restarted_ledger_equals_a_plain_list_and_a_dictionary(data: st.DataOb
     every = data.draw(st.integers(1, 6), "snapshot every")
     ledger = DurableLedger(storage, every)
     ledger.save(ledger.accept(1))
+    ledger.save(ledger.enter(1))
     twin: list[Entry] = []
     committed = counter = 0
     for _ in range(data.draw(st.integers(1, 25), "steps")):
@@ -115,6 +117,7 @@ def test_an_append_cut_at_any_byte_loses_only_that_append() -> None:
     storage = MemoryStorage()
     ledger = DurableLedger(storage, 100)
     ledger.save(ledger.accept(1))
+    ledger.save(ledger.enter(1))
     ledger.save(ledger.append([entry(1)]))
     before = storage.files["log-0"]
     ledger.save(ledger.append([entry(2, value=b"second")]))
@@ -164,11 +167,62 @@ def test_an_older_epochs_file_put_back_is_found() -> None:
     ledger.save(ledger.accept(1))
     old = storage.files[EPOCHS]
     ledger.save(ledger.accept(2))
+    accepted = storage.files[EPOCHS]
     ledger.save(ledger.enter(2))
     ledger.save(ledger.append([entry(1, epoch=2)]))
     storage.files[EPOCHS] = old
     with pytest.raises(StorageError, match=r"names 1 as the highest accepted epoch.*an older file was put back"):
         DurableLedger(storage, 100)
+    storage.files[EPOCHS] = accepted
+    with pytest.raises(StorageError, match=r"names 0 as the last epoch.*writes of epoch 2: an older file was put back"):
+        DurableLedger(storage, 100)
+
+
+@given(st.lists(st.tuples(st.sampled_from(["accept", "enter", "write"]), st.booleans()), max_size=20))
+def test_no_older_epochs_file_lets_a_directory_vote_as_if_it_had_not_followed_the_leader_of_its_last_write(
+    steps: list[tuple[str, bool]],
+) -> None:
+    """Whichever earlier file is put back, and whenever the server was killed meanwhile."""
+    storage, counter = MemoryStorage(), 0
+    ledger = DurableLedger(storage, 100)
+    older = [storage.files[EPOCHS]]
+    for step, is_restarted in steps:
+        if step == "accept":
+            ledger.save(ledger.accept(ledger.accepted_epoch + 1))
+        elif step == "enter":
+            ledger.save(ledger.enter(ledger.accepted_epoch))
+        elif ledger.current_epoch:
+            counter += 1
+            ledger.save(ledger.append([entry(counter, epoch=ledger.current_epoch)]))
+        older.append(storage.files[EPOCHS])
+        if is_restarted:
+            ledger = DurableLedger(storage, 100)
+    for put_back in older:
+        storage.files[EPOCHS] = put_back
+        with suppress(StorageError):  # which the other tests look at
+            again = DurableLedger(storage, 100)
+            assert again.current_epoch >= epoch_of(again.last_zxid)
+
+
+def test_a_server_that_is_killed_while_it_takes_a_leaders_history_over_starts_again() -> None:
+    """Its log then holds writes of an epoch that it has not followed yet."""
+    ends = []
+    for writes in range(20):
+        storage = StopsAfter(writes)
+        try:
+            ledger = DurableLedger(storage, 100)
+            ledger.save(ledger.accept(5))
+            ledger.save(ledger.take_over_from(entry(1, epoch=4).zxid))
+            ledger.save(ledger.append([entry(1, epoch=4)]))
+            ledger.save(ledger.enter(5))
+        except StorageError:
+            pass
+        storage.left = 1_000
+        again = DurableLedger(storage, 100)
+        ends.append((again.current_epoch, epoch_of(again.last_zxid)))
+        if again.current_epoch:
+            assert TAKING_OVER not in storage.files
+    assert set(ends) == {(0, 0), (0, 4), (5, 4)}
 
 
 class StopsAfter(MemoryStorage):
@@ -193,6 +247,7 @@ def test_a_crash_between_any_two_writes_loses_no_acknowledged_entry() -> None:
         try:
             ledger = DurableLedger(storage, 2)
             ledger.save(ledger.accept(1))
+            ledger.save(ledger.enter(1))
             for counter in range(1, 8):
                 ledger.save(ledger.append([entry(counter)]))
                 acknowledged.append(entry(counter))
@@ -215,6 +270,7 @@ def test_a_whole_state_is_installed_and_survives() -> None:
     storage = MemoryStorage()
     target = DurableLedger(storage, 100)
     target.save(target.accept(1))
+    target.save(target.enter(1))
     chain = source.chain_at(source.committed_zxid)
     assert chain is not None
     rest = source.entries_after(source.committed_zxid)
@@ -233,6 +289,7 @@ def test_it_works_on_a_real_directory(tmp_path: Path) -> None:
     storage = DirectoryStorage.open(tmp_path / "meta-1")
     ledger = DurableLedger(storage, 3, str(tmp_path / "meta-1"))
     ledger.save(ledger.accept(1))
+    ledger.save(ledger.enter(1))
     for counter in range(1, 9):
         ledger.save(ledger.append([entry(counter)]))
         commit(ledger, entry(counter).zxid)

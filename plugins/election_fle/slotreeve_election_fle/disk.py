@@ -1,8 +1,8 @@
 """The files of one server's data directory: read at a start, and written as the disk effects ask.
 
 Files: ``epochs``, ``snapshot``, ``identity``, and ``log-<generation>``, whose generation the snapshot names: replacing
-the snapshot switches both at once. After a write that failed (StorageError) it is not known what the disk holds, so the
-server is started again from what can be read.
+the snapshot switches both at once. ``taking-over`` is there only while a leader's history is taken over. After a write
+that failed (StorageError) it is not known what the disk holds, so the server is started again from what can be read.
 """
 
 from __future__ import annotations
@@ -16,12 +16,20 @@ import msgspec
 from slotreeve.errors import StorageError
 from slotreeve.ports import Storage
 
-from slotreeve_election_fle.effects import AppendToLog, DiskWrite, ReplaceLog, SaveEpochs, SaveIdentity, SaveSnapshot
+from slotreeve_election_fle.effects import (
+    AppendToLog,
+    BeginTakingOver,
+    DiskWrite,
+    ReplaceLog,
+    SaveEpochs,
+    SaveIdentity,
+    SaveSnapshot,
+)
 from slotreeve_election_fle.entries import Entry
-from slotreeve_election_fle.frames import frame, read_frames, unseal
+from slotreeve_election_fle.frames import frame, read_frames, seal, unseal
 from slotreeve_election_fle.identity import check_identity, new_identity
-from slotreeve_election_fle.ledger import LedgerContent, lowest_accepted_epoch
-from slotreeve_election_fle.records import EpochsRecord, IdentityRecord, SnapshotRecord
+from slotreeve_election_fle.ledger import LedgerContent, last_epoch
+from slotreeve_election_fle.records import EpochsRecord, IdentityRecord, SnapshotRecord, TakingOverRecord
 
 log = logging.getLogger("slotreeve.election.fle")
 RecordT = TypeVar("RecordT")
@@ -29,6 +37,7 @@ RecordT = TypeVar("RecordT")
 EPOCHS = "epochs"
 SNAPSHOT = "snapshot"
 IDENTITY = "identity"
+TAKING_OVER = "taking-over"
 LOG_PREFIX = "log-"
 EMPTY_SNAPSHOT = SnapshotRecord(0, 0, 0, [])
 REMEDY = (
@@ -46,6 +55,7 @@ class Disk:
         self._storage = storage
         self._directory = f"{directory}/" if directory else ""
         self._generation = 0
+        self._taking_over = 0
 
     # --- writing --------------------------------------------------------------------------------------------------
 
@@ -60,8 +70,11 @@ class Disk:
                 self._replace_log(entries)
             case SaveSnapshot():
                 self._write_snapshot(effect)
+            case BeginTakingOver(epoch):
+                self._storage.replace(TAKING_OVER, seal(msgspec.msgpack.encode(TakingOverRecord(epoch))))
+                self._taking_over = epoch
             case SaveIdentity(identity):
-                self._storage.replace(IDENTITY, frame(msgspec.msgpack.encode(identity)))
+                self._storage.replace(IDENTITY, seal(msgspec.msgpack.encode(identity)))
 
     def write_again(self) -> None:
         """Write what stands in a small file already, as durably as any write: its duration is that of the disk."""
@@ -73,7 +86,13 @@ class Disk:
         self._storage.append(self._log_name, frame(msgspec.msgpack.encode(entries)))
 
     def _write_epochs(self, epochs: EpochsRecord) -> None:
-        self._storage.replace(EPOCHS, frame(msgspec.msgpack.encode(epochs)))
+        self._storage.replace(EPOCHS, seal(msgspec.msgpack.encode(epochs)))
+        self._end_taking_over(epochs.current)
+
+    def _end_taking_over(self, current_epoch: int) -> None:
+        if 0 < self._taking_over <= current_epoch:
+            self._storage.remove(TAKING_OVER)
+            self._taking_over = 0
 
     def _replace_log(self, entries: Sequence[Entry]) -> None:
         self._storage.replace(self._log_name, frame(msgspec.msgpack.encode(entries)))
@@ -83,7 +102,7 @@ class Disk:
         old_log, generation = self._log_name, self._generation + 1
         self._storage.replace(f"{LOG_PREFIX}{generation}", frame(msgspec.msgpack.encode(effect.entries)))
         snapshot = SnapshotRecord(generation, effect.zxid, effect.chain, list(effect.items))
-        self._storage.replace(SNAPSHOT, frame(msgspec.msgpack.encode(snapshot)))
+        self._storage.replace(SNAPSHOT, seal(msgspec.msgpack.encode(snapshot)))
         self._generation = generation
         self._storage.remove(old_log)
 
@@ -112,18 +131,34 @@ class Disk:
         snapshot = self._read_snapshot()
         self._generation = snapshot.generation
         entries = self._read_log()
+        self._taking_over = self._read_taking_over()
         epochs = self._read_epochs(is_new=not entries and not set(self._storage.names()) - {self._log_name})
         content = LedgerContent(epochs.accepted, epochs.current, snapshot.zxid, snapshot.chain, snapshot.items, entries)
-        lowest = lowest_accepted_epoch(content)
-        if epochs.accepted < lowest:
-            raise StorageError(
-                f"{self._path(EPOCHS)}: names {epochs.accepted} as the highest accepted epoch, but the directory has "
-                f"already followed epoch {lowest}: an older file was put back; {REMEDY}"
-            )
+        self._check_epochs(epochs, last_epoch(content))
+        self._end_taking_over(epochs.current)
         for name in self._log_names():
             if name != self._log_name:
                 self._storage.remove(name)
         return content
+
+    def _check_epochs(self, epochs: EpochsRecord, last: int) -> None:
+        """Whether an older file was put back. A server that votes with an older current epoch gives way to one that has
+        fewer writes."""
+        older = f"an older file was put back; {REMEDY}"
+        if epochs.accepted < max(epochs.current, last):
+            raise StorageError(
+                f"{self._path(EPOCHS)}: names {epochs.accepted} as the highest accepted epoch, but the directory has "
+                f"already followed epoch {max(epochs.current, last)}: {older}"
+            )
+        if epochs.current < last and self._taking_over < last:
+            raise StorageError(
+                f"{self._path(EPOCHS)}: names {epochs.current} as the last epoch that was followed, but the log has "
+                f"writes of epoch {last}: {older}"
+            )
+
+    def _read_taking_over(self) -> int:
+        content = self._storage.read(TAKING_OVER)
+        return 0 if content is None else self._decode(TAKING_OVER, content, TakingOverRecord, REMEDY).epoch
 
     def _read_snapshot(self) -> SnapshotRecord:
         content = self._storage.read(SNAPSHOT)

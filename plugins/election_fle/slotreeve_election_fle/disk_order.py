@@ -12,6 +12,7 @@ from slotreeve_machines.driver import EffectQueue
 
 from slotreeve_election_fle.effects import (
     AppendToLog,
+    BeginTakingOver,
     Effect,
     ReplaceLog,
     SaveEpochs,
@@ -65,7 +66,7 @@ class DiskOrder(EffectQueue[Effect]):
         return AppendToLog(entries)
 
 
-OTHER_WRITES = (ReplaceLog, SaveEpochs, SaveIdentity, SaveSnapshot)
+OTHER_WRITES = (BeginTakingOver, ReplaceLog, SaveEpochs, SaveIdentity, SaveSnapshot)
 
 
 def _is_heartbeat(effect: Effect) -> bool:

@@ -90,7 +90,15 @@ class SaveIdentity:
     identity: IdentityRecord
 
 
-DiskWrite = SaveEpochs | AppendToLog | ReplaceLog | SaveSnapshot | SaveIdentity
+@dataclass(frozen=True, slots=True)
+class BeginTakingOver:
+    """Record that the history to be written next holds entries of leaders up to ``epoch``, although this server was in
+    sync with none of them. It ends with the SaveEpochs whose current epoch is not lower."""
+
+    epoch: int
+
+
+DiskWrite = SaveEpochs | AppendToLog | ReplaceLog | SaveSnapshot | SaveIdentity | BeginTakingOver
 """Durable when it is done. Effects that follow it are carried out after that."""
 
 # --- reports ---------------------------------------------------------------------------------------------------------

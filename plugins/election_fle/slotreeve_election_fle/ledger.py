@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from slotreeve.errors import ElectionError
 from slotreeve.ports import Versioned
 
-from slotreeve_election_fle.effects import AppendToLog, ReplaceLog, SaveEpochs, SaveSnapshot
+from slotreeve_election_fle.effects import AppendToLog, BeginTakingOver, ReplaceLog, SaveEpochs, SaveSnapshot
 from slotreeve_election_fle.entries import Changes, Entry, Item, chained, items_of, table_of
 from slotreeve_election_fle.vote import epoch_of
 
@@ -85,6 +85,12 @@ class Ledger:
             return []
         self.current_epoch = epoch
         return [SaveEpochs(self.accepted_epoch, epoch)]
+
+    def take_over_from(self, last_zxid: int) -> list[BeginTakingOver]:
+        """A leader's history that ends with ``last_zxid`` will be written. Until :meth:`enter` the log may hold entries
+        of a leader with which this server was never in sync; otherwise that is a sign of an older file ``epochs``."""
+        epoch = epoch_of(last_zxid)
+        return [BeginTakingOver(epoch)] if epoch > self.current_epoch else []
 
     # --- history --------------------------------------------------------------------------------------------------
 
@@ -195,10 +201,9 @@ class Ledger:
         return bisect.bisect_right(self._entries, zxid, key=_zxid)
 
 
-def lowest_accepted_epoch(content: LedgerContent) -> int:
-    """The epoch that a directory of this content must have accepted at least."""
-    last = content.entries[-1].zxid if content.entries else content.base_zxid
-    return max(content.current_epoch, epoch_of(last))
+def last_epoch(content: LedgerContent) -> int:
+    """The epoch of the last write in a directory."""
+    return epoch_of(content.entries[-1].zxid if content.entries else content.base_zxid)
 
 
 def _zxid(entry: Entry) -> int:

@@ -15,6 +15,13 @@ class EpochsRecord(msgspec.Struct, array_like=True, frozen=True):
     current: int
 
 
+class TakingOverRecord(msgspec.Struct, array_like=True, frozen=True):
+    """The file ``taking-over``, there while the history of a leader is taken over: the log may hold entries of epochs
+    up to this one, although ``epochs`` has a lower current one."""
+
+    epoch: int
+
+
 class SnapshotRecord(msgspec.Struct, array_like=True, frozen=True):
     """The file ``snapshot``: the table as of ``zxid``, and which log file continues it.
 

@@ -117,6 +117,7 @@ def take_over(ledger: Ledger, parts: Iterable[SyncPart], end: NewLeader) -> tupl
     items, entries = _joined(parts)
     writes: Sequence[DiskWrite]
     changes: Changes = []
+    mark = ledger.take_over_from(end.last_zxid)
     if end.whole:
         writes, changes = ledger.install(end.base_zxid, end.base_chain, items, entries)
     elif ledger.chain_at(end.base_zxid) != end.base_chain:
@@ -128,7 +129,7 @@ def take_over(ledger: Ledger, parts: Iterable[SyncPart], end: NewLeader) -> tupl
             f"the history received ends with {ledger.last_zxid:#x} ({ledger.last_chain:08x}), "
             f"the leader's with {end.last_zxid:#x} ({end.last_chain:08x})"
         )
-    return writes, changes
+    return [*mark, *writes], changes
 
 
 def _joined(parts: Iterable[SyncPart]) -> tuple[list[Item], list[Entry]]:
