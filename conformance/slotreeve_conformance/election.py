@@ -16,24 +16,29 @@ import asyncio
 import pytest
 from slotreeve.errors import NotLeader, StaleTerm
 
+from slotreeve_conformance.election_directories import ElectionDirectoriesContract
 from slotreeve_conformance.election_durability import ElectionDurabilityContract
 from slotreeve_conformance.election_faults import ElectionFaultsContract
 from slotreeve_conformance.election_history import ElectionHistoryContract
 from slotreeve_conformance.election_leases import ElectionLeasesContract
 from slotreeve_conformance.election_load import ElectionLoadContract
 from slotreeve_conformance.election_state import ElectionStateContract
+from slotreeve_conformance.election_topologies import ElectionTopologiesContract
 from slotreeve_conformance.ensemble import Ensemble
 
 
 class ElectionContract(
     ElectionStateContract,
     ElectionDurabilityContract,
+    ElectionDirectoriesContract,
+    ElectionTopologiesContract,
     ElectionLeasesContract,
     ElectionFaultsContract,
     ElectionLoadContract,
     ElectionHistoryContract,
 ):
-    """The whole suite: leadership (here), the fenced and durable state, leases, faults, load, histories of clients."""
+    """The whole suite: leadership (here), the fenced and durable state, directories, topologies, leases, faults, load,
+    histories of clients."""
 
     @pytest.mark.parametrize("nodes", [1, 3, 5])
     def test_one_node_leads_and_all_know_it(self, nodes: int) -> None:
@@ -115,6 +120,7 @@ class ElectionContract(
 
     def test_a_node_that_comes_later_does_not_disturb_the_leader(self) -> None:
         async def scenario(ensemble: Ensemble) -> None:
+            await ensemble.begin()
             await ensemble.start("meta-1", "meta-2")
             leader = await ensemble.agreed()
             term = ensemble.election(leader).leadership().term

@@ -8,7 +8,9 @@ import asyncio
 
 import pytest
 from slotreeve.errors import ElectionError
+from slotreeve_machines.storage import MemoryStorage
 
+from slotreeve_conformance.election_backend import Wires
 from slotreeve_conformance.election_scene import ElectionScene
 from slotreeve_conformance.ensemble import Ensemble
 
@@ -73,6 +75,35 @@ class ElectionLeasesContract(ElectionScene):
             await self._lead_and_meet(ensemble, [name for name in ensemble.names if name != leader])
 
         self.play(scenario)
+
+    @pytest.mark.parametrize("first_ms", [180, 220, 260, 300])
+    def test_a_node_without_its_data_keeps_no_leader_in_office_before_it_has_promised_anything(
+        self, first_ms: int
+    ) -> None:
+        """It comes, goes in the middle of what makes it a full node again, and comes again while the leader loses the
+        other node."""
+
+        async def scenario(ensemble: Ensemble) -> None:
+            self._needs_each_other()
+            await ensemble.start()
+            leader = await ensemble.agreed()
+            new, other = (name for name in ensemble.names if name != leader)
+            await asyncio.sleep(self.backend.settle_seconds)
+            ensemble.kill(new)
+            ensemble.storages[new] = MemoryStorage(new)
+            if isinstance(ensemble.network, Wires):
+                ensemble.network.lag_seconds = {(leader, new): 0.05, (new, leader): 0.05}
+            await ensemble.start(new)
+            await asyncio.sleep(first_ms / 1000)
+            ensemble.kill(new)
+            ensemble.network.partition([leader], [other])
+            await asyncio.sleep(self._rest)
+            await ensemble.start(new)
+            await asyncio.sleep(self.backend.fail_over_seconds)
+
+        for share in range(10):
+            self._rest = share / 20 * self.make_backend().fail_over_seconds
+            self.play(scenario)
 
     def test_a_leader_whose_disk_is_full_gives_way_before_another_leads(self) -> None:
         async def scenario(ensemble: Ensemble) -> None:

@@ -38,6 +38,7 @@ class ElectionLoadContract(ElectionScene):
     def test_a_node_that_lacks_a_large_state_gets_it_and_the_leader_stays(self) -> None:
         async def scenario(ensemble: Ensemble) -> None:
             *first, late = ensemble.names
+            await ensemble.begin()
             await ensemble.start(*first)
             leader = await ensemble.agreed(among=first)
             term = ensemble.election(leader).leadership().term

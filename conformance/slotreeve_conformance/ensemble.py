@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Coroutine, Generator, Iterable
+from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial
@@ -208,7 +208,7 @@ class Ensemble:
             self.storages.setdefault(name, MemoryStorage(name))
             transport = self.network.transport(clock, name)
             rng = random.Random(self._rng.getrandbits(64))
-            open_storage = partial(self._open_storage, name)
+            open_storage = partial(_opened, self.storages, name)
             context = Context(CLUSTER, 256, clock, rng, name, self._members, transport, open_storage, observe_only)
             self._count += 1
             life = Life(name, self._count, clock, self._build(context))
@@ -219,6 +219,13 @@ class Ensemble:
                 await life.election.start(partial(self._reported, life))
             finally:
                 _life.reset(token)
+
+    async def begin(self) -> None:
+        """Let all nodes elect their first leader together, and kill them: some elections do not begin without one."""
+        await self.start()
+        await self.agreed()
+        for name in self.names:
+            self.kill(name)
 
     def kill(self, name: str, power_lost: bool = False) -> None:
         """Kill the node's process (SIGKILL), or let its machine lose its power. Its storage keeps what was durable."""
@@ -244,9 +251,6 @@ class Ensemble:
         """Let the process go on (SIGCONT)."""
         self._lives[name].clock.thaw()
         self.network.thaw(name)
-
-    def _open_storage(self, name: str, _directory: str) -> MemoryStorage:
-        return self.storages[name].open()
 
     # --- state of nodes ----------------------------------------------------------------------------------------------
 
@@ -368,6 +372,10 @@ class Ensemble:
 
     def _views(self) -> str:
         return "; ".join(f"{name}: {life.election.leadership()}" for name, life in sorted(self._lives.items()))
+
+
+def _opened(storages: Mapping[str, MemoryStorage], name: str, _directory: str) -> MemoryStorage:
+    return storages[name].open()
 
 
 def _remembering_task(

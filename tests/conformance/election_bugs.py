@@ -7,10 +7,12 @@ from collections.abc import Callable
 
 import pytest
 from slotreeve_conformance.election import ElectionContract
+from slotreeve_conformance.election_directories import ElectionDirectoriesContract
 from slotreeve_conformance.election_durability import ElectionDurabilityContract
 from slotreeve_conformance.election_history import ElectionHistoryContract
 from slotreeve_conformance.election_leases import ElectionLeasesContract
 from slotreeve_conformance.election_scene import ElectionScene
+from slotreeve_conformance.election_topologies import NAMED, ElectionTopologiesContract
 
 from tests.simulation.planting import Patch, both
 
@@ -79,13 +81,22 @@ def _tests(contract: type[ElectionScene]) -> list[str]:
 
 
 SLOW_TEST = "test_many_rivals_never_lead_at_once_over_many_changes"
-SHARPEST_TESTS = [*_tests(ElectionLeasesContract), *_tests(ElectionDurabilityContract)]
+SHARPEST_TESTS = [
+    *_tests(ElectionLeasesContract),
+    *_tests(ElectionDurabilityContract),
+    *_tests(ElectionDirectoriesContract),
+    *_tests(ElectionTopologiesContract),
+]
 QUICK_TESTS = [
     *SHARPEST_TESTS,
     *sorted({*_tests(ElectionContract)} - {*SHARPEST_TESTS, *_tests(ElectionHistoryContract), SLOW_TEST}),
 ]
-PARAMETERS = {
+PARAMETERS: dict[str, list[object]] = {
     "test_one_node_leads_and_all_know_it": [3],
+    "test_a_node_without_its_data_keeps_no_leader_in_office_before_it_has_promised_anything": [180, 220, 260, 300],
+    "test_no_write_is_lost_whatever_happens_to_the_directories_of_a_minority": [0, 1, 2],
+    "test_a_majority_that_is_connected_is_led": list(NAMED),
+    "test_so_it_is_in_topologies_at_random": [0, 1],
     "test_a_leader_that_is_cut_off_as_it_begins_to_lead_has_no_longer_lease": [0, 100, 300],
 }
 

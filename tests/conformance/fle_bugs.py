@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 from typing import Any
 from unittest.mock import PropertyMock, patch
 
 import msgspec
-from slotreeve_election_fle import looking
+from slotreeve_election_fle import identity, looking, refusals
 from slotreeve_election_fle.disk_order import DiskOrder
 from slotreeve_election_fle.effects import Send, Written
 from slotreeve_election_fle.events import Received, WriteAsked
 from slotreeve_election_fle.following import Following
-from slotreeve_election_fle.identity import Identity
+from slotreeve_election_fle.identity import Identity, Owner
 from slotreeve_election_fle.leading import Leading
-from slotreeve_election_fle.learners import Learner, Learners
+from slotreeve_election_fle.learners import Learner, Learners, LearnerStage
 from slotreeve_election_fle.lease import Promise
 from slotreeve_election_fle.ledger import Ledger
 from slotreeve_election_fle.looking import Looking
 from slotreeve_election_fle.member import Member
-from slotreeve_election_fle.messages import Notification, PeerPong
+from slotreeve_election_fle.messages import Greeting, Notification, PeerPong
 from slotreeve_election_fle.proposals import Proposals
+from slotreeve_election_fle.records import IdentityRecord
 from slotreeve_election_fle.timing import FleTiming
+from slotreeve_election_fle.unled import Unled
 from slotreeve_election_fle.vote import Vote
 
 from tests.conformance.election_bugs import Patch, both, bug
@@ -291,13 +294,13 @@ def _any_version_will_do() -> Patch:
 
 @bug(FLE, "the term of a writer is not looked at")
 def _any_term_will_do() -> Patch:
-    original = Member._refusal
+    original = refusals.refusal
 
-    def refusal(self: Member, asked: WriteAsked, now: float) -> Exception | None:
-        term = self._role.epoch if isinstance(self._role, Leading) else asked.term
-        return original(self, WriteAsked(asked.token, asked.key, asked.value, asked.expected_version, term), now)
+    def refusal(asked: WriteAsked, role: object, term: int, now: float) -> Exception | None:
+        under = role.epoch if isinstance(role, Leading) else asked.term
+        return original(WriteAsked(asked.token, asked.key, asked.value, asked.expected_version, under), role, term, now)
 
-    return patch.object(Member, "_refusal", refusal)
+    return patch("slotreeve_election_fle.member.refusal", refusal)
 
 
 @bug(FLE, "at the end of a term the writes under way are answered as stored")
@@ -338,3 +341,51 @@ def _leads_on_without_a_quorum() -> Patch:
     return both(
         patch.object(Leading, "valid_until", PropertyMock(return_value=float("inf"))),
     )
+
+
+# --- directories and links -------------------------------------------------------------------------------------------
+
+
+@bug(FLE, "a new directory has a vote from the beginning")
+def _new_directory_votes() -> Patch:
+    original = identity.new_identity
+
+    def with_vote(owner: Owner, rng: random.Random) -> IdentityRecord:
+        return msgspec.structs.replace(original(owner, rng), may_vote=True, is_new=False)
+
+    return both(
+        patch("slotreeve_election_fle.disk.new_identity", with_vote),
+        patch.object(Identity, "trusts", _trusts_as_before),
+    )
+
+
+def _trusts_as_before(self: Identity, sid: int, peer: Greeting) -> bool:
+    known = self._held.peers.get(sid)
+    if known is None:
+        return True
+    if known.directory == peer.directory:
+        return peer.accepted_epoch >= self._highest_accepted.get(sid, 0)
+    return peer.admitted_term > 0 and peer.admitted_term >= known.admitted_term
+
+
+@bug(FLE, "a directory is taken whosever it is")
+def _any_directory_will_do() -> Patch:
+    return both(
+        patch("slotreeve_election_fle.disk.check_identity", lambda _held, _owner, _path: None),
+        patch.object(Identity, "_other_owner", lambda _self, _sid, _directory: ""),
+    )
+
+
+@bug(FLE, "a voter that awaits admission counts for lease and commit")
+def _counts_before_admission() -> Patch:
+    return patch.object(Learners, "_active_voters", lambda self: self.at_stage(LearnerStage.ACTIVE))
+
+
+@bug(FLE, "a server stands for election although it hears no quorum, or is not heard by one")
+def _stands_without_links() -> Patch:
+    return patch.object(Unled, "may_stand", lambda _self, _now: True)
+
+
+@bug(FLE, "a server that sees the leader alone does not join it")
+def _never_joins_a_leader_alone() -> Patch:
+    return patch.object(Looking, "_claims", lambda _self, _sid, _vote: False)

@@ -13,12 +13,17 @@ import tests.conformance.fle_disk_bugs  # noqa: F401 - adds its bugs
 from tests.conformance import fle_shell_bugs, lock_bugs
 from tests.conformance.election_bugs import BUGS, found, suite_of
 from tests.election_fle.test_fle_contract import FleBackend
+from tests.election_fle.test_fle_roles import (
+    test_a_voter_that_awaits_admission_counts_neither_for_the_lease_nor_for_a_write as awaits_admission,
+)
 from tests.election_mysql.test_lock_contract import HastyBackend
 
 HARMLESS = {
     "logs_with_gaps": "the packets of a connection stay in order and none is lost before the connection is",
     "snapshot_drops_the_log": "at most one batch is under way, so nothing is logged after what is committed",
     "releases_what_is_not_its_own": "a node releases only a row in which it has just read its own name",
+    "counts_before_admission": "a server that awaits admission votes for nobody, and is admitted only after a quorum "
+    "without it has heard the leader",
     "refused_renewal_ignored": "the node's own lease ends before the row does, unless somebody changes the row by hand",
 }
 """Bugs that break no promise of the election, with the reason; the suite cannot find them."""
@@ -65,6 +70,11 @@ def test_of_at_least_fifty_harmful_bugs_in_both_elections_nearly_all_are_to_be_f
 def test_every_bug_can_be_planted(name: str) -> None:
     with BUGS[name].make():
         assert BUGS[name].what
+
+
+def test_a_voter_that_counts_before_it_is_admitted_is_found_where_its_leader_is_tested_alone() -> None:
+    with BUGS["counts_before_admission"].make(), pytest.raises(AssertionError):
+        awaits_admission()
 
 
 @pytest.mark.search

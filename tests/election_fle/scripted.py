@@ -3,6 +3,7 @@
 Commands, one a line; messages arrive, in the order in which they were sent, until none is under way:
 
     servers 1 2 3           these servers, with empty disks, not started
+    begins_without 3        the first election of all does not wait for this server
     voted 3 4 2             before the beginning, server 3 has accepted epoch 4 and logged 2 entries of it
     start 1 2               processes start, from what their disks hold; none is connected
     connect 1 2             a connection between two servers is open
@@ -15,7 +16,7 @@ Commands, one a line; messages arrive, in the order in which they were sent, unt
     resign 3                server 3 gives up leadership
     show                    what each server does
 
-The answer is every effect of every step, in order, but for pings and their answers.
+The answer is every effect of every step, in order, but for pings, their answers, and reports of who is heard.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 import msgspec
+from slotreeve_election_fle.allowance import Allowance
 from slotreeve_election_fle.disk import Disk
 from slotreeve_election_fle.effects import (
     AppendToLog,
@@ -52,20 +54,22 @@ from slotreeve_election_fle.events import (
     WriteAsked,
 )
 from slotreeve_election_fle.following import Following
-from slotreeve_election_fle.identity import Identity
+from slotreeve_election_fle.identity import Identity, Owner, new_identity
 from slotreeve_election_fle.leading import Leading
 from slotreeve_election_fle.ledger import Ledger
 from slotreeve_election_fle.looking import Patience
-from slotreeve_election_fle.member import Member, Place
+from slotreeve_election_fle.member import Member
 from slotreeve_election_fle.messages import (
     FleMessage,
     Greeting,
+    Hears,
     Notification,
     PeerPing,
     PeerPong,
     Propose,
     SyncPart,
 )
+from slotreeve_election_fle.place import Place
 from slotreeve_election_fle.quorum import Quorum
 from slotreeve_election_fle.timing import FleTiming
 from slotreeve_election_fle.vote import NOBODY, Vote, epoch_of, make_zxid
@@ -73,6 +77,7 @@ from slotreeve_machines.driver import Started, Tick
 from slotreeve_machines.leadership import LeadershipChanged, Noted, ResignAsked
 from slotreeve_machines.storage import MemoryStorage
 
+BACKGROUND = PeerPing | PeerPong | Hears
 TIMING = FleTiming(patience=Patience(jitter=0.0))
 
 
@@ -88,6 +93,7 @@ class ScriptedEnsemble:
         self._wires: deque[tuple[int, int, FleMessage]] = deque()
         self._connected: set[tuple[int, int]] = set()
         self._isolated: set[int] = set()
+        self._not_needed: frozenset[int] = frozenset()
         self._lines: list[str] = []
         self._tokens = 0
 
@@ -108,10 +114,16 @@ class ScriptedEnsemble:
         self._quorum = Quorum(sids)
         self._storages = {sid: MemoryStorage() for sid in sids}
 
+    def _begins_without(self, words: Sequence[str]) -> None:
+        self._not_needed = frozenset(int(word) for word in words)
+
     def _voted(self, words: Sequence[str]) -> None:
         sid, epoch, count = (int(word) for word in words)
         disk = Disk(self._storages[sid])
         disk.read_ledger()
+        names = [f"server {each}" for each in sorted(self._storages)]
+        new = new_identity(Owner(f"server {sid}", names), random.Random(sid))
+        disk.write(SaveIdentity(msgspec.structs.replace(new, may_vote=True, is_new=False, admitted_term=1)))
         disk.write(SaveEpochs(epoch, epoch))
         disk.write(AppendToLog([Entry(make_zxid(epoch, n), "key", b"old", n) for n in range(1, count + 1)]))
 
@@ -120,8 +132,9 @@ class ScriptedEnsemble:
             disk = self._disks[sid] = Disk(self._storages[sid])
             names = [f"server {each}" for each in sorted(self._storages)]
             ledger = Ledger(disk.read_ledger(), 1_000)
-            identity = Identity(disk.read_identity(names, "", random.Random(sid)))
-            place = Place(sid, False, self._quorum, TIMING)
+            owner = Owner(f"server {sid}", names)
+            identity = Identity(disk.read_identity(owner, ledger.accepted_epoch, random.Random(sid)))
+            place = Place(sid, False, self._quorum, TIMING, Allowance(begins_without=self._not_needed))
             self._members[sid] = Member(place, ledger, identity, random.Random(sid))
             self._step(sid, Started(), "starts")
 
@@ -201,7 +214,7 @@ class ScriptedEnsemble:
 
     def _step(self, sid: int, event: Event, what: str) -> None:
         effects = self._members[sid].step(event, self._now)
-        is_pinging = isinstance(event, Received) and isinstance(event.message, PeerPing | PeerPong)
+        is_pinging = isinstance(event, Received) and isinstance(event.message, BACKGROUND)
         shown = [effect for effect in effects if not is_ping(effect)]
         if shown or not (is_pinging or effects):
             self._lines.append(f"{sid} {what}")
@@ -239,7 +252,7 @@ def doing(member: Member) -> str:
 
 
 def is_ping(effect: Effect) -> bool:
-    return isinstance(effect, Send) and isinstance(effect.message, PeerPing | PeerPong)
+    return isinstance(effect, Send) and isinstance(effect.message, BACKGROUND)
 
 
 def described(effect: Effect) -> str:
@@ -282,8 +295,8 @@ def content(message: FleMessage) -> str:
     match message:
         case Notification(vote):
             return f"{name} {ballot(vote)}"
-        case Greeting(accepted_epoch=epoch):
-            return f"{name} accepted_epoch={epoch}"
+        case Greeting(accepted_epoch=epoch, may_vote=may_vote):
+            return f"{name} accepted_epoch={epoch} may_vote={may_vote}"
         case SyncPart(items=items, entries=entries):
             return f"{name} {len(items)} items, entries {logged(entries)}"
         case Propose(entries=entries):

@@ -63,6 +63,7 @@ def test_only_a_voter_that_has_greeted_takes_a_servers_vote(
     play: Play, is_led: bool, name: str, greeting: Greeting | None
 ) -> None:
     async def scenario(ensemble: Ensemble) -> None:
+        await ensemble.begin()
         await ensemble.start("meta-1", *["meta-2"] * is_led)
         await asyncio.sleep(1.0)
         connection = await connection_as(ensemble, "meta-1", name)

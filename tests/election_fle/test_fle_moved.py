@@ -15,7 +15,7 @@ from slotreeve_conformance.ensemble import Ensemble
 from slotreeve_election_fle import FleOptions
 from slotreeve_election_fle.disk import Disk
 from slotreeve_election_fle.election import FleElection
-from slotreeve_election_fle.identity import Identity
+from slotreeve_election_fle.identity import Identity, Owner
 from slotreeve_election_fle.messages import to_opaque
 from slotreeve_machines.storage import MemoryStorage
 
@@ -176,9 +176,8 @@ def test_the_dead_server_that_comes_back_beside_the_new_one_disturbs_it_once(pla
         await ensemble.start()
         await ensemble.agreed()
         ensemble.kill("meta-1")
-        greeting = Identity(
-            Disk(_opened(ensemble.storages["meta-1"])).read_identity(ensemble.names, "", random.Random(0))
-        )
+        owner, disk = Owner("meta-1", ensemble.names), Disk(_opened(ensemble.storages["meta-1"]))
+        greeting = Identity(disk.read_identity(owner, 1, random.Random(0)))
         await replace(ensemble, "meta-1")
         await until_it_votes(ensemble, "meta-1")
         ends = []
@@ -190,7 +189,7 @@ def test_the_dead_server_that_comes_back_beside_the_new_one_disturbs_it_once(pla
             await asyncio.sleep(1.5)
             ends.append(stranger.ended)
         assert all("start it with the newer one" in end for end in ends)
-        assert len([report for report in ensemble.reports("meta-1") if report.leader is None]) <= 1
+        assert len([report for report in ensemble.reports("meta-1") if report.leader is None and report.term]) <= 1
         assert await ensemble.agreed()
 
     play(scenario, build=build)

@@ -76,6 +76,7 @@ async def test_a_follower_that_lacks_more_than_a_queue_holds_is_brought_up_to_da
     the follower was needed, nobody ever led."""
     async with Ensemble(build, NarrowWires(), ["meta-1", "meta-2", "meta-3"], VirtualClock(), rng) as ensemble:
         values = [rng.randbytes(1_000) for _ in range(10)]
+        await ensemble.begin()
         logged(ensemble.storages["meta-1"], 1, values)
         await ensemble.start("meta-1", "meta-2")
         assert await ensemble.agreed(within_seconds=3.0) == "meta-1"

@@ -18,7 +18,7 @@ from slotreeve_election_fle.connections import MOST_STRANGERS
 from slotreeve_election_fle.disk import IDENTITY, Disk
 from slotreeve_election_fle.effects import SaveIdentity
 from slotreeve_election_fle.election import FleElection
-from slotreeve_election_fle.identity import MOST_FORMER, Identity
+from slotreeve_election_fle.identity import MOST_FORMER, Identity, Owner
 from slotreeve_election_fle.messages import (
     FORMAT,
     TOPIC,
@@ -196,6 +196,7 @@ def test_an_older_copy_of_a_directory_is_not_trusted_by_a_leader_that_knows_only
     play: Play, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def scenario(ensemble: Ensemble) -> None:
+        await ensemble.begin()
         await ensemble.start("meta-1", "meta-3")
         assert await ensemble.agreed() == "meta-3"
         older = dict(ensemble.storages["meta-1"].files)
@@ -235,7 +236,9 @@ class Known:
         weighing: str = "",
     ) -> None:
         self._disk = Disk(storage or MemoryStorage(), "var/meta-1")
-        self.identity = Identity(self._disk.read_identity(members, weighing, random.Random(seed)))
+        owner = Owner("meta-1", members, weighing)
+        accepted = self._disk.read_ledger().accepted_epoch
+        self.identity = Identity(self._disk.read_identity(owner, accepted, random.Random(seed)))
 
     def trusts(self, peer: Greeting) -> bool:
         """As server 2 greets."""
@@ -277,13 +280,13 @@ def test_a_directory_that_was_replaced_is_refused_for_ever() -> None:
         assert "start it with the newer one" in str(again.replaced(2, of_directory(directory, 7, admitted_term=7)))
     assert again.replaced(2, of_directory("d3", 6)) is None
     assert again.replaced(2, of_directory("d4", 0)) is None
-    assert again.replaced(1, of_directory("d1", 5)) is None
+    assert "has a copy of the data directory of meta-3" in str(again.replaced(1, of_directory("d1", 5)))
 
 
 def test_only_so_many_replaced_directories_are_remembered() -> None:
     known = Known()
     for number in range(MOST_FORMER + 3):
-        assert known.trusts(of_directory(f"d{number}", number, admitted_term=number))
+        assert known.trusts(of_directory(f"d{number}", number + 1, admitted_term=number + 1))
     assert known.identity.replaced(2, of_directory("d1", 9)) is None
     assert known.identity.replaced(2, of_directory("d2", 9)) is not None
 
@@ -303,7 +306,7 @@ def test_a_lost_vote_stays_lost_over_a_restart_until_it_is_regained() -> None:
     known.save(known.identity.regain_vote(7))
     again = Known(storage, seed=1).identity
     assert again.may_vote
-    assert again.greeting(9, False) == Greeting(FORMAT, MEMBERS, directory, 9, 7, False)
+    assert again.greeting(9, False) == Greeting(FORMAT, MEMBERS, directory, 9, 7, False, tells=True)
 
 
 def test_a_directory_of_other_members_is_refused_and_says_how_to_change_them() -> None:

@@ -55,6 +55,7 @@ def test_a_history_that_takes_longer_to_send_than_a_handshake_is_sent_once(
     play: Play, values: list[bytes], bytes_per_second: float
 ) -> None:
     async def scenario(ensemble: Ensemble) -> None:
+        await ensemble.begin()
         logged(ensemble.storages["meta-1"], 1, values)
         narrow(ensemble, bytes_per_second)
         await ensemble.start("meta-1", "meta-2")
@@ -71,6 +72,7 @@ def test_a_follower_that_lacks_much_returns_at_once_and_without_a_change_of_lead
     play: Play, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def scenario(ensemble: Ensemble) -> None:
+        await ensemble.begin()
         await ensemble.start("meta-1", "meta-2")
         leader = await ensemble.agreed()
         for number in range(40):
@@ -96,6 +98,7 @@ def test_a_server_of_weight_zero_with_a_longer_history_prevents_no_leader_and_is
         return slotreeve_election_fle.build(FleOptions(data_dir="data", weights={"meta-3": 0}), context)
 
     async def scenario(ensemble: Ensemble) -> None:
+        await ensemble.begin()
         logged(ensemble.storages["meta-3"], 4, [b"never acknowledged"])
         assert isinstance(ensemble.network, MemoryNetwork)
         ensemble.network.delay_seconds = lambda source, to: 0.004 if "meta-1" in (source, to) else 0.0005
@@ -115,6 +118,7 @@ def test_a_server_that_has_accepted_a_much_higher_epoch_costs_one_change_of_lead
     play: Play, observes: bool
 ) -> None:
     async def scenario(ensemble: Ensemble) -> None:
+        await ensemble.begin()
         await ensemble.start("meta-1", "meta-2")
         await ensemble.agreed()
         disk = Disk(ensemble.storages["meta-3"])

@@ -5,7 +5,17 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from slotreeve_election_fle.effects import AppendToLog, HangUp, RoleEffect, RoleOver, SaveEpochs, Send, Written
+from slotreeve_election_fle.effects import (
+    AdmissionDue,
+    AppendToLog,
+    EpochWon,
+    HangUp,
+    RoleEffect,
+    RoleOver,
+    SaveEpochs,
+    Send,
+    Written,
+)
 from slotreeve_election_fle.entries import Entry
 from slotreeve_election_fle.events import (
     FollowerReported,
@@ -113,6 +123,27 @@ def test_s76_a_normal_run() -> None:
     assert effects[-1] == LeadershipChanged(3, 1, True, "elected")
 
 
+def test_a_voter_that_awaits_admission_counts_neither_for_the_lease_nor_for_a_write() -> None:
+    leader = Nominated()
+    leader.establish(1)
+    leader.tick(TIMING.ping)  # a ping, which server 1 does not answer any more
+    now = TIMING.ping
+    report = FollowerReported(2, FollowerInfo(1, 1, False), trusted=False, is_admitted=False)
+    list(leader.role.step(report, now))
+    leader.receive(2, EpochAck(1, 1, False, 0, 0), now)
+    assert AdmissionDue(2, 1, 1) in leader.receive(2, NewLeaderAck(1, 1, 0), now)
+    leader.write()
+    leader.tick(now)
+    zxid = leader.ledger.last_zxid
+    assert zxid > 0
+    assert leader.receive(2, ProposeAck(1, zxid), now) == []
+    leader.receive(2, PeerPong(1, 1), now)
+    assert leader.role.valid_until == TIMING.lease
+    leader.receive(1, PeerPong(1, 1), now)
+    assert leader.role.valid_until == now + TIMING.lease
+    assert Written(1, 1) in leader.receive(1, ProposeAck(1, zxid), now)
+
+
 def test_s77_a_leader_behind_proposes_above_what_its_followers_accepted() -> None:
     assert sent(Nominated().report(1, accepted=20)) == [LeaderInfo(1, 21)]
 
@@ -155,7 +186,7 @@ def test_an_epoch_is_on_the_disk_before_its_acknowledgement_is_sent() -> None:
     assert Elected(ledger()).receive(LeaderInfo(1, 4)) == [SaveEpochs(4, 0), Send(3, EpochAck(1, 4, True, 0, 0))]
     leader = Nominated()
     assert leader.report(1)[0] == SaveEpochs(1, 0)
-    assert leader.receive(1, EpochAck(1, 1, True, 0, 0))[0] == SaveEpochs(1, 1)
+    assert leader.receive(1, EpochAck(1, 1, True, 0, 0))[:2] == [EpochWon(1), SaveEpochs(1, 1)]
 
 
 @pytest.mark.parametrize("wrong", [EpochAck(2, 1, True, 0, 0), EpochAck(1, 2, True, 0, 0)])

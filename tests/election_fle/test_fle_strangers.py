@@ -136,6 +136,7 @@ def test_loud_strangers_break_no_invariant_and_take_no_vote_under_random_faults(
         return slotreeve_election_fle.build(options, context)
 
     async def scenario(ensemble: Ensemble) -> None:
+        await ensemble.begin()
         stranger = LoudStranger(ensemble, name, greets, random.Random(seed))
         talking = asyncio.get_running_loop().create_task(stranger.talk())
         await survive(ensemble, seed)

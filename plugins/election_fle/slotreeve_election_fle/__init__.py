@@ -30,6 +30,12 @@ class FleOptions(Options):
         "directory. For one restart of all, when too few are left that have kept theirs; what only the lost "
         "directories held is lost.",
     )
+    begins_without: list[str] = Field(
+        default_factory=list,
+        description="Names of meta servers for which the first election of all does not wait. Otherwise it takes place "
+        "once all meta servers are connected and all have new data directories, since a new directory may be in the "
+        "place of a lost one. The same on all nodes.",
+    )
     ping_interval_ms: int = Field(
         default=100, ge=5, le=60_000, description="Milliseconds between two pings of the leader to its followers."
     )
@@ -91,6 +97,7 @@ def build(options: FleOptions, context: Context) -> Election:
             data_dir.
         ElectionError: the context names no transport, no members, or no place among them for this node.
     """
+    from slotreeve_election_fle.allowance import AllowanceByName
     from slotreeve_election_fle.election import FleElection
     from slotreeve_election_fle.quorum import Weighing
     from slotreeve_election_fle.taking_part import taking_part
@@ -107,8 +114,9 @@ def build(options: FleOptions, context: Context) -> Election:
     weighing = Weighing(options.weights, options.groups)
     recovers = options.recover_lost_votes or (options.ephemeral and not options.data_dir)
     data_dir = options.data_dir.replace("{node}", context.node)
+    allowance = AllowanceByName(recovers, options.begins_without)
     every = options.snapshot_every_writes
-    return FleElection(context, data_dir, timing, every, weighing, recovers, options.moved)
+    return FleElection(context, data_dir, timing, every, weighing, allowance, options.moved)
 
 
 @hookimpl

@@ -27,7 +27,7 @@ from slotreeve_election_fle.effects import (
 )
 from slotreeve_election_fle.entries import Entry
 from slotreeve_election_fle.frames import frame, read_frames, seal, unseal
-from slotreeve_election_fle.identity import check_identity, new_identity
+from slotreeve_election_fle.identity import Owner, bound_identity, check_identity, new_identity
 from slotreeve_election_fle.ledger import LedgerContent, last_epoch
 from slotreeve_election_fle.records import EpochsRecord, IdentityRecord, SnapshotRecord, TakingOverRecord
 
@@ -108,22 +108,30 @@ class Disk:
 
     # --- reading --------------------------------------------------------------------------------------------------
 
-    def read_identity(self, members: Sequence[str], weighing: str, rng: random.Random) -> IdentityRecord:
+    def read_identity(self, owner: Owner, accepted_epoch: int, rng: random.Random) -> IdentityRecord:
         """The identity; a new directory gets one, and so does one that is the beginning of a new ensemble.
+        ``accepted_epoch``: what the ledger has accepted.
 
         Raises:
-            StorageError: also where the directory was made for other members, weights or groups.
+            StorageError: also where the directory belongs to another server, or was made for other members, weights or
+                groups.
         """
+        held = None
         content = self._storage.read(IDENTITY)
         if content is None:
-            identity = new_identity(members, weighing, rng)
-            self.write(SaveIdentity(identity))
+            identity = new_identity(owner, rng)
         else:
-            identity = self._decode(IDENTITY, content, IdentityRecord, IDENTITY_REMEDY)
+            held = identity = self._decode(IDENTITY, content, IdentityRecord, IDENTITY_REMEDY)
             if not identity.directory:
-                identity = new_identity(members, weighing, rng, identity.ensemble)
-                self.write(SaveIdentity(identity))
-            check_identity(identity, members, weighing, self._path(IDENTITY))
+                identity = bound_identity(identity, owner, rng)
+            check_identity(identity, owner, self._path(IDENTITY))
+            if not identity.name:  # an earlier version made it, in which a new directory had a vote
+                is_new = not accepted_epoch
+                identity = msgspec.structs.replace(
+                    identity, name=owner.name, is_new=is_new, may_vote=identity.may_vote and not is_new
+                )
+        if identity != held:
+            self.write(SaveIdentity(identity))
         return identity
 
     def read_ledger(self) -> LedgerContent:

@@ -155,6 +155,23 @@ class VoteRegained:
 
 
 @dataclass(frozen=True, slots=True)
+class EpochWon:
+    """The epoch is this server's alone: all that it needs have accepted it."""
+
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class AdmissionDue:
+    """A follower without a vote is sent the history of this server, the leader of ``epoch``, or holds it now: it is to
+    be admitted."""
+
+    sid: int
+    attempt: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
 class RoleOver:
     """The role has ended, and why. It must not be stepped any more.
 
@@ -168,5 +185,5 @@ class RoleOver:
     resigned: bool = False
 
 
-RoleEffect = Effect | Announce | Decided | VoteRegained | RoleOver
+RoleEffect = Effect | Announce | Decided | VoteRegained | EpochWon | AdmissionDue | RoleOver
 """What a role gives its server."""

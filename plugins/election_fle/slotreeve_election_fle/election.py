@@ -6,7 +6,7 @@ import asyncio
 import logging
 import random
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 from slotreeve.errors import ElectionError, NotLeader, SlotreeveError, StorageError
 from slotreeve.model.nodes import Role
@@ -16,6 +16,7 @@ from slotreeve_machines.driver import Driver, Pending
 from slotreeve_machines.leadership import LeadershipChanged, LeadershipReport, Noted, ResignAsked
 from slotreeve_machines.storage import MemoryStorage
 
+from slotreeve_election_fle.allowance import AllowanceByName
 from slotreeve_election_fle.connections import Addresses, Connections
 from slotreeve_election_fle.disk import Disk
 from slotreeve_election_fle.disk_order import DiskOrder
@@ -31,11 +32,12 @@ from slotreeve_election_fle.effects import (
     Written,
 )
 from slotreeve_election_fle.events import Event, StillWriting, WriteAsked
-from slotreeve_election_fle.identity import Identity
+from slotreeve_election_fle.identity import Identity, Owner
 from slotreeve_election_fle.ledger import Ledger
 from slotreeve_election_fle.left_directory import LeftDirectory
-from slotreeve_election_fle.member import Member, Place
+from slotreeve_election_fle.member import Member
 from slotreeve_election_fle.messages import StoodDown
+from slotreeve_election_fle.place import Place
 from slotreeve_election_fle.quorum import Weighing
 from slotreeve_election_fle.records import IdentityRecord
 from slotreeve_election_fle.state import ReplicatedState
@@ -71,30 +73,31 @@ class FleElection:
         timing: FleTiming,
         snapshot_every: int,
         weighing: Weighing,
-        recovers: bool = False,
+        allowance: AllowanceByName,
         is_moved: bool = False,
     ) -> None:
-        """Nothing is opened before :meth:`start`. ``recovers``: see :class:`.member.Place`; ``is_moved``: see
-        :class:`.connections.Addresses`.
+        """Nothing is opened before :meth:`start`. ``is_moved``: see :class:`.connections.Addresses`.
 
         Raises:
-            ConfigError: the weighing does not fit the members.
+            ConfigError: the weighing, or what an operator allows, does not fit the members.
             ElectionError: the context names no transport, no members, or no place among them for this node.
         """
         self._transport = _checked_transport(context)
         addresses = Addresses.of(context.node, context.members, context.listen, is_moved)
+        quorum = weighing.quorum(addresses.by_name)
         self._place = Place(
             NOBODY if addresses.sid is None else addresses.sid,
             context.observe_only or addresses.sid is None,
-            weighing.quorum(addresses.by_name),
+            quorum,
             timing,
-            recovers,
+            allowance.allowance(addresses.by_name, quorum),
         )
         self.is_observer = context.observe_only or addresses.sid is None
         self._weighing = str(weighing)
         self._names = sorted(context.members)
+        self._owner = Owner(context.node, self._names, str(weighing))
         alike = f"members {', '.join(self._names)}; lease_ms {1000 * timing.lease:g}"
-        self.agreement = f"{alike}; weights {self._weighing}" if self._weighing else alike
+        self.agreement = f"{alike}; weights {weighing}" if str(weighing) else alike
         self._clock, self._rng = context.clock, context.rng
         self._snapshot_every = snapshot_every
         self._data_dir = data_dir
@@ -234,7 +237,7 @@ class FleElection:
         return LeftDirectory(self._open_storage(path), path)
 
     def _reading(self, storage: Storage) -> _Reading:
-        return _Reading(Disk(storage, self._data_dir), self._names, self._weighing, self._snapshot_every, self._rng)
+        return _Reading(Disk(storage, self._data_dir), self._owner, self._snapshot_every, self._rng)
 
     async def _time_a_write(self, worker: DiskWorker, disk: Disk) -> None:
         """Write once before this node takes part: a slow disk is reported at the start."""
@@ -374,16 +377,14 @@ class _Reading:
     ledger: Ledger
     identity: IdentityRecord
 
-    def __init__(
-        self, disk: Disk, names: Sequence[str], weighing: str, snapshot_every: int, rng: random.Random
-    ) -> None:
+    def __init__(self, disk: Disk, owner: Owner, snapshot_every: int, rng: random.Random) -> None:
         self.disk = disk
-        self._names, self._weighing, self._snapshot_every, self._rng = names, weighing, snapshot_every, rng
+        self._owner, self._snapshot_every, self._rng = owner, snapshot_every, rng
 
     def read(self) -> None:
         """Blocks. Raises StorageError."""
         self.ledger = Ledger(self.disk.read_ledger(), self._snapshot_every)
-        self.identity = self.disk.read_identity(self._names, self._weighing, self._rng)
+        self.identity = self.disk.read_identity(self._owner, self.ledger.accepted_epoch, self._rng)
 
 
 def _checked_transport(context: Context) -> Transport:

@@ -57,14 +57,15 @@ class Following:
         leader: server id of the leader.
         epoch: the epoch that the leader proposed; 0 before it did.
         stage: how far the attempt has come.
+        voting: this server's votes and acknowledgements count.
     """
 
     def __init__(
         self, leader: int, attempt: int, voting: bool, ledger: Ledger, promise: Promise, timing: FleTiming
     ) -> None:
-        """``attempt``: unique within the process. ``voting``: this server's votes and acknowledgements count."""
+        """``attempt``: unique within the process."""
         self._attempt = attempt
-        self._voting = voting
+        self.voting = voting
         self._ledger = ledger
         self._promise = promise
         self._timing = timing
@@ -136,12 +137,12 @@ class Following:
     def _report(self, now: float) -> Iterator[RoleEffect]:
         self.stage = FollowerStage.REPORTED
         self._gives_up_at = now + self._timing.handshake
-        yield Send(self.leader, FollowerInfo(self._attempt, self._ledger.accepted_epoch, self._voting, True))
+        yield Send(self.leader, FollowerInfo(self._attempt, self._ledger.accepted_epoch, self.voting, True))
 
     def _epoch_proposed(self, info: LeaderInfo, now: float) -> Iterator[RoleEffect]:
         self.epoch = info.epoch
         verdict = judge(self._ledger.accepted_epoch, info.epoch)
-        is_bound = self._voting or info.epoch < self._ledger.current_epoch
+        is_bound = self.voting or info.epoch < self._ledger.current_epoch
         if verdict is EpochVerdict.REFUSE and is_bound:
             yield RoleOver(f"epoch {info.epoch} is below {self._ledger.accepted_epoch}, which was accepted before")
             return
@@ -152,7 +153,7 @@ class Following:
             yield from self._ledger.accept(info.epoch)
         self.stage = FollowerStage.PROMISED
         self._gives_up_at = now + self._timing.handshake
-        counted = verdict is EpochVerdict.ACCEPT and self._voting
+        counted = verdict is EpochVerdict.ACCEPT and self.voting
         ack = EpochAck(self._attempt, info.epoch, counted, self._ledger.current_epoch, self._ledger.last_zxid)
         yield Send(self.leader, ack)
 
@@ -175,7 +176,7 @@ class Following:
     def _promise_again(self, now: float) -> None:
         """The promise to the leader runs from here, and as long as it runs the leader may be silent."""
         self._gives_up_at = now + self._timing.promise
-        if self._voting:
+        if self.voting:
             self._promise.bind([self.leader], self._gives_up_at)
 
     def _wait_longer(self, now: float) -> None:

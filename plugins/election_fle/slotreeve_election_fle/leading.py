@@ -13,7 +13,7 @@ from enum import IntEnum
 from slotreeve_machines.driver import Started, Tick
 from slotreeve_machines.leadership import LeadershipChanged, Noted, ResignAsked
 
-from slotreeve_election_fle.effects import Applied, Effect, HangUp, RoleEffect, RoleOver, Send
+from slotreeve_election_fle.effects import AdmissionDue, Applied, Effect, EpochWon, HangUp, RoleEffect, RoleOver, Send
 from slotreeve_election_fle.events import (
     FollowerReported,
     PeerDisconnected,
@@ -28,7 +28,6 @@ from slotreeve_election_fle.learners import Learner, Learners, LearnerStage
 from slotreeve_election_fle.lease import Promise
 from slotreeve_election_fle.ledger import Ledger
 from slotreeve_election_fle.messages import (
-    Admitted,
     AtWork,
     Commit,
     EpochAck,
@@ -65,6 +64,7 @@ class Leading:
     Attributes:
         phase: how far it has come.
         epoch: the proposed epoch, from PROMISING on; the term once ESTABLISHED.
+        followers: those that have reported.
         is_resigning: it leads only until the writes under way are done.
     """
 
@@ -84,7 +84,7 @@ class Leading:
         self._promise = promise
         self._timing = timing
         self._proposal = EpochProposal(sid, quorum, ledger.accepted_epoch) if proposal is None else proposal
-        self._learners = Learners(sid, quorum)
+        self.followers = self._learners = Learners(sid, quorum)
         self._phase_ends = 0.0
         self._is_held_back = False
         self._next_ping = 0.0
@@ -271,9 +271,12 @@ class Leading:
             return
         is_ahead = (ack.current_epoch, ack.last_zxid) > (self._ledger.current_epoch, self._ledger.last_zxid)
         if is_ahead and learner.counts and learner.sid in self._quorum.candidates:
-            yield RoleOver(f"server {learner.sid} has a longer history ({ack.current_epoch}, {ack.last_zxid:#x})")
-            return
-        if ack.counted and learner.counts:
+            self._proposal.forget(learner.sid)
+            if self._proposal.proposal() is None:
+                yield RoleOver(f"server {learner.sid} has a longer history ({ack.current_epoch}, {ack.last_zxid:#x})")
+                return
+            # A quorum without it may have what was ever acknowledged: then the rest of that history counts for nothing.
+        elif ack.counted and learner.counts:
             self._proposal.acknowledge(learner.sid)
         yield from self._settle_promises(now)
 
@@ -281,6 +284,7 @@ class Leading:
         """With a quorum's acknowledgement the epoch is this server's alone: send its history to the followers."""
         if not self._proposal.acknowledged:
             return
+        yield EpochWon(self.epoch)
         yield from self._ledger.enter(self.epoch)
         self._enter(Phase.SYNCING, now)
         for learner in self._learners.at_stage(LearnerStage.PROMISED):
@@ -291,6 +295,8 @@ class Leading:
         """Begin to send what a follower lacks whose log ends with ``follower_zxid``; None: the entire state."""
         learner.transfer = HistoryTransfer(self._ledger, learner.attempt, self.epoch, follower_zxid, learner.paced)
         learner.stage = LearnerStage.SENDING
+        if learner.wants_admission:
+            yield AdmissionDue(learner.sid, learner.attempt, self.epoch)
         for message in learner.due_messages(now):
             yield Send(learner.sid, message)
 
@@ -319,7 +325,7 @@ class Leading:
         """A voter that had lost its disk holds the state again."""
         if learner.wants_admission:
             learner.wants_admission = False
-            yield Send(learner.sid, Admitted(learner.attempt, self.epoch))
+            yield AdmissionDue(learner.sid, learner.attempt, self.epoch)
 
     def _settle_leadership(self, now: float) -> Iterator[RoleEffect]:
         """Once a quorum holds the history all of it is committed, and the leader serves."""

@@ -97,6 +97,16 @@ class Learners:
         """One follower."""
         return self._by_sid.get(sid)
 
+    def counts(self, sid: int) -> bool:
+        """Whether a server follows, and its acknowledgements count."""
+        learner = self._by_sid.get(sid)
+        return learner is not None and learner.counts
+
+    def is_active(self, sid: int) -> bool:
+        """Whether a server follows, and holds the history."""
+        learner = self._by_sid.get(sid)
+        return learner is not None and learner.stage is LearnerStage.ACTIVE
+
     def at_stage(self, stage: LearnerStage = LearnerStage.REPORTED) -> list[Learner]:
         """The followers that have come at least so far, in the order of their reports."""
         return [learner for learner in self._by_sid.values() if learner.stage >= stage]

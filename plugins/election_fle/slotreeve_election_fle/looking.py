@@ -125,7 +125,8 @@ class Looking:
     def _count_looking(self, sid: int, vote: Vote, now: float) -> Iterator[RoleEffect]:
         """A peer that looks for a leader too (docs/fle.md, 5.4)."""
         if vote.round < self.round:
-            yield Send(sid, Notification(self.proposal))
+            if self._sid != NOBODY:  # a vote that is not counted need not be caught up with, and would be answered
+                yield Send(sid, Notification(self.proposal))
             return
         if vote.round > self.round:
             self._enter_round(vote, now)
@@ -147,7 +148,7 @@ class Looking:
                 yield Decided(vote)
                 return
         self._established[sid] = vote
-        if self._joinable(self._established, vote):
+        if self._joinable(self._established, vote) or self._claims(sid, vote):
             yield Decided(vote)
 
     def _joinable(self, votes: dict[int, Vote], vote: Vote) -> bool:
@@ -161,6 +162,15 @@ class Looking:
         if vote.leader == self._sid:
             return vote.round == self.round
         return vote.leader in votes and votes[vote.leader].state is State.LEADING
+
+    def _claims(self, sid: int, vote: Vote) -> bool:
+        """Whether the peer itself reports that it leads, and nothing better is in sight here: this server has no other
+        candidate, or is behind, or has announced one in vain. The peer was given the votes of a quorum; this server may
+        be connected with it alone."""
+        if vote.state is not State.LEADING or vote.leader != sid:
+            return False
+        is_behind = vote.peer_epoch > self._initial.peer_epoch
+        return self.proposal.leader in (NOBODY, sid) or is_behind or self._resend_wait > self._patience.resend_min
 
     # --- the proposal ------------------------------------------------------------------------------------------------
 

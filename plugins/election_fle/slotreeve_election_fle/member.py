@@ -8,17 +8,17 @@ ZooKeeper's QuorumPeer and WorkerReceiver.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator
 
-from slotreeve.errors import NotLeader, StaleTerm
 from slotreeve_machines.driver import NEVER, Started, Tick
 from slotreeve_machines.leadership import LeadershipChanged, Noted, ResignAsked
 
 from slotreeve_election_fle.effects import (
+    AdmissionDue,
     Announce,
     Decided,
     Effect,
+    EpochWon,
     HangUp,
     NotWritten,
     Probe,
@@ -26,6 +26,7 @@ from slotreeve_election_fle.effects import (
     Send,
     VoteRegained,
 )
+from slotreeve_election_fle.electorate import Electorate
 from slotreeve_election_fle.events import (
     Event,
     FollowerReported,
@@ -51,33 +52,16 @@ from slotreeve_election_fle.messages import (
     EpochAck,
     FollowerInfo,
     Greeting,
+    Hears,
     LeaderInfo,
     Notification,
     NotLeading,
 )
 from slotreeve_election_fle.peers import GreetedPeers
-from slotreeve_election_fle.quorum import Quorum
-from slotreeve_election_fle.timing import FleTiming
+from slotreeve_election_fle.place import Place
+from slotreeve_election_fle.refusals import refusal
+from slotreeve_election_fle.unled import Unled
 from slotreeve_election_fle.vote import NOBODY, State, Vote
-
-
-@dataclass(frozen=True)
-class Place:
-    """What is fixed for one server as long as it runs.
-
-    Attributes:
-        sid: its server id; NOBODY for one that is no member.
-        observer: it takes no part in elections.
-        quorum: the quorums of the ensemble.
-        timing: the intervals of the protocol.
-        recovers: votes of servers that have lost their directory count while all voters are connected.
-    """
-
-    sid: int
-    observer: bool
-    quorum: Quorum
-    timing: FleTiming
-    recovers: bool = False
 
 
 class Member:
@@ -89,8 +73,10 @@ class Member:
 
     def __init__(self, place: Place, ledger: Ledger, identity: Identity, rng: random.Random) -> None:
         self._sid, self._observer, self._quorum = place.sid, place.observer, place.quorum
-        self._timing, self._recovers = place.timing, place.recovers
-        self._peers = GreetedPeers(self._sid, self._quorum, identity, place.recovers)
+        self._timing, self._recovers = place.timing, place.allowance.recovers
+        self._peers = GreetedPeers(self._sid, self._quorum, identity, place.allowance)
+        self._electorate = Electorate(self._sid, self._observer, self._quorum, identity, self._peers, ledger)
+        self._unled = Unled(self._sid, self._quorum, self._peers)
         self._ledger = ledger
         self._identity = identity
         self._rng = rng
@@ -102,8 +88,10 @@ class Member:
         self._round = 0
         self._attempt = 0
         self._abstains_until = 0.0
+        self._looks_as = self._standing(0.0)  # of the present election
         self._vote = self._own_vote(0.0)
         self._leader: int | None = None
+        self._waits_for = ""
         self.term = ledger.current_epoch
 
     @property
@@ -116,12 +104,13 @@ class Member:
         """When to step with Tick."""
         if self._role is None:
             return NEVER
-        if isinstance(self._role, Looking) and self._abstains_until > 0:
-            return min(self._role.deadline, self._abstains_until)
-        return self._role.deadline
+        due = min(self._role.deadline, self._unled.deadline)
+        return min(due, self._abstains_until) if isinstance(self._role, Looking) and self._abstains_until > 0 else due
 
     def step(self, event: Event, now: float) -> list[Effect]:
         """Take one event; the effects, in order."""
+        if isinstance(event, Received):
+            self._unled.links.heard(event.sid, now)
         return list(self._handle(event, now))
 
     def _handle(self, event: Event, now: float) -> Iterator[Effect]:
@@ -129,7 +118,7 @@ class Member:
             case Started():
                 yield from self._start(now)
             case PeerConnected(sid):
-                yield Send(sid, self._identity.greeting(self._ledger.accepted_epoch, self._observer))
+                yield self._electorate.connect(sid)
             case PeerDisconnected(sid):
                 yield from self._disconnected(sid, now)
             case PeerDead(sid):
@@ -144,6 +133,8 @@ class Member:
                 pass  # nothing counts before the greeting
             case Received(sid, Distrust(reason)):
                 yield from self._distrusted(sid, reason, now)
+            case Received(sid, Hears(sids)):
+                yield from self._told(sid, sids, now)
             case Received(sid, Notification(vote)):
                 yield from self._notified(sid, vote, now)
             case Received(sid, FollowerInfo() as info):
@@ -154,8 +145,9 @@ class Member:
                 yield from self._play(event, now)
             case Received():
                 yield from self._play(event, now)
-            case WriteAsked():
-                yield from self._write(event, now)
+            case WriteAsked(token):
+                refused = refusal(event, self._role, self.term, now)
+                yield from self._play(event, now) if refused is None else [NotWritten(token, refused)]
             case ResignAsked() | StillWriting():
                 yield from self._play(event, now)
             case Tick():
@@ -165,9 +157,12 @@ class Member:
         if self._ledger.accepted_epoch > 0 or self._recovers:
             # The promises given before the restart are forgotten, but a leader may still count on them.
             self._promise.bind(self._quorum.voters - {self._sid}, now + self._timing.promise)
+        self._unled.begin(now)
         yield from self._look(now)
 
     def _pass_time(self, now: float) -> Iterator[Effect]:
+        if self._unled.beat(now):
+            yield from self._beat(now)
         if 0 < self._abstains_until <= now:
             self._abstains_until = 0.0
             if isinstance(self._role, Looking):
@@ -175,32 +170,48 @@ class Member:
                 return
         yield from self._play(Tick(), now)
 
+    def _beat(self, now: float) -> Iterator[Effect]:
+        """No leader is known: find out with whom messages are exchanged, and say what this server waits for."""
+        yield from (self._unled.report(sid, now) for sid in self._peers if sid in self._quorum.voters)
+        yield from self._reconsider(now)
+        waits_for = "" if self._observer else self._unled.waits_for(now)
+        if waits_for and waits_for != self._waits_for:
+            yield Noted(waits_for)
+            yield LeadershipChanged(None, self.term, False, waits_for)
+        self._waits_for = waits_for
+
     # --- peers -------------------------------------------------------------------------------------------------------
 
     def _greeted(self, sid: int, peer: Greeting, now: float) -> Iterator[Effect]:
-        misfit = self._identity.misfit(peer, self._ledger.accepted_epoch) or self._identity.replaced(sid, peer)
-        if misfit is not None:
-            yield HangUp(sid, misfit, for_good=True)
+        refusal = self._electorate.refuses(sid, peer)
+        if refusal is not None:
+            yield HangUp(sid, refusal, for_good=True)
             return
-        is_new, was_complete = sid not in self._peers, self._peers.is_complete
-        is_voter = sid in self._quorum.voters and not peer.observer
-        if is_voter and (joined := self._identity.join(peer, self._ledger.accepted_epoch)):
-            yield from joined
-            for other in self._peers:  # they may be of another ensemble
-                yield HangUp(other, "this server has joined an ensemble, and greets again")
-        self._peers.greeted(sid, is_voter and self._identity.trusts(sid, peer))
-        if self._peers.trusts(sid):
-            yield from self._identity.remember(sid, peer)
-        elif is_voter:
-            yield Noted(f"server {sid} has lost its promises (another data directory); its votes do not count")
-            yield Send(sid, Distrust("you took part with another data directory, or a newer state of this one, before"))
+        is_new = sid not in self._peers
+        for effect in self._electorate.take(sid, peer, isinstance(self._role, Leading)):
+            yield from self._regain_vote(effect.epoch, now) if isinstance(effect, VoteRegained) else [effect]
         if is_new:
             self._unreachable.discard(sid)
+            if self._unled.is_lasting(now) and sid in self._quorum.voters:
+                yield self._unled.report(sid, now)
             yield from self._play(PeerConnected(sid), now)
-        yield from self._completeness_may_have_changed(was_complete, now)
+        yield from self._end_admissions()
+        yield from self._reconsider(now)
 
-    def _completeness_may_have_changed(self, was_complete: bool, now: float) -> Iterator[Effect]:
-        if was_complete is not self._peers.is_complete and isinstance(self._role, Looking):
+    def _told(self, sid: int, sids: Collection[int], now: float) -> Iterator[Effect]:
+        """A peer that looks for a leader, or answers this one, has told whom it hears."""
+        was_linked = self._unled.is_linked(sid, now)
+        self._unled.links.told(sid, sids, now)
+        becomes_linked = not was_linked and self._unled.is_linked(sid, now)
+        if self._leader is not None or becomes_linked:
+            yield self._unled.report(sid, now)
+        if becomes_linked and isinstance(self._role, Looking):
+            yield from self._reconsider(now)
+            yield from self._play(PeerConnected(sid), now)  # what was sent before did not count
+
+    def _reconsider(self, now: float) -> Iterator[Effect]:
+        """Begin an election again where something has changed that it rests on."""
+        if isinstance(self._role, Looking) and self._looks_as != self._standing(now):
             yield from self._look(now)
 
     def _distrusted(self, sid: int, reason: str, now: float) -> Iterator[Effect]:
@@ -215,8 +226,9 @@ class Member:
         yield from self._leave_role(RoleOver("this server must not vote"), now)
 
     def _disconnected(self, sid: int, now: float) -> Iterator[Effect]:
-        was_complete = self._peers.is_complete
         self._peers.left(sid)
+        self._electorate.left(sid)
+        self._unled.links.left(sid)
         self._early.pop(sid, None)
         self._unanswered.pop(sid, None)
         if sid in self._quorum.voters:
@@ -227,7 +239,7 @@ class Member:
         yield from self._play(PeerDisconnected(sid), now)
         if isinstance(role, Looking) and self._role is not role:
             yield from self._play(PeerDisconnected(sid), now)  # the election may have ended with this peer as leader
-        yield from self._completeness_may_have_changed(was_complete, now)
+        yield from self._reconsider(now)
 
     def _notified(self, sid: int, vote: Vote, now: float) -> Iterator[Effect]:
         """A vote arrived (docs/fle.md, section 4)."""
@@ -237,11 +249,13 @@ class Member:
         if isinstance(self._role, Leading):
             yield from self._play(VoteReceived(sid, vote), now)  # which may end the role
         if isinstance(self._role, Looking) and self._peers.counts(sid):
-            yield from self._play(VoteReceived(sid, vote), now)
-        elif vote.state is State.LOOKING:
-            if not isinstance(self._role, Looking):
-                self._unanswered[sid] = (now, vote)
-            yield Send(sid, Notification(self._present_vote))
+            if vote.state is not State.LOOKING or self._unled.is_linked(sid, now):
+                yield from self._play(VoteReceived(sid, vote), now)
+        elif vote.state is State.LOOKING and not isinstance(self._role, Looking):
+            self._unanswered[sid] = (now, vote)
+            yield Send(sid, Notification(self._vote))
+        elif vote.state is State.LOOKING and isinstance(self._role, Looking) and not self._peers.is_voter(sid):
+            yield Send(sid, Notification(self._role.proposal))  # two voters that do not count would answer for ever
 
     def _reported(self, sid: int, info: FollowerInfo, now: float) -> Iterator[Effect]:
         if isinstance(self._role, Leading):
@@ -252,40 +266,19 @@ class Member:
         else:
             self._early[sid] = info
 
-    # --- writes ------------------------------------------------------------------------------------------------------
-
-    def _write(self, asked: WriteAsked, now: float) -> Iterator[Effect]:
-        refusal = self._refusal(asked, now)
-        if refusal is None:
-            yield from self._play(asked, now)
-        else:
-            yield NotWritten(asked.token, refusal)
-
-    def _refusal(self, asked: WriteAsked, now: float) -> Exception | None:
-        """Why this server cannot take a write; None if it can."""
-        role = self._role
-        if asked.term < self.term:
-            return StaleTerm(f"write to {asked.key!r} under term {asked.term}, but the highest known is {self.term}")
-        if not isinstance(role, Leading) or not role.is_established or asked.term != role.epoch:
-            return NotLeader(f"write to {asked.key!r}: this node does not lead")
-        if role.is_resigning:
-            return NotLeader(f"write to {asked.key!r}: this node is resigning")
-        if now >= role.valid_until:
-            return NotLeader(f"write to {asked.key!r}: no quorum has answered this node for a lease")
-        return None
-
     # --- roles -------------------------------------------------------------------------------------------------------
 
     @property
     def _votes(self) -> bool:
-        return not self._observer and (self._identity.may_vote or self._peers.is_complete)
+        return self._electorate.votes
 
-    @property
-    def _present_vote(self) -> Vote:
-        return self._role.proposal if isinstance(self._role, Looking) else self._vote
+    def _standing(self, now: float) -> tuple[bool, bool, bool]:
+        """Whether this server's votes count, those of all count, and its links are enough to lead."""
+        return self._votes, self._peers.is_complete, self._unled.may_stand(now)
 
     def _own_vote(self, now: float) -> Vote:
-        stands = self._votes and self._sid in self._quorum.candidates and now >= self._abstains_until
+        stands = all([self._votes, self._sid in self._quorum.candidates, now >= self._abstains_until])
+        stands = stands and self._unled.may_stand(now)
         candidate = self._sid if stands else NOBODY
         return Vote(candidate, self._ledger.last_zxid, self._ledger.current_epoch, self._round)
 
@@ -308,17 +301,20 @@ class Member:
                     if not self._observer and not self._identity.may_vote:
                         yield from self._regain_vote(epoch, now)
                         return
-                case LeadershipChanged(leader, term, is_leading):
+                case EpochWon(epoch):
+                    yield from self._electorate.win(epoch)
+                case AdmissionDue(sid, attempt, epoch):
+                    yield from self._electorate.begin_admission(sid, attempt, epoch)
+                    yield from self._end_admissions()
+                case LeadershipChanged(leader, term):
                     self._establish(leader, term)
                     yield effect
-                    if is_leading and not self._identity.may_vote:
-                        yield from self._identity.regain_vote(term)
-                        yield from self._greet_again()
                 case _:
                     yield effect
 
     def _look(self, now: float, silent_peer: int | None = None) -> Iterator[Effect]:
         self._round += 1
+        self._looks_as = self._standing(now)
         self._vote = self._own_vote(now)
         unreachable = self._unreachable if silent_peer is None else self._unreachable | {silent_peer}
         counted_as = self._sid if self._votes else NOBODY
@@ -340,6 +336,9 @@ class Member:
         yield Noted(f"elected: server {vote.leader} in round {vote.round}", warning=False)
         early, self._early = self._early, {}
         if leads:
+            self._electorate.stand()
+            for sid in self._peers:  # one that is connected with no quorum cannot know it otherwise
+                yield Send(sid, Notification(self._vote))
             highest = max(self._ledger.accepted_epoch, self._peers.seen_epoch)
             proposal = EpochProposal(self._sid, self._peers.epoch_quorum(), highest)
             self._role = Leading(self._sid, self._quorum, self._ledger, self._promise, self._timing, proposal)
@@ -359,24 +358,28 @@ class Member:
         self._leader = leader
         self.term = max(self.term, term)
         self._abstains_until = 0.0
+        self._waits_for = ""
+        self._unled.end()
         self._vote = Vote(self._vote.leader, self._vote.zxid, term, self._vote.round, self._vote.state)
 
     def _regain_vote(self, epoch: int, now: float) -> Iterator[Effect]:
-        yield from self._identity.regain_vote(epoch)
-        yield from self._greet_again()
-        yield from self._leave_role(RoleOver("admitted again as a voter"), now)
+        yield from self._electorate.regain_vote(epoch)
+        if isinstance(self._role, Following) and not self._role.voting:
+            yield from self._leave_role(RoleOver("admitted again as a voter"), now)
 
-    def _greet_again(self) -> Iterator[Effect]:
-        for sid in self._peers:
-            yield Send(sid, self._identity.greeting(self._ledger.accepted_epoch, False))
+    def _end_admissions(self) -> Iterator[Effect]:
+        if isinstance(self._role, Leading) and self._role.is_established:
+            yield from self._electorate.end_admissions(self._role.epoch, self._role.followers)
 
     def _leave_role(self, over: RoleOver, now: float) -> Iterator[Effect]:
         if isinstance(self._role, Leading):
+            self._electorate.end_leading()
             yield from self._role.stand_down(over.cause)
         if over.resigned:
             self._abstains_until = now + self._timing.handshake
         if self._leader is not None:
             self._leader = None
+            self._unled.begin(now)
             yield LeadershipChanged(None, self.term, False, over.cause)
         yield Noted(f"looking for a leader: {over.cause}", warning=False)
         yield from self._look(now, over.silent_peer)

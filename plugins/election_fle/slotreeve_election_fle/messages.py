@@ -14,6 +14,7 @@ from slotreeve.errors import MalformedFrame
 from slotreeve_protocol.general_messages import Opaque
 
 from slotreeve_election_fle.entries import Entry, Item
+from slotreeve_election_fle.records import PeerRecord
 from slotreeve_election_fle.vote import Vote
 
 TOPIC = "fle"
@@ -33,6 +34,10 @@ class Greeting(msgspec.Struct, array_like=True, frozen=True, tag=1):
         observer: the sender takes no part in elections.
         weighing: weights and groups of the members, in one line; must be the same everywhere (R3).
         ensemble: the ensemble of the sender's directory; see :class:`.records.IdentityRecord`.
+        may_vote, is_new: of the sender's directory; see there.
+        known: what the sender knows of the directories of the others, by server id. Sent again when it changes: by a
+            leader to all, and by whoever learns something from a greeting to the sender of that one.
+        tells: the sender tells ``known``, and whom it hears (:class:`Hears`). An earlier version does not.
     """
 
     format: int
@@ -43,6 +48,10 @@ class Greeting(msgspec.Struct, array_like=True, frozen=True, tag=1):
     observer: bool
     weighing: str = ""
     ensemble: str = ""
+    may_vote: bool = True
+    is_new: bool = False
+    known: dict[int, PeerRecord] = {}
+    tells: bool = False
 
 
 class Distrust(msgspec.Struct, array_like=True, frozen=True, tag=2):
@@ -216,6 +225,13 @@ class SyncProgress(msgspec.Struct, array_like=True, frozen=True, tag=20):
     number: int
 
 
+class Hears(msgspec.Struct, array_like=True, frozen=True, tag=21):
+    """Between members: the server ids of those from which the sender has received something lately (section 3). Sent at
+    short intervals while the sender knows no leader, and as an answer."""
+
+    sids: list[int]
+
+
 RoleMessage = (
     FollowerInfo
     | LeaderInfo
@@ -236,7 +252,7 @@ RoleMessage = (
     | SyncProgress
 )
 """What passes between a leader and its followers."""
-FleMessage = Greeting | Distrust | Notification | RoleMessage
+FleMessage = Greeting | Distrust | Notification | Hears | RoleMessage
 """Everything that may be in an Opaque of this topic."""
 
 _encode = msgspec.msgpack.Encoder().encode

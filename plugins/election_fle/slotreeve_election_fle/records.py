@@ -40,8 +40,9 @@ class PeerRecord(msgspec.Struct, array_like=True, frozen=True):
     """What a server remembers of a peer.
 
     Attributes:
-        directory: identity of the peer's data directory.
-        admitted_term: the term in which a leader admitted that directory; 0 if none had to.
+        directory: identity of the peer's data directory; empty while a leader is about to admit another one.
+        admitted_term: the term in which that directory began to vote, by the first leader of all or admitted by a later
+            one; 0 where an earlier version of this program has made it. No directory that began before it counts.
         former: the directories that it had before, the newest last.
     """
 
@@ -57,12 +58,15 @@ class IdentityRecord(msgspec.Struct, array_like=True, frozen=True):
         directory: identity of this data directory, drawn at its first start; empty in one that was made the beginning
             of a new ensemble, and was not started since.
         members: names of all members, sorted.
-        may_vote: False after a peer has remembered this server with another directory, until it is admitted again.
-        admitted_term: the term in which it was; 0 if it never had to be.
+        may_vote: a leader has admitted this directory, or it is from the beginning. False again after a peer has
+            remembered this server with another directory, until it is admitted again.
+        admitted_term: the term in which it began to vote; 0 if it never did, or in an earlier version of this program.
         peers: what is remembered of the others, by server id.
         weighing: weights and groups of the members, in one line.
         ensemble: name of the ensemble, drawn where an operator made it from one directory that was left of another;
             empty for an ensemble that began with empty directories.
+        name: the server that it belongs to; empty where an earlier version of this program has made it.
+        is_new: it has never had a vote.
     """
 
     directory: str
@@ -72,3 +76,5 @@ class IdentityRecord(msgspec.Struct, array_like=True, frozen=True):
     peers: dict[int, PeerRecord]
     weighing: str = ""
     ensemble: str = ""
+    name: str = ""
+    is_new: bool = False

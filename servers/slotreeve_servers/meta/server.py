@@ -54,7 +54,8 @@ class MetaServer(NodeServer):
 
     def readiness(self) -> list[Condition]:
         """The checks of every server, and that this one knows a leader."""
-        problem = "" if self.leadership().leader is not None else "no meta server leads, as far as this one knows"
+        known = self.leadership()
+        problem = "" if known.leader is not None else f"no meta server leads, as far as this one knows: {known.cause}"
         return [*super().readiness(), Condition("leader", problem)]
 
     @property

@@ -1,0 +1,78 @@
+"""What a server does about its links while it knows no leader. Pure. docs/fle.md, sections 3 and 5.2.
+
+It tells its peers whom it hears, and so they find out with whom they exchange messages in both directions.
+"""
+
+from __future__ import annotations
+
+from slotreeve_machines.driver import NEVER
+
+from slotreeve_election_fle.effects import Send
+from slotreeve_election_fle.links import BEAT_SECONDS, WINDOW_SECONDS, TwoWayLinks
+from slotreeve_election_fle.messages import Hears
+from slotreeve_election_fle.peers import GreetedPeers
+from slotreeve_election_fle.quorum import Quorum
+
+
+class Unled:
+    """How long the server ``sid`` has known no leader, and which peers count for it meanwhile.
+
+    In the first moments of an election it takes every connection for a link: mostly that is true, and saves the
+    election a round trip. After :data:`.links.WINDOW_SECONDS` without a leader only what was heard lately counts.
+
+    Attributes:
+        links: the links to the peers.
+    """
+
+    def __init__(self, sid: int, quorum: Quorum, peers: GreetedPeers) -> None:
+        self._sid, self._quorum, self._peers = sid, quorum, peers
+        self._since: float | None = None
+        self._next_beat = NEVER
+        self.links = TwoWayLinks(sid)
+
+    def begin(self, now: float) -> None:
+        """No leader is known from now on."""
+        self._since, self._next_beat = now, now + BEAT_SECONDS
+
+    def end(self) -> None:
+        """A leader is established."""
+        self._since, self._next_beat = None, NEVER
+
+    @property
+    def deadline(self) -> float:
+        """When the next beat is due."""
+        return self._next_beat
+
+    def beat(self, now: float) -> bool:
+        """Whether a beat is due; the next one follows."""
+        if now < self._next_beat:
+            return False
+        self._next_beat = now + BEAT_SECONDS
+        return True
+
+    def report(self, peer: int, now: float) -> Send:
+        """To a member: whom this server hears."""
+        return Send(peer, Hears(self.links.hears(now)))
+
+    def waits_for(self, now: float) -> str:
+        """What keeps this server without a leader, for people; empty where nothing is known."""
+        if not self.is_lasting(now):
+            return ""
+        return self._peers.waits_for()
+
+    def is_lasting(self, now: float) -> bool:
+        """Whether no leader was known for so long that connections prove nothing."""
+        return self._since is not None and now - self._since >= WINDOW_SECONDS
+
+    def is_linked(self, peer: int, now: float) -> bool:
+        """Whether a peer that is connected counts as one that hears this server, and that it hears."""
+        greeting = self._peers.greeting(peer)
+        if greeting is None:
+            return False
+        return not self.is_lasting(now) or not greeting.tells or self.links.is_two_way(peer, now)
+
+    def may_stand(self, now: float) -> bool:
+        """Whether this server could lead, as far as its links go."""
+        if not self.is_lasting(now):
+            return True
+        return self._quorum.contains({self._sid} | {peer for peer in self._peers if self.is_linked(peer, now)})
