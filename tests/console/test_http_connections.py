@@ -77,7 +77,9 @@ def test_what_a_caller_asked_for_before_it_hung_up_is_done() -> None:
 def test_requests_ahead_of_their_answers_are_answered_in_order_up_to_a_bound() -> None:
     async def scenario(end: HttpEnd, application: Application) -> None:
         caller = await Caller.of(end)
-        await caller.say(b"".join(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n%02d" % i for i in range(10)))
+        await caller.say(
+            b"".join(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n%02d" % i for i in range(10))
+        )
         for i in range(10):
             assert b"%02d" % i in await caller.answer()
         caller.writer.close()

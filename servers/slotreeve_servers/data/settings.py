@@ -54,7 +54,9 @@ class DataSettings(Section):
         description="A slot waits so long for one silent session server of several, then serves anyway; 0: for ever.",
     )
     repair_seconds: float = Field(
-        default=6.0, gt=0, description="Interval of the digest comparison with each session server; of 256 slots in turn."
+        default=6.0,
+        gt=0,
+        description="Interval of the digest comparison with each session server; of 256 slots in turn.",
     )
     drain_seconds: float = Field(
         default=30.0, ge=0, description="A server that stops has this long to hand over its slots; then it leaves."

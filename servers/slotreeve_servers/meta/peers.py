@@ -5,8 +5,7 @@ from __future__ import annotations
 import logging
 from functools import partial
 
-from slotreeve.errors import RequestTimeout, SlotreeveError
-from slotreeve.errors import ElectionError, SlotreeveError
+from slotreeve.errors import ElectionError, RequestTimeout, SlotreeveError
 from slotreeve.ports import Election
 from slotreeve_machines.beside import Work, Worked
 from slotreeve_protocol.general_messages import Done, Failed
