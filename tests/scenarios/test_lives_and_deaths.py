@@ -370,7 +370,7 @@ async def test_many_large_payloads_go_through_in_messages_of_a_bounded_size(rng:
 async def test_more_than_a_registration_may_publish_is_refused_at_once(rng: random.Random) -> None:
     async with SimulatedCluster(rng) as cluster:
         provider = cluster.client()
-        with pytest.raises(ModelError, match="1048577 bytes are too many"):
+        with pytest.raises(ModelError, match="1048577 bytes, in 1 parts, are too many"):
             provider.publish("s", b"x" * (2**20 + 1))
         publication = provider.publish("s", b"x" * 2**20)
         await publication.acknowledged()

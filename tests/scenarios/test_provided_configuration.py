@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from slotreeve.errors import ClientError
+from slotreeve.errors import ClientError, ModelError
 from slotreeve_client import ConfigWatch
 from slotreeve_client.administration import get_configs, put_config
 from slotreeve_conformance.virtual_time import run
@@ -66,7 +66,7 @@ def test_a_write_that_expects_another_version_is_refused_with_both() -> None:
 def test_a_key_that_cannot_be_is_refused(key: str) -> None:
     async def scenario(rng: random.Random) -> None:
         async with SimulatedCluster(rng) as cluster:
-            with pytest.raises(ClientError, match="a configuration key has"):
+            with pytest.raises(ModelError, match="the configuration key"):
                 await Operator(cluster).put(key, "x")
 
     run(scenario, seed=3)
