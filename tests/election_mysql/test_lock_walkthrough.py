@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 from slotreeve.clock import LoopClock
 from slotreeve.ports import Context, Election
 from slotreeve_conformance.election_backend import Wires
 from slotreeve_conformance.ensemble import Ensemble
-from slotreeve_election_mysql.connection import Parameter, Record
+from slotreeve_election_mysql.connection import SqlResult, SqlStatement
 from slotreeve_election_mysql.election import LockElection
 from slotreeve_election_mysql.mysql import MySqlSession
 from slotreeve_election_mysql.postgres import PostgresSession
@@ -84,20 +85,15 @@ def test_three_idle_nodes_ask_at_most_twice_a_second_each(
 ) -> None:
     count = 0
 
-    def counting(session: type) -> None:
-        for name in ("execute", "query"):
-            original = getattr(session, name)
+    def counting(session: type[PostgresSession] | type[MySqlSession]) -> None:
+        original = session.run
 
-            def counted(
-                self: object, statement: str, parameters: Sequence[Parameter] = (), original: object = original
-            ) -> int | Sequence[Record]:
-                nonlocal count
-                count += 1
-                assert callable(original)
-                result: int | Sequence[Record] = original(self, statement, parameters)
-                return result
+        def counted(self: Any, *statements: SqlStatement) -> Sequence[SqlResult]:
+            nonlocal count
+            count += 1
+            return original(self, *statements)
 
-            monkeypatch.setattr(session, name, counted)
+        monkeypatch.setattr(session, "run", counted)
 
     counting(PostgresSession)
     counting(MySqlSession)
