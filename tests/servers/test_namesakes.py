@@ -56,6 +56,23 @@ def test_a_client_that_is_back_before_the_end_of_its_former_connection_is_notice
     assert scene.core.counters()["clients_refused"] == 0
 
 
+def test_a_connection_beside_others_of_the_same_client_that_have_ended_is_its_only_one() -> None:
+    scene = SessionScene()
+    kept, abandoned, late = (come(scene, f"10.0.0.1:{port}") for port in (1, 2, 3))
+    scene.core.closed(abandoned, "another session server answered sooner")
+    ping(scene, kept)
+    scene.core.closed(late, "another session server answered sooner")
+    for _ in range(5):
+        ping(scene, kept)
+    again = come(scene, "10.0.0.1:4")
+    ping(scene, kept)  # it was under way
+    scene.core.closed(kept, "gone")
+    for _ in range(5):
+        ping(scene, again)
+    assert closed(scene) == []
+    assert scene.core.counters()["clients_refused"] == 0
+
+
 def test_an_id_is_free_again_when_its_client_has_gone() -> None:
     scene = SessionScene()
     first, second = come(scene, "10.0.0.1:1"), come(scene, "10.0.0.2:1")
