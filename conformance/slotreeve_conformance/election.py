@@ -65,6 +65,22 @@ class ElectionContract(
 
         self.play(scenario)
 
+    def test_a_leader_whose_machine_is_suspended_is_replaced_and_wakes_without_a_lease(self) -> None:
+        async def scenario(ensemble: Ensemble) -> None:
+            await ensemble.start()
+            first = await ensemble.agreed()
+            ensemble.suspend(first)
+            others = [name for name in ensemble.names if name != first]
+            second = await ensemble.leader(among=others, within_seconds=self.backend.fail_over_seconds)
+            term = ensemble.election(first).leadership().term
+            ensemble.resume(first)
+            assert ensemble.leading() == [second]
+            with pytest.raises((NotLeader, StaleTerm)):
+                await ensemble.election(first).state.write("key", b"old", None, term)
+            assert await ensemble.agreed() == second
+
+        self.play(scenario)
+
     def test_a_frozen_leader_is_replaced_and_wakes_without_a_lease(self) -> None:
         async def scenario(ensemble: Ensemble) -> None:
             await ensemble.start()

@@ -78,16 +78,33 @@ class Skew:
     wall_ms: int = 0
 
 
+class _NodeTimer:
+    """A timer that stands still while its machine is suspended. ``slept``: how long that had been when it was set."""
+
+    timer: Timer
+
+    def __init__(self, slept: float) -> None:
+        self.slept = slept
+
+    def cancel(self) -> None:
+        self.timer.cancel()
+
+
 class NodeClock:
-    """The clock of one node. The timers of a frozen node wait until it is thawed; those of a killed node never run."""
+    """The clock of one node. The timers of a frozen node wait until it is thawed; those of a killed node never run;
+    those of a suspended one stand still, while its clock goes on."""
 
     def __init__(self, base: Clock, skew: Skew) -> None:
         self._base, self._skew = base, skew
         self._frozen = self._dead = False
         self._held: list[Callable[[], None]] = []
+        self._slept = 0.0
+        self._suspended_at: float | None = None
+        # The timers that were due in this suspension, with the time from its beginning to their end.
+        self._overslept: list[tuple[float, _NodeTimer, Callable[[], None]]] = []
 
     def now(self) -> float:
-        """Seconds of the node's monotonic clock. It goes on while the node is frozen, as after SIGSTOP."""
+        """Seconds of the node's monotonic clock. It goes on while the node is frozen or suspended."""
         return self._skew.offset_seconds + self._skew.rate * self._base.now()
 
     def wall_ms(self) -> int:
@@ -96,7 +113,9 @@ class NodeClock:
 
     def call_later(self, seconds: float, action: Callable[[], None]) -> Timer:
         """See :class:`slotreeve.clock.Clock`."""
-        return self._base.call_later(seconds / self._skew.rate + ROUNDING_SECONDS, lambda: self._run(action))
+        timer = _NodeTimer(self._slept)
+        self._set(timer, seconds / self._skew.rate + ROUNDING_SECONDS, action)
+        return timer
 
     def call_soon(self, action: Callable[[], None]) -> None:
         """See :class:`slotreeve.clock.Clock`."""
@@ -115,6 +134,23 @@ class NodeClock:
         """Hold every timer."""
         self._frozen = True
 
+    def suspend(self) -> None:
+        """The machine is suspended: the clock goes on, the timers stand still."""
+        self._suspended_at = self._base.now()
+        self.freeze()
+
+    def resume(self) -> None:
+        """The machine goes on: each timer is as far from its end as it was."""
+        if self._suspended_at is None:
+            return
+        self._slept += self._base.now() - self._suspended_at
+        self._suspended_at = None
+        overslept, self._overslept = self._overslept, []
+        for left, timer, action in overslept:
+            timer.slept = self._slept
+            self._set(timer, left, action)
+        self.thaw()
+
     def thaw(self) -> None:
         """Run the held timers and go on."""
         self._frozen = False
@@ -125,6 +161,18 @@ class NodeClock:
     def die(self) -> None:
         """Run no timer any more."""
         self._dead = True
+
+    def _set(self, timer: _NodeTimer, seconds: float, action: Callable[[], None]) -> None:
+        timer.timer = self._base.call_later(seconds, lambda: self._due(timer, action))
+
+    def _due(self, timer: _NodeTimer, action: Callable[[], None]) -> None:
+        if self._suspended_at is not None:
+            self._overslept.append((self._base.now() - self._suspended_at, timer, action))
+        elif timer.slept < self._slept:
+            left, timer.slept = self._slept - timer.slept, self._slept
+            self._set(timer, left, action)
+        else:
+            self._run(action)
 
     def _run(self, action: Callable[[], None]) -> None:
         if self._frozen:
@@ -250,6 +298,16 @@ class Ensemble:
     def thaw(self, name: str) -> None:
         """Let the process go on (SIGCONT)."""
         self._lives[name].clock.thaw()
+        self.network.thaw(name)
+
+    def suspend(self, name: str) -> None:
+        """Suspend the node's machine: its clock goes on, its timers stand still, its connections stay open."""
+        self._lives[name].clock.suspend()
+        self.network.freeze(name)
+
+    def resume(self, name: str) -> None:
+        """Let the node's machine go on."""
+        self._lives[name].clock.resume()
         self.network.thaw(name)
 
     # --- state of nodes ----------------------------------------------------------------------------------------------
