@@ -408,3 +408,15 @@ def test_a_plan_for_a_view_that_is_the_present_one_no_more_is_dropped_and_made_a
         scene.outbox.end_turn()
     (view,) = scene.commit_all()
     assert (view.term, [node.name for node in view.sessions]) == (3, ["session-1", "session-2"])
+
+
+def test_a_server_that_is_silent_while_a_plan_is_made_has_left_when_its_lease_ends() -> None:
+    scene = Scene()
+    names = ("data-1", "data-2", "session-1")
+    scene.cluster(*names)
+    scene.outbox.compute = lambda work, worked: None  # type: ignore[method-assign]  # a plan that never ends
+    scene.connect("session-2")
+    scene.heartbeat("session-2")
+    scene.outbox.take("notify")
+    scene.settle(("data-1", "session-1", "session-2"), 10.0)
+    assert "slotreeve_node_left" in [effect.what for effect in scene.outbox.take("notify")]

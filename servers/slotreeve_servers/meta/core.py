@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import math
+from collections import deque
 from collections.abc import Sequence
 from functools import partial
 
@@ -50,6 +51,8 @@ from slotreeve_servers.settings import Settings
 log = logging.getLogger("slotreeve.meta")
 
 MEMBERS = (Role.DATA, Role.SESSION)
+REMEMBERED_REFUSALS = 100
+"""Refused processes that are remembered, so that each of them is one alarm."""
 SHORTEST_PAUSE_SECONDS = 0.001
 """Least time between two looks, because attended time may fall short of a timer by a rounding."""
 
@@ -65,6 +68,7 @@ class MetaCore:
     Attributes:
         addresses: where the meta servers are.
         is_fit: False once the server has given up; it does not act any more.
+        names_refused: number of processes that were refused because another one, which lives, has their name.
         times_set_back: how often this leader found members with a newer view than the meta state has.
     """
 
@@ -93,7 +97,8 @@ class MetaCore:
         self._is_planning = self._look_again = False
         self._settled: tuple[object, ...] = ()
         self.times_set_back = 0
-        self._refused: set[str] = set()
+        self.names_refused = 0
+        self._refused: deque[str] = deque(maxlen=REMEMBERED_REFUSALS)
         self._look = TurnEnd(outbox, self._look_at_cluster)
         self._timer: Timer | None = None
         self.is_fit = True
@@ -212,7 +217,8 @@ class MetaCore:
             f"process {node.process_id} at {node.address} a node.name of its own, or stop the other one"
         )
         if node.process_id not in self._refused:
-            self._refused.add(node.process_id)
+            self.names_refused += 1
+            self._refused.append(node.process_id)
             log.error("ALARM: %s %s is refused: %s", node.role, node.process_id, reason)
         return Failed(ConfigError.code, reason)
 
@@ -237,13 +243,11 @@ class MetaCore:
     def _look_at_cluster(self) -> None:
         """Commit the next change of membership or table, where there is one; look again when a lease may end."""
         try:
-            if self._is_planning:
-                self._look_again = True
-            elif self._moves is None and self._may_act():
+            if self._moves is None and self._may_act():
                 self._unreached.look()
                 if self._any_member_connected():
                     self._expire_leases()
-                    self._commit_next_view()
+                    self._plan_next_view()
         finally:
             # A look that failed is logged by the shell; the next one comes all the same.
             if self._timer is not None:
@@ -257,7 +261,7 @@ class MetaCore:
         nothing, and another one follows.
         """
         interval = self._rules.arrange_seconds
-        if self._moves is not None or self._is_planning or not self._may_act() or not self._any_member_connected():
+        if self._moves is not None or not self._may_act() or not self._any_member_connected():
             return interval
         deadline = self._leases.next_deadline()
         if deadline is None:
@@ -270,7 +274,10 @@ class MetaCore:
             self._heartbeats.forget(node.name)
             self._outbox.notify("slotreeve_node_left", node=node, reason=reason)
 
-    def _commit_next_view(self) -> None:
+    def _plan_next_view(self) -> None:
+        if self._is_planning:
+            self._look_again = True
+            return
         old = self.view.read()
         data = [node for node in self._leases.nodes if node.role is Role.DATA]
         sessions = [node for node in self._leases.nodes if node.role is Role.SESSION]
@@ -410,7 +417,7 @@ class MetaCore:
             "rejected_plans": self._arranger.rejected,
             "balancer_stopped": int(self._arranger.balancer_fault is not None),
             "state_set_back": self.times_set_back,
-            "names_refused": len(self._refused),
+            "names_refused": self.names_refused,
         }
 
 
