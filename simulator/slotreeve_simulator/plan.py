@@ -80,6 +80,8 @@ class CallKind(StrEnum):
     SUBSCRIBE = "subscribe"
     UNSUBSCRIBE = "unsubscribe"
     GET = "get"
+    MISTAKE = "mistake"
+    """A call with what no message can carry."""
 
 
 CALL_WEIGHTS = {
@@ -272,10 +274,15 @@ def _calls(scenario: Scenario, rng: random.Random) -> list[Call]:
     work, seconds = scenario.workload, scenario.faults.storm_seconds
     kinds, weights = list(CALL_WEIGHTS), list(CALL_WEIGHTS.values())
     times = sorted(rng.uniform(0.0, seconds) for _ in range(round(work.calls_per_second * seconds)))
-    return [
+    calls = [
         Call(at, rng.randrange(scenario.nodes.clients), rng.choices(kinds, weights)[0], rng.getrandbits(32))
         for at in times
     ]
+    calls += [
+        Call(rng.uniform(0.0, seconds), rng.randrange(scenario.nodes.clients), CallKind.MISTAKE, rng.getrandbits(32))
+        for _ in range(round(work.mistakes_per_second * seconds))
+    ]
+    return sorted(calls, key=lambda call: call.at)
 
 
 def _recorded(recording: Recording, seconds: float, seed: int) -> Storm:

@@ -102,6 +102,11 @@ class WorkloadPlan(ScenarioTable):
     subscriptions: int = Field(default=60, ge=0)
     calls_per_second: float = Field(default=6.0, ge=0)
     lease_callers: int = Field(default=0, ge=0, description="Callers that register, renew, end and abandon leases.")
+    mistakes_per_second: float = Field(
+        default=0.0,
+        ge=0,
+        description="Calls with what no message can carry. Each must be refused, and harm nothing else.",
+    )
     state_clients: int = Field(
         default=0, ge=0, description="Clients that write and read the meta state; what they see must be linearizable."
     )

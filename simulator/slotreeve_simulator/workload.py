@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 
-from slotreeve.errors import ClientError, RequestTimeout
+from slotreeve.errors import ClientError, ModelError, RequestTimeout
 from slotreeve_client import Client, ClientState
 
 from slotreeve_simulator.clients_watch import ClientsWatch, Registration, Watcher, read
@@ -15,6 +15,9 @@ from slotreeve_simulator.plan import Call, CallKind
 from slotreeve_simulator.recorded import Recording
 from slotreeve_simulator.scenario import Scenario
 from slotreeve_simulator.trace import Trace, Weight
+
+MISTAKES = ("caf\udce9", "\ud800", "a\udfffb")
+"""Texts with lone surrogates, as ``os.fsdecode`` makes them of bytes that are not UTF-8."""
 
 
 class _Life:
@@ -105,6 +108,8 @@ class Clients:
                 self._subscribe(name, life, call.pick % services)
             case CallKind.GET:
                 self._spawn(self._get(name, life, self._scenario.service(call.pick % services)))
+            case CallKind.MISTAKE:
+                self._mistake(life.client, call.pick)
             case CallKind.UNSUBSCRIBE:
                 if life.watchers:
                     watcher = life.watchers.pop(call.pick % len(life.watchers))
@@ -117,6 +122,23 @@ class Clients:
     def _publish(self, name: str, life: _Life, number: int) -> None:
         service = self._scenario.service(number)
         life.registrations.append(self._watch.register(name, service, lambda data: life.client.publish(service, data)))
+
+    def _mistake(self, client: Client, pick: int) -> None:
+        """Call with what no message can carry (I22)."""
+        text = MISTAKES[pick % len(MISTAKES)]
+        calls: tuple[Callable[[], object], ...] = (
+            lambda: client.publish(text, "x"),
+            lambda: client.publish(self._scenario.service(0), "x", zone=text),
+            lambda: client.publish(self._scenario.service(0), text),
+            lambda: client.subscribe(text),
+            lambda: client.watch_config(text),
+        )
+        try:
+            calls[pick // len(MISTAKES) % len(calls)]()
+        except ModelError:
+            self._trace.note(Weight.DETAIL, f"{text!r} is refused")
+        else:
+            self._watch.verdict.violate("I22", f"a client takes {text!r}, which no message can carry")
 
     def _subscribe(self, name: str, life: _Life, service: int) -> None:
         watcher = Watcher(self._watch, name, self._scenario.service(service))

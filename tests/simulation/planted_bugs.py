@@ -10,11 +10,15 @@ from typing import Any
 from unittest.mock import patch
 
 import msgspec
+from slotreeve.model import data_info
 from slotreeve.model.draft import Draft
 from slotreeve.model.publisher import Publisher
 from slotreeve.model.slots import Slot, SlotTable
+from slotreeve_client import core as client_core
+from slotreeve_client import publication
 from slotreeve_client.core import ClientCore
 from slotreeve_election_mysql.machine import Machine
+from slotreeve_protocol import provided
 from slotreeve_protocol.meta_messages import View
 from slotreeve_protocol.slot_messages import Access, SlotDifference, SlotWrite
 from slotreeve_servers.data.comparison import SessionComparison
@@ -155,6 +159,16 @@ def _moves_never_end() -> Patch:
         return plan
 
     return patch.object(Arranger, "_balance", balance)
+
+
+@bug("a text that UTF-8 cannot encode is taken", "mistakes")
+def _any_text_is_taken() -> Patch:
+    def any_text(what: str, text: object, longest: int) -> None:
+        """Take it."""
+
+    return both(
+        *(patch.object(module, "check_text", any_text) for module in (client_core, data_info, publication, provided))
+    )
 
 
 @bug("a lost link is not made again", "network")
