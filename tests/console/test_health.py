@@ -96,7 +96,7 @@ def test_a_meta_server_without_a_leader_is_not_ready_and_one_that_gave_up_does_n
         await asyncio.sleep(5)
         answer = await ask(cluster.meta(left), "/readyz")
         assert answer.status_code == 503
-        assert "[-] leader: no meta server leads, as far as this one knows\n" in answer.text
+        assert "[-] leader: no meta server leads, as far as this one knows: connection lost\n" in answer.text
         assert (await ask(cluster.meta(left), "/leader")).status_code == 503
         assert (await ask(cluster.meta(left), "/livez")).status_code == 200
         cluster.meta(left).given_up.set_result(StorageError("the disk is gone"))
