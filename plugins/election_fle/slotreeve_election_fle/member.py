@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 from collections.abc import Collection, Iterator
 
+import msgspec
 from slotreeve_machines.driver import NEVER, Started, Tick
 from slotreeve_machines.leadership import LeadershipChanged, Noted, ResignAsked
 
@@ -265,6 +266,12 @@ class Member:
             yield Send(sid, NotLeading(info.attempt))
         else:
             self._early[sid] = info
+            # A quorum may wait for this server already, though a vote of a higher round came before it knew (5.5).
+            waiting = {peer for peer, each in self._early.items() if each.voting and self._peers.counts(peer)}
+            if isinstance(self._role, Looking) and self._quorum.contains(waiting | {self._sid}):
+                own = msgspec.structs.replace(self._own_vote(now), round=self._role.round)
+                if own.leader == self._sid:
+                    yield from self._take_role(own, now)
 
     # --- roles -------------------------------------------------------------------------------------------------------
 
