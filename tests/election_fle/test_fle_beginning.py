@@ -11,10 +11,15 @@ from slotreeve.errors import ConfigError
 from slotreeve.ports import Context, Election
 from slotreeve_conformance.election_directories import put
 from slotreeve_conformance.ensemble import Ensemble
+from slotreeve_conformance.virtual_time import VirtualClock
 from slotreeve_election_fle import FleOptions
+from slotreeve_election_fle.effects import Send
+from slotreeve_election_fle.events import Received
 from slotreeve_election_fle.links import WINDOW_SECONDS, TwoWayLinks
+from slotreeve_election_fle.messages import Hears
 
 from tests.election_fle.test_fle_lost_votes import votes
+from tests.election_fle.test_fle_scenarios import machine
 
 Play = Callable[..., None]
 
@@ -123,6 +128,22 @@ def test_what_the_cluster_cannot_begin_without_is_refused(play: Play, names: Seq
             await ensemble.start("meta-1")
 
     play(scenario, build=without(*names))
+
+
+def test_two_servers_that_have_a_leader_do_not_answer_each_others_answers_for_ever(play: Play) -> None:
+    async def scenario(ensemble: Ensemble) -> None:
+        await ensemble.start()
+        await ensemble.agreed()
+        ends = [ensemble.election("meta-1"), ensemble.election("meta-2")]
+        heard = [Hears([0, 1, 2], asks=True)]  # the last question of a server, which has found its leader since
+        answers = 0
+        while heard and answers < 10:
+            answers += 1
+            effects = machine(ends[answers % 2]).step(Received((answers + 1) % 2, heard[0]), VirtualClock().now())
+            heard = [each.message for each in effects if isinstance(each, Send) and isinstance(each.message, Hears)]
+        assert answers == 2
+
+    play(scenario)
 
 
 def test_a_link_is_two_way_as_long_as_both_ends_hear_each_other() -> None:

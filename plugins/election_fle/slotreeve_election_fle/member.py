@@ -134,8 +134,8 @@ class Member:
                 pass  # nothing counts before the greeting
             case Received(sid, Distrust(reason)):
                 yield from self._distrusted(sid, reason, now)
-            case Received(sid, Hears(sids)):
-                yield from self._told(sid, sids, now)
+            case Received(sid, Hears(sids, asks)):
+                yield from self._told(sid, sids, asks, now)
             case Received(sid, Notification(vote)):
                 yield from self._notified(sid, vote, now)
             case Received(sid, FollowerInfo() as info):
@@ -199,12 +199,12 @@ class Member:
         yield from self._end_admissions()
         yield from self._reconsider(now)
 
-    def _told(self, sid: int, sids: Collection[int], now: float) -> Iterator[Effect]:
-        """A peer that looks for a leader, or answers this one, has told whom it hears."""
+    def _told(self, sid: int, sids: Collection[int], asks: bool, now: float) -> Iterator[Effect]:
+        """A peer has told whom it hears: one that looks for a leader, and ``asks`` the same, or as an answer."""
         was_linked = self._unled.is_linked(sid, now)
         self._unled.links.told(sid, sids, now)
         becomes_linked = not was_linked and self._unled.is_linked(sid, now)
-        if self._leader is not None or becomes_linked:
+        if (asks and self._leader is not None) or becomes_linked:
             yield self._unled.report(sid, now)
         if becomes_linked and isinstance(self._role, Looking):
             yield from self._reconsider(now)

@@ -227,9 +227,14 @@ class SyncProgress(msgspec.Struct, array_like=True, frozen=True, tag=20):
 
 class Hears(msgspec.Struct, array_like=True, frozen=True, tag=21):
     """Between members: the server ids of those from which the sender has received something lately (section 3). Sent at
-    short intervals while the sender knows no leader, and as an answer."""
+    short intervals while the sender knows no leader, and as an answer.
+
+    Attributes:
+        asks: the sender knows no leader, and wants to be told the same. Who answered an answer would go on for ever.
+    """
 
     sids: list[int]
+    asks: bool = False
 
 
 RoleMessage = (

@@ -51,8 +51,8 @@ class Unled:
         return True
 
     def report(self, peer: int, now: float) -> Send:
-        """To a member: whom this server hears."""
-        return Send(peer, Hears(self.links.hears(now)))
+        """To a member: whom this server hears; and the question whom that one hears, while no leader is known."""
+        return Send(peer, Hears(self.links.hears(now), asks=self._since is not None))
 
     def waits_for(self, now: float) -> str:
         """What keeps this server without a leader, for people; empty where nothing is known."""
