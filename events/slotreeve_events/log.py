@@ -12,13 +12,14 @@ from collections.abc import Mapping, Sequence
 import msgspec
 from slotreeve.clock import Clock, Timer
 from slotreeve.hookspecs import hookimpl
+from slotreeve.model.loads import SlotLoad
 from slotreeve.model.nodes import Node
 from slotreeve.model.publisher import Publisher
 from slotreeve.model.slots import Move, SlotTable
 from slotreeve.ports import Leadership
 
 from slotreeve_events import schema
-from slotreeve_events.schema import Event, PushedVersion, SlotHolders, SlotMove
+from slotreeve_events.schema import Event, PushedVersion, RecordedLoad, SlotHolders, SlotMove
 from slotreeve_events.segments import Segments
 from slotreeve_events.settings import EventSettings
 
@@ -169,6 +170,11 @@ class EventLog:
     def slotreeve_node_left(self, node: Node, reason: str) -> None:
         """A data or session server left."""
         self._member("node_left", node).reason = reason
+
+    @hookimpl
+    def slotreeve_loads_changed(self, loads: Mapping[int, SlotLoad]) -> None:
+        """The loads of these slots have changed noticeably."""
+        self._event("loads").loads = [RecordedLoad.of(slot, load) for slot, load in sorted(loads.items())]
 
     def _member(self, kind: str, node: Node) -> Event:
         event = self._event(kind)

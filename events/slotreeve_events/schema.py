@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Annotated
 
 import msgspec
+from slotreeve.model.loads import SlotLoad
 from slotreeve.model.slots import Move
 
 VERSION = 1
@@ -55,6 +56,20 @@ class SlotMove(msgspec.Struct):
         return cls(move.slot, move.kind, move.source, move.target, move.reason)
 
 
+class RecordedLoad(msgspec.Struct):
+    """The load of one slot. The fields are those of :class:`slotreeve.model.loads.SlotLoad`."""
+
+    slot: Small
+    records: int
+    bytes: int
+    writes_per_second: float
+
+    @classmethod
+    def of(cls, slot: int, load: SlotLoad) -> RecordedLoad:
+        """The event's form of ``load``."""
+        return cls(slot, load.records, load.bytes, load.writes_per_second)
+
+
 class Event(msgspec.Struct, omit_defaults=True):
     """One line of the log. Every event has the first five fields; its kind decides which others it has.
 
@@ -75,6 +90,8 @@ class Event(msgspec.Struct, omit_defaults=True):
         moves: the changes that led to the table.
         member, role, zone, weight: the server that joined or left.
         leader: the meta server that leads now; None if none is known.
+        loads: of slots whose load has changed noticeably since the last event of this kind of this leader; at most a
+            thousand, the others follow.
     """
 
     v: Small
@@ -98,6 +115,7 @@ class Event(msgspec.Struct, omit_defaults=True):
     zone: str | None = None
     weight: float | None = None
     leader: str | None = None
+    loads: list[RecordedLoad] | None = None
 
 
 COMMON = ("v", "id", "at_ms", "node", "kind")
@@ -115,5 +133,6 @@ KINDS: dict[str, tuple[str, ...]] = {
     "node_joined": ("member", "role"),
     "node_left": ("member", "role"),
     "leader": ("term",),
+    "loads": ("loads",),
 }
 """Kinds of events, and the fields beside :data:`COMMON` without which an event of that kind is unusable."""

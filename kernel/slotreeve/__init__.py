@@ -6,11 +6,12 @@
 
 from slotreeve.hookspecs import hookimpl
 from slotreeve.model.draft import Draft
+from slotreeve.model.loads import SlotLoad
 from slotreeve.model.nodes import Server
 from slotreeve.model.plan import Plan
 from slotreeve.model.slots import Limits, Move, Slot, SlotFacts, SlotTable
 from slotreeve.offers import API_VERSION, Offer, Options, Port
-from slotreeve.ports import Context
+from slotreeve.ports import Context, LoadAware
 
 __version__ = "0.1.0"
 
@@ -19,6 +20,7 @@ __all__ = [
     "Context",
     "Draft",
     "Limits",
+    "LoadAware",
     "Move",
     "Offer",
     "Options",
@@ -27,6 +29,7 @@ __all__ = [
     "Server",
     "Slot",
     "SlotFacts",
+    "SlotLoad",
     "SlotTable",
     "__version__",
     "hookimpl",

@@ -6,10 +6,11 @@ happened, at most a few times a second, and cannot change it. An exception in on
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pluggy
 
+from slotreeve.model.loads import SlotLoad
 from slotreeve.model.nodes import Node
 from slotreeve.model.slots import Move, SlotTable
 from slotreeve.offers import Offer
@@ -68,3 +69,9 @@ def slotreeve_node_joined(node: Node) -> None:
 @hookspec
 def slotreeve_node_left(node: Node, reason: str) -> None:
     """A data or session server left. Called on the meta leader only; ``reason`` says how the leader noticed."""
+
+
+@hookspec
+def slotreeve_loads_changed(loads: Mapping[int, SlotLoad]) -> None:
+    """The loads of these slots have changed noticeably. Called on the meta leader only, at most every half minute, with
+    at most a thousand slots; a new leader tells those of all slots again."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from enum import IntEnum
 
 import msgspec
+from slotreeve.model.loads import SlotLoad
 from slotreeve.model.nodes import Node
 from slotreeve.model.slots import SlotFacts, SlotTable
 from slotreeve.ports import Message
@@ -41,12 +42,17 @@ class Stopping(IntEnum):
     """It should lead no slots, but stay follower of its slots until it is back."""
 
 
+MOST_LOADS = 512
+"""Most loads in one heartbeat. After one with so many, more are to come."""
+
+
 class Heartbeat(Message, frozen=True, tag=61):
     """Data or session to meta leader: renew this server's lease. Reply: LeaseGranted, or LeaderIs.
 
     ``unsettled`` (data only): slots of table ``table_epoch`` that the server should lead or follow but does not hold
     completely. ``recent``: those of them that it held completely until a moment ago, when the connection to their
-    leader ended, or when they got another one.
+    leader ended, or when they got another one. ``loads``: of slots that the server leads, those whose load has changed
+    noticeably since it told this meta leader; at most 512, the others follow.
     """
 
     node: Node
@@ -55,6 +61,7 @@ class Heartbeat(Message, frozen=True, tag=61):
     unsettled: list[int]
     stopping: Stopping = Stopping.NO
     recent: list[int] = msgspec.field(default_factory=list)
+    loads: dict[int, SlotLoad] = msgspec.field(default_factory=dict)
 
 
 class LeaseGranted(Message, frozen=True, tag=62):

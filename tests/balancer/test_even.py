@@ -34,7 +34,7 @@ def fresh(slots: int, servers: Sequence[Server], replicas: int) -> SlotTable:
 
 def steps(table: SlotTable, servers: Sequence[Server], replicas: int, **options: int) -> Iterator[SlotTable]:
     """The tables after each step."""
-    balancer = EvenBalancer(EvenBalancerOptions(**options))
+    balancer = EvenBalancer(EvenBalancerOptions.model_validate(options))
     for _ in range(500):
         plan = balancer.balance(table, servers, Limits(replicas))
         if plan is None:

@@ -49,7 +49,7 @@ def test_the_log_of_a_cluster_holds_every_kind_of_event(tmp_path: Path) -> None:
             await lost.flush()
             cluster.kill("session-2")
             cluster.kill("lost")
-            await asyncio.sleep(5)
+            await asyncio.sleep(45)
 
     virtual_time.run(scenario, seed=3)
     events = read(tmp_path)

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from slotreeve.errors import MalformedFrame
+from slotreeve.model.loads import SlotLoad
 from slotreeve.model.nodes import Node, Role
 from slotreeve.model.publisher import Publisher
 from slotreeve.model.slots import Slot, SlotFacts, SlotTable
@@ -128,6 +129,13 @@ def test_the_encoding_of_each_message_is_its_newest_golden_frame_and_the_older_o
     assert encode_message(sample).hex() == newest.hex(), f"the encoding of {name} has changed"
     for frame in frames:
         assert decode_frame(frame) == (Kind.MESSAGE, 0, sample), f"{name} is no longer read as it was"
+
+
+def test_the_loads_in_a_heartbeat_are_encoded_as_they_always_were() -> None:
+    heartbeat = meta.Heartbeat(NODE, 12, 9, [], loads={7: SlotLoad(3, 40, 0.5)})
+    frame = encode_message(heartbeat)
+    assert frame.hex().endswith("8107930328cb3fe0000000000000")
+    assert decode_frame(frame) == (Kind.MESSAGE, 0, heartbeat)
 
 
 @pytest.mark.parametrize(

@@ -158,10 +158,8 @@ def test_the_last_heartbeat_of_each_server_counts(steps: list[Heartbeat | str], 
         else:
             before = next((h for h in reversed(kept) if h.node.name == step.node.name), None)
             kept.append(step)
-            differs = before is None or (before.table_epoch, before.unsettled, before.stopping) != (
-                step.table_epoch,
-                step.unsettled,
-                step.stopping,
+            differs = before is None or (before.table_epoch, before.unsettled, before.stopping, before.recent) != (
+                *(step.table_epoch, step.unsettled, step.stopping, step.recent),
             )
             assert last.take(step) is differs
         newest = {h.node.name: h for h in kept}

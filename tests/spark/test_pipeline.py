@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
-from slotreeve import Server
+from slotreeve import Server, SlotLoad
 from slotreeve.errors import ConfigError
-from slotreeve_events.schema import Event, PushedVersion, SlotHolders, SlotMove
+from slotreeve_events.schema import Event, PushedVersion, RecordedLoad, SlotHolders, SlotMove
 from slotreeve_spark.compare.keys import open_keys
 from slotreeve_spark.compare.traces import MembershipChange
 from slotreeve_spark.pipeline import marts
@@ -123,6 +123,16 @@ def test_good_records_are_stored_once_and_bad_ones_are_put_aside(spark: SparkSes
     assert ingest(spark, tmp_path / "log", store) == Ingested(2, 1, 0, 0)
 
 
+def load(slot: int, records: int, writes_per_second: float) -> dict[str, object]:
+    return {"slot": slot, "records": records, "bytes": 10 * records, "writes_per_second": writes_per_second}
+
+
+LOADS = [
+    record(20, "loads", 30_000, loads=[load(0, 9, 9.0), load(1, 20, 0.0)]),
+    record(21, "loads", 60_000, loads=[load(0, 30, 2.5)]),
+]
+
+
 def test_spark_reads_every_field_that_a_server_writes(spark: SparkSession) -> None:
     event = Event(
         v=1,
@@ -146,6 +156,7 @@ def test_spark_reads_every_field_that_a_server_writes(spark: SparkSession) -> No
         zone="z",
         weight=1.5,
         leader="meta-1",
+        loads=[RecordedLoad(3, 2**40, 2**41, 0.5)],
     )
     assert all(getattr(event, name) is not None for name in Event.__struct_fields__)
     line = msgspec.json.encode(event).decode()
@@ -186,6 +197,7 @@ def test_marts_are_empty_at_first_and_answer_their_questions_later(spark: SparkS
         recorded_trace(spark, store)
 
     write(tmp_path / "log", "a.jsonl", GOOD)
+    write(tmp_path / "log", "b.jsonl", LOADS)
     ingest(spark, tmp_path / "log", store)
     assert marts.build(spark, store)["moves"] == 3
     keys = open_keys(spark, f"events:{tmp_path / 'w'}").frame
@@ -218,6 +230,7 @@ def test_marts_are_empty_at_first_and_answer_their_questions_later(spark: SparkS
     trace = recorded_trace(spark, store)
     assert trace.servers == (Server("data-1", "z"), Server("data-2"))
     assert trace.changes == (MembershipChange(0.39, leaves=("data-2",)),)
+    assert trace.loads == {0: SlotLoad(30, 300, 2.5), 1: SlotLoad(20, 200, 0.0)}
 
 
 def test_what_is_not_there_is_a_clear_error(spark: SparkSession, tmp_path: Path) -> None:

@@ -8,18 +8,19 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from slotreeve import Draft, Limits, Plan, Server, SlotTable
+from slotreeve import Draft, Limits, Plan, Server, SlotLoad, SlotTable
 from slotreeve.errors import ConfigError, ModelError
 from slotreeve.offers import Port
 from slotreeve.ports import Assigner, Balancer
+from slotreeve_balancer.even_assigner import EvenAssigner
 from slotreeve_spark.compare import traces
 from slotreeve_spark.compare.replay import Replay, Replayed, least_changes
 from slotreeve_spark.compare.traces import KINDS, MembershipChange, MembershipTrace, check, generate, read_traces
 from slotreeve_spark.shipping import build
 
 
-def replay(trace: MembershipTrace, name: str = "even", slots: int = 32) -> Replayed:
-    assigner, balancer = build(Port.ASSIGNER, name, slots), build(Port.BALANCER, name, slots)
+def replay(trace: MembershipTrace, name: str = "even", slots: int = 32, **options: object) -> Replayed:
+    assigner, balancer = build(Port.ASSIGNER, name, slots), build(Port.BALANCER, name, slots, 0, options)
     assert isinstance(assigner, Assigner)
     assert isinstance(balancer, Balancer)
     return Replay(assigner, balancer, slots, 2).play(trace, seed=1)
@@ -55,6 +56,33 @@ def test_a_replay_tells_what_a_scale_out_costs() -> None:
     assert seen.copies >= 16
     assert seen.leader_spread == 0
     assert seen.timeline == [(10.0, seen.moves)]
+
+
+def test_a_replay_measures_the_spread_of_the_recorded_loads_and_gives_them_to_plugins_that_look_at_them() -> None:
+    loads = {slot: SlotLoad(100, 1_000, 60.0 if slot < 12 and slot % 3 == 0 else 1.0) for slot in range(32)}
+    trace = MembershipTrace("t", traces.fleet(3), (), loads)
+    table = EvenAssigner().assign(SlotTable.unassigned(32), traces.fleet(3), Limits(2))
+    assert table is not None
+    led = dict.fromkeys(("data-001", "data-002", "data-003"), 0.0)
+    for slot in table.table.slots:
+        led[slot.leader or ""] += loads[slot.id].writes_per_second
+    without = replay(trace)
+    assert without.load_spread == pytest.approx(max(led.values()) / (sum(led.values()) / 3))
+    spread = replay(trace, loads="writes")
+    assert spread.violations == 0
+    assert spread.leader_spread == without.leader_spread
+    assert spread.load_spread < without.load_spread
+    assert replay(trace, loads="records").load_spread == without.load_spread
+    assert replay(trace, slots=16).load_spread == replay(MembershipTrace("t", trace.servers, ()), slots=16).load_spread
+
+
+def test_a_trace_in_a_file_may_have_loads(tmp_path: Path) -> None:
+    file = tmp_path / "traces.jsonl"
+    file.write_text('{"name": "t", "servers": [["a"]], "changes": [], "loads": {"3": [5, 50, 0.5]}}\n')
+    assert read_traces(file)[0].loads == {3: SlotLoad(5, 50, 0.5)}
+    file.write_text('{"name": "t", "servers": [["a"]], "changes": [], "loads": {"3": [-5]}}\n')
+    with pytest.raises(ModelError, match=r"slot 3 has the load .*; no number may be negative"):
+        read_traces(file)
 
 
 class Circling:

@@ -9,6 +9,7 @@ from slotreeve.ports.balancer import Balancer
 from slotreeve.ports.context import Context
 from slotreeve.ports.election import Election, Leadership, MetaState, Versioned
 from slotreeve.ports.face import Face
+from slotreeve.ports.load_aware import LoadAware, aware_of
 from slotreeve.ports.slot_function import BatchSlotFunction, SlotFunction
 from slotreeve.ports.storage import Storage
 from slotreeve.ports.transport import Connection, Handler, Hello, Listener, Message, Transport, TransportCounters
@@ -25,6 +26,7 @@ __all__ = [
     "Hello",
     "Leadership",
     "Listener",
+    "LoadAware",
     "Message",
     "MetaState",
     "SlotFunction",
@@ -32,4 +34,5 @@ __all__ = [
     "Transport",
     "TransportCounters",
     "Versioned",
+    "aware_of",
 ]

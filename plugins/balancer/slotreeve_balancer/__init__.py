@@ -31,9 +31,10 @@ def _build_default_balancer(options: DefaultBalancerOptions, context: Context) -
 
 
 def _build_even_balancer(options: EvenBalancerOptions, context: Context) -> Balancer:
-    from slotreeve_balancer.even_balancer import EvenBalancer
+    from slotreeve_balancer.even_balancer import EvenBalancer, LoadAwareEvenBalancer
 
-    return EvenBalancer(options)
+    # One that ignores loads must not look load-aware: the meta leader would plan anew whenever they change.
+    return EvenBalancer(options) if options.loads == "ignore" else LoadAwareEvenBalancer(options)
 
 
 @hookimpl

@@ -11,6 +11,8 @@ A step makes all moves of these kinds that are possible at once, in this order:
 If no such move is left and a server still is off its share, slots move by way of a third server, or a server gets a
 copy of a slot in order to be promoted later.
 
+With the option ``loads``, leaders of an even table then trade slots (:mod:`slotreeve_balancer.even_loads`).
+
 A share that is not a whole number has a smaller and a larger whole part. A server that has the larger part keeps it, so
 an even table is not changed, and a server that left and came back only moves its own share.
 """
@@ -19,10 +21,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from slotreeve import Draft, Limits, Plan, Server, SlotTable
+from slotreeve import Draft, Limits, Plan, Server, SlotLoad, SlotTable
 
 from slotreeve_balancer.even_followers import FollowerMoves
 from slotreeve_balancer.even_leaders import LeaderMoves
+from slotreeve_balancer.even_loads import FIGURES, LoadTrades
 from slotreeve_balancer.options import EvenBalancerOptions
 from slotreeve_balancer.shares import Quotas, Targets
 from slotreeve_balancer.zones import Zones
@@ -46,6 +49,8 @@ class EvenBalancer:
         follower_moves = FollowerMoves(draft, zones, targets, leader_moves)
         follower_moves.separate_zones()
         if even:
+            if not draft.moves:
+                self._spread_load(draft, servers)
             return draft.plan()
         leader_moves.hand_to_followers()
         follower_moves.give_to_needy()
@@ -57,6 +62,25 @@ class EvenBalancer:
             leader_moves.prepare_promotions()
         return draft.plan()
 
+    def _spread_load(self, draft: Draft, servers: Sequence[Server]) -> None:
+        """Spread the load of the slots, whose numbers are even; this balancer knows no loads."""
+
     def _is_even(self, quotas: Quotas, have: Mapping[str, int]) -> bool:
         slack = self._options.tolerance
         return all(quotas.low[name] - slack <= count <= quotas.high[name] + slack for name, count in have.items())
+
+
+class LoadAwareEvenBalancer(EvenBalancer):
+    """The balancer ``even`` with the option ``loads``. It follows :class:`slotreeve.ports.LoadAware`."""
+
+    def __init__(self, options: EvenBalancerOptions, loads: Mapping[int, float] | None = None) -> None:
+        super().__init__(options)
+        self._loads = loads or {}
+
+    def with_loads(self, loads: Mapping[int, SlotLoad]) -> LoadAwareEvenBalancer:
+        """See :meth:`slotreeve.ports.LoadAware.with_loads`."""
+        figure = FIGURES[self._options.loads]
+        return LoadAwareEvenBalancer(self._options, {slot: float(figure(load)) for slot, load in loads.items()})
+
+    def _spread_load(self, draft: Draft, servers: Sequence[Server]) -> None:
+        LoadTrades(draft, servers, self._loads, self._options.moves_per_server).spread()

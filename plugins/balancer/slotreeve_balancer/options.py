@@ -48,3 +48,8 @@ class EvenBalancerOptions(Options):
     tolerance: int = Field(
         default=0, ge=0, description="Number of slots by which a server may miss its fair share before anything moves."
     )
+    loads: Literal["ignore", "records", "bytes", "writes"] = Field(
+        default="ignore",
+        description="What leaders that have their share of slots trade slots for: none has much more than its share of "
+        "registrations, of their bytes, or of writes a second. 'ignore': only the number of slots counts.",
+    )

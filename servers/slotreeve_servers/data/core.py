@@ -38,6 +38,7 @@ from slotreeve_servers.data.following import FollowedLeaders
 from slotreeve_servers.data.interest import SessionInterests
 from slotreeve_servers.data.lease_keeper import LOOK_SECONDS, LeaseKeeper
 from slotreeve_servers.data.listing import Listing
+from slotreeve_servers.data.loads import LedLoads
 from slotreeve_servers.data.losses import ClientLosses
 from slotreeve_servers.data.pages import Pages
 from slotreeve_servers.data.sessions import SessionServers
@@ -91,6 +92,7 @@ class DataCore:
         self._is_member = False
         self.membership = Membership(outbox, node, heartbeat_seconds, self)
         self.slots = HeldSlots(node.name, outbox.part_bytes)
+        self._loads = self.membership.loads = LedLoads(outbox, self.slots)
         self.changes = Changes(outbox)
         self._streams = Streams(outbox, self.slots, NewerView(outbox, self.membership))
         self._interests = SessionInterests(self.slots, self.changes)
@@ -137,6 +139,7 @@ class DataCore:
         led, followed = self.slots.apply(self._table_of(view), self._outbox.now())
         for slot in led:
             slot.led_since = self._outbox.attended()
+        self._loads.led(led)
         self.leases.table_changed(led)
         self.departures.table_changed()
         if self._sessions.members != before:
@@ -303,6 +306,7 @@ class DataCore:
     def store(self, slot: HeldSlot, write: SlotWrite) -> None:
         """Store in a led slot; the followers and the interested session servers get it when this turn ends. This is the
         one way by which records of led slots change."""
+        self._loads.written(slot)
         touched = slot.apply(write, self._outbox.now())
         if write.records:
             self.departures.stored(slot, write.records)

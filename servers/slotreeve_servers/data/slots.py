@@ -51,6 +51,7 @@ class HeldSlot:
         departing: leader: departures of clients that wait for the answers of session servers.
         synced: follower: complete, and streamed to by the leader.
         complete_until: when this server was complete last, before it lost the leader, in seconds on its clock.
+        writes: records, ends and purges that were stored since this server holds the slot in this role.
         version: rises with every change of content; at least ``first_version(leader_epoch)`` (I11).
         tracked: services with an interested session server, by data info id.
         streams: leader: the followers in sync, in the order in which they came.
@@ -65,6 +66,7 @@ class HeldSlot:
     departing: int = 0
     synced: bool = False
     complete_until: float = -math.inf
+    writes: int = 0
     version: int = 0
     tracked: dict[str, TrackedService] = field(default_factory=dict)
     streams: dict[Peer, None] = field(default_factory=dict)
@@ -103,6 +105,7 @@ class HeldSlot:
     def apply(self, write: SlotWrite, now: float) -> dict[str, TrackedService]:
         """Store ``write``; return the tracked services whose content changed, by data info id."""
         touched: dict[str, TrackedService] = {}
+        self.writes += len(write.records) + len(write.gone) + len(write.purged)
         put, tracked = self.store.put, self.tracked
         for record in write.records:
             service = tracked.get(record.data_info_id) if tracked else None
@@ -192,7 +195,7 @@ class HeldSlots:
 
     def registrations(self) -> int:
         """Number of live records in the slots that this server leads."""
-        return sum(len(service) for slot in self.led() for service in slot.store.services.values())
+        return sum(slot.store.size for slot in self.led())
 
     def followed(self, leader: str) -> Iterator[HeldSlot]:
         """The slots that this server follows and ``leader`` leads."""

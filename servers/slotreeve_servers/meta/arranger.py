@@ -19,11 +19,12 @@ from slotreeve.model.draft import Draft
 from slotreeve.model.nodes import Node, Server
 from slotreeve.model.plan import Plan
 from slotreeve.model.slots import Limits, Move, Slot, SlotTable
-from slotreeve.ports import Assigner, Balancer
+from slotreeve.ports import Assigner, Balancer, LoadAware, aware_of
 from slotreeve_machines.plan_check import plan_fault
 
 from slotreeve_servers.meta.balancer_steps import BalancerSteps
 from slotreeve_servers.meta.known_copies import KnownCopies
+from slotreeve_servers.meta.loads import NO_LOADS, Loads
 from slotreeve_servers.meta.spare_copies import follow_first, with_spares, without_spares
 
 log = logging.getLogger("slotreeve.arranger")
@@ -38,12 +39,14 @@ class Leaving:
 
 
 NOBODY_LEAVES = Leaving()
+Decide = Callable[[SlotTable, Sequence[Server], Limits], Plan | None]
 
 
 class Arranger:
     """Asks the plugins, and checks what they return.
 
     Attributes:
+        uses_loads: a plugin looks at the loads of the slots.
         rejected: results of plugins that were rejected since the start.
         balancer_fault: why the balancer is not asked at present; None if it is.
     """
@@ -54,6 +57,7 @@ class Arranger:
         self._slots, self._limits, self._protect_below = slots, Limits(replicas), protect_below
         self._assigner, self._balancer = assigner, balancer
         self._steps = BalancerSteps(slots * replicas)
+        self.uses_loads = isinstance(assigner, LoadAware) or isinstance(balancer, LoadAware)
         self.rejected = 0
         self.balancer_fault: str | None = None
 
@@ -63,6 +67,7 @@ class Arranger:
         servers: Sequence[Server],
         copies: KnownCopies,
         leaving: Leaving = NOBODY_LEAVES,
+        loads: Loads = NO_LOADS,
     ) -> Plan | None:
         """The next change of ``table``, under which servers have reported ``copies``, for the servers that live now; or
         None. The table stays as it is where no server lives, and in protection mode."""
@@ -90,24 +95,24 @@ class Arranger:
             enough = without_spares(heirs, self._limits.replicas, lacks)
             if is_complete(enough.table, taking, self._limits.replicas):
                 return Plan(enough.table, (*drops, *enough.moves))
-            plan = self._checked("assigner", self._assigner.assign, enough.table, taking)
+            plan = self._checked("assigner", self._assign_with(loads), enough.table, taking)
             if plan is None:
                 return None
             plan = follow_first(enough.table, _led_by_heirs(heirs, plan, taking), live, table)
             return Plan(plan.table, (*drops, *enough.moves, *plan.moves))
         holders = ((name, slot.id) for slot in table.slots for name in (slot.leader or "", *slot.followers))
         if all(copies.settled(name, slot) for name, slot in holders) and not leaving.for_a_restart:
-            return self._balance(table, staying)
+            return self._balance(table, staying, loads)
         return None
 
-    def _balance(self, table: SlotTable, servers: Sequence[Server]) -> Plan | None:
+    def _balance(self, table: SlotTable, servers: Sequence[Server], loads: Loads) -> Plan | None:
         """The balancer's next step. Every copy is complete, so spare ones go; what the step takes from a server stays
         there as a spare one, and who shall lead without a copy follows first."""
         enough = without_spares(table, self._limits.replicas)
-        if self._is_without_end(table, servers):
+        if self._is_without_end(table, servers, loads):
             self._steps.stop(enough.table, servers)
             return enough if enough.moves else None
-        plan = self._checked("balancer", self._balancer.balance, enough.table, servers)
+        plan = self._checked("balancer", self._balance_with(loads), enough.table, servers)
         if plan is None:
             return enough if enough.moves else None
         live = {server.name for server in servers}
@@ -115,15 +120,21 @@ class Arranger:
         self._steps.step(table, step.table, servers)
         return Plan(step.table, (*enough.moves, *step.moves))
 
-    def _is_without_end(self, table: SlotTable, servers: Sequence[Server]) -> bool:
-        fault, before = self._steps.fault(table, servers), self.balancer_fault
+    def _assign_with(self, loads: Loads) -> Decide:
+        return lambda *given: aware_of(self._assigner, loads.by_slot).assign(*given)
+
+    def _balance_with(self, loads: Loads) -> Decide:
+        return lambda *given: aware_of(self._balancer, loads.by_slot).balance(*given)
+
+    def _is_without_end(self, table: SlotTable, servers: Sequence[Server], loads: Loads) -> bool:
+        fault, before = self._steps.fault(table, servers, loads.version), self.balancer_fault
         self.balancer_fault = fault
         if fault is not None and before is None:
             self.rejected += 1
             log.error(
-                "ALARM: the balancer does not come to an end: %s; it is not asked again before servers join or leave, "
-                "and the table of epoch %d stays; choose another one ([balancer] use = ...)",
-                *(fault, table.epoch),
+                "ALARM: the balancer does not come to an end: %s; it is not asked again before servers join or leave"
+                "%s, and the table of epoch %d stays; choose another one ([balancer] use = ...)",
+                *(fault, " or loads change" if self.uses_loads else "", table.epoch),
             )
         return fault is not None
 
@@ -157,7 +168,7 @@ class Arranger:
     def _checked(
         self,
         role: str,
-        plugin: Callable[[SlotTable, Sequence[Server], Limits], Plan | None],
+        plugin: Decide,
         table: SlotTable,
         servers: Sequence[Server],
     ) -> Plan | None:

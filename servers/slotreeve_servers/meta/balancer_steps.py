@@ -27,14 +27,16 @@ class BalancerSteps:
         self._most_steps = STEPS_PER_COPY * copies
         self._left = set[int]()
         self._led_to: int | None = None
+        self._loads = 0
 
-    def fault(self, table: SlotTable, servers: Sequence[Server]) -> str | None:
+    def fault(self, table: SlotTable, servers: Sequence[Server], loads: int = 0) -> str | None:
         """Why a further step from ``table`` would not come to an end; None if it may. Any other change of the table or
-        of the servers is a new beginning."""
+        of the servers is a new beginning. So is another version of the ``loads``, if a plugin looks at them: when they
+        are again as they were, the table may be, too."""
         shape = _shape(table, servers)
-        if shape != self._led_to:
+        if shape != self._led_to or loads != self._loads:
             self._left.clear()
-            self._led_to = shape
+            self._led_to, self._loads = shape, loads
         if shape in self._left:
             return f"{len(self._left)} steps led back to a table that they had changed"
         if len(self._left) >= self._most_steps:

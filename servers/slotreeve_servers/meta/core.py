@@ -40,6 +40,7 @@ from slotreeve_servers.meta.configuration import ProvidedConfig
 from slotreeve_servers.meta.effects import MetaOutbox
 from slotreeve_servers.meta.heartbeats import LastHeartbeats, Newest
 from slotreeve_servers.meta.leases import Leases, Renewal
+from slotreeve_servers.meta.loads import NO_LOADS, KnownLoads
 from slotreeve_servers.meta.next_table import NextTable, Situation, next_table
 from slotreeve_servers.meta.recorder import LeadershipRecorder
 from slotreeve_servers.meta.table import CommittedView
@@ -91,6 +92,7 @@ class MetaCore:
         self.recorder = LeadershipRecorder(outbox, node, election)
         self._peers: dict[Peer, None] = {}
         self._heartbeats = LastHeartbeats()
+        self._loads = KnownLoads()
         self._adopted_term, self._adopted_at = 0, -math.inf
         self._first_assign: float | None = None
         self._moves: Sequence[Move] | None = None
@@ -142,6 +144,7 @@ class MetaCore:
         connected = {peer.process_id for peer in self._peers}
         self._leases.adopt([*view.data, *view.sessions], connected, self._outbox.attended(), view.missing)
         self._heartbeats.clear()
+        self._loads.clear(self._adopted_at)
 
     def _may_act(self) -> bool:
         if not self.is_fit:
@@ -202,6 +205,7 @@ class MetaCore:
         if self._heartbeats.take(heartbeat) or renewal is not Renewal.NOTHING:
             self._look.soon()
         view = self.view.read()
+        self._loads.take(heartbeat, view.table)
         return LeaseGranted(
             self._election.leadership().term,
             self._rules.lease_seconds,
@@ -234,6 +238,7 @@ class MetaCore:
             log.info("%s leaves: %s", message.node.name, message.reason)
             if back <= 0:
                 self._heartbeats.forget(message.node.name)
+                self._loads.forget(message.node.name)
                 self._outbox.notify("slotreeve_node_left", node=message.node, reason=message.reason)
             self._look.soon()
         return Done()
@@ -248,6 +253,9 @@ class MetaCore:
                 if self._any_member_connected():
                     self._expire_leases()
                     self._plan_next_view()
+                    if loads := self._loads.to_report(self._outbox.attended()):
+                        self._outbox.notify("slotreeve_loads_changed", loads=loads)
+                    self._commit_next_view()
         finally:
             # A look that failed is logged by the shell; the next one comes all the same.
             if self._timer is not None:
@@ -272,6 +280,7 @@ class MetaCore:
         for node, reason in self._leases.expire(self._outbox.attended()):
             log.warning("%s %s has left: %s", node.role, node.name, reason)
             self._heartbeats.forget(node.name)
+            self._loads.forget(node.name)
             self._outbox.notify("slotreeve_node_left", node=node, reason=reason)
 
     def _plan_next_view(self) -> None:
@@ -288,6 +297,7 @@ class MetaCore:
         reported = self._heartbeats.reported(old.table)
         is_new = self._outbox.attended() < self._adopted_at + self._rules.lease_seconds
         # A process that is no member yet has no copy that anybody could wait for.
+        loads = self._loads.look(self._outbox.attended()) if self._arranger.uses_loads else NO_LOADS
         silent = {node.name for node in data if is_new and node in old.data and node.name not in reported}
         now = Situation(
             *(old, data, sessions),
@@ -296,6 +306,7 @@ class MetaCore:
             frozenset(silent),
             self._heartbeats.leaving(self.configs.orders.banned),
             bool(old.table.slots) or self._waited_for_company(bool(data)),
+            loads,
         )
         if now.key == self._settled:
             return

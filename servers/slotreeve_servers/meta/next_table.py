@@ -15,6 +15,7 @@ from slotreeve_protocol.meta_messages import View
 
 from slotreeve_servers.meta.arranger import Arranger, Leaving, only_silent_may_lead, without_replaced
 from slotreeve_servers.meta.known_copies import KnownCopies
+from slotreeve_servers.meta.loads import NO_LOADS, Loads
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,7 @@ class Situation:
         silent: the members that have not reported yet, while this leader is new; later none.
         leaving: the servers on their way out.
         may_assign: False while the first data server of a new cluster waits for others.
+        loads: of the slots, where a plugin looks at them.
     """
 
     view: View
@@ -38,12 +40,16 @@ class Situation:
     silent: frozenset[str]
     leaving: Leaving
     may_assign: bool
+    loads: Loads = NO_LOADS
 
     @property
     def key(self) -> tuple[object, ...]:
         """Equal for situations that have the same next table."""
         members = tuple(self.data), tuple(self.sessions)
-        return self.view.revision, self.view.term, members, self.reports, self.silent, self.leaving, self.may_assign
+        return (
+            *(self.view.revision, self.view.term, members, self.reports, self.silent, self.leaving, self.may_assign),
+            self.loads.version,
+        )
 
 
 @dataclass(frozen=True)
@@ -67,7 +73,7 @@ def next_table(arranger: Arranger, now: Situation) -> NextTable | None:
         servers = [node.as_server() for node in now.data]
         if only_silent_may_lead(before, servers, now.silent, now.copies):
             return None
-        plan = arranger.next_plan(before, servers, now.copies, now.leaving)
+        plan = arranger.next_plan(before, servers, now.copies, now.leaving, now.loads)
     unchanged = now.data == old.data and now.sessions == old.sessions
     if plan is None and (unchanged or before is not old.table):
         # A new process may not become a member before its predecessor's slots have another leader epoch.

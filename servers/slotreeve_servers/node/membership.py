@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 
 from slotreeve.clock import Timer
+from slotreeve.model.loads import SlotLoad
 from slotreeve.model.nodes import Node, Role
 from slotreeve.model.slots import SlotTable
 from slotreeve.ports import Message
@@ -44,6 +46,23 @@ class MembershipOwner(Protocol):
         """The meta leader has answered a heartbeat."""
 
 
+class LedTerm(NamedTuple):
+    """A meta leader: its process, and the term in which it leads."""
+
+    process_id: str
+    term: int
+
+
+class ToldLoads(Protocol):
+    """The loads of the slots that a server leads."""
+
+    def next_part(self, leader: LedTerm) -> dict[int, SlotLoad]:
+        """What the next heartbeat to the meta leader tells."""
+
+    def not_taken(self, part: Mapping[int, SlotLoad]) -> None:
+        """The heartbeat with this part was not granted."""
+
+
 class MetaPlaces(Protocol):
     """Keeps the connections to the meta servers."""
 
@@ -63,6 +82,7 @@ class Membership:
         may_leave: the leader has agreed that this server stops.
         refusal: why the leader does not count this process as a member; empty if it does, or was not asked.
         places: is given the address of each leader; set by the shell.
+        loads: what heartbeats tell of loads; set by the core of a data server.
     """
 
     def __init__(self, outbox: Outbox, node: Node, interval_seconds: float, member: MembershipOwner) -> None:
@@ -78,6 +98,7 @@ class Membership:
         self.may_leave = False
         self.refusal = ""
         self.places: MetaPlaces | None = None
+        self.loads: ToldLoads | None = None
         self.desk = Desk({View: self._on_view, LeaderIs: self._on_leader_is})
 
     @property
@@ -182,8 +203,13 @@ class Membership:
 
     def _send_heartbeat(self, peer: Peer) -> None:
         sent_at = self._outbox.now()
+        loads: dict[int, SlotLoad] = {}
+        if self.loads is not None and peer.node == self._leader:
+            loads = self.loads.next_part(LedTerm(peer.process_id, self._term))
 
         def answered(reply: Message | None, error: Exception | None) -> None:
+            if loads and self.loads is not None and not isinstance(reply, LeaseGranted):
+                self.loads.not_taken(loads)
             if isinstance(reply, LeaseGranted):
                 self._on_granted(peer, reply, sent_at)
             elif isinstance(reply, LeaderIs):
@@ -195,8 +221,10 @@ class Membership:
                 self._leader = None
 
         view, (unsettled, recent) = self.view, self._member.unsettled()
-        heartbeat = Heartbeat(self._node, view.revision, view.table.epoch, unsettled, self._stopping, recent)
-        self._outbox.ask(peer, heartbeat, answered, timeout_seconds=2 * self._interval)
+        heartbeat = Heartbeat(self._node, view.revision, view.table.epoch, unsettled, self._stopping, recent, loads)
+        was_sent = self._outbox.ask(peer, heartbeat, answered, timeout_seconds=2 * self._interval)
+        if loads and self.loads is not None and not was_sent:
+            self.loads.not_taken(loads)
 
     def _on_refused(self, peer: Peer, reason: str) -> None:
         """The leader does not count this process as a member. It asks again with the next heartbeat."""

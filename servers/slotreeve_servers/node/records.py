@@ -96,9 +96,12 @@ class SlotStore:
 
     Invariant: for one register id at most one of live record and tombstone exists, and it is the greatest in
     (version, incarnation) ever stored here, until purged or compacted (I10).
+
+    Attributes:
+        size: number of live records. ``payload``: bytes of their payloads.
     """
 
-    __slots__ = ("_changed", "_changes", "_digests", "_parted", "services", "tombstones")
+    __slots__ = ("_changed", "_changes", "_digests", "_parted", "payload", "services", "size", "tombstones")
 
     def __init__(self, part_bytes: int = PART_BYTES) -> None:
         self._digests = RunningDigests(part_bytes // PARTS_PER_ANSWER)
@@ -107,6 +110,7 @@ class SlotStore:
         self._changes: dict[str, dict[str, Publisher | None]] = {}
         self.services: dict[str, dict[str, Publisher]] = {}
         self.tombstones: dict[str, tuple[Publisher, float]] = {}
+        self.size = self.payload = 0
 
     def put(self, record: Publisher, now: float) -> Stored:
         """Store a record or tombstone if it is strictly newer than what is there."""
@@ -130,11 +134,17 @@ class SlotStore:
         if service is None:
             service = self.services[record.data_info_id] = {}
         service[register_id] = record
+        data, is_same = record.data, False
+        if old is None:
+            self.size += 1
+            self.payload += len(data[0]) if len(data) == 1 else sum(map(len, data))
+        elif not (is_same := old.data == data):
+            self._count(old, record)
         if len(service) < FEW_RECORDS and record.data_info_id not in self._parted:
             self._changed[record.data_info_id] = None
         else:
             self._note(record.data_info_id, register_id, old)
-        return _CHANGED if old is None or old.data != record.data or old.zone != record.zone else _SILENTLY
+        return _CHANGED if old is None or not is_same or old.zone != record.zone else _SILENTLY
 
     def find(self, record: Publisher) -> Publisher | None:
         """The live record of the same registration, if any."""
@@ -169,18 +179,31 @@ class SlotStore:
         kept = {record.register_id: record for record in records}
         for register_id in held:
             if register_id not in kept:
-                self._note(data_info_id, register_id, service.pop(register_id))
+                gone = service.pop(register_id)
+                self._count(gone, None)
+                self._note(data_info_id, register_id, gone)
         for register_id, record in kept.items():
             self.tombstones.pop(register_id, None)
             old = service.get(register_id)
             service[register_id] = record
+            self._count(old, record)
             self._note(data_info_id, register_id, old)
         if not service:
             del self.services[data_info_id]
 
+    def _count(self, old: Publisher | None, new: Publisher | None) -> None:
+        """``new`` has come into the place of ``old`` among the live records."""
+        if old is not None:
+            self.size -= 1
+            self.payload -= sum(map(len, old.data or ()))
+        if new is not None:
+            self.size += 1
+            self.payload += sum(map(len, new.data or ()))
+
     def _drop(self, record: Publisher) -> bool:
         service = self.services[record.data_info_id]
         del service[record.register_id]
+        self._count(record, None)
         self._note(record.data_info_id, record.register_id, record)
         if not service:
             del self.services[record.data_info_id]

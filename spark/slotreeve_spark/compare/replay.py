@@ -11,14 +11,14 @@ import math
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
-from slotreeve import Limits, Plan, Server, SlotTable
+from slotreeve import Limits, Plan, Server, SlotLoad, SlotTable
 from slotreeve.errors import InvalidTable
 from slotreeve.invariants import check_table
-from slotreeve.ports import Assigner, Balancer
+from slotreeve.ports import Assigner, Balancer, aware_of
 from slotreeve_machines.plan_check import plan_fault
 
 from slotreeve_spark.compare.evenness import followed, led, spread, uneven_share
@@ -42,7 +42,8 @@ class Replayed(msgspec.Struct):
         ended: after the last change nothing was left to do in the end: every slot has a leader with its data.
         uneven_share: in the end, see :func:`~slotreeve_spark.compare.evenness.uneven_share`.
         leader_spread, follower_spread: most minus fewest slots by server, in the end.
-        load_spread: the leaders' load, most over mean, in the end; slots have random loads, a few of them most of it.
+        load_spread: the leaders' load, most over mean, in the end. It is that of the recorded writes, or registrations
+            if there were no writes; where none were recorded, slots have random loads, a few of them most of it.
         worst_leader_spread: after any change, once its rounds were played.
         slot_seconds_without_leader: slots times seconds.
         unready_slot_seconds: slots times seconds led by a server that had to copy the data first.
@@ -91,21 +92,24 @@ class Replay:
     _seen: Replayed = field(default_factory=Replayed)
     _decisions_ms: list[float] = field(default_factory=list)
     _counting: bool = False
+    _loads: Mapping[int, SlotLoad] = field(default_factory=dict)
 
     def play(self, trace: MembershipTrace, seed: int) -> Replayed:
-        """The whole trace; ``seed`` decides the loads of the slots."""
+        """The whole trace; ``seed`` decides the loads of the slots, if none were recorded. Plugins that look at loads
+        are given them."""
         self._seen, self._decisions_ms, self._counting = Replayed(), [], False
+        self._loads = loads_of(trace, self.slots, seed)
         live = {server.name: server for server in trace.servers}
         table, _, finished = self._settle(SlotTable.unassigned(self.slots), _sorted(live), math.inf)
         self._counting, settled = True, list[float]()
         ends = [change.at_seconds for change in trace.changes[1:]]
-        ends.append((trace.changes[-1].at_seconds if trace.changes else 0.0) + QUIET_SECONDS)
+        ends += [change.at_seconds + QUIET_SECONDS for change in trace.changes[-1:]]
         for change, end in zip(trace.changes, ends, strict=True):
             table, rounds, finished = self._change(table, live, change, end)
             if finished:
                 settled.append(rounds * self.round_seconds)
         self._seen.ended = finished
-        return self._sum_up(table, _sorted(live), settled, seed)
+        return self._sum_up(table, _sorted(live), settled)
 
     def _change(
         self, table: SlotTable, live: dict[str, Server], change: MembershipChange, end: float
@@ -132,7 +136,7 @@ class Replay:
         while rounds < left:
             leaderless = sum(slot.leader is None for slot in table.slots)
             complete = _is_complete(table, servers, self.replicas)
-            role, decide = ("balancer", self.balancer.balance) if complete else ("assigner", self.assigner.assign)
+            role, decide = ("balancer", self._balance) if complete else ("assigner", self._assign)
             plan, valid = self._ask(role, decide, table, servers)
             if plan is None:  # a pure function would return None again
                 self._seen.slot_seconds_without_leader += leaderless * (seconds if seconds < math.inf else 0.0)
@@ -147,6 +151,12 @@ class Replay:
         if rounds == LONGEST:
             self._violated(f"{role}: does not end: after {rounds:,} rounds it still moves slots")
         return table, rounds, False
+
+    def _balance(self, table: SlotTable, servers: Sequence[Server], limits: Limits) -> Plan | None:
+        return aware_of(self.balancer, self._loads).balance(table, servers, limits)
+
+    def _assign(self, table: SlotTable, servers: Sequence[Server], limits: Limits) -> Plan | None:
+        return aware_of(self.assigner, self._loads).assign(table, servers, limits)
 
     def _ask(self, role: str, decide: Decide, table: SlotTable, servers: Sequence[Server]) -> tuple[Plan | None, bool]:
         """The plan if there is a good one, and whether all is well. Raises MemoryError: the plugin ran out of it."""
@@ -186,13 +196,13 @@ class Replay:
                 seen.copies += len({after.leader, *after.followers} - held)
                 seen.unready_slot_seconds += self.round_seconds * (after.leader not in held)
 
-    def _sum_up(self, table: SlotTable, servers: Sequence[Server], settled: list[float], seed: int) -> Replayed:
+    def _sum_up(self, table: SlotTable, servers: Sequence[Server], settled: list[float]) -> Replayed:
         seen, decisions = self._seen, self._decisions_ms
         seen.balance_seconds = sum(settled) / len(settled) if settled else 0.0
         seen.leader_spread = spread(led(table), servers)
         seen.follower_spread = spread(followed(table), servers)
         seen.uneven_share = uneven_share(table, servers, self.replicas)
-        seen.load_spread = _load_spread(table, servers, random.Random(seed))
+        seen.load_spread = _load_spread(table, servers, self._loads)
         seen.decision_ms = sum(decisions) / len(decisions) if decisions else 0.0
         seen.slowest_decision_ms = max(decisions, default=0.0)
         return seen
@@ -255,11 +265,21 @@ def _sorted(live: dict[str, Server]) -> tuple[Server, ...]:
     return tuple(live[name] for name in sorted(live))
 
 
-def _load_spread(table: SlotTable, servers: Sequence[Server], rng: random.Random) -> float:
+def loads_of(trace: MembershipTrace, slots: int, seed: int) -> Mapping[int, SlotLoad]:
+    """The loads of the slots: the recorded ones, if there are any and the recorded cluster had no more slots than the
+    replayed one; else random ones."""
+    if trace.loads and max(trace.loads) < slots:
+        return trace.loads
+    rng = random.Random(seed)
+    drawn = [rng.paretovariate(1.5) for _ in range(slots)]
+    return {slot: SlotLoad(round(100 * load), round(10_000 * load), load) for slot, load in enumerate(drawn)}
+
+
+def _load_spread(table: SlotTable, servers: Sequence[Server], by_slot: Mapping[int, SlotLoad]) -> float:
     loads = dict.fromkeys((server.name for server in servers), 0.0)
+    any_writes = any(load.writes_per_second for load in by_slot.values())
     for slot in table.slots:
-        load = rng.paretovariate(1.5)
-        if slot.leader in loads:
-            loads[slot.leader] += load
+        if slot.leader in loads and (load := by_slot.get(slot.id)) is not None:
+            loads[slot.leader] += load.writes_per_second if any_writes else load.records
     mean = sum(loads.values()) / len(loads)
     return max(loads.values()) / mean if mean else 0.0

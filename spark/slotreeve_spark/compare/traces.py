@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated
 
 import msgspec
-from slotreeve import Server
+from slotreeve import Server, SlotLoad
 from slotreeve.errors import ConfigError, ModelError
 
 ZONES = 3
@@ -41,11 +41,13 @@ class MembershipTrace(msgspec.Struct, frozen=True):
         name: kind and parameters, unique among the traces of a comparison.
         servers: live at the beginning; at least one.
         changes: in order of time.
+        loads: of the slots, the last that was recorded of each; empty if none was.
     """
 
     name: str
     servers: tuple[Server, ...]
     changes: tuple[MembershipChange, ...]
+    loads: dict[int, SlotLoad] = {}
 
 
 def fleet(number: int) -> tuple[Server, ...]:
@@ -251,6 +253,9 @@ def check(trace: MembershipTrace, where: str) -> MembershipTrace:
     live = {server.name for server in trace.servers}
     if not live:
         raise ModelError(f"{where}: no server is there at the beginning; at least one must be")
+    for slot, load in trace.loads.items():
+        if not min(slot, load.records, load.bytes, load.writes_per_second) >= 0:
+            raise ModelError(f"{where}: slot {slot} has the load {load}; no number may be negative")
     last = 0.0
     for change in trace.changes:
         if change.at_seconds < last:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from slotreeve import Server
+from slotreeve import Server, SlotLoad
 from slotreeve.errors import ConfigError
 
 from slotreeve_spark.compare.traces import MembershipChange, MembershipTrace
@@ -69,9 +69,9 @@ def difference(session: SparkSession, warehouse: Warehouse, first: datetime, sec
 
 
 def recorded_trace(session: SparkSession, warehouse: Warehouse, name: str = "recorded") -> MembershipTrace:
-    """The recorded joining and leaving of data servers, to be replayed: a shadow run. It begins with the first slot
-    table and those who had joined by then; a leaving of the last one is left out, for there is nothing to decide
-    without servers.
+    """The recorded joining and leaving of data servers, to be replayed with the last loads of the slots: a shadow run.
+    It begins with the first slot table and those who had joined by then; a leaving of the last one is left out, for
+    there is nothing to decide without servers.
 
     Raises:
         ConfigError: there are no marts yet, or no server ever joined.
@@ -100,4 +100,15 @@ def recorded_trace(session: SparkSession, warehouse: Warehouse, name: str = "rec
             beginning = tuple(live.values())
         elif joins or leaves:
             changes.append(MembershipChange((row["at"] - start).total_seconds(), joins, leaves))
-    return MembershipTrace(name, beginning, tuple(changes))
+    return MembershipTrace(name, beginning, tuple(changes), _last_loads(session, warehouse))
+
+
+def _last_loads(session: SparkSession, warehouse: Warehouse) -> dict[int, SlotLoad]:
+    """The last recorded load of each slot. Marts that an older version made have none."""
+    from pyspark.sql import functions as f
+
+    if not warehouse.has(session, "marts/slot_loads"):
+        return {}
+    load = f.struct("records", "bytes", "writes_per_second")
+    last = warehouse.mart(session, "slot_loads").groupBy("slot").agg(f.max_by(load, "at").alias("load"))
+    return {row.slot: SlotLoad(*row["load"]) for row in last.collect()}

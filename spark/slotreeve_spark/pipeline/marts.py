@@ -142,6 +142,15 @@ def membership(cleaned: DataFrame) -> DataFrame:
     return rows.selectExpr("at", "member", "kind = 'node_joined' as joined", "zone", "weight", "reason")
 
 
+def slot_loads(cleaned: DataFrame) -> DataFrame:
+    """Loads of slots as meta leaders recorded them: ``at, slot, records, bytes, writes_per_second``. A slot has a row
+    for each noticeable change."""
+    from pyspark.sql import functions as f
+
+    rows = cleaned.where("kind = 'loads'").select("at", f.explode("loads").alias("load"))
+    return rows.select("at", "load.*").orderBy("at", "slot")
+
+
 def staleness(cleaned: DataFrame) -> DataFrame:
     """Services by what their subscribers last saw: ``service, last_change, last_push, stale_seconds``, the last being
     how long the newest change has gone unpushed at the end of the log; 0 where a push came after it, null where nothing
@@ -165,6 +174,7 @@ MARTS: dict[str, Callable[[DataFrame], DataFrame]] = {
     "moves": moves,
     "moves_by_cause": moves_by_cause,
     "membership": membership,
+    "slot_loads": slot_loads,
     "staleness": staleness,
 }
 """How each mart is made from ``cleaned``."""
