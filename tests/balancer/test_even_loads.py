@@ -83,7 +83,7 @@ def test_each_trade_lowers_the_sum_of_squares_and_changes_neither_holders_nor_th
 
 
 @pytest.mark.parametrize(("slots", "servers", "seed"), [(64, 4, 1), (256, 12, 2), (1_024, 30, 3)])
-def test_where_a_few_slots_have_most_of_the_load_most_of_what_the_busiest_leads_too_much_goes_to_others(
+def test_where_a_few_slots_have_most_of_the_load_at_least_half_of_what_is_too_much_goes_to_others(
     slots: int, servers: int, seed: int
 ) -> None:
     rng, live = random.Random(seed), named(servers)
@@ -96,16 +96,23 @@ def test_where_a_few_slots_have_most_of_the_load_most_of_what_the_busiest_leads_
     after = max(parts(tables[-1], live, loads).values())
     assert len(tables) <= 8
     assert before > BUSY
-    assert after - 1 < (before - 1) / 4, f"seed {seed}"
+    assert after - 1 < (before - 1) / 2, f"seed {seed}"
 
 
-def test_small_changes_of_load_move_nothing_once_it_is_spread() -> None:
-    rng, live = random.Random(4), named(6)
+@pytest.mark.parametrize(("servers", "replicas", "seed"), [(6, 2, 4), (4, 3, 5), (9, 3, 7), (12, 2, 6)])
+def test_small_changes_of_load_move_next_to_nothing_once_it_is_spread(servers: int, replicas: int, seed: int) -> None:
+    rng, live = random.Random(seed), named(servers)
     loads = {slot: SlotLoad(rng.choice([1_000, 1_000, 20_000])) for slot in range(128)}
-    table = [*steps(fresh(128, live, 2), live, 2, loads)][-1]
-    for _ in range(20):
+    for slot in rng.sample(range(128), 6):
+        loads[slot] = SlotLoad(rng.randrange(40_000, 90_000))
+    table, moves = fresh(128, live, replicas), list[int]()
+    for _ in range(40):
         noisy = {slot: SlotLoad(round(load.records * rng.uniform(0.92, 1.08))) for slot, load in loads.items()}
-        assert not list(steps(table, live, 2, noisy))
+        after = [table, *steps(table, live, replicas, noisy)][-1]
+        moves.append(sum(one.leader != other.leader for one, other in zip(table.slots, after.slots, strict=True)))
+        table = after
+    assert moves[0] > 0
+    assert sum(moves[1:]) <= 6, f"seed {seed}: {moves}"
 
 
 def test_a_slot_that_is_more_than_a_share_by_itself_goes_to_nobody_in_turn() -> None:

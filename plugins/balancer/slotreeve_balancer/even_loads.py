@@ -25,7 +25,7 @@ BUSY = 1.1
 """Part of its fair share of the load above which a server hands load to others."""
 LEAST_GAIN = 0.01
 """Part of the busy server's fair share that it must lose in a trade."""
-CLEARLY = 0.5
+CLEARLY = 0.4
 """Part of what the busy server leads above its share by which each other server of a trade stays below the busy one as
 it is now. Otherwise one would be busy in the other's place, and with the next small change of loads the other way."""
 LIGHTER = 0.8
