@@ -19,7 +19,8 @@ class Balancer(Protocol):
 
         ``table`` is complete and names only ``servers``. The caller asks for the next step once all servers report that
         this one's slots are in sync, so a step should be small enough not to overload servers. Repeated calls must
-        reach None; a balancer whose steps lead round in a circle is not asked again before servers join or leave. A
-        leader should move to a follower of the slot: another server must copy the slot before it can be read. The
-        caller treats an invalid result as it treats an assigner's.
+        reach None; a balancer whose steps lead round in a circle is not asked again before servers join or leave, or
+        before loads change if it looks at them (:class:`slotreeve.ports.LoadAware`). A leader should move to a follower
+        of the slot: another server must copy the slot before it can be read. The caller treats an invalid result as it
+        treats an assigner's.
         """
