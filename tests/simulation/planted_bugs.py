@@ -28,6 +28,7 @@ from slotreeve_servers.data.gone_sessions import GoneSessions
 from slotreeve_servers.data.slots import HeldSlot, HeldSlots
 from slotreeve_servers.meta import core as meta_core
 from slotreeve_servers.meta.arranger import Arranger
+from slotreeve_servers.meta.loads import Loads
 from slotreeve_servers.meta.table import CommittedView
 from slotreeve_servers.node.links import Links
 from slotreeve_servers.node.membership import Membership
@@ -150,8 +151,8 @@ def _unchecked_table() -> Patch:
 def _moves_never_end() -> Patch:
     original = Arranger._balance
 
-    def balance(self: Arranger, table: SlotTable, servers: Sequence[Any]) -> Any:
-        plan = original(self, table, servers)
+    def balance(self: Arranger, table: SlotTable, servers: Sequence[Any], loads: Loads) -> Any:
+        plan = original(self, table, servers, loads)
         if plan is None and table.slots[0].followers:
             draft = Draft(table, servers)
             draft.lead(0, table.slots[0].followers[0], "it is its turn")

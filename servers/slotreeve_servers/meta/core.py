@@ -252,10 +252,9 @@ class MetaCore:
                 self._unreached.look()
                 if self._any_member_connected():
                     self._expire_leases()
-                    self._plan_next_view()
                     if loads := self._loads.to_report(self._outbox.attended()):
                         self._outbox.notify("slotreeve_loads_changed", loads=loads)
-                    self._commit_next_view()
+                    self._plan_next_view()
         finally:
             # A look that failed is logged by the shell; the next one comes all the same.
             if self._timer is not None:
@@ -296,8 +295,8 @@ class MetaCore:
             return
         reported = self._heartbeats.reported(old.table)
         is_new = self._outbox.attended() < self._adopted_at + self._rules.lease_seconds
-        # A process that is no member yet has no copy that anybody could wait for.
         loads = self._loads.look(self._outbox.attended()) if self._arranger.uses_loads else NO_LOADS
+        # A process that is no member yet has no copy that anybody could wait for.
         silent = {node.name for node in data if is_new and node in old.data and node.name not in reported}
         now = Situation(
             *(old, data, sessions),
