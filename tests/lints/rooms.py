@@ -1,0 +1,133 @@
+"""The rooms of the tree, and what each may import: the one list that all other lists are checked against.
+
+docs/architecture.md explains it. A folder below ``plugins/`` or ``faces/`` is a room without being named here.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+FOUNDATION = {"slotreeve", "slotreeve_protocol", "slotreeve_machines"}
+REGISTRY = {*FOUNDATION, "slotreeve_events", "slotreeve_servers", "slotreeve_client"}
+
+MAY_IMPORT: dict[str, set[str]] = {
+    "slotreeve": set(),
+    "slotreeve_protocol": {"slotreeve"},
+    "slotreeve_machines": {"slotreeve", "slotreeve_protocol"},
+    "slotreeve_events": {"slotreeve"},
+    "slotreeve_servers": {*FOUNDATION, "slotreeve_events"},
+    "slotreeve_client": {"slotreeve", "slotreeve_protocol"},
+    # Elections are tested on the network that the memory transport talks over.
+    "slotreeve_conformance": {*FOUNDATION, "slotreeve_transport_memory"},
+    # The simulated cluster is made of the network that the memory transport talks over, and its meta servers may elect
+    # by the lock election, put together with a simulated table.
+    "slotreeve_simulator": {
+        "slotreeve_gateway",
+        *REGISTRY,
+        "slotreeve_conformance",
+        "slotreeve_transport_memory",
+        "slotreeve_election_mysql",
+    },
+    # The stores of the election suite are the tables of the lock election: it copies them, and sets them back.
+    "slotreeve_harness": {*REGISTRY, "slotreeve_conformance", "slotreeve_election_mysql"},
+    "slotreeve_chaos": {*REGISTRY, "slotreeve_harness"},
+    # The comparison of elections simulates them; the lock election is put together with a simulated table.
+    "slotreeve_spark": {
+        *REGISTRY,
+        "slotreeve_conformance",
+        "slotreeve_simulator",
+        "slotreeve_election_mysql",
+    },
+    # Its light subscribers take large pushes from the transport without decoding them.
+    "slotreeve_bench": {*REGISTRY, "slotreeve_harness", "slotreeve_transport_zmq"},
+    "slotreeve_demo": {*REGISTRY, "slotreeve_harness"},
+    "slotreeve_console": {"slotreeve", "slotreeve_servers"},
+    # A face sees the registry through the gateway that it belongs to.
+    "slotreeve_gateway": {*REGISTRY, "slotreeve_console"},
+    "slotreeve_cli": {
+        *REGISTRY,
+        "slotreeve_console",
+        "slotreeve_gateway",
+        "slotreeve_simulator",
+        "slotreeve_harness",
+        "slotreeve_chaos",
+        "slotreeve_spark",
+        "slotreeve_bench",
+        "slotreeve_demo",
+    },
+}
+"""What each package may import of ours. Its room is the folder with the package's name without ``slotreeve_``."""
+
+
+def _folder_of(package: str) -> str:
+    return "kernel" if package == "slotreeve" else package.removeprefix("slotreeve_")
+
+
+def _packages_below(folder: str) -> dict[str, str]:
+    found = sorted(ROOT.glob(f"{folder}/*/slotreeve_*"))
+    return {path.name: f"{folder}/{path.parent.name}" for path in found}
+
+
+PLUGINS, FACES = _packages_below("plugins"), _packages_below("faces")
+PACKAGES = {package: _folder_of(package) for package in MAY_IMPORT} | PLUGINS | FACES
+"""The folder of each package."""
+MAY_IMPORT |= dict.fromkeys(PLUGINS, FOUNDATION) | {face: {*FOUNDATION, "slotreeve_gateway"} for face in FACES}
+
+TOP_FOLDERS = tuple(dict.fromkeys(room.partition("/")[0] for room in PACKAGES.values()))
+"""Folders at the top of the tree that hold what is shipped."""
+OTHER_FOLDERS = ("benchmarks", "examples", "docs", "tests")
+
+KERNEL_LIBRARIES = {"pluggy", "pydantic", "msgspec"}
+ONLY_IN = {
+    "zmq": {"slotreeve_transport_zmq"},
+    "psycopg": {"slotreeve_election_mysql"},
+    "pymysql": {"slotreeve_election_mysql"},
+    "google_crc32c": {"slotreeve_slotfunc"},
+    "xxhash": {"slotreeve_servers"},
+    "typer": {"slotreeve_cli"},
+    "rich": {"slotreeve_cli"},
+    "structlog": {"slotreeve_cli"},
+    "starlette": {"slotreeve_console", "slotreeve_gateway", *FACES},
+    "uvicorn": {"slotreeve_console"},
+    "trustme": set[str](),
+    "dns": {"slotreeve_face_dns"},
+    "prometheus_client": {"slotreeve_console"},
+    "pyspark": {"slotreeve_spark"},
+    "py4j": {"slotreeve_spark"},
+    "pyarrow": {"slotreeve_spark"},
+    "matplotlib": {"slotreeve_spark"},
+    "pandas": {"slotreeve_spark"},
+    "numpy": {"slotreeve_spark", "slotreeve_slotfunc"},
+    "numba": {"slotreeve_slotfunc"},
+    "hypothesis": {"slotreeve_conformance"},
+    "pytest": {"slotreeve_conformance"},
+}
+"""Packages that may import a library."""
+HANDED_IN = {
+    "time": {"time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "sleep"},
+    "random": {"random", "choice", "shuffle", "randrange", "randint", "sample", "uniform", "getrandbits"},
+    "datetime": {"now", "utcnow", "today"},
+}
+"""Functions that a module may not call: it is given a clock and a generator of random numbers."""
+EDGES = {
+    # The clock itself; the disk itself; sockets and the driver's thread, which are edges.
+    "kernel/slotreeve/clock.py",
+    "machines/slotreeve_machines/storage.py",
+    "machines/slotreeve_machines/beside.py",
+}
+EDGE_MODULES = {"socket", "threading", "subprocess", "selectors"}
+RUNS_FOR_PEOPLE = {
+    "slotreeve_conformance",
+    "slotreeve_simulator",
+    "slotreeve_harness",
+    "slotreeve_chaos",
+    "slotreeve_spark",
+    "slotreeve_bench",
+    "slotreeve_demo",
+    "slotreeve_cli",
+}
+MAY_USE_EDGES = {"slotreeve_transport_zmq", "slotreeve_election_mysql", "slotreeve_console", *RUNS_FOR_PEOPLE}
+MEASURED = {*REGISTRY, *PLUGINS}
+"""Packages whose branches ``./run coverage`` measures."""
