@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import pytest
+from slotreeve.errors import SlotreeveError
 from slotreeve_conformance.election import ElectionContract
 from slotreeve_conformance.election_directories import ElectionDirectoriesContract
 from slotreeve_conformance.election_durability import ElectionDurabilityContract
@@ -14,9 +16,9 @@ from slotreeve_conformance.election_leases import ElectionLeasesContract
 from slotreeve_conformance.election_scene import ElectionScene
 from slotreeve_conformance.election_topologies import NAMED, ElectionTopologiesContract
 
-from tests.simulation.planting import Patch, both
+from tests.simulation.planting import Patch, both, replaced
 
-__all__ = ["BUGS", "ElectionBug", "Patch", "both", "bug", "found", "suite_of"]
+__all__ = ["BUGS", "ElectionBug", "Patch", "both", "bug", "found", "replaced", "suite_of"]
 
 MOST_SEEDS = 80
 
@@ -29,44 +31,60 @@ class ElectionBug:
         election: the election that it is planted in.
         what: what the election does wrong then.
         make: makes the patch.
+        raises: why it counts as found if an exception ends a test; empty if only a contract that does not hold counts.
     """
 
     name: str
     election: str
     what: str
     make: Callable[[], Patch]
+    raises: str = ""
 
 
 BUGS: dict[str, ElectionBug] = {}
+BROKEN = (AssertionError, pytest.fail.Exception, SlotreeveError, TimeoutError)
+"""Raised where a contract does not hold: a check, an answer that says so, or a condition that is not met in time."""
 
 
-def bug(election: str, what: str) -> Callable[[Callable[[], Patch]], Callable[[], Patch]]:
+def bug(election: str, what: str, *, raises: str = "") -> Callable[[Callable[[], Patch]], Callable[[], Patch]]:
     """Add the bug that the function makes."""
 
     def add(make: Callable[[], Patch]) -> Callable[[], Patch]:
         name = make.__name__.lstrip("_")
         assert name not in BUGS
-        BUGS[name] = ElectionBug(name, election, what, make)
+        BUGS[name] = ElectionBug(name, election, what, make, raises)
         return make
 
     return add
 
 
-def found(contract: type[ElectionContract], make: Callable[[], Patch], most_seeds: int = MOST_SEEDS) -> str | None:
+def found(contract: type[ElectionContract], bug: ElectionBug, most_seeds: int = MOST_SEEDS) -> list[str]:
     """What the suite finds with the bug: its quick tests, then histories of clients under faults, then the slow test.
 
-    None: nothing.
+    The last line is a contract that does not hold, or empty. The others are exceptions, which count only if the bug
+    says why.
     """
-    with make():
-        for name in QUICK_TESTS:
-            if (problem := _problem(contract, name)) is not None:
-                return problem
-        for seed in range(most_seeds):
+    problems = []
+    with bug.make():
+        for what, attempt in _attempts(contract, most_seeds):
             try:
-                suite_of(contract)._stay_linearizable(seed, nodes=3 + 2 * (seed % 2))
-            except Exception as error:  # noqa: BLE001 - whatever the bug raises is what was found
-                return f"history under faults, seed {seed}: {type(error).__name__}: {error}"
-        return _problem(contract, SLOW_TEST)
+                attempt()
+            except pytest.skip.Exception:
+                continue
+            except (Exception, pytest.fail.Exception) as error:  # noqa: BLE001 - whatever the bug raises is looked at
+                problems.append(f"{what}: {type(error).__name__}: {error}")
+                if bug.raises or isinstance(error, BROKEN):
+                    return problems
+    return [*problems, ""]
+
+
+def _attempts(contract: type[ElectionContract], most_seeds: int) -> Iterator[tuple[str, Callable[[], object]]]:
+    for name in QUICK_TESTS:
+        yield from _tests_of(contract, name)
+    for seed in range(most_seeds):
+        history = partial(suite_of(contract)._stay_linearizable, seed, nodes=3 + 2 * (seed % 2))
+        yield f"history under faults, seed {seed}", history
+    yield from _tests_of(contract, SLOW_TEST)
 
 
 def suite_of(contract: type[ElectionContract]) -> ElectionContract:
@@ -101,13 +119,6 @@ PARAMETERS: dict[str, list[object]] = {
 }
 
 
-def _problem(contract: type[ElectionContract], name: str) -> str | None:
-    parameters = [[value] for value in PARAMETERS[name]] if name in PARAMETERS else [[]]
-    for arguments in parameters:
-        try:
-            getattr(suite_of(contract), name)(*arguments)
-        except pytest.skip.Exception:
-            return None
-        except (Exception, pytest.fail.Exception) as error:  # noqa: BLE001 - whatever the bug raises is what was found
-            return f"{name}: {type(error).__name__}: {error}"
-    return None
+def _tests_of(contract: type[ElectionContract], name: str) -> Iterator[tuple[str, Callable[[], object]]]:
+    for arguments in [[value] for value in PARAMETERS[name]] if name in PARAMETERS else [[]]:
+        yield name, partial(getattr(suite_of(contract), name), *arguments)

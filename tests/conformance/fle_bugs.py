@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from typing import Any
-from unittest.mock import PropertyMock, patch
+from unittest.mock import PropertyMock
 
 import msgspec
 from slotreeve_election_fle import identity, looking, refusals
@@ -27,7 +27,7 @@ from slotreeve_election_fle.timing import FleTiming
 from slotreeve_election_fle.unled import Unled
 from slotreeve_election_fle.vote import Vote
 
-from tests.conformance.election_bugs import Patch, both, bug
+from tests.conformance.election_bugs import Patch, both, bug, replaced
 
 FLE = "fle"
 
@@ -44,10 +44,8 @@ def _older_round_vote_counted() -> Patch:
         return original(self, sid, vote, now)
 
     return both(
-        patch.object(Looking, "_count_looking", count),
-        patch.object(
-            looking, "supporters", lambda votes, vote: {s for s, v in votes.items() if v.leader == vote.leader}
-        ),
+        replaced(Looking, "_count_looking", count),
+        replaced(looking, "supporters", lambda votes, vote: {s for s, v in votes.items() if v.leader == vote.leader}),
     )
 
 
@@ -61,7 +59,7 @@ def _accepted_epoch_not_durable() -> Patch:
         self.current_epoch = epoch
         return []
 
-    return both(patch.object(Ledger, "accept", accept), patch.object(Ledger, "enter", enter))
+    return both(replaced(Ledger, "accept", accept), replaced(Ledger, "enter", enter))
 
 
 @bug(FLE, "an epoch that was accepted from another candidate is acknowledged and counted again")
@@ -72,8 +70,10 @@ def _known_epoch_counted() -> Patch:
         return original(self, learner, msgspec.structs.replace(ack, counted=True), now)
 
     return both(
-        patch.object(Leading, "_epoch_acked", acked),
-        patch("slotreeve_election_fle.handshake.EpochProposal.proposal", lambda self: self._reports[self._sid] + 1),
+        replaced(Leading, "_epoch_acked", acked),
+        replaced(
+            "slotreeve_election_fle.handshake:EpochProposal", "proposal", lambda self: self._reports[self._sid] + 1
+        ),
     )
 
 
@@ -87,12 +87,12 @@ def _shortest_history_wins() -> Patch:
     def acked(self: Leading, learner: Learner, ack: Any, now: float) -> Iterator[Any]:
         return original(self, learner, msgspec.structs.replace(ack, current_epoch=0, last_zxid=0), now)
 
-    return both(patch.object(looking, "outranks", outranks), patch.object(Leading, "_epoch_acked", acked))
+    return both(replaced(looking, "outranks", outranks), replaced(Leading, "_epoch_acked", acked))
 
 
 @bug(FLE, "a server that has lost its directory votes as if it had not")
 def _lost_directory_votes() -> Patch:
-    return patch.object(Identity, "trusts", lambda _self, _sid, _peer: True)
+    return replaced(Identity, "trusts", lambda _self, _sid, _peer: True)
 
 
 # --- leases ----------------------------------------------------------------------------------------------------------
@@ -103,7 +103,7 @@ def _no_promise_after_restart() -> Patch:
     def start(self: Member, now: float) -> Iterator[Any]:
         return self._look(now)
 
-    return patch.object(Member, "_start", start)
+    return replaced(Member, "_start", start)
 
 
 @bug(FLE, "the lease is counted from the receipt of an answer")
@@ -115,7 +115,7 @@ def _lease_from_receipt() -> Patch:
             self._pings[message.number] = now
         return original(self, learner, message, now)
 
-    return patch.object(Leading, "_receive", receive)
+    return replaced(Leading, "_receive", receive)
 
 
 @bug(FLE, "the first lease is counted from the receipt of the acknowledged history")
@@ -126,7 +126,7 @@ def _first_lease_from_receipt() -> Patch:
         learner.sent_at = now
         return original(self, learner, ack, now)
 
-    return patch.object(Leading, "_history_acked", acked)
+    return replaced(Leading, "_history_acked", acked)
 
 
 @bug(FLE, "a follower makes no promise")
@@ -134,17 +134,17 @@ def _follower_promises_nothing() -> Patch:
     def again(self: Following, now: float) -> None:
         self._gives_up_at = now + self._timing.promise
 
-    return patch.object(Following, "_promise_again", again)
+    return replaced(Following, "_promise_again", again)
 
 
 @bug(FLE, "promises hold nothing back")
 def _promises_do_not_bind() -> Patch:
-    return patch.object(Promise, "free_at", lambda _self, _candidate: 0.0)
+    return replaced(Promise, "free_at", lambda _self, _candidate: 0.0)
 
 
 @bug(FLE, "a promise is shorter than the lease that rests on it")
 def _short_promise() -> Patch:
-    return patch.object(FleTiming, "promise", property(lambda self: 0.5 * self.lease))
+    return replaced(FleTiming, "promise", property(lambda self: 0.5 * self.lease))
 
 
 @bug(FLE, "a leader whose connection has ended counts as dead")
@@ -155,7 +155,7 @@ def _lost_connection_is_death() -> Patch:
         self._promise.release(sid)
         return original(self, sid, now)
 
-    return patch.object(Member, "_disconnected", disconnected)
+    return replaced(Member, "_disconnected", disconnected)
 
 
 @bug(FLE, "any vote of a leader ends the promise to it, also one that reports it as leading")
@@ -167,17 +167,19 @@ def _any_vote_ends_the_promise() -> Patch:
             self._promise._holders.clear()
         return original(self, event, now)
 
-    return patch.object(Member, "_handle", handle)
+    return replaced(Member, "_handle", handle)
 
 
 @bug(FLE, "a candidate does not keep its own promise")
 def _candidate_breaks_its_promise() -> Patch:
     original = Leading.__init__
 
-    def init(self: Leading, sid: int, quorum: Any, ledger: Any, promise: Any, timing: Any, proposal: Any) -> None:
+    def init(
+        self: Leading, sid: int, quorum: Any, ledger: Any, promise: Any, timing: Any, proposal: Any = None
+    ) -> None:
         original(self, sid, quorum, ledger, Promise(), timing, proposal)
 
-    return patch.object(Leading, "__init__", init)
+    return replaced(Leading, "__init__", init)
 
 
 # --- writes ----------------------------------------------------------------------------------------------------------
@@ -185,7 +187,7 @@ def _candidate_breaks_its_promise() -> Patch:
 
 @bug(FLE, "a write is committed once the leader alone has it")
 def _commit_without_majority() -> Patch:
-    return patch.object(Learners, "quorum_zxid", lambda _self, last_zxid: last_zxid)
+    return replaced(Learners, "quorum_zxid", lambda _self, last_zxid: last_zxid)
 
 
 @bug(FLE, "one acknowledgement counts for everything that was sent")
@@ -195,7 +197,7 @@ def _one_acknowledgement_for_all() -> Patch:
     def acknowledge(self: Learner, zxid: int, last_zxid: int, now: float) -> None:
         original(self, last_zxid, last_zxid, now)
 
-    return patch.object(Learner, "acknowledge", acknowledge)
+    return replaced(Learner, "acknowledge", acknowledge)
 
 
 @bug(FLE, "a follower acknowledges a proposal before its disk has it")
@@ -206,7 +208,7 @@ def _acknowledged_before_logged() -> Patch:
         effects = list(original(self, propose))
         yield from sorted(effects, key=lambda effect: not isinstance(effect, Send))
 
-    return patch.object(Following, "_proposed", proposed)
+    return replaced(Following, "_proposed", proposed)
 
 
 @bug(FLE, "a leader commits before its own disk has the write")
@@ -216,13 +218,13 @@ def _committed_before_logged() -> Patch:
     def send_batch(self: Leading, now: float) -> Iterator[Any]:
         self._learners._active_voters = list  # type: ignore[method-assign]
         try:
-            with patch.object(Learners, "quorum_zxid", lambda _self, last_zxid: last_zxid):
+            with replaced(Learners, "quorum_zxid", lambda _self, last_zxid: last_zxid):
                 effects = list(original(self, now))
         finally:
             del self._learners._active_voters
         yield from sorted(effects, key=lambda effect: not isinstance(effect, Written))
 
-    return patch.object(Leading, "_send_batch", send_batch)
+    return replaced(Leading, "_send_batch", send_batch)
 
 
 @bug(FLE, "a follower acknowledges the leader's history before its disk has it")
@@ -233,7 +235,7 @@ def _history_acknowledged_before_logged() -> Patch:
         effects = list(original(self, end, now))
         yield from sorted(effects, key=lambda effect: not isinstance(effect, Send))
 
-    return patch.object(Following, "_history_complete", complete)
+    return replaced(Following, "_history_complete", complete)
 
 
 @bug(FLE, "what depends on a write to the disk does not wait for it")
@@ -245,7 +247,7 @@ def _nothing_waits_for_the_disk() -> Patch:
             return self._waiting.popleft()
         return original(self, is_pending)
 
-    return patch.object(DiskOrder, "take", take)
+    return replaced(DiskOrder, "take", take)
 
 
 @bug(FLE, "a leader leads before a quorum has its history")
@@ -256,8 +258,8 @@ def _leads_without_a_quorum_of_histories() -> Patch:
         return True if zxid == 0 else original(self, zxid)
 
     return both(
-        patch.object(Learners, "is_quorum", is_quorum),
-        patch.object(Learners, "renewed_at", lambda self: max((x.answered_at for x in self.at_stage()), default=None)),
+        replaced(Learners, "is_quorum", is_quorum),
+        replaced(Learners, "renewed_at", lambda self: max((x.answered_at for x in self.at_stage()), default=None)),
     )
 
 
@@ -266,11 +268,11 @@ def _serves_before_its_history_is_committed() -> Patch:
     original = Leading._settle_leadership
 
     def settle(self: Leading, now: float) -> Iterator[Any]:
-        with patch.object(Leading, "_commit", lambda _self, _zxid: iter(())):
+        with replaced(Leading, "_commit", lambda _self, _zxid: iter(())):
             effects = list(original(self, now))
         yield from effects
 
-    return patch.object(Leading, "_settle_leadership", settle)
+    return replaced(Leading, "_settle_leadership", settle)
 
 
 @bug(FLE, "an expected version is compared with the committed one, not with those under way")
@@ -279,7 +281,7 @@ def _writes_under_way_not_counted() -> Patch:
         held = self._ledger.table.get(key)
         return 0 if held is None else held.version
 
-    return patch.object(Proposals, "_version", version)
+    return replaced(Proposals, "_version", version)
 
 
 @bug(FLE, "the expected version is not looked at")
@@ -289,7 +291,7 @@ def _any_version_will_do() -> Patch:
     def ask(self: Proposals, write: WriteAsked) -> Any:
         return original(self, WriteAsked(write.token, write.key, write.value, None, write.term))
 
-    return patch.object(Proposals, "ask", ask)
+    return replaced(Proposals, "ask", ask)
 
 
 @bug(FLE, "the term of a writer is not looked at")
@@ -300,7 +302,7 @@ def _any_term_will_do() -> Patch:
         under = role.epoch if isinstance(role, Leading) else asked.term
         return original(WriteAsked(asked.token, asked.key, asked.value, asked.expected_version, under), role, term, now)
 
-    return patch("slotreeve_election_fle.member.refusal", refusal)
+    return replaced("slotreeve_election_fle.member", "refusal", refusal)
 
 
 @bug(FLE, "at the end of a term the writes under way are answered as stored")
@@ -312,7 +314,7 @@ def _abandoned_writes_are_stored() -> Patch:
         original(self, cause)
         return stored
 
-    return patch.object(Proposals, "abandon", abandon)
+    return replaced(Proposals, "abandon", abandon)
 
 
 @bug(FLE, "a conflict with a write under way is answered before that one is sure")
@@ -323,7 +325,7 @@ def _early_conflict() -> Patch:
         refused = original(self, write)
         return self._conflicts.pop()[1] if self._conflicts else refused
 
-    return patch.object(Proposals, "ask", ask)
+    return replaced(Proposals, "ask", ask)
 
 
 @bug(FLE, "a follower logs a proposal although it lacks the one before")
@@ -333,13 +335,13 @@ def _logs_with_gaps() -> Patch:
     def proposed(self: Following, propose: Any) -> Iterator[Any]:
         return original(self, msgspec.structs.replace(propose, previous_zxid=self._ledger.last_zxid))
 
-    return patch.object(Following, "_proposed", proposed)
+    return replaced(Following, "_proposed", proposed)
 
 
 @bug(FLE, "an established leader that has lost its quorum goes on to answer reads and writes")
 def _leads_on_without_a_quorum() -> Patch:
     return both(
-        patch.object(Leading, "valid_until", PropertyMock(return_value=float("inf"))),
+        replaced(Leading, "valid_until", PropertyMock(return_value=float("inf"))),
     )
 
 
@@ -354,8 +356,8 @@ def _new_directory_votes() -> Patch:
         return msgspec.structs.replace(original(owner, rng), may_vote=True, is_new=False)
 
     return both(
-        patch("slotreeve_election_fle.disk.new_identity", with_vote),
-        patch.object(Identity, "trusts", _trusts_as_before),
+        replaced("slotreeve_election_fle.disk", "new_identity", with_vote),
+        replaced(Identity, "trusts", _trusts_as_before),
     )
 
 
@@ -371,21 +373,21 @@ def _trusts_as_before(self: Identity, sid: int, peer: Greeting) -> bool:
 @bug(FLE, "a directory is taken whosever it is")
 def _any_directory_will_do() -> Patch:
     return both(
-        patch("slotreeve_election_fle.disk.check_identity", lambda _held, _owner, _path: None),
-        patch.object(Identity, "_other_owner", lambda _self, _sid, _directory: ""),
+        replaced("slotreeve_election_fle.disk", "check_identity", lambda _held, _owner, _path: None),
+        replaced(Identity, "_other_owner", lambda _self, _sid, _directory: ""),
     )
 
 
 @bug(FLE, "a voter that awaits admission counts for lease and commit")
 def _counts_before_admission() -> Patch:
-    return patch.object(Learners, "_active_voters", lambda self: self.at_stage(LearnerStage.ACTIVE))
+    return replaced(Learners, "_active_voters", lambda self: self.at_stage(LearnerStage.ACTIVE))
 
 
 @bug(FLE, "a server stands for election although it hears no quorum, or is not heard by one")
 def _stands_without_links() -> Patch:
-    return patch.object(Unled, "may_stand", lambda _self, _now: True)
+    return replaced(Unled, "may_stand", lambda _self, _now: True)
 
 
 @bug(FLE, "a server that sees the leader alone does not join it")
 def _never_joins_a_leader_alone() -> Patch:
-    return patch.object(Looking, "_claims", lambda _self, _sid, _vote: False)
+    return replaced(Looking, "_claims", lambda _self, _sid, _vote: False)

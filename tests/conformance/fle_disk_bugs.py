@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import Any
-from unittest.mock import patch
 
 import msgspec
 from slotreeve_election_fle.disk import Disk
@@ -13,7 +12,7 @@ from slotreeve_election_fle.entries import Entry
 from slotreeve_election_fle.frames import frame, seal
 from slotreeve_election_fle.records import SnapshotRecord
 
-from tests.conformance.election_bugs import Patch, both, bug
+from tests.conformance.election_bugs import Patch, both, bug, replaced
 from tests.conformance.fle_bugs import FLE
 
 
@@ -24,7 +23,7 @@ def _snapshot_drops_the_log() -> Patch:
     def write(self: Disk, effect: SaveSnapshot) -> None:
         original(self, SaveSnapshot(effect.zxid, effect.chain, effect.items, ()))
 
-    return patch.object(Disk, "_write_snapshot", write)
+    return replaced(Disk, "_write_snapshot", write)
 
 
 @bug(FLE, "a snapshot becomes the valid one before its log is written")
@@ -37,7 +36,7 @@ def _snapshot_before_its_log() -> Patch:
         self._storage.replace(self._log_name, frame(msgspec.msgpack.encode(effect.entries)))
         self._storage.remove(old_log)
 
-    return patch.object(Disk, "_write_snapshot", write)
+    return replaced(Disk, "_write_snapshot", write)
 
 
 @bug(FLE, "the old log is removed before the snapshot is written")
@@ -48,7 +47,7 @@ def _old_log_removed_first() -> Patch:
         self._storage.remove(self._log_name)
         original(self, effect)
 
-    return patch.object(Disk, "_write_snapshot", write)
+    return replaced(Disk, "_write_snapshot", write)
 
 
 @bug(FLE, "a log that a crash has cut short is not repaired at the start, so later appends cannot be read")
@@ -56,23 +55,23 @@ def _torn_log_not_repaired() -> Patch:
     original = Disk._read_log
 
     def read(self: Disk) -> Any:
-        with patch.object(Disk, "_replace_log", lambda _self, _entries: None):
+        with replaced(Disk, "_replace_log", lambda _self, _entries: None):
             return original(self)
 
-    return patch.object(Disk, "_read_log", read)
+    return replaced(Disk, "_read_log", read)
 
 
 @bug(FLE, "a part of the log that a crash has cut short makes the whole directory unusable")
 def _torn_log_is_damage() -> Patch:
     return both(
-        patch("slotreeve_election_fle.frames._is_cut_short", lambda _content, _start: False),
-        patch("slotreeve_election_fle.frames._has_hole", lambda _content, _start: False),
+        replaced("slotreeve_election_fle.frames", "_is_cut_short", lambda _content, _start: False),
+        replaced("slotreeve_election_fle.frames", "_has_hole", lambda _content, _start: False),
     )
 
 
 @bug(FLE, "a hole in the last append makes the whole directory unusable")
 def _hole_is_damage() -> Patch:
-    return patch("slotreeve_election_fle.frames._has_hole", lambda _content, _start: False)
+    return replaced("slotreeve_election_fle.frames", "_has_hole", lambda _content, _start: False)
 
 
 @bug(FLE, "appends that wait become one, of which only the last is written")
@@ -84,4 +83,4 @@ def _group_commit_drops_writes() -> Patch:
         entries: list[Entry] = list(merged.entries)
         return merged if len(entries) == len(first.entries) else type(merged)(entries[-1:])
 
-    return patch.object(DiskOrder, "_with_later_appends", together)
+    return replaced(DiskOrder, "_with_later_appends", together)

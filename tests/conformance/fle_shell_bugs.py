@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import deque
 from contextlib import suppress
 from typing import Any
-from unittest.mock import patch
 
 import msgspec
 from slotreeve.errors import StaleTerm, StorageError
@@ -16,7 +15,7 @@ from slotreeve_election_fle.messages import StoodDown
 from slotreeve_election_fle.proposals import Proposals
 from slotreeve_election_fle.synchronise import HistoryTransfer
 
-from tests.conformance.election_bugs import Patch, bug
+from tests.conformance.election_bugs import Patch, bug, replaced
 from tests.conformance.fle_bugs import FLE
 
 __all__ = ["FLE"]
@@ -30,7 +29,7 @@ def _last_piece_is_empty() -> Patch:
         taken = original(self, things)
         return taken if self._offset else msgspec.structs.replace(taken, value=b"")
 
-    return patch.object(HistoryTransfer, "_piece", piece)
+    return replaced(HistoryTransfer, "_piece", piece)
 
 
 @bug(FLE, "what a full disk refuses counts as written")
@@ -41,7 +40,7 @@ def _full_disk_unnoticed() -> Patch:
         with suppress(StorageError):
             original(self, effect)
 
-    return patch.object(Disk, "write", write)
+    return replaced(Disk, "write", write)
 
 
 @bug(FLE, "a leader whose disk is full releases its followers, and calls itself leader for a moment longer")
@@ -54,7 +53,7 @@ def _leads_on_with_a_full_disk() -> Patch:
         self._connections.pause(why)
         self._clock.call_later(0.3, lambda: original(self, why))
 
-    return patch.object(FleElection, "_stand_aside", stand_aside)
+    return replaced(FleElection, "_stand_aside", stand_aside)
 
 
 @bug(FLE, "at the end of a term the writes under way are answered as refused for certain")
@@ -64,4 +63,4 @@ def _abandoned_writes_are_refused() -> Patch:
     def abandon(self: Proposals, cause: str) -> list[NotWritten]:
         return [NotWritten(answer.token, StaleTerm("not stored")) for answer in original(self, cause)]
 
-    return patch.object(Proposals, "abandon", abandon)
+    return replaced(Proposals, "abandon", abandon)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
-from unittest.mock import patch
 
 from slotreeve.errors import StaleTerm, TransportError
 from slotreeve.ports import Versioned
@@ -17,7 +16,7 @@ from slotreeve_election_mysql.timing import LockTiming
 from slotreeve_simulator.simulated_database import SimulatedDatabase, StoredRow
 from slotreeve_simulator.simulated_lock_table import SimulatedLockTable
 
-from tests.conformance.election_bugs import Patch, both, bug
+from tests.conformance.election_bugs import Patch, both, bug, replaced
 
 LOCK = "lock"
 
@@ -35,7 +34,7 @@ def _lock_lease_from_receipt() -> Patch:
             answer = Renewed(answer.done, now)
         original(self, answer, now)
 
-    return patch.object(Machine, "_answered", answered)
+    return replaced(Machine, "_answered", answered)
 
 
 @bug(LOCK, "the owner of the row leads before it has read the meta state")
@@ -48,7 +47,7 @@ def _leads_before_loading() -> Patch:
             self._role = LockRole.LEADING
             self._know(self._owner, "elected", leading=True)
 
-    return patch.object(Machine, "_took_over", took_over)
+    return replaced(Machine, "_took_over", took_over)
 
 
 @bug(LOCK, "a new owner reads nothing before it leads")
@@ -58,7 +57,7 @@ def _loads_nothing() -> Patch:
     async def carry_out(self: Requests, request: Any) -> Any:
         return Loaded() if isinstance(request, Load) else await original(self, request)
 
-    return patch.object(Requests, "_carry_out", carry_out)
+    return replaced(Requests, "_carry_out", carry_out)
 
 
 @bug(LOCK, "a node that finds its own name in the row leads on under the lease that it has given up")
@@ -74,7 +73,7 @@ def _retakes_its_own_lease() -> Patch:
         else:
             original(self, row, is_behind, now)
 
-    return patch.object(Machine, "_follow", follow)
+    return replaced(Machine, "_follow", follow)
 
 
 @bug(LOCK, "a leader whose renewal was refused leads on")
@@ -84,7 +83,7 @@ def _refused_renewal_ignored() -> Patch:
     def renewed(self: Machine, done: bool, sent_at: float, now: float) -> None:
         original(self, True, sent_at, now)
 
-    return patch.object(Machine, "_renewed", renewed)
+    return replaced(Machine, "_renewed", renewed)
 
 
 @bug(LOCK, "a take-over that was refused counts as won")
@@ -94,7 +93,7 @@ def _refused_take_over_ignored() -> Patch:
     def took_over(self: Machine, won: bool, sent_at: float, now: float) -> None:
         original(self, True, sent_at, now)
 
-    return patch.object(Machine, "_took_over", took_over)
+    return replaced(Machine, "_took_over", took_over)
 
 
 @bug(LOCK, "a new owner goes on under the term of the one before")
@@ -110,12 +109,12 @@ def _same_term_again() -> Patch:
         right(self, row, is_behind, now)
         self._taking = max(1, row.term)
 
-    return both(patch.object(SimulatedLockTable, "take_over", take_over), patch.object(Machine, "_follow", follow))
+    return both(replaced(SimulatedLockTable, "take_over", take_over), replaced(Machine, "_follow", follow))
 
 
 @bug(LOCK, "a leader's lease ends later than the database's")
 def _lease_without_margin() -> Patch:
-    return patch.object(LockTiming, "margin", property(lambda self: -0.2 * self.lease))
+    return replaced(LockTiming, "margin", property(lambda self: -0.2 * self.lease))
 
 
 @bug(LOCK, "a node that resigns releases the row and leads on until its lease ends")
@@ -126,17 +125,17 @@ def _leads_on_after_resigning() -> Patch:
         if cause != "resigned":
             original(self, cause, now)
 
-    return patch.object(Machine, "_step_down", step_down)
+    return replaced(Machine, "_step_down", step_down)
 
 
 @bug(LOCK, "a database that was set back is not noticed")
 def _set_back_unnoticed() -> Patch:
     original = Machine._looked
 
-    def looked(self: Machine, answer: Any, now: float) -> None:
-        original(self, replace(answer, set_back=""), now)
+    def on_looked(self: Machine, looked: Any, now: float) -> None:
+        original(self, replace(looked, set_back=""), now)
 
-    return patch.object(Machine, "_looked", looked)
+    return replaced(Machine, "_looked", on_looked)
 
 
 @bug(LOCK, "a node that has resigned stands for leadership again at once")
@@ -147,17 +146,17 @@ def _resigned_node_stands_at_once() -> Patch:
         original(self, for_good, now)
         self._stands_from = now
 
-    return patch.object(Machine, "_resign", resign)
+    return replaced(Machine, "_resign", resign)
 
 
 @bug(LOCK, "a history that was accepted anew ends no leadership that rests on the old one")
 def _accepted_anew_unnoticed() -> Patch:
     original = Machine._looked
 
-    def looked(self: Machine, answer: Any, now: float) -> None:
-        original(self, replace(answer, is_accepted_anew=False), now)
+    def on_looked(self: Machine, looked: Any, now: float) -> None:
+        original(self, replace(looked, is_accepted_anew=False), now)
 
-    return patch.object(Machine, "_looked", looked)
+    return replaced(Machine, "_looked", on_looked)
 
 
 # --- writes ----------------------------------------------------------------------------------------------------------
@@ -166,8 +165,8 @@ def _accepted_anew_unnoticed() -> Patch:
 @bug(LOCK, "what a stalled COMMIT may still change is read without waiting for it")
 def _settles_too_early() -> Patch:
     return both(
-        patch.object(SimulatedLockTable, "settled_index", SimulatedLockTable.index),
-        patch.object(CopiedState, "follows", lambda _self, _change: True),
+        replaced(SimulatedLockTable, "settled_index", SimulatedLockTable.index),
+        replaced(CopiedState, "follows", lambda _self, _change: True),
     )
 
 
@@ -176,7 +175,7 @@ def _never_settles() -> Patch:
     async def settle(self: Requests) -> None:
         self._is_unsettled = False
 
-    return patch.object(Requests, "_settle", settle)
+    return replaced(Requests, "_settle", settle)
 
 
 @bug(LOCK, "a change is applied although the one before it is missing")
@@ -184,9 +183,7 @@ def _applies_with_gaps() -> Patch:
     async def settle(self: Requests) -> None:
         self._is_unsettled = False
 
-    return both(
-        patch.object(CopiedState, "follows", lambda _self, _change: True), patch.object(Requests, "_settle", settle)
-    )
+    return both(replaced(CopiedState, "follows", lambda _self, _change: True), replaced(Requests, "_settle", settle))
 
 
 @bug(LOCK, "a write without an answer is reported as refused")
@@ -196,7 +193,7 @@ def _unknown_is_refused() -> Patch:
     def fail(self: LockWrite, error: Exception) -> None:
         original(self, StaleTerm(str(error)) if "may or may not" in str(error) else error)
 
-    return patch.object(LockWrite, "fail", fail)
+    return replaced(LockWrite, "fail", fail)
 
 
 @bug(LOCK, "a write without an answer is reported as stored")
@@ -210,20 +207,22 @@ def _unknown_is_stored() -> Patch:
             return
         await original(self, write, owner)
 
-    return patch.object(Requests, "_store", store)
+    return replaced(Requests, "_store", store)
 
 
 @bug(LOCK, "a write without an answer is sent once more")
 def _unknown_is_repeated() -> Patch:
     original = SimulatedLockTable.write
 
-    async def write(self: SimulatedLockTable, *arguments: Any) -> Any:
+    async def write(
+        self: SimulatedLockTable, owner: str, term: int, key: str, value: bytes, expected_version: Any, after: Any
+    ) -> Any:
         try:
-            return await original(self, *arguments)
+            return await original(self, owner, term, key, value, expected_version, after)
         except TransportError:
-            return await original(self, *arguments)
+            return await original(self, owner, term, key, value, expected_version, after)
 
-    return patch.object(SimulatedLockTable, "write", write)
+    return replaced(SimulatedLockTable, "write", write)
 
 
 # --- what the database has to ensure ---------------------------------------------------------------------------------
@@ -236,7 +235,9 @@ def _unfenced_write() -> Patch:
 
     original = SimulatedLockTable.write
 
-    async def write(self: SimulatedLockTable, owner: str, term: int, *arguments: Any) -> Any:
+    async def write(
+        self: SimulatedLockTable, owner: str, term: int, key: str, value: bytes, expected_version: Any, after: Any
+    ) -> Any:
         link_run = self._link.run_with_row
 
         async def run(work: Any, change: Any = None) -> Any:
@@ -249,10 +250,10 @@ def _unfenced_write() -> Patch:
 
             return await link_run(unfenced, change)
 
-        with patch.object(self._link, "run_with_row", run):
-            return await original(self, owner, term, *arguments)
+        with replaced(self._link, "run_with_row", run):
+            return await original(self, owner, term, key, value, expected_version, after)
 
-    return patch.object(SimulatedLockTable, "write", write)
+    return replaced(SimulatedLockTable, "write", write)
 
 
 @bug(LOCK, "the expected version is not looked at")
@@ -260,17 +261,23 @@ def _lock_any_version_will_do() -> Patch:
     original = SimulatedLockTable.write
 
     async def write(
-        self: SimulatedLockTable, owner: str, term: int, key: str, value: bytes, _expected: int | None, after: Any
+        self: SimulatedLockTable,
+        owner: str,
+        term: int,
+        key: str,
+        value: bytes,
+        _expected_version: int | None,
+        after: Any,
     ) -> Any:
         return await original(self, owner, term, key, value, None, after)
 
-    return patch.object(SimulatedLockTable, "write", write)
+    return replaced(SimulatedLockTable, "write", write)
 
 
 @bug(LOCK, "the row is taken over before it has expired")
 def _take_over_before_expiry() -> Patch:
     original = SimulatedDatabase.remaining_ms
-    return patch.object(SimulatedDatabase, "remaining_ms", lambda self, row: original(self, row) - row.duration_ms // 2)
+    return replaced(SimulatedDatabase, "remaining_ms", lambda self, row: original(self, row) - row.duration_ms // 2)
 
 
 @bug(LOCK, "a take-over compares neither owner, term nor renewals")
@@ -280,7 +287,7 @@ def _take_over_compares_nothing() -> Patch:
             lambda row: StoredRow(owner, duration_ms, term, 0, self._database.clock.now())
         )
 
-    return patch.object(SimulatedLockTable, "take_over", take_over)
+    return replaced(SimulatedLockTable, "take_over", take_over)
 
 
 @bug(LOCK, "a renewal does not look whether the row is still the node's")
@@ -291,7 +298,7 @@ def _renews_what_is_not_its_own() -> Patch:
             lambda row: replace(row, owner=owner, term=term, term_duration=term_duration + 1, modified=now)
         )
 
-    return patch.object(SimulatedLockTable, "renew", renew)
+    return replaced(SimulatedLockTable, "renew", renew)
 
 
 @bug(LOCK, "a release frees the row whoever holds it")
@@ -299,7 +306,7 @@ def _releases_what_is_not_its_own() -> Patch:
     async def release(self: SimulatedLockTable, owner: str, term: int, kept_for: str = "", wait_ms: int = 0) -> bool:
         return await self._compare_and_set(lambda row: replace(row, owner="", duration_ms=0))
 
-    return patch.object(SimulatedLockTable, "release", release)
+    return replaced(SimulatedLockTable, "release", release)
 
 
 @bug(LOCK, "changes of the newest term alone are read")
@@ -311,4 +318,4 @@ def _reads_the_newest_term_only() -> Patch:
         newest = max((held.term for _, _, held in changes), default=0)
         return [change for change in changes if change[2].term == newest]
 
-    return patch.object(SimulatedLockTable, "_read_changes", read)
+    return replaced(SimulatedLockTable, "_read_changes", read)

@@ -9,7 +9,7 @@ from unittest.mock import patch
 from slotreeve_election_mysql.dialect import Dialect
 from slotreeve_election_mysql.statements import Batch, Statements
 
-from tests.simulation.planting import Patch
+from tests.simulation.planting import Patch, replaced
 
 Plant = Callable[[Dialect], Patch]
 BUGS: dict[str, Plant] = {}
@@ -35,7 +35,7 @@ def reworded(name: str, old: str, new: str) -> Patch:
         assert any(old in each.text for each in batch), f"{name} has no {old!r}"
         return tuple(replace(each, text=each.text.replace(old, new)) for each in batch)
 
-    return patch.object(Statements, name, statements)
+    return replaced(Statements, name, statements)
 
 
 def without_setting(dialect: Dialect, word: str) -> Patch:

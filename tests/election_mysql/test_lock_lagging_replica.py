@@ -11,7 +11,6 @@ import os
 import random
 from collections.abc import Iterator
 from contextlib import ExitStack
-from unittest.mock import patch
 
 import pytest
 from slotreeve.clock import LoopClock
@@ -34,7 +33,7 @@ from slotreeve_simulator.simulated_lock_table import SimulatedLockTable, Simulat
 
 from tests.election_mysql.conftest import MEMBERS
 from tests.election_mysql.real_nodes import Build, Node, play, started, until
-from tests.simulation.planting import Patch, both
+from tests.simulation.planting import Patch, both, replaced
 
 Replica = PostgresStandby | MariaDbReplica
 SEEDS = int(os.environ.get("SLOTREEVE_LAGGING_SEEDS", "25"))
@@ -261,14 +260,14 @@ def compares_revisions_alone() -> Patch:
     """A defect of old: a database that has a later revision than this node is one that has gone on, whatever its terms,
     and what comes after that revision is all that is read."""
     return both(
-        patch.object(
+        replaced(
             CopiedState,
             "contradiction",
             lambda self, newest: "an older revision" if newest.revision < self.newest.revision else "",
         ),
         both(
-            patch.object(CopiedState, "contradiction_in", lambda _self, _index, _since: ""),
-            patch.object(Machine, "_load", lambda self: self._ask(Load())),
+            replaced(CopiedState, "contradiction_in", lambda _self, _index, _since: ""),
+            replaced(Machine, "_load", lambda self: self._ask(Load())),
         ),
     )
 

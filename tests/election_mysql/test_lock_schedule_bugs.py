@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
-from unittest.mock import patch
 
 import pytest
 from slotreeve_election_mysql.events import Renewed, TookOver
@@ -17,7 +16,7 @@ from slotreeve_harness.sql_servers import SqlServer
 
 from tests.election_mysql import test_lock_interleavings as interleavings
 from tests.election_mysql import test_lock_schedules as schedules
-from tests.simulation.planting import Patch, both
+from tests.simulation.planting import Patch, both, replaced
 
 pytestmark = pytest.mark.processes
 
@@ -26,8 +25,8 @@ def applies_what_follows_a_gap() -> Patch:
     """A defect of old: after a write without an answer the leader reads what is committed, while that write still holds
     the row, and takes its next write for the change that follows."""
     return both(
-        patch.object(SqlLockTable, "settled_index", SqlLockTable.index),
-        patch.object(CopiedState, "follows", lambda _self, _change: True),
+        replaced(SqlLockTable, "settled_index", SqlLockTable.index),
+        replaced(CopiedState, "follows", lambda _self, _change: True),
     )
 
 
@@ -37,7 +36,7 @@ def writes_without_the_lock_of_the_row() -> Patch:
     def hold(self: Statements, key: str) -> Batch:
         return tuple(replace(each, text=each.text.replace(" FOR UPDATE", "")) for each in original(self, key))
 
-    return patch.object(Statements, "hold", hold)
+    return replaced(Statements, "hold", hold)
 
 
 def takes_over_whatever_the_row_says_by_now() -> Patch:
@@ -51,7 +50,7 @@ def takes_over_whatever_the_row_says_by_now() -> Patch:
             (),
         )
 
-    return patch.object(Statements, "take_over", take_over)
+    return replaced(Statements, "take_over", take_over)
 
 
 def counts_the_lease_from_the_answer() -> Patch:
@@ -64,7 +63,7 @@ def counts_the_lease_from_the_answer() -> Patch:
             answer = Renewed(answer.done, now)
         original(self, answer, now)
 
-    return patch.object(Machine, "_answered", answered)
+    return replaced(Machine, "_answered", answered)
 
 
 def stalled_commit(server: SqlServer) -> None:

@@ -15,6 +15,7 @@ MOST_METHODS = 30
 looked at for long."""
 MOST_LINES = 500
 """Lines of a module. One that nears 400 usually has two subjects, too."""
+PLANTING = "tests/simulation/planting.py"
 SWITCHES = [f"# fmt: {word}" for word in ("skip", "off")]
 
 
@@ -107,6 +108,21 @@ def unformatted(sources: Iterable[Source]) -> Iterator[Finding]:
         for number, line in enumerate(source.text.splitlines(), 1):
             if any(switch in line for switch in SWITCHES):
                 yield Finding(source.at(number), "the formatter is switched off", "let it format the line")
+
+
+def unchecked_patches(sources: Iterable[Source]) -> Iterator[Finding]:
+    """Patches of the product whose signature is not compared with that of the original."""
+    for source in sources:
+        for node in source.nodes:
+            if (
+                isinstance(node, ast.Attribute)
+                and node.attr == "object"
+                and isinstance(node.value, ast.Name)
+                and node.value.id == "patch"
+                and source.place != PLANTING
+            ):
+                cure = f"use replaced of {PLANTING}, which compares signatures"
+                yield Finding(source.at(node.lineno), "patch.object takes any signature", cure)
 
 
 def same_class_names(sources: Iterable[Source]) -> Iterator[Finding]:

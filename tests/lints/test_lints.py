@@ -101,6 +101,10 @@ def test_the_formatter_is_never_switched_off() -> None:
     nothing(shapes.unformatted(everything()))
 
 
+def test_patches_of_the_product_have_its_signatures() -> None:
+    nothing(shapes.unchecked_patches(everything()))
+
+
 def test_references_in_pages_docstrings_and_comments_lead_somewhere() -> None:
     nothing(references.unlisted_invariants(prose()))
     nothing([*references.missing_documents(prose()), *references.unexplained(prose())])
@@ -143,6 +147,8 @@ def test_shapes_that_are_forbidden_are_found() -> None:
     assert whats(shapes.too_long([BAD_SHAPES])) == ["537 lines"]
     assert [finding.place for finding in shapes.unformatted([BAD_SHAPES])] == [BAD_SHAPES.at(37)]
     assert len(whats(shapes.same_class_names([BAD_SHAPES]))) == 1
+    patching = Source("tests/a.py", "from unittest.mock import patch\nx = patch.object(A, 'b', c)\n")
+    assert [finding.place for finding in shapes.unchecked_patches([patching])] == ["tests/a.py:2"]
 
 
 def test_a_command_may_have_an_argument_for_each_option() -> None:

@@ -7,7 +7,6 @@ import random
 from collections import deque
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from unittest.mock import patch
 
 from slotreeve_conformance.simulated import simulated
 from slotreeve_servers.node.outbox import Peer
@@ -15,6 +14,8 @@ from slotreeve_servers.node.peers import Peers
 from slotreeve_simulator.process_clock import ProcessClock
 from slotreeve_simulator.processor import SimulatedProcessor, load_costs
 from slotreeve_simulator.simulated_cluster import SimulatedCluster
+
+from tests.simulation.planting import replaced
 
 SLOWNESS = 30.0
 PUSH_SECONDS = 0.0025
@@ -78,7 +79,7 @@ class SlowCluster(SimulatedCluster):
                 self.slow.spend(PUSH_SECONDS / SLOWNESS)
             return send(peers, peer, frame, what)
 
-        return patch.object(Peers, "send_encoded", send_encoded)
+        return replaced(Peers, "send_encoded", send_encoded)
 
 
 @simulated

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
-from unittest.mock import patch
 
 from slotreeve.model.publisher import Publisher
 from slotreeve_client.core import ClientCore
@@ -17,7 +16,7 @@ from slotreeve_servers.data.departures import Departures
 from slotreeve_servers.data.losses import ClientLosses
 from slotreeve_servers.session.routes import Routes
 
-from tests.simulation.planting import BUGS, Patch
+from tests.simulation.planting import BUGS, Patch, replaced, returning
 
 SEARCH_SECONDS = 0.4
 PUSHES_PER_LOSS = 20
@@ -56,12 +55,12 @@ def _copies_are_forgotten() -> Patch:
             watched.copy.forget_version()
         original(self, push)
 
-    return patch.object(ClientCore, "_pushed", pushed)
+    return replaced(ClientCore, "_pushed", pushed)
 
 
 def _comparisons_teach_nothing() -> Patch:
     """A session server does not learn from a comparison which server leads a slot."""
-    return patch.object(Routes, "compares", lambda *_: False)
+    return returning(Routes, "compares", False)
 
 
 def _removals_do_not_look() -> Patch:
@@ -76,7 +75,7 @@ def _removals_do_not_look() -> Patch:
             gone: list[Publisher] = [*departure.gone, *(entry.record.tombstone() for entry in lost)]
             self._writer.store(slot, SlotWrite(slot.slot.id, slot.slot.leader_epoch, [], gone, []))
 
-    return patch.object(Departures, "_remove", remove)
+    return replaced(Departures, "_remove", remove)
 
 
 class _Slowly:
@@ -94,11 +93,11 @@ def _searches_are_slow() -> Patch:
     """The records of a lost process are searched slot by slot with a pause, not turn by turn."""
     original = ClientLosses.__init__
 
-    def init(self: Any, outbox: Any, *more: Any) -> None:
-        original(self, outbox, *more)
+    def init(self: Any, outbox: Any, slots: Any, sessions: Any, departures: Any, rules: Any) -> None:
+        original(self, outbox, slots, sessions, departures, rules)
         self._search = _Slowly(outbox, lambda: self._search_next())
 
-    return patch.object(ClientLosses, "__init__", init)
+    return replaced(ClientLosses, "__init__", init)
 
 
 MASKED: dict[str, Mask] = {

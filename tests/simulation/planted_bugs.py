@@ -5,9 +5,9 @@ Each is a small patch of one method. ``planted_evidence_bugs`` has more of them.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
-from unittest.mock import patch
 
 import msgspec
 from slotreeve.model import data_info
@@ -26,7 +26,7 @@ from slotreeve_servers.data.core import DataCore
 from slotreeve_servers.data.departures import Departure, Departures
 from slotreeve_servers.data.gone_sessions import GoneSessions
 from slotreeve_servers.data.slots import HeldSlot, HeldSlots
-from slotreeve_servers.meta import core as meta_core
+from slotreeve_servers.meta import next_table
 from slotreeve_servers.meta.arranger import Arranger
 from slotreeve_servers.meta.loads import Loads
 from slotreeve_servers.meta.table import CommittedView
@@ -39,7 +39,7 @@ from slotreeve_servers.session.interests import Interests
 from slotreeve_servers.session.registrations import Registrations
 from slotreeve_servers.session.writes import Writes
 
-from tests.simulation.planting import Patch, both, bug
+from tests.simulation.planting import Patch, both, bug, replaced, returning
 
 # --- election --------------------------------------------------------------------------------------------------------
 
@@ -67,21 +67,21 @@ def _accept_lower_term() -> Patch:
         return []
 
     return both(
-        patch.object(following, "judge", lambda _accepted, _proposed: handshake.EpochVerdict.ACCEPT),
-        patch.object(ledger, "accept", accept),
-        patch.object(proposal, "proposal", propose),
+        replaced(following, "judge", lambda accepted_epoch, proposed_epoch: handshake.EpochVerdict.ACCEPT),
+        replaced(ledger, "accept", accept),
+        replaced(proposal, "proposal", propose),
     )
 
 
 @bug("any one meta server is a quorum", "elections")
 def _quorum_of_one() -> Patch:
-    return patch.object(_election("quorum").Quorum, "contains", lambda self, sids: bool(self.voters & set(sids)))
+    return replaced(_election("quorum").Quorum, "contains", lambda self, sids: bool(self.voters & set(sids)))
 
 
 @bug("a leader acts on after its lease has ended", "elections")
 def _act_without_lease() -> Patch:
     leading = _election("leading").Leading
-    return patch.object(leading, "valid_until", property(lambda self: float("inf") if self.is_established else 0.0))
+    return replaced(leading, "valid_until", property(lambda self: float("inf") if self.is_established else 0.0))
 
 
 @bug("the owner of the lock row leads on when its renewals are not answered", "lock")
@@ -92,12 +92,12 @@ def _lead_on_without_answers() -> Patch:
         right(self, sent_at)
         self._lease_end = float("inf")
 
-    return patch.object(Machine, "_set_lease", set_lease)
+    return replaced(Machine, "_set_lease", set_lease)
 
 
 @bug("the log of the meta state is not written to the disk", "disks")
 def _forget_the_log() -> Patch:
-    return patch.object(_election("disk").Disk, "_append", lambda _self, _entries: None)
+    return replaced(_election("disk").Disk, "_append", lambda _self, _entries: None)
 
 
 @bug("accepted epochs are not written to the disk", "disks")
@@ -109,7 +109,7 @@ def _forget_epochs() -> Patch:
         if self._storage.read("epochs") is None:
             original(self, epochs)
 
-    return patch.object(disk, "_write_epochs", write)
+    return replaced(disk, "_write_epochs", write)
 
 
 # --- views and tables ------------------------------------------------------------------------------------------------
@@ -126,12 +126,12 @@ def _apply_older_table() -> Patch:
         self._view = view
         await self._state.write("view", msgspec.msgpack.encode(view), None, view.term)
 
-    return both(patch.object(CommittedView, "read", read), patch.object(CommittedView, "commit", commit))
+    return both(replaced(CommittedView, "read", read), replaced(CommittedView, "commit", commit))
 
 
 @bug("a restarted data server goes on under the leader epochs of its former life", "data")
 def _same_epoch_for_new_process() -> Patch:
-    return patch.object(meta_core, "without_replaced", lambda table, _before, _now: table)
+    return replaced(next_table, "without_replaced", lambda table, before, now: table)
 
 
 @bug("a plugin's table is not checked, and the assigner forgets a follower", "data")
@@ -144,7 +144,7 @@ def _unchecked_table() -> Patch:
         rows = (Slot(first.id, first.leader, first.leader_epoch, ()), *plan.table.slots[1:])
         return type(plan)(SlotTable(plan.table.epoch, rows), plan.moves)
 
-    return patch.object(Arranger, "_checked", checked)
+    return replaced(Arranger, "_checked", checked)
 
 
 @bug("a balancer that has nothing to do lets a follower lead in turn, for ever", "data")
@@ -159,7 +159,7 @@ def _moves_never_end() -> Patch:
             return draft.plan()
         return plan
 
-    return patch.object(Arranger, "_balance", balance)
+    return replaced(Arranger, "_balance", balance)
 
 
 @bug("a text that UTF-8 cannot encode is taken", "mistakes")
@@ -168,7 +168,7 @@ def _any_text_is_taken() -> Patch:
         """Take it."""
 
     return both(
-        *(patch.object(module, "check_text", any_text) for module in (client_core, data_info, publication, provided))
+        *(replaced(module, "check_text", any_text) for module in (client_core, data_info, publication, provided))
     )
 
 
@@ -181,7 +181,7 @@ def _links_stay_down() -> Patch:
         self._targets.pop(name, None)
         self._wakes.pop(name, None)
 
-    return patch.object(Links, "closed", closed)
+    return replaced(Links, "closed", closed)
 
 
 # --- data ------------------------------------------------------------------------------------------------------------
@@ -189,7 +189,7 @@ def _links_stay_down() -> Patch:
 
 @bug("a new slot leader serves before it has compared with the sessions", "takeover", 1)
 def _serve_before_sync() -> Patch:
-    return patch.object(DataCore, "_to_compare", lambda _self, _slot: set())
+    return replaced(DataCore, "_to_compare", lambda _self, _slot: set())
 
 
 @bug("requests under another leader epoch are taken, and replies under one are believed", "takeover")
@@ -197,7 +197,7 @@ def _skip_epoch_recheck() -> Patch:
     def access(self: HeldSlot, leader_epoch: int) -> Access:
         return Access.ACCEPT
 
-    return patch.object(HeldSlot, "access", access)
+    return replaced(HeldSlot, "access", access)
 
 
 @bug("an ended registration leaves no tombstone", "retries")
@@ -210,30 +210,30 @@ def _forget_tombstone() -> Patch:
             self.tombstones.pop(record.register_id, None)
         return stored
 
-    return patch.object(SlotStore, "put", put)
+    return replaced(SlotStore, "put", put)
 
 
 @bug("a record replaces whatever is there, newer ones too", "retries")
 def _take_older_records() -> Patch:
-    return patch.object(Publisher, "newer_than", lambda _self, _other: True)
+    return replaced(Publisher, "newer_than", lambda _self, _other: True)
 
 
 @bug("the versions of a slot do not rise with its leader epoch", "data")
 def _versions_start_over() -> Patch:
     original = HeldSlots.apply
 
-    def apply(self: HeldSlots, table: SlotTable) -> Any:
-        led, followed = original(self, table)
+    def apply(self: HeldSlots, table: SlotTable, now: float = -math.inf) -> Any:
+        led, followed = original(self, table, now)
         for slot in (*led, *followed):
             slot.version = 1
         return led, followed
 
-    return patch.object(HeldSlots, "apply", apply)
+    return replaced(HeldSlots, "apply", apply)
 
 
 @bug("the registrations of a lost session server are never removed", "sessions")
 def _orphans_stay() -> Patch:
-    return patch.object(GoneSessions, "look", lambda _self, _is_linked, _now: ([], []))
+    return replaced(GoneSessions, "look", lambda _self, _is_linked, _now: ([], []))
 
 
 @bug("a comparison with one session server removes the records of the others", "data")
@@ -249,7 +249,7 @@ def _purge_what_is_not_yours() -> Patch:
         ]
         self._leadership.store(slot, SlotWrite(slot.slot.id, slot.slot.leader_epoch, records, [], purged))
 
-    return patch.object(SessionComparison, "_repair", repair)
+    return replaced(SessionComparison, "_repair", repair)
 
 
 @bug("a client is gone as soon as one session server says so, whatever the others have on their way", "moves", 3)
@@ -257,7 +257,7 @@ def _believe_leaving_at_once() -> Patch:
     def depart(self: Departures, departure: Departure) -> None:
         self._remove(departure)
 
-    return patch.object(Departures, "_depart", depart)
+    return replaced(Departures, "_depart", depart)
 
 
 @bug("that a client left is believed of a registration that has moved elsewhere", "moves")
@@ -266,7 +266,7 @@ def _gone_without_a_look() -> Patch:
         old = self.find(tombstone)
         return old is not None and self._drop(old)
 
-    return patch.object(SlotStore, "put_gone", put_gone)
+    return replaced(SlotStore, "put_gone", put_gone)
 
 
 @bug("a server takes no newer view for ten seconds after it took one", "sessions")
@@ -279,7 +279,7 @@ def _sleepy_servers() -> Patch:
             self.sleeps_until = now + 10.0
             right(self, peer, view)
 
-    return patch.object(Membership, "_apply", apply)
+    return replaced(Membership, "_apply", apply)
 
 
 # --- sessions --------------------------------------------------------------------------------------------------------
@@ -297,7 +297,7 @@ def _compare_wall_clocks() -> Patch:
         ]
         original(self, client, type(message)(message.sequence, stamped))
 
-    return patch.object(Registrations, "publish", publish)
+    return replaced(Registrations, "publish", publish)
 
 
 @bug("writes are acknowledged although the slot's leader refused them", "data", 9)
@@ -305,17 +305,17 @@ def _acknowledge_refused() -> Patch:
     def put_back(self: Writes, lane: Any, slot: int, batch: Any) -> None:
         self._acknowledge(batch)
 
-    return patch.object(Writes, "_put_back", put_back)
+    return replaced(Writes, "_put_back", put_back)
 
 
 @bug("writes that found no leader are forgotten", "data")
 def _drop_refused() -> Patch:
-    return patch.object(Writes, "_put_back", lambda *_: None)
+    return returning(Writes, "_put_back")
 
 
 @bug("interest is not declared again to a slot's new leader", "data")
 def _interest_stays_behind() -> Patch:
-    return patch.object(Interests, "declare_slots", lambda _self, _slots: None)
+    return replaced(Interests, "declare_slots", lambda _self, _slots: None)
 
 
 @bug("when a slot's leader changes, subscribers are pushed an empty service first", "data")
@@ -334,17 +334,17 @@ def _empty_push() -> Patch:
                         group.note({key: (old, None) for key, old in before.items()})
         original(self, slots)
 
-    return patch.object(Interests, "declare_slots", declare_slots)
+    return replaced(Interests, "declare_slots", declare_slots)
 
 
 @bug("registrations of a client that died stay", "clients")
 def _dead_clients_stay() -> Patch:
-    return patch.object(Registrations, "lost", lambda _self, _client: None)
+    return replaced(Registrations, "lost", lambda _self, _client: None)
 
 
 @bug("changes after the first push do not reach subscribers", "clients")
 def _push_once() -> Patch:
-    return patch.object(session_push.PushGroup, "_schedule", lambda _self: None)
+    return replaced(session_push.PushGroup, "_schedule", lambda _self: None)
 
 
 # --- clients ---------------------------------------------------------------------------------------------------------
@@ -361,7 +361,7 @@ def _no_replay() -> Patch:
         if not is_first:
             self._outbox = waiting
 
-    return patch.object(ClientCore, "connected", connected)
+    return replaced(ClientCore, "connected", connected)
 
 
 @bug("a client does not count its connections", "sessions")
@@ -372,4 +372,4 @@ def _same_incarnation() -> Patch:
         self.incarnation = 0
         original(self, session_process_id)
 
-    return patch.object(ClientCore, "connected", connected)
+    return replaced(ClientCore, "connected", connected)

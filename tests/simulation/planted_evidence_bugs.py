@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
-from unittest.mock import patch
 
 from slotreeve.model.publisher import Publisher
 from slotreeve.model.slots import SlotTable
@@ -32,7 +32,7 @@ from slotreeve_servers.session.push import PushGroup
 from slotreeve_servers.session.routes import Routes
 from slotreeve_servers.session.writes import WriteBatch, Writes
 
-from tests.simulation.planting import Patch, both, bug
+from tests.simulation.planting import Patch, both, bug, replaced, returning
 
 # --- session processes that are gone ---------------------------------------------------------------------------------
 
@@ -49,7 +49,7 @@ def _gone_for_good() -> Patch:
         self.suspect(before - alive)
         return []
 
-    return both(patch.object(GoneSessions, "look", look), patch.object(GoneSessions, "view_changed", view_changed))
+    return both(replaced(GoneSessions, "look", look), replaced(GoneSessions, "view_changed", view_changed))
 
 
 @bug("a search for registrations of a lost process goes on when the process is back", "frozen")
@@ -64,19 +64,17 @@ def _search_what_is_back() -> Patch:
             self._departures.lost(LostRecord(slot, record, leaves_tombstone=False, gone=process_id) for record in left)
         self._search.soon()
 
-    return patch.object(ClientLosses, "_search_next", search)
+    return replaced(ClientLosses, "_search_next", search)
 
 
 @bug("a session server that is linked but no member is gone", "apart")
 def _ignore_living_links() -> Patch:
-    return patch.object(ClientLosses, "is_linked", lambda _self, _process_id: False)
+    return replaced(ClientLosses, "is_linked", lambda _self, _process_id: False)
 
 
 @bug("a link counts as living however long nothing has arrived over it", "frozen")
 def _silent_links_live() -> Patch:
-    return patch.object(
-        ClientLosses, "is_linked", lambda self, process_id: self._sessions.newest(process_id) is not None
-    )
+    return replaced(ClientLosses, "is_linked", lambda self, process_id: self._sessions.newest(process_id) is not None)
 
 
 @bug("a session process that has left is waited for, for ever", "sessions")
@@ -84,7 +82,7 @@ def _wait_for_who_left() -> Patch:
     def view_changed(self: SessionServers, nodes: Any) -> None:
         self.members = tuple(dict.fromkeys([*self.members, *(node.process_id for node in nodes)]))
 
-    return patch.object(SessionServers, "view_changed", view_changed)
+    return replaced(SessionServers, "view_changed", view_changed)
 
 
 # --- rounds, held departures, claims ---------------------------------------------------------------------------------
@@ -96,12 +94,12 @@ def _round_ends_at_first_answer() -> Patch:
         if self._outbox.ask(peer, Deliver(current.slots), lambda _reply, _error: self._end(current), 1e9):
             current.asked.add(process_id)
 
-    return patch.object(Departures, "_ask_one", ask_one)
+    return replaced(Departures, "_ask_one", ask_one)
 
 
 @bug("a departure round ends before what has arrived is read", "moves")
 def _round_ends_unread() -> Patch:
-    return patch.object(Departures, "_end_when_read", Departures._end)
+    return replaced(Departures, "_end_when_read", Departures._end)
 
 
 @bug("a held departure is removed although its client has sent the registration again", "moves")
@@ -111,24 +109,22 @@ def _remove_what_came_back() -> Patch:
         lost = [(entry.record.data_info_id, entry.record.register_id) for entry in departure.lost]
         self._writer.store(slot, SlotWrite(slot.slot.id, slot.slot.leader_epoch, [], departure.gone, lost))
 
-    return both(patch.object(Departures, "_remove", remove), patch.object(HeldBack, "stored", lambda *_: None))
+    return both(replaced(Departures, "_remove", remove), returning(HeldBack, "stored"))
 
 
 @bug("lost registrations are removed at once, without a grace", "unreachable", 3)
 def _no_grace() -> Patch:
-    return patch.object(HeldBack, "_is_due", lambda *_: True)
+    return returning(HeldBack, "_is_due", True)
 
 
 @bug("the claims of session servers are not believed", "moves")
 def _claims_never_begin() -> Patch:
-    return patch.object(ClaimedClients, "begin", lambda *_: None)
+    return returning(ClaimedClients, "begin")
 
 
 @bug("a claim never ends", "moves")
 def _claims_never_end() -> Patch:
-    return both(
-        patch.object(ClaimedClients, "end", lambda *_: None), patch.object(ClaimedClients, "drop", lambda *_: [])
-    )
+    return both(returning(ClaimedClients, "end"), returning(ClaimedClients, "drop", []))
 
 
 @bug("a claim is ended by any session server", "moves", 2)
@@ -137,22 +133,22 @@ def _claims_end_by_anybody() -> Patch:
         for client in clients:
             self._processes.pop(client, None)
 
-    return patch.object(ClaimedClients, "end", end)
+    return replaced(ClaimedClients, "end", end)
 
 
 @bug("claims are not sent to a data server that is linked later", "moves", 6)
 def _claims_miss_new_links() -> Patch:
-    return patch.object(Arrivals, "link_opened", lambda *_: None)
+    return returning(Arrivals, "link_opened")
 
 
 @bug("the brake never holds", "brake")
 def _no_brake() -> Patch:
-    return patch.object(Brake, "_allows", lambda *_: True)
+    return returning(Brake, "_allows", True)
 
 
 @bug("the attended clock runs while the process is frozen", "frozen")
 def _clock_runs_while_frozen() -> Patch:
-    return patch.object(AttendedClock, "now", lambda self: self._real())
+    return replaced(AttendedClock, "now", lambda self: self._real())
 
 
 # --- leaders and followers -------------------------------------------------------------------------------------------
@@ -165,7 +161,7 @@ def _removals_not_streamed() -> Patch:
     def send(self: Streams, slot: HeldSlot, write: SlotWrite) -> None:
         original(self, slot, SlotWrite(write.slot, write.leader_epoch, write.records, [], []))
 
-    return patch.object(Streams, "send", send)
+    return replaced(Streams, "send", send)
 
 
 @bug("a follower does not remove what its leader purged", "moves")
@@ -177,33 +173,33 @@ def _followers_keep_what_was_purged() -> Patch:
             write = SlotWrite(write.slot, write.leader_epoch, write.records, write.gone, [])
         return original(self, write, now)
 
-    return patch.object(HeldSlot, "apply", apply)
+    return replaced(HeldSlot, "apply", apply)
 
 
 @bug("a stream to a follower begins without the tombstones", "takeover")
 def _streams_without_tombstones() -> Patch:
-    return patch.object(Streams, "_begin_with_tombstones", lambda *_: None)
+    return returning(Streams, "_begin_with_tombstones")
 
 
-@bug("what a slot was compared with under a former leader epoch still counts", "churn", 4)
+@bug("what a slot was compared with under a former leader epoch still counts", "churn", 7)
 def _compared_under_former_epoch() -> Patch:
     original = HeldSlots.apply
     former: dict[tuple[HeldSlots, int], set[str]] = {}
 
-    def apply(self: HeldSlots, table: SlotTable) -> Any:
+    def apply(self: HeldSlots, table: SlotTable, now: float = -math.inf) -> Any:
         for number, slot in self.held.items():
             former.setdefault((self, number), set()).update(slot.compared)
-        led, followed = original(self, table)
+        led, followed = original(self, table, now)
         for slot in led:
             slot.compared |= former.get((self, slot.slot.id), set())
         return led, followed
 
-    return patch.object(HeldSlots, "apply", apply)
+    return replaced(HeldSlots, "apply", apply)
 
 
 @bug("digests are not brought up to date", "data")
 def _stale_digests() -> Patch:
-    return patch.object(SlotStore, "_fold_all", lambda _self: None)
+    return replaced(SlotStore, "_fold_all", lambda _self: None)
 
 
 # --- session servers -------------------------------------------------------------------------------------------------
@@ -211,7 +207,7 @@ def _stale_digests() -> Patch:
 
 @bug("an interest that a leader refused, or did not answer, is lost", "takeover")
 def _lose_refused_interests() -> Patch:
-    return patch.object(Interests, "_again", lambda *_: None)
+    return returning(Interests, "_again")
 
 
 @bug("a client's request for the whole service is ignored", "handover")
@@ -222,7 +218,7 @@ def _ignore_receipt_resets() -> Patch:
         if receipt.version:
             original(self, client, receipt)
 
-    return patch.object(PushGroup, "acknowledged", acknowledged)
+    return replaced(PushGroup, "acknowledged", acknowledged)
 
 
 @bug("replays are acknowledged before they are stored", "retries")
@@ -233,7 +229,7 @@ def _acknowledge_replays_at_once() -> Patch:
         original(self, slot, record, weight, client, sequence)
         self._acknowledge(WriteBatch(clients=[client], sequences=[sequence]))
 
-    return patch.object(Writes, "submit", submit)
+    return replaced(Writes, "submit", submit)
 
 
 @bug("a session server delivers without its replays", "moves")
@@ -245,7 +241,7 @@ def _deliver_without_replays() -> Patch:
         original(self, slots, request)
         self._replays = replays
 
-    return patch.object(Writes, "deliver", deliver)
+    return replaced(Writes, "deliver", deliver)
 
 
 @bug("a session server uses its third slot table for ever", "data")
@@ -255,7 +251,7 @@ def _stale_routes() -> Patch:
     def apply(self: Routes, table: SlotTable) -> list[int]:
         return original(self, table) if table.epoch <= 2 else []
 
-    return patch.object(Routes, "apply", apply)
+    return replaced(Routes, "apply", apply)
 
 
 # --- clients ---------------------------------------------------------------------------------------------------------
@@ -267,9 +263,7 @@ def _replay_ends_unstored() -> Patch:
         is_first, self._ended = not self._ended, True
         return is_first
 
-    return both(
-        patch.object(ClientReplay, "end", end), patch.object(ClientReplay, "is_stored", property(lambda _self: True))
-    )
+    return both(replaced(ClientReplay, "end", end), replaced(ClientReplay, "is_stored", property(lambda _self: True)))
 
 
 @bug("a client that moves closes the former connection at once", "handover")
@@ -278,7 +272,7 @@ def _close_former_at_once() -> Patch:
         former, self.present = self.present, connection
         return former
 
-    return patch.object(ClientMove, "take", take)
+    return replaced(ClientMove, "take", take)
 
 
 @bug("a client that gave up a silent server is as lost as one that died", "frozen", 18)
@@ -289,28 +283,28 @@ def _given_up_is_lost() -> Patch:
         if not isinstance(message, GivenUp):
             original(self, peer, message)
 
-    return patch.object(SessionCore, "_on_leaving", on_leaving)
+    return replaced(SessionCore, "_on_leaving", on_leaving)
 
 
 @bug("the claim of a client ends with its connection", "moves", 56)
 def _claims_end_at_once() -> Patch:
     original = Arrivals.lost
-    return patch.object(Arrivals, "lost", lambda self, client, _seconds: original(self, client, 0.0))
+    return replaced(Arrivals, "lost", lambda self, client, _seconds: original(self, client, 0.0))
 
 
 @bug("the claims of a session process end when it is gone", "again", 36)
 def _claims_end_with_their_process() -> Patch:
-    return patch.object(HeldBack, "stay", lambda *_: None)
+    return returning(HeldBack, "stay")
 
 
 @bug("a leader without a copy does not learn what has ended", "alone", 21)
 def _ended_unknown() -> Patch:
-    return patch.object(registrations, "newest_tombstones", lambda _store: iter(()))
+    return replaced(registrations, "newest_tombstones", lambda _store: iter(()))
 
 
 @bug("a slot whose leader died goes to the server with the fewest slots, which has no copy", "hosts")
 def _outsider_leads() -> Patch:
-    return patch.object(arranger, "_led_by_heirs", lambda _table, plan, _servers: plan)
+    return replaced(arranger, "_led_by_heirs", lambda _table, plan, _servers: plan)
 
 
 # --- parts -----------------------------------------------------------------------------------------------------------
@@ -318,7 +312,7 @@ def _outsider_leads() -> Patch:
 
 @bug("the parts of a service are not gathered", "parts")
 def _drop_parts() -> Patch:
-    return patch.object(DatumCopy, "gather", lambda *_: None)
+    return returning(DatumCopy, "gather")
 
 
 @bug("what comes after the first part of a slot's differences is not asked for", "parts")
@@ -330,4 +324,4 @@ def _one_part_is_all() -> Patch:
         found.complete = True
         return found
 
-    return patch.object(SlotStore, "difference", difference)
+    return replaced(SlotStore, "difference", difference)

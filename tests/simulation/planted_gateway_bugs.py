@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Hashable
 from typing import Any
-from unittest.mock import patch
 
 from slotreeve_client import LeaseAnswers
 from slotreeve_face_consul.places import FoundLease, InstancePlaces
@@ -14,7 +13,7 @@ from slotreeve_gateway.registry import Registry
 from slotreeve_gateway.views import ServiceView, Views
 from slotreeve_protocol.instance import Instance
 
-from tests.simulation.planting import Patch, bug
+from tests.simulation.planting import Patch, bug, replaced
 
 
 @bug("a gateway says that a lease was registered before the registry has it", "gateways")
@@ -25,7 +24,7 @@ def _registered_at_once() -> Patch:
     async def later(self: Registry, service: str, instance: Instance, ttl_seconds: float = 30.0) -> None:
         kept.add(asyncio.create_task(register(self, service, instance, ttl_seconds)))
 
-    return patch.object(Registry, "register", later)
+    return replaced(Registry, "register", later)
 
 
 @bug("a gateway tells all callers whose renewals went in one message that their leases are known", "gateways")
@@ -46,7 +45,7 @@ def _renewals_of_others_are_known() -> Patch:
         finally:
             self._send = ask
 
-    return patch.object(lease_writes._Gatherer, "_send_part", told)
+    return replaced(lease_writes._Gatherer, "_send_part", told)
 
 
 @bug("each gateway counts the changes of a service itself", "gateways")
@@ -56,7 +55,7 @@ def _own_index() -> Patch:
         self._made.clear()
         self._waiters.wake()
 
-    return patch.object(ServiceView, "_changed", changed)
+    return replaced(ServiceView, "_changed", changed)
 
 
 @bug("those who wait for a service are not woken", "gateways")
@@ -64,10 +63,10 @@ def _nobody_is_woken() -> Patch:
     changed = ServiceView._changed
 
     def silent(self: ServiceView) -> None:
-        with patch.object(self._waiters, "_waiting", set()):
+        with replaced(self._waiters, "_waiting", set()):
             changed(self)
 
-    return patch.object(ServiceView, "_changed", silent)
+    return replaced(ServiceView, "_changed", silent)
 
 
 @bug("an answer that was made once is given for ever", "gateways")
@@ -79,12 +78,12 @@ def _made_for_ever() -> Patch:
             kept[id(self), key] = (self, make())
         return kept[id(self), key][1]
 
-    return patch.object(ServiceView, "once", once)
+    return replaced(ServiceView, "once", once)
 
 
 @bug("a service that nobody has asked for lately is closed although callers wait for it", "gateways")
 def _closed_under_those_who_wait() -> Patch:
-    return patch.object(ServiceView, "is_waited_for", False)
+    return replaced(ServiceView, "is_waited_for", property(lambda _self: False))
 
 
 @bug("a view is used again after it was closed", "gateways")
@@ -94,7 +93,7 @@ def _closed_views_are_kept() -> Patch:
             if asked < self._clock.now() - self._idle_seconds and name in self._views:
                 self._views[name].close()
 
-    return patch.object(Views, "sweep", sweep)
+    return replaced(Views, "sweep", sweep)
 
 
 @bug("a gateway calls a check of Consul unknown where another gateway registered it", "gateways")
@@ -104,4 +103,4 @@ def _places_of_others_are_unknown() -> Patch:
     async def known(self: InstancePlaces, service_id: str, caller: Any) -> FoundLease | None:
         return await renewed(self, service_id, caller) if service_id in self._services else None
 
-    return patch.object(InstancePlaces, "renewed", known)
+    return replaced(InstancePlaces, "renewed", known)

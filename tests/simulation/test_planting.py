@@ -1,0 +1,81 @@
+"""A patch that does not fit is refused, and an exception in a log is not taken for a broken invariant."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from slotreeve.model.slots import SlotTable
+from slotreeve_client.core import ClientCore
+from slotreeve_client.replay import ClientReplay
+from slotreeve_election_mysql.requests import Requests
+from slotreeve_servers.data.slots import HeldSlots
+from slotreeve_servers.meta import core
+
+from tests.simulation.planting import Patch, WrongPatch, both, bug, planted, replaced, returning
+from tests.simulation.test_planted_bugs import find
+
+
+def refused(owner: object, name: str, new: object) -> str:
+    with pytest.raises(WrongPatch) as raised:
+        replaced(owner, name, new)
+    return str(raised.value)
+
+
+def test_a_patch_with_another_signature_is_refused_where_it_is_planted() -> None:
+    def apply(self: HeldSlots, table: SlotTable) -> None: ...
+
+    message = refused(HeldSlots, "apply", apply)
+    assert message.startswith("HeldSlots.apply: the patch is (positional or keyword self, positional or keyword table)")
+    assert message.endswith("positional or keyword table, positional or keyword now = ...)")
+    assert "the patch is (variadic positional )" in refused(ClientCore, "retry", lambda *_: None)
+
+
+def test_a_patch_of_another_kind_is_refused() -> None:
+    async def later(self: Requests) -> None: ...
+
+    assert "a property" in refused(ClientReplay, "is_stored", lambda self: True)
+    assert "a value of bool" in refused(ClientReplay, "is_stored", True)
+    assert "the patch is async" in refused(ClientCore, "retry", later)
+
+
+def test_a_patch_of_something_that_has_moved_away_is_refused() -> None:
+    assert refused(core, "without_replaced", lambda table: table) == (
+        "slotreeve_servers.meta.core.without_replaced: there is no such attribute"
+    )
+
+
+def test_a_patch_with_the_same_signature_is_planted_and_taken_out() -> None:
+    original = HeldSlots.apply
+
+    def apply(self: HeldSlots, _table: SlotTable, now: float = 0.0) -> Any:
+        return original(self, _table, now)
+
+    with both(replaced(HeldSlots, "apply", apply), returning(ClientCore, "retry")):
+        assert vars(HeldSlots)["apply"] is apply
+        assert vars(ClientCore)["retry"](None) is None
+    assert HeldSlots.apply is original
+
+
+def only_raises() -> Patch:
+    def apply(self: HeldSlots, table: SlotTable, now: float = 0.0) -> Any:
+        raise TypeError("a patch that is wrong itself")
+
+    return replaced(HeldSlots, "apply", apply)
+
+
+def test_a_bug_that_only_raises_is_not_found_unless_it_says_why() -> None:
+    assert find("data", [0], only_raises())[-1] == ""
+    assert find("data", [0], only_raises(), raises="it is about what a server raises")[-1].startswith("seed 0: health")
+
+
+def test_a_bug_that_was_declared_wrongly_cannot_be_planted(monkeypatch: pytest.MonkeyPatch) -> None:
+    bugs: dict[str, Any] = {}
+    monkeypatch.setattr("tests.simulation.planting.BUGS", bugs)
+
+    @bug("an argument is forgotten")
+    def _forgetful() -> Patch:
+        return replaced(HeldSlots, "apply", lambda self, table: ([], []))
+
+    with pytest.raises(WrongPatch), planted("forgetful"):
+        pass
