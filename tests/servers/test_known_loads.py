@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from slotreeve import Draft, Limits, Plan, Server, Slot, SlotLoad, SlotTable
 from slotreeve.model.nodes import Node, Role
 from slotreeve_balancer.even_assigner import EvenAssigner
-from slotreeve_protocol.meta_messages import MOST_LOADS, Heartbeat, LeaseGranted
-from slotreeve_servers.meta.arranger import Arranger
+from slotreeve_protocol.meta_messages import MOST_LOADS, Heartbeat, LeaseGranted, View
+from slotreeve_servers.meta.arranger import Arranger, Leaving
 from slotreeve_servers.meta.known_copies import KnownCopies
 from slotreeve_servers.meta.loads import MOST_REPORTED, PAUSE_SECONDS, KnownLoads, Loads
+from slotreeve_servers.meta.next_table import Situation
 
 from tests.servers.meta_scene import Scene
 from tests.servers.recording_outbox import deliver
@@ -133,6 +134,15 @@ def test_a_plugin_that_raises_when_it_is_given_loads_is_counted_and_the_table_st
     judge = Arranger(2, 2, EvenAssigner(), NotReallyAware())
     arranged(judge, SlotTable(), Loads(1, {0: HOT}))
     assert judge.rejected == 1
+
+
+def test_two_pictures_of_the_loads_are_two_situations() -> None:
+    view = View(1, 1, table("a", "b"), [], [])
+    copies, leaving = KnownCopies({}, {}), Leaving()
+    first, again, second = (
+        Situation(view, [], [], copies, 1, frozenset(), leaving, True, Loads(version, {})) for version in (1, 1, 2)
+    )
+    assert first.key == again.key != second.key
 
 
 def tell(scene: Scene, name: str, loads: dict[int, SlotLoad]) -> None:
