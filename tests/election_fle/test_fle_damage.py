@@ -33,8 +33,8 @@ from tests.election_fle.test_fle_lost_votes import votes
 
 PATIENCE_SECONDS = 40.0
 SETTLE_SECONDS = 2.0
-STORIES = int(os.environ.get("STORIES", "50"))
-"""Stories of the search; ``STORIES=2000 pytest tests/election_fle/test_fle_damage.py -m search`` draws more."""
+STORIES = int(os.environ.get("SLOTREEVE_STORIES", "50"))
+"""Number of stories of the search: ``SLOTREEVE_STORIES=2000 pytest -m search tests/election_fle/test_fle_damage.py``"""
 
 
 @dataclass(frozen=True)

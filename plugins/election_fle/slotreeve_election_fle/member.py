@@ -173,7 +173,8 @@ class Member:
 
     def _beat(self, now: float) -> Iterator[Effect]:
         """No leader is known: find out with whom messages are exchanged, and say what this server waits for."""
-        yield from (self._unled.report(sid, now) for sid in self._peers if sid in self._quorum.voters)
+        for sid in [peer for peer in self._peers if peer in self._quorum.voters]:
+            yield from self._unled.report(sid, now)
         yield from self._reconsider(now)
         waits_for = "" if self._observer else self._unled.waits_for(now)
         if waits_for and waits_for != self._waits_for:
@@ -194,7 +195,7 @@ class Member:
         if is_new:
             self._unreachable.discard(sid)
             if self._unled.is_lasting(now) and sid in self._quorum.voters:
-                yield self._unled.report(sid, now)
+                yield from self._unled.report(sid, now)
             yield from self._play(PeerConnected(sid), now)
         yield from self._end_admissions()
         yield from self._reconsider(now)
@@ -205,7 +206,7 @@ class Member:
         self._unled.links.told(sid, sids, now)
         becomes_linked = not was_linked and self._unled.is_linked(sid, now)
         if (asks and self._leader is not None) or becomes_linked:
-            yield self._unled.report(sid, now)
+            yield from self._unled.report(sid, now)
         if becomes_linked and isinstance(self._role, Looking):
             yield from self._reconsider(now)
             yield from self._play(PeerConnected(sid), now)  # what was sent before did not count

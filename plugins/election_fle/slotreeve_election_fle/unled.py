@@ -5,6 +5,8 @@ It tells its peers whom it hears, and so they find out with whom they exchange m
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from slotreeve_machines.driver import NEVER
 
 from slotreeve_election_fle.effects import Send
@@ -50,9 +52,12 @@ class Unled:
         self._next_beat = now + BEAT_SECONDS
         return True
 
-    def report(self, peer: int, now: float) -> Send:
-        """To a member: whom this server hears; and the question whom that one hears, while no leader is known."""
-        return Send(peer, Hears(self.links.hears(now), asks=self._since is not None))
+    def report(self, peer: int, now: float) -> Iterator[Send]:
+        """To a member: whom this server hears; and the question whom that one hears, while no leader is known. One of
+        an earlier version would not understand it, and say so in its log each time."""
+        greeting = self._peers.greeting(peer)
+        if greeting is not None and greeting.tells:
+            yield Send(peer, Hears(self.links.hears(now), asks=self._since is not None))
 
     def waits_for(self, now: float) -> str:
         """What keeps this server without a leader, for people; empty where nothing is known."""
