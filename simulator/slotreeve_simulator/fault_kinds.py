@@ -103,8 +103,33 @@ class FaultKind(StrEnum):
     """Instantaneous: every connection to the database ends, and with it the locks that it holds."""
     STORE_CUT = "store_cut"
     """One meta server cannot reach the database."""
+    COPY_META = "copy_meta"
+    """A meta server is killed, and started with a copy of another one's directory, which has to be refused. Then it
+    gets its own one back."""
+    SET_BACK_META = "set_back_meta"
+    """A meta server is killed, and started with its directory as it was earlier. It is brought up to date; if it has
+    lost its disk since, the others refuse it until it gets its newest directory back."""
+    SET_BACK_EPOCHS = "set_back_epochs"
+    """A meta server is killed, and started with its file ``epochs`` as it was earlier, which has to be refused if it
+    has logged a write of a later term since. Then it gets its directory back as it was."""
+    STRANGERS_META = "strangers_meta"
+    """A meta server that lost its disk comes back without meeting another one. That one loses its disk in turn, while
+    the third is down: the two that are left must not lead without what was written meanwhile."""
+    TOPOLOGY = "topology"
+    """Nothing passes over some links between meta servers, each direction for itself: the n-th of the first group
+    cannot reach the n-th of the others. Whoever reaches a majority has to be led (I23)."""
 
 
+ALONE = frozenset(
+    {
+        FaultKind.COPY_META,
+        FaultKind.SET_BACK_META,
+        FaultKind.SET_BACK_EPOCHS,
+        FaultKind.STRANGERS_META,
+        FaultKind.TOPOLOGY,
+    }
+)
+"""Faults of meta servers that take place while no other one lasts. Each takes several steps, and ends by itself."""
 GATEWAY_FAULTS = frozenset({FaultKind.CRASH_GATEWAY, FaultKind.PAUSE_GATEWAY, FaultKind.CUT_GATEWAY})
 STORE_FAULTS = frozenset(kind for kind in FaultKind if kind.startswith("store_"))
 DISK_FAULTS = frozenset({FaultKind.SLOW_DISK, FaultKind.POWER_CUT})
@@ -115,6 +140,7 @@ LATER_FAULTS = (
     DISK_FAULTS
     | GATEWAY_FAULTS
     | ADDED_PROCESSES
+    | ALONE
     | frozenset(
         {
             FaultKind.CRASH_HOST,

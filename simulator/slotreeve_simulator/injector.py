@@ -11,11 +11,12 @@ from slotreeve_protocol.meta_messages import Stopping
 
 from slotreeve_simulator.aims import Aims
 from slotreeve_simulator.cluster import SLOW_FACTOR, ScenarioCluster
-from slotreeve_simulator.fault_kinds import STORE_FAULTS, FaultKind
+from slotreeve_simulator.fault_kinds import ALONE, STORE_FAULTS, FaultKind
+from slotreeve_simulator.meta_faults import MetaFaults
 from slotreeve_simulator.plan import Fault
 from slotreeve_simulator.processor_faults import PROCESSOR_FAULTS, strike_processors
 from slotreeve_simulator.servers_watch import ServersWatch
-from slotreeve_simulator.store import LockStore
+from slotreeve_simulator.store_faults import strike_store
 from slotreeve_simulator.trace import Trace, Weight
 from slotreeve_simulator.verdict import RunVerdict
 
@@ -78,6 +79,8 @@ class Injector:
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_wiped = False
         self._arrived = 0.0
+        self._meta = MetaFaults(cluster, watch, trace, verdict)
+        self._alone: asyncio.Task[None] | None = None
         self.aims = Aims(cluster, self._begin)
 
     # --- one fault ---------------------------------------------------------------------------------------------------
@@ -87,14 +90,16 @@ class Injector:
         self.aims.begin(fault)
 
     def _begin(self, fault: Fault) -> bool:
-        end = self._strike(fault)
+        end = self._strike(fault) if self._alone is None else None
         if end is None:
             self._trace.note(Weight.DETAIL, f"{fault}: not now")
             return False
         self._trace.note(Weight.FAULT, str(fault))
         self._ends[fault] = end
         self._watch.calm_since = None
-        self._timers.append(asyncio.get_running_loop().call_later(fault.seconds, lambda: self._end(fault)))
+        self._meta.keep()
+        if self._alone is None:
+            self._timers.append(asyncio.get_running_loop().call_later(fault.seconds, lambda: self._end(fault)))
         return True
 
     def _end(self, fault: Fault) -> None:
@@ -110,6 +115,8 @@ class Injector:
     async def mend(self) -> None:
         """End every fault now, and wait until all processes have started again and have their processors."""
         self.aims.stop()
+        if self._alone is not None:
+            await self._alone
         for timer in self._timers:
             timer.cancel()
         self._timers.clear()
@@ -138,6 +145,8 @@ class Injector:
                 return _nothing if self._cluster.network.cut(name, fault.others[0]) else None
             case kind if kind in PROCESSOR_FAULTS:
                 return strike_processors([p for n in fault.first if (p := self._cluster.processors.get(n))], fault)
+            case kind if kind in ALONE:
+                return self._begin_alone(fault)
             case FaultKind.CUT_CLIENT:
                 return _nothing if self._cut_client(name) else None
             case FaultKind.ADD_DATA | FaultKind.ADD_SESSION:
@@ -171,6 +180,18 @@ class Injector:
                 self._cluster.set_wall_clock(name, fault.amount)
         return self._crash(*fault.first)
 
+    def _begin_alone(self, fault: Fault) -> Callable[[], None] | None:
+        if self._ends or self._tasks or not self._meta.may_begin(fault):
+            return None
+
+        async def play() -> None:
+            await self._meta.play(fault)
+            self._alone = None
+            self._end(fault)
+
+        self._alone = self._spawn(str(fault), play())
+        return _nothing
+
     # --- processes ---------------------------------------------------------------------------------------------------
 
     def _crash(self, *names: str, power_lost: bool = False) -> Callable[[], None]:
@@ -192,8 +213,7 @@ class Injector:
             return None
         self._is_wiped = True
         end = _nothing if absent else self._crash(name)
-        self._cluster.wipe(name)
-        self._watch.wiped(name)
+        self._meta.lose(name)
         return end
 
     def _stop(self, name: str, how: Stopping) -> Callable[[], None] | None:
@@ -373,31 +393,6 @@ class Injector:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
-
-
-def strike_store(store: LockStore | None, fault: Fault) -> Callable[[], None] | None:
-    """Begin a fault of the database. Returns the function that ends it; None if the database has that fault already."""
-    assert store is not None
-    database, node = store.database, fault.first[0]
-    match fault.kind:
-        case FaultKind.STORE_RESTART:
-            database.restart()
-            return _nothing
-        case FaultKind.STORE_CUT:
-            if node in database.cut_off:
-                return None
-            database.cut_off.add(node)
-            return lambda: database.cut_off.discard(node)
-        case FaultKind.STORE_SLOW:
-            if store.slowness > 1.0:
-                return None
-            store.slowness = SLOW_FACTOR**fault.amount
-            return lambda: setattr(store, "slowness", 1.0)
-    attribute = "is_down" if fault.kind is FaultKind.STORE_DOWN else "is_silent"
-    if getattr(database, attribute):
-        return None
-    setattr(database, attribute, True)
-    return lambda: setattr(database, attribute, False)
 
 
 def _nothing() -> None:

@@ -12,14 +12,20 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from slotreeve_simulator.fault_kinds import STORE_FAULTS, FaultKind
+from slotreeve_conformance.topologies import all_symmetric, random_one_way
+
+from slotreeve_simulator.fault_kinds import ALONE, STORE_FAULTS, FaultKind
 from slotreeve_simulator.recorded import Recording
 from slotreeve_simulator.scenario import FaultPlan, Scenario
 from slotreeve_simulator.states import ClusterState
 
-META_FAULTS = frozenset(
-    {FaultKind.CRASH_META, FaultKind.WIPE_META, FaultKind.FULL_DISK, FaultKind.SLOW_DISK, FaultKind.STORE_CUT}
-)
+META_FAULTS = (ALONE - {FaultKind.TOPOLOGY}) | {
+    FaultKind.CRASH_META,
+    FaultKind.WIPE_META,
+    FaultKind.FULL_DISK,
+    FaultKind.SLOW_DISK,
+    FaultKind.STORE_CUT,
+}
 SESSION_FAULTS = frozenset({FaultKind.CRASH_SESSION, FaultKind.FREEZE_SESSION, FaultKind.STOP_SESSION})
 CLIENT_FAULTS = frozenset(
     {
@@ -51,7 +57,7 @@ class Fault:
         at: seconds after the start of its storm.
         seconds: its duration.
         first: the processes that it strikes.
-        others: the second group of a partition or of a cut.
+        others: the second group of a partition or of a cut; of a topology, the other end of each link.
         amount: its strength, 0 to 1: how slow or how wrong.
         aimed_at: it waits for this state of the cluster.
     """
@@ -231,6 +237,8 @@ class _Victims:
                 return tuple(self._clients), ()
             case FaultKind.POWER_CUT:
                 return tuple(self._meta), ()
+            case FaultKind.TOPOLOGY:
+                return self._topology()
             case FaultKind.SUSPEND:
                 processes = [*self._servers, *self._clients]
                 return tuple(sorted(self._rng.sample(processes, self._rng.randint(1, 3)))), ()
@@ -268,6 +276,15 @@ class _Victims:
                 rest = [name for name in processes if name != source]
                 return (source,), tuple(sorted(self._rng.sample(rest, self._rng.randint(1, len(rest)))))
         raise AssertionError(kind)
+
+    def _topology(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Links between meta servers that are cut in both directions, or each direction for itself."""
+        is_symmetric = self._rng.random() < 0.5
+        drawn = (
+            self._rng.choice(list(all_symmetric(self._meta))) if is_symmetric else random_one_way(self._meta, self._rng)
+        )
+        links = sorted(drawn)
+        return tuple(source for source, _ in links) or (self._meta[0],), tuple(target for _, target in links)
 
 
 def _calls(scenario: Scenario, rng: random.Random) -> list[Call]:

@@ -34,6 +34,7 @@ class ServersWatch:
     """Checks I1 to I6, I13 and I18 on the state of all servers of one cluster.
 
     Attributes:
+        state: checks of the meta state.
         somebody_leaves: whether a data server is stopping, or was just now.
         calm_since: when the last packet that was sent during a fault has arrived; None during a fault.
     """
@@ -43,7 +44,7 @@ class ServersWatch:
     ) -> None:
         self._cluster, self._replicas, self._now = cluster, replicas, now
         self._trace, self._verdict = trace, verdict
-        self._state = StateWatch(verdict)
+        self.state = StateWatch(verdict)
         self._leader_of_term: dict[int, str] = {}
         self._leaderships: dict[str, Leadership] = {}
         self._terms: dict[str, int] = {}
@@ -99,7 +100,7 @@ class ServersWatch:
         for name, server in self._cluster.servers.items():
             if isinstance(server, MetaServer):
                 clock = self._cluster.clock(name)
-                self._state.look(name, server, clock.now())
+                self.state.look(name, server, clock.now())
                 leadership = server.leadership()
                 known = self._leaderships.get(name)
                 if known is None or known.term != leadership.term or known.leader != leadership.leader:
@@ -127,8 +128,9 @@ class ServersWatch:
                 self._verdict.violate("I1", f"term {leadership.term} is led by {first} and by {leadership.leader}")
 
     def wiped(self, name: str) -> None:
-        """The disk of ``name`` is lost, and the terms stored on it."""
+        """The disk of ``name`` is lost or set back, and the terms stored on it."""
         self._terms.pop(name, None)
+        self.state.wiped(name)
 
     # --- views -------------------------------------------------------------------------------------------------------
 

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from types import TracebackType
 
 from slotreeve.errors import RequestTimeout
@@ -103,6 +104,12 @@ class SimulatedCluster(SimulatedProcesses):
                 raise RequestTimeout(f"not within {seconds:g} virtual seconds: {what}")
             await asyncio.sleep(poll_seconds)
         return loop.time() - began
+
+    async def until_or_not(self, condition: Callable[[], object], seconds: float) -> bool:
+        """Wait until ``condition()`` is true, but no longer than ``seconds``; whether it is."""
+        with suppress(RequestTimeout):
+            await self.until(condition, "whatever", seconds)
+        return bool(condition())
 
     def is_settled(self) -> bool:
         """Whether every running server has the same view with exactly the running servers, and the leader of every slot

@@ -20,6 +20,7 @@ class StateWatch:
         self._led: dict[str, int] = {}
         self._committed: dict[tuple[str, int], tuple[int, int]] = {}
         self._newest: dict[str, int] = {}
+        self._terms: dict[str, int] = {}
 
     def look(self, name: str, server: MetaServer, now: float) -> None:
         """A turn has ended. ``now``: on the clock of that server."""
@@ -33,6 +34,14 @@ class StateWatch:
             self._led[name] = leadership.term
             self._check(name, server, leadership.term)
 
+    def term_of_writes(self, name: str) -> int:
+        """The highest term of a write that the server has reported, and so has in its log; 0 if there is none."""
+        return self._terms.get(name, 0)
+
+    def wiped(self, name: str) -> None:
+        """The server has another directory from now on."""
+        self._terms.pop(name, None)
+
     def _check(self, name: str, server: MetaServer, term: int) -> None:
         for key, newest in self._newest.items():
             stored = server.election.state.read(key)
@@ -43,6 +52,7 @@ class StateWatch:
                 )
 
     def _changed(self, name: str, key: str, stored: Versioned) -> None:
+        self._terms[name] = max(self._terms.get(name, 0), stored.term)
         content = (stored.term, hash(stored.value))
         if self._committed.setdefault((key, stored.version), content) != content:
             self._verdict.violate(
