@@ -5,10 +5,8 @@ Python blocks run as programs, ``$ slotreeve`` lines as commands. Reference page
 
 from __future__ import annotations
 
-import os
 import random
 import re
-import shlex
 import subprocess
 import sys
 import tomllib
@@ -25,7 +23,6 @@ from slotreeve.errors import SlotreeveError
 from slotreeve_cli.main import app
 from slotreeve_client.administration import counters
 from slotreeve_conformance.virtual_time import run
-from slotreeve_harness.processes import DevServer
 from slotreeve_servers.node.counted import GATEWAY
 from slotreeve_servers.settings import load_settings
 from slotreeve_simulator.simulated_cluster import SimulatedCluster
@@ -44,52 +41,6 @@ def blocks(language: str) -> Sequence[object]:
         for number, match in enumerate(m for m in BLOCK.finditer(page.read_text()) if m[1] == language):
             found.append(pytest.param(match[2], id=f"{page.name}-{number + 1}"))
     return found
-
-
-@pytest.fixture(scope="module")
-def dev() -> Iterator[DevServer]:
-    with DevServer() as server:
-        yield server
-
-
-def environment(dev: DevServer) -> dict[str, str]:
-    return {**os.environ, "SLOTREEVE_SESSION": dev.session_address, "SLOTREEVE_META": dev.meta_address}
-
-
-@pytest.mark.processes
-@pytest.mark.parametrize("source", blocks("python"))
-def test_a_python_block_runs(source: str, dev: DevServer) -> None:
-    source = source.replace("127.0.0.1:7730", dev.session_address)
-    done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 0, done.stderr
-
-
-@pytest.mark.processes
-@pytest.mark.parametrize("block", blocks("console"))
-def test_the_commands_of_a_console_block_run(block: str, dev: DevServer) -> None:
-    background: list[subprocess.Popen[str]] = []
-    try:
-        for line in block.splitlines():
-            if not line.startswith("$ slotreeve ") or line == "$ slotreeve dev &":
-                continue  # what a command prints; the registry that is already running
-            command = [sys.executable, "-m", "slotreeve_cli", *shlex.split(line.removeprefix("$ slotreeve "))]
-            if command[-1] == "&":
-                process = subprocess.Popen(
-                    command[:-1], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment(dev)
-                )
-                background.append(process)
-                assert process.stdout is not None
-                first = process.stdout.readline()
-                assert process.poll() is None, first + process.stdout.read()
-                continue
-            done = subprocess.run(
-                command, capture_output=True, text=True, timeout=60, env=environment(dev), cwd=ROOT, check=False
-            )
-            assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
-    finally:
-        for process in background:
-            process.terminate()
-            process.communicate()
 
 
 @pytest.mark.parametrize("block", blocks("toml"))

@@ -2,12 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-from collections.abc import Iterator
-
 import pytest
 import typer
 from slotreeve_cli.instances import pairs, provider_line, provider_row, provider_table
@@ -15,7 +9,6 @@ from slotreeve_cli.main import app
 from slotreeve_cli.options import HealthName, Output
 from slotreeve_cli.printing import print_rows
 from slotreeve_client import Health, Instance, Provider
-from slotreeve_harness.processes import DevServer
 from slotreeve_protocol.envelope import encode_instance
 from typer.testing import CliRunner
 
@@ -106,59 +99,3 @@ def test_options_that_do_not_go_together_are_wrong_usage(arguments: list[str]) -
     result = CliRunner().invoke(app, ["publish", "a.B", *arguments])
     assert result.exit_code == 2
     assert "Usage" in result.output
-
-
-@pytest.fixture(scope="module")
-def dev() -> Iterator[DevServer]:
-    with DevServer() as server:
-        yield server
-
-
-def command(dev: DevServer, *arguments: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "slotreeve_cli", *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "SLOTREEVE_SESSION": dev.session_address},
-    )
-
-
-@pytest.mark.processes
-def test_an_instance_is_published_got_and_watched(dev: DevServer) -> None:
-    options = ("--scheme", "http", "--weight", "50", "--tag", "blue", "--meta", "version=1.2", "--zone", "east")
-    with command(
-        dev, "publish", "cli.Typed", "--address", "[::1]:80", *options, "--health", "warning", "--note", "slow"
-    ) as it:
-        assert it.stdout is not None
-        assert it.stdout.readline().startswith("published cli.Typed")
-        got, _ = command(dev, "get", "cli.Typed", "-o", "json").communicate(timeout=30)
-        seen, _ = command(dev, "subscribe", "cli.Typed", "--updates", "1", "-o", "json").communicate(timeout=30)
-        line, _ = command(dev, "subscribe", "cli.Typed", "--updates", "1").communicate(timeout=30)
-        it.terminate()
-        it.communicate(timeout=30)
-    [row] = json.loads(got)
-    assert row == json.loads(seen)["instances"][0]
-    assert row["instance"] == {
-        "address": "::1",
-        "port": 80,
-        "scheme": "http",
-        "weight": 50,
-        "zone": "east",
-        "tags": ["blue"],
-        "metadata": {"version": "1.2"},
-        "health": "warning",
-        "health_note": "slow",
-        "enabled": True,
-        "id": "[::1]:80",
-    }
-    assert "http://[::1]:80  weight 50  health warning: slow  enabled yes  tags blue" in line
-
-
-@pytest.mark.processes
-def test_a_wrong_field_of_an_instance_is_one_line_on_standard_error(dev: DevServer) -> None:
-    refused = command(dev, "publish", "cli.Typed", "--address", "10.0.0.256:80")
-    _, error = refused.communicate(timeout=30)
-    assert refused.returncode == 2
-    assert error.startswith("slotreeve: error SR120: address is '10.0.0.256'; expected an IPv4 address")
-    assert error.count("\n") == 1

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 
 import pytest
 from slotreeve.errors import ClientError, ModelError, RequestTimeout
 from slotreeve.ports import Message
 from slotreeve_client import leases as module
-from slotreeve_client.blocking_leases import BlockingLeases
 from slotreeve_client.leases import Lease, LeaseAnswers, LeaseRegistrations
 from slotreeve_client.names import ServiceNames
-from slotreeve_client.threads import BlockingClient, connect_blocking
-from slotreeve_harness.processes import DevServer
 from slotreeve_protocol.general_messages import Done
 from slotreeve_protocol.lease_messages import EndLeases, LeasesKnown, LeaseTerms, RegisterLeases, RenewLeases
 
@@ -101,26 +97,3 @@ def test_what_cannot_be_good_is_refused_before_anything_is_sent(lease: Lease, pr
 def test_another_answer_is_an_error() -> None:
     with pytest.raises(ClientError, match="answered RenewLeases with a Done"):
         asyncio.run(face(Answering(Done())).renew("s", "a"))
-
-
-@pytest.fixture(scope="module")
-def client() -> Iterator[BlockingClient]:
-    with DevServer() as server, connect_blocking(server.session_address) as client:
-        yield client
-
-
-@pytest.mark.processes
-def test_threads_register_renew_and_end_leases(client: BlockingClient) -> None:
-    leases: BlockingLeases = client.leases
-    leases.register("blocking", "a", "x", ttl_seconds=30)
-    answers = leases.register_many([Lease("blocking", "b", ("y",)), Lease("blocking", "c", ("z",))])
-    assert answers == LeaseAnswers()
-    assert {i.data for i in client.get("blocking")} == {(b"x",), (b"y",), (b"z",)}
-    assert leases.renew("blocking", "a", "d") == {"d"}
-    assert leases.renew_many({"blocking": ["a", "b"]}) == LeaseAnswers()
-    assert leases.deregister("blocking", "a")
-    assert not leases.deregister("blocking", "a")
-    assert leases.deregister_many({"blocking": ["b", "c"]}) == LeaseAnswers()
-    assert client.get("blocking") == ()
-    with pytest.raises(ModelError):
-        leases.register("blocking", "a", ttl_seconds=0)

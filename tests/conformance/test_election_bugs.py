@@ -11,7 +11,7 @@ from slotreeve_conformance.election_backend import ElectionBackend
 
 import tests.conformance.fle_disk_bugs  # noqa: F401 - adds its bugs
 from tests.conformance import fle_shell_bugs, lock_bugs
-from tests.conformance.election_bugs import BUGS, found, suite_of
+from tests.conformance.election_bugs import BUGS
 from tests.election_fle.test_fle_contract import FleBackend
 from tests.election_fle.test_fle_roles import (
     test_a_voter_that_awaits_admission_counts_neither_for_the_lease_nor_for_a_write as awaits_admission,
@@ -75,17 +75,3 @@ def test_every_bug_can_be_planted(name: str) -> None:
 def test_a_voter_that_counts_before_it_is_admitted_is_found_where_its_leader_is_tested_alone() -> None:
     with BUGS["counts_before_admission"].make(), pytest.raises(AssertionError):
         awaits_admission()
-
-
-@pytest.mark.search
-@pytest.mark.parametrize("name", [name for name in BUGS if name not in HARMLESS | GAPS])
-def test_a_bug_in_an_election_is_found(name: str) -> None:
-    problems = found(SUITES[BUGS[name].election], BUGS[name])
-    assert problems[-1], f"every contract holds; only {problems[:-1] or 'nothing'}"
-
-
-@pytest.mark.search
-@pytest.mark.parametrize("election", SUITES)
-def test_without_a_bug_nothing_is_found(election: str) -> None:
-    for seed in range(4):
-        assert suite_of(SUITES[election])._stay_linearizable(seed, nodes=3 + 2 * (seed % 2)) > 1_000

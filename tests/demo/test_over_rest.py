@@ -2,37 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
-import slotreeve_client
 from slotreeve.errors import ClientError
-from slotreeve_demo.ledger import compare_lookups, expected_views
 from slotreeve_demo.over_rest import read_over_rest
 from slotreeve_harness.free_ports import free_address
-from slotreeve_harness.processes import DevServer
 
 NAMES = ["com.example.a/b", "com.example.S"]
-
-
-@pytest.mark.processes
-def test_what_was_published_is_read_over_rest_and_a_difference_is_found() -> None:
-    async def main(dev: DevServer) -> None:
-        async with slotreeve_client.connect(dev.session_address) as client:
-            published = [client.publish(name, f"10.0.0.1:80 {name}") for name in NAMES]
-            await client.flush()
-            expected = expected_views(published)
-            shown = await asyncio.to_thread(read_over_rest, dev.gateway_address, expected)
-            found = compare_lookups(expected, shown)
-            assert (found.is_equal, found.compared) == (True, 2)
-            changed, more = (publication.data_info_id for publication in published)
-            expected[changed] = dict.fromkeys(expected[changed], (b"other",))
-            expected[more]["another"] = (b"",)
-            found = compare_lookups(expected, shown)
-            assert (found.stale, found.missing) == ([(changed, published[0].register_id)], [(more, "another")])
-
-    with DevServer() as dev:
-        asyncio.run(main(dev))
 
 
 def test_a_gateway_that_does_not_answer_is_an_error_that_names_it() -> None:

@@ -49,7 +49,7 @@ LEFT_OUT = {
 
 def test_every_scenario_has_a_test_that_names_it_or_a_reason_to_be_left_out() -> None:
     named: set[int] = set()
-    for path in Path(__file__).parent.glob("test_*.py"):
+    for path in Path(__file__).parent.rglob("test_*.py"):
         for name in re.findall(r"def test_((?:s\d+_)+)|id=\"(S\d+) ", path.read_text()):
             named.update(int(number) for number in re.findall(r"\d+", "".join(name)))
     assert sorted(set(SCENARIOS) - named) == sorted(LEFT_OUT)

@@ -41,7 +41,7 @@ from slotreeve_election_fle.messages import (
 )
 from slotreeve_election_fle.vote import State, Vote
 
-from tests.election_fle.test_fle_chaos import survive
+from tests.election_fle.soak.test_fle_chaos import survive
 from tests.election_fle.test_fle_lost_votes import greeting_of, votes
 from tests.election_fle.test_fle_peers import Stranger
 

@@ -6,7 +6,6 @@ import random
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-import pytest
 from slotreeve.clock import Timer
 from slotreeve.ports import Context, Election
 from slotreeve_conformance.election import ElectionContract
@@ -14,8 +13,6 @@ from slotreeve_conformance.election_backend import ElectionBackend, RestorableSt
 from slotreeve_conformance.virtual_time import VirtualClock
 from slotreeve_election_mysql.election import LockElection
 from slotreeve_election_mysql.timing import LockTiming
-from slotreeve_harness.sql_backends import MariaDbBackend, PostgresBackend
-from slotreeve_harness.sql_servers import SqlServer
 from slotreeve_simulator.simulated_database import SimulatedDatabase
 from slotreeve_simulator.simulated_lock_table import SimulatedLockTable, SimulatedNotifier
 
@@ -142,25 +139,3 @@ class TestSimulated(ElectionContract):
 class TestHasty(ElectionContract):
     def make_backend(self) -> ElectionBackend:
         return HastyBackend()
-
-
-@pytest.mark.processes
-@pytest.mark.timed
-class TestPostgres(ElectionContract):
-    @pytest.fixture(autouse=True)
-    def _on_a_server(self, postgres: SqlServer) -> None:
-        """Skips where there is none."""
-
-    def make_backend(self) -> ElectionBackend:
-        return PostgresBackend()
-
-
-@pytest.mark.processes
-@pytest.mark.timed
-class TestMariaDb(ElectionContract):
-    @pytest.fixture(autouse=True)
-    def _on_a_server(self, mariadb: SqlServer) -> None:
-        """Skips where there is none."""
-
-    def make_backend(self) -> ElectionBackend:
-        return MariaDbBackend()

@@ -8,7 +8,6 @@ import random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from slotreeve.errors import ElectionError, NotLeader
 from slotreeve.ports import Versioned
 from slotreeve_election_mysql.connection import Parameter
 from slotreeve_election_mysql.dialect import Dialect, Tables
@@ -17,14 +16,8 @@ from slotreeve_election_mysql.mysql import MYSQL
 from slotreeve_election_mysql.postgres import POSTGRES
 from slotreeve_election_mysql.statements import Statements
 from slotreeve_election_mysql.table import Change, Position, StoredEntry
-from slotreeve_harness.sql_servers import SqlServer
-
-from tests.election_mysql.real_nodes import Build, play, started, until
 
 TABLES = Tables("distribute_lock", "slotreeve_meta_state", "here", "META-MASTER")
-MIB = 1024 * 1024
-LARGEST_FRAME = 16 * MIB
-"""Of the default of max_allowed_packet; no message of the cluster is longer either."""
 OVERHEAD_BYTES = 1_000
 
 
@@ -119,55 +112,3 @@ def test_pages_give_the_whole_state_although_values_change_and_pages_are_lost_me
     missed = {key for key, row in table.rows.items() if newest.get(key) != row}
     assert {table.rows[key][1].value for key in missed} <= {b"changed"}, "only what changed after the last page"
     assert read <= sum(sizes) + len(b"changed") * 1_000, "no page is read twice"
-
-
-# --- real databases --------------------------------------------------------------------------------------------------
-
-LARGE = {
-    "zeros": bytes(8 * MIB),
-    "backslashes": b"\\" * (8 * MIB),
-    "quotes": b"'\"" * (4 * MIB),
-    "noise": random.Random(1).randbytes(8 * MIB),
-    "empty": b"",
-    "percent": b"%s%(a)s\0;COMMIT;",
-}
-
-
-@pytest.mark.processes
-@pytest.mark.timed
-def test_eight_mib_of_whatever_bytes_are_stored_and_read_as_they_are(server: SqlServer, build: Build) -> None:
-    async def scenario() -> None:
-        times = {"lease_ms": 20_000, "renew_ms": 2_000, "timeout_ms": 5_000}
-        async with started(build("meta-1", **times)) as (node,):
-            await until(lambda: node.leads)
-            for key, value in LARGE.items():
-                assert await node.election.state.write(key, value, 0, node.term) == 1
-                assert await node.election.state.write(key, value, 1, node.term) == 2
-            async with started(build("meta-2", **times)) as (reader,):
-                await until(lambda: len(list(reader.election.state.keys())) == len(LARGE))
-                for key, value in LARGE.items():
-                    held = reader.election.state.read(key)
-                    assert held is not None
-                    assert held.value == value, key
-
-    play(scenario)
-
-
-@pytest.mark.processes
-@pytest.mark.timed
-@pytest.mark.parametrize("dialect", ["mysql"])  # PostgreSQL takes 1 GB
-def test_a_value_that_the_server_takes_in_no_statement_is_refused_for_good_and_the_leader_goes_on(
-    build: Build,
-) -> None:
-    async def scenario() -> None:
-        async with started(build("meta-1")) as (node,):
-            await until(lambda: node.leads)
-            term = node.term
-            with pytest.raises(ElectionError, match="longer than max_allowed_packet") as caught:
-                await node.election.state.write("k", bytes(LARGEST_FRAME), 0, term)
-            assert not isinstance(caught.value, NotLeader)
-            assert "raise max_allowed_packet" in str(caught.value)
-            assert await node.election.state.write("k", b"small", 0, term) == 1
-            assert (node.leads, node.term) == (True, term)
-
-    play(scenario)

@@ -1,4 +1,7 @@
-"""Programs of others that discover through a gateway: Prometheus, HAProxy, unbound, dig. ``./run test`` gets them."""
+"""Programs of others that discover through a gateway: Prometheus, HAProxy, unbound, dig.
+
+``./run test`` and ``./run soak`` get them.
+"""
 
 from __future__ import annotations
 

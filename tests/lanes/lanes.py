@@ -34,9 +34,9 @@ def lane_of(path: PurePath) -> Lane:
 
 def folders(lane: Lane) -> list[str]:
     """Folders of the tests of a lane, from the top of the tree. None is below another."""
-    found = sorted(path for path in (ROOT / "tests").rglob("*") if path.is_dir() and path.name in FOLDERS)
-    tops = [path.relative_to(ROOT) for path in found if not FOLDERS.keys() & {parent.name for parent in path.parents}]
-    return [str(path) for path in tops if lane_of(path) is lane]
+    found = [path.relative_to(ROOT) for path in (ROOT / "tests").rglob("*") if path.is_dir()]
+    tops = [path for path in found if path.name in FOLDERS and not FOLDERS.keys() & {*path.parts[:-1]}]
+    return sorted(str(path) for path in tops if lane_of(path) is lane)
 
 
 def arguments(lane: Lane, *, spark: bool = False) -> Sequence[str]:

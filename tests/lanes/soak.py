@@ -31,8 +31,8 @@ from tests.lanes.page import Failure, Part, Soak, write_pages
 from tests.lanes.progress import PROGRESS, SEED
 
 CORPUS = ROOT / "tests/simulation/corpus.txt"
-SHARE_OF_TESTS = 0.75
-"""Share of the time after which tests are ended, so that there is some for fresh seeds."""
+ENDS = {"tests": 0.55, "spark": 0.75}
+"""Share of the time after which a part is ended, so that there is some for the next; fresh seeds are the last."""
 END_SECONDS = 45.0
 """Time that pytest has to end the programs that its tests have started."""
 
@@ -69,6 +69,8 @@ def first_seed(day: str, commit: str) -> int:
 
 def run_tests(name: str, given: list[str], folder: Path, seed: int, seconds: float) -> Part:
     """Run some tests for so long at most."""
+    if seconds <= 0:
+        return Part(name, 0.0, [], [], [each for each in given if each.startswith("tests/")])
     progress = folder / f"{name}.jsonl"
     progress.touch()
     began = time.monotonic()
@@ -79,10 +81,17 @@ def run_tests(name: str, given: list[str], folder: Path, seed: int, seconds: flo
             command, cwd=ROOT, env=environment, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
         )
         try:
-            process.wait(seconds)
+            is_whole = process.wait(seconds) is not None
         except (subprocess.TimeoutExpired, Interrupted):
+            is_whole = False
             _end(process)
-    return part_of(name, progress, time.monotonic() - began, process.returncode)
+    part = part_of(name, progress, time.monotonic() - began)
+    if not part.ran and not part.missed:
+        if is_whole:
+            part.failures.append(Failure(name, f"pytest {' '.join(given)}", f"nothing ran; see {log.name}"))
+        else:
+            part.missed.extend(each for each in given if each.startswith("tests/"))
+    return part
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
@@ -95,7 +104,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         process.wait()
 
 
-def part_of(name: str, progress: Path, seconds: float, code: int | None) -> Part:
+def part_of(name: str, progress: Path, seconds: float) -> Part:
     """What the lines of a progress file say."""
     collected: dict[str, None] = {}
     ran: dict[str, float] = {}
@@ -109,8 +118,6 @@ def part_of(name: str, progress: Path, seconds: float, code: int | None) -> Part
         if told["outcome"] == "failed":
             failures[told["id"]] = told["text"]
     broken = [Failure(test, f"./run test '{test}'", text) for test, text in failures.items()]
-    if not collected and code not in (0, -signal.SIGINT):
-        broken.append(Failure(name, f"./run soak (see {progress.with_suffix('.log')})", "pytest collected nothing"))
     return Part(name, seconds, [*ran], broken, [test for test in collected if test not in ran])
 
 
@@ -124,6 +131,12 @@ def violation_of(scenario: str, seed: int) -> str:
     except Exception as error:  # noqa: BLE001 - whatever it is, the seed that leads to it is worth to be kept
         return f"{type(error).__name__}: {error}"
     return str(violation or "")
+
+
+def _begin_worker() -> None:
+    """Ctrl-C is for the soak, which ends its workers."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def keep(corpus: Path, scenario: str, seed: int, why: str, found: str) -> None:
@@ -148,7 +161,7 @@ def run_seeds(first: int, clock: Clock, corpus: Path, found: str) -> Part:
     part = Part("fresh seeds", 0.0, [], [], [])
     tried, waiting = order(first), dict[Future[str], tuple[str, int]]()
     processes = os.cpu_count() or 1
-    with ProcessPoolExecutor(processes, initializer=signal.signal, initargs=(signal.SIGINT, signal.SIG_IGN)) as pool:
+    with ProcessPoolExecutor(processes, initializer=_begin_worker) as pool:
         try:
             while clock.left() > 0 or waiting:
                 while len(waiting) < processes and clock.left() > 0:
@@ -195,8 +208,8 @@ def soak(minutes: float, folder: Path) -> Soak:
         signal.signal(number, interrupt)
     with contextlib.suppress(Interrupted):
         for name, given in parts():
-            left = clock.left() - (1 - SHARE_OF_TESTS) * 60 * minutes
-            made.parts.append(run_tests(name, given, folder, seed, max(0.0, left)))
+            left = clock.left() - (1 - ENDS[name]) * 60 * minutes
+            made.parts.append(run_tests(name, given, folder, seed, left))
             print(f"soak: {made.parts[-1].line}", flush=True)
         made.parts.append(run_seeds(seed, clock, CORPUS, f"Found on {day} by a soak"))
         print(f"soak: {made.parts[-1].line}", flush=True)
@@ -205,11 +218,10 @@ def soak(minutes: float, folder: Path) -> Soak:
 
 def parts() -> list[tuple[str, list[str]]]:
     """Name and arguments of each run of pytest. Bounds of time hold beside one other test."""
-    found = [
+    return [
         ("tests", [*arguments(Lane.SOAK), "-n", "2", "--dist", "loadfile"]),
         ("spark", [*arguments(Lane.SOAK, spark=True)]),
     ]
-    return [(name, given) for name, given in found if given and given[0].startswith("tests/")]
 
 
 def main() -> int:

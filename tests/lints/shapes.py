@@ -6,7 +6,9 @@ import ast
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
+from pathlib import PurePath
 
+from tests.lanes.lanes import Lane, lane_of, marks
 from tests.lints.sources import Finding, Function, Source
 
 MOST_CALLABLES, MOST_ARGUMENTS = 3, 7
@@ -123,6 +125,14 @@ def unchecked_patches(sources: Iterable[Source]) -> Iterator[Finding]:
             ):
                 cure = f"use replaced of {PLANTING}, which compares signatures"
                 yield Finding(source.at(node.lineno), "patch.object takes any signature", cure)
+
+
+def tests_of_programs_in_check(sources: Iterable[Source]) -> Iterator[Finding]:
+    """Tests that say that they start programs, and whose path says that they do not."""
+    for source in sources:
+        if lane_of(PurePath(source.place)) is Lane.CHECK and (found := marks(source.tree)):
+            cure = "it belongs below a folder real/ or soak/ beside it (tests/lanes/lanes.py)"
+            yield Finding(source.place, f"has the mark {', '.join(sorted(found))} in the lane check", cure)
 
 
 def same_class_names(sources: Iterable[Source]) -> Iterator[Finding]:

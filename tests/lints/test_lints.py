@@ -12,7 +12,7 @@ import pytest
 
 from tests.lints import declarations, imports, references, shapes
 from tests.lints.rooms import PACKAGES, ROOT
-from tests.lints.sources import Finding, Source, everything, of_package, pages, product
+from tests.lints.sources import Finding, Source, below, everything, of_package, pages, product
 
 BAD_CORE = Source(
     "servers/slotreeve_servers/data/bad.py",
@@ -101,6 +101,10 @@ def test_the_formatter_is_never_switched_off() -> None:
     nothing(shapes.unformatted(everything()))
 
 
+def test_tests_that_start_programs_are_in_a_lane_that_has_them() -> None:
+    nothing(shapes.tests_of_programs_in_check(below("tests")))
+
+
 def test_patches_of_the_product_have_its_signatures() -> None:
     nothing(shapes.unchecked_patches(everything()))
 
@@ -147,6 +151,11 @@ def test_shapes_that_are_forbidden_are_found() -> None:
     assert whats(shapes.too_long([BAD_SHAPES])) == ["537 lines"]
     assert [finding.place for finding in shapes.unformatted([BAD_SHAPES])] == [BAD_SHAPES.at(37)]
     assert len(whats(shapes.same_class_names([BAD_SHAPES]))) == 1
+    marked = "import pytest\npytestmark = pytest.mark.processes\n"
+    assert whats(shapes.tests_of_programs_in_check([Source("tests/cli/test_a.py", marked)])) == [
+        "has the mark processes in the lane check"
+    ]
+    assert whats(shapes.tests_of_programs_in_check([Source("tests/cli/real/test_a.py", marked)])) == []
     patching = Source("tests/a.py", "from unittest.mock import patch\nx = patch.object(A, 'b', c)\n")
     assert [finding.place for finding in shapes.unchecked_patches([patching])] == ["tests/a.py:2"]
 

@@ -100,7 +100,11 @@ def _forget_the_log() -> Patch:
     return replaced(_election("disk").Disk, "_append", lambda _self, _entries: None)
 
 
-@bug("accepted epochs are not written to the disk", "disks")
+@bug(
+    "accepted epochs are not written to the disk",
+    "disks",
+    raises="a server whose file of epochs is older than its log refuses to start again, and says so",
+)
 def _forget_epochs() -> Patch:
     disk = _election("disk").Disk
     original = disk._write_epochs

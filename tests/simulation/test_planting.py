@@ -13,7 +13,7 @@ from slotreeve_servers.data.slots import HeldSlots
 from slotreeve_servers.meta import core
 
 from tests.simulation.planting import Patch, WrongPatch, both, bug, planted, replaced, returning
-from tests.simulation.test_planted_bugs import find
+from tests.simulation.soak.test_planted_bugs import find
 
 
 def refused(owner: object, name: str, new: object) -> str:

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
 import pytest
 from slotreeve.errors import ConfigError
-from slotreeve_spark.compare.elections import SCENARIOS, ElectionCell, ElectionQuestion, compare, simulate
-from slotreeve_spark.comparisons import compare_elections
-from slotreeve_spark.report.results import Directory
+from slotreeve_spark.compare.elections import SCENARIOS, ElectionCell, ElectionQuestion, simulate
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    pass
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
@@ -27,22 +23,6 @@ def test_a_cell_is_the_same_every_time_and_nothing_is_broken(backend: str, scena
     assert first.leaders >= 1
     assert first.messages > 0
     assert simulate(ElectionCell(backend, 3, scenario, 5), 3, {}) == first
-
-
-@pytest.mark.spark
-def test_back_ends_are_compared_and_one_that_cannot_be_built_costs_its_cells(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    asked = ElectionQuestion(("fle", "lock", "postgres"), scenarios=("killed", "resigned"), seeds=2, rounds=2)
-    outcome = compare_elections(spark, asked, Directory.make(tmp_path / "out"))
-    assert {(row["competitor"], row["cells"]) for row in outcome.disqualified} == {("postgres", "4/4")}
-    means = {(str(r["setting"]), str(r["criterion"]), str(r["competitor"])): r for r in outcome.tables["summary"]}
-    killed = means["leader killed, 3 nodes", "fail_over_seconds", "fle"]
-    assert killed["verdict"] == "best"
-    rows = compare(spark, asked).where("competitor = 'fle' and scenario = 'killed'").orderBy("seed").collect()
-    for row in rows:
-        here = msgspec.structs.asdict(simulate(ElectionCell("fle", 3, "killed", row.seed), 2, {}))
-        assert {name: row[name] for name in here} == here
 
 
 def test_unknown_scenarios_and_lone_nodes_are_refused() -> None:

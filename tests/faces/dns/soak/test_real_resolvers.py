@@ -16,10 +16,10 @@ from slotreeve_harness.processes import DevServer
 from slotreeve_protocol.envelope import encode_instance
 
 from tests.faces.dns.dns_on_trial import HOST, Dns, play, until
-from tests.faces.dns.test_real_haproxy import servers_of
+from tests.faces.dns.soak.test_real_haproxy import servers_of
 from tests.faces.name_servers import DNS_PORT, free_name_servers
 from tests.faces.programs import Program, program
-from tests.faces.prometheus.test_real_prometheus import prometheus
+from tests.faces.prometheus.soak.test_real_prometheus import prometheus
 from tests.faces.whoever_is_killed import SERVICE
 
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(120)]

@@ -23,7 +23,7 @@ from typer.testing import CliRunner, Result
 
 pytestmark = pytest.mark.processes
 
-OPERATING = (Path(__file__).parents[2] / "docs" / "operating.md").read_text()
+OPERATING = (Path(__file__).parents[3] / "docs" / "operating.md").read_text()
 PATIENCE_SECONDS = 30.0
 POLL_SECONDS = 0.1
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import pytest
 from slotreeve.errors import ConfigError, PluginError, StorageError
 from slotreeve_slotfunc.crc32c import Crc32c
-from slotreeve_slotfunc.md5 import Md5
 from slotreeve_spark.compare import keys as sources
 from slotreeve_spark.compare.slot_functions import SlotFunctionQuestion, count, probe
 from slotreeve_spark.report.results import Directory
@@ -25,17 +24,6 @@ pytestmark = pytest.mark.spark
 def counted(session: SparkSession, source: str, asked: SlotFunctionQuestion) -> dict[tuple[str, int, int], int]:
     rows = count(sources.open_keys(session, source), asked).where("measure = 'counted' and value > 0").collect()
     return {(row.function, row.slots, row.slot): row.value for row in rows}
-
-
-def test_the_counts_are_those_of_a_single_process(spark: SparkSession, tmp_path: Path) -> None:
-    keys = [f"com.example.Service{n}#@#\u00e4" for n in range(5_000)]
-    file = tmp_path / "keys.txt"
-    file.write_text("\n".join(keys), encoding="utf-8")
-    expected = Counter[tuple[str, int, int]]()
-    for slots in (100, 256):
-        expected.update(("crc32c", slots, Crc32c(slots).slot_of(key)) for key in keys)
-        expected.update(("md5", slots, Md5(slots).slot_of(key)) for key in keys)
-    assert counted(spark, str(file), SlotFunctionQuestion(("crc32c", "md5"), (100, 256))) == dict(expected)
 
 
 def test_generated_keys_are_counted_one_by_one(spark: SparkSession) -> None:

@@ -13,11 +13,10 @@ from py_eureka_client.eureka_basic import (  # type: ignore[import-untyped]
 )
 from slotreeve_harness.processes import DevServer
 
-from tests.faces.programs import program
-from tests.faces.providers_and_followers import SERVICE, STEADY, ClientScript, survive_whoever_is_killed
+from tests.faces.providers_and_followers import SERVICE, ClientScript
 
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(300)]
-PROGRAM = ClientScript(Path(__file__).parent / "eureka_program.py")
+PROGRAM = ClientScript(Path(__file__).parents[1] / "eureka_program.py")
 
 
 def ids(applications: Applications) -> list[str]:
@@ -37,9 +36,3 @@ def test_the_client_reads_what_it_registered_whole_and_as_a_delta(tmp_path: Path
             [found] = whole.get_application(SERVICE).instances
             assert (found.ipAddr, found.hostName, found.port.port) == ("10.0.0.1", "shop.example", 8080)
             assert found.metadata["version"] == "1.2"
-
-
-def test_the_client_survives_whoever_is_killed(tmp_path: Path) -> None:
-    program("haproxy")
-    asyncio.run(survive_whoever_is_killed(tmp_path, "eureka", PROGRAM, behind_haproxy=False))
-    assert (tmp_path / f"{STEADY}.log").read_text().count("register successfully!") == 1, "it renewed"

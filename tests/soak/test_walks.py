@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 WALK = re.compile(r"<!-- walk: (.+?) -->\n(.*?)(?=<!-- walk: |<!-- end of walks -->)", re.DOTALL)
 BLOCK = re.compile(r"^( *)```(\w+)(?: (\S+))?\n(.*?)^\1```$", re.DOTALL | re.MULTILINE)

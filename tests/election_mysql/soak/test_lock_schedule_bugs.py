@@ -14,8 +14,8 @@ from slotreeve_election_mysql.state import CopiedState
 from slotreeve_election_mysql.statements import Batch, Statements
 from slotreeve_harness.sql_servers import SqlServer
 
-from tests.election_mysql import test_lock_interleavings as interleavings
-from tests.election_mysql import test_lock_schedules as schedules
+from tests.election_mysql.real import test_lock_interleavings as interleavings
+from tests.election_mysql.real import test_lock_schedules as schedules
 from tests.simulation.planting import Patch, both, replaced
 
 pytestmark = pytest.mark.processes

@@ -12,7 +12,7 @@ from tests.faces.programs import NODE_MODULES, Program, program
 from tests.faces.whoever_is_killed import SERVICE, Discovery, Seen, follow_whoever_is_killed
 
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(300)]
-SCRIPT = Path(__file__).parent / "node" / "follow.cjs"
+SCRIPT = Path(__file__).parents[1] / "node" / "follow.cjs"
 
 
 def node_client(directory: Path, kind: str, discovers: str) -> Discovery:
