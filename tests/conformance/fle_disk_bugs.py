@@ -15,8 +15,6 @@ from slotreeve_election_fle.messages import Greeting
 from slotreeve_election_fle.records import SnapshotRecord
 
 from tests.conformance.election_bugs import Patch, both, bug, replaced
-from tests.conformance.fle_bugs import FLE
-from tests.conformance.election_bugs import Patch, both, bug
 from tests.conformance.fle_bugs import FLE, _new_directory_votes
 
 
@@ -88,22 +86,27 @@ def _group_commit_drops_writes() -> Patch:
         return merged if len(entries) == len(first.entries) else type(merged)(entries[-1:])
 
     return replaced(DiskOrder, "_with_later_appends", together)
-    return patch.object(DiskOrder, "_with_later_appends", together)
 
 
 @bug(FLE, "a file of epochs that is older than the log is taken")
 def _older_epochs_will_do() -> Patch:
-    return patch.object(Disk, "_check_epochs", lambda _self, _epochs, _last: None)
+    def check(self: Disk, epochs: Any, last: Any) -> None:
+        """Take any."""
+
+    return replaced(Disk, "_check_epochs", check)
 
 
 @bug(FLE, "a directory that was replaced and is put back is not refused")
 def _replaced_directory_is_taken() -> Patch:
-    def replaced(self: Identity, sid: int, peer: Greeting) -> str | None:
+    def owned(self: Identity, sid: int, peer: Greeting) -> str | None:
         return self._other_owner(sid, peer.directory) or None
 
-    return patch.object(Identity, "replaced", replaced)
+    return replaced(Identity, "replaced", owned)
 
 
 @bug(FLE, "a new directory has a vote, and a server knows those of the others from their own greetings only")
 def _knows_whom_it_met() -> Patch:
-    return both(_new_directory_votes(), patch.object(Identity, "learn", lambda _self, _sid, _known: []))
+    def learn(self: Identity, sid: int, known: Any) -> list[int]:
+        return []
+
+    return both(_new_directory_votes(), replaced(Identity, "learn", learn))
