@@ -7,6 +7,7 @@ from collections.abc import Callable, Coroutine, Iterable
 from typing import Protocol
 
 from slotreeve.errors import SlotreeveError, TransportError
+from slotreeve_machines.storage import MemoryStorage
 from slotreeve_protocol.meta_messages import Stopping
 
 from slotreeve_simulator.aims import Aims
@@ -165,9 +166,9 @@ class Injector:
             case FaultKind.SUSPEND:
                 return self._pause(fault.first, self._cluster.suspend, self._cluster.resume)
             case FaultKind.FULL_DISK:
-                return self._fill_disk(name)
+                return fill_disk(self._cluster.disk(name))
             case FaultKind.SLOW_DISK:
-                return self._slow_disk(name, fault.amount)
+                return slow_disk(self._cluster.disk(name), self._cluster.sync_seconds, fault.amount)
             case FaultKind.POWER_CUT:
                 return self._crash(*fault.first, power_lost=True)
             case FaultKind.CRASH_CLIENT | FaultKind.CLOSE_CLIENT:
@@ -296,29 +297,6 @@ class Injector:
 
         return end
 
-    def _fill_disk(self, name: str) -> Callable[[], None] | None:
-        disk = self._cluster.disk(name)
-        if disk is None:
-            return None
-        disk.failure = "No space left on device"
-
-        def end() -> None:
-            disk.failure = None
-
-        return end
-
-    def _slow_disk(self, name: str, amount: float) -> Callable[[], None] | None:
-        disk = self._cluster.disk(name)
-        healthy = self._cluster.sync_seconds
-        if disk is None or disk.sync_seconds > healthy:
-            return None
-        disk.sync_seconds = healthy + max(SHORTEST_SYNC_SECONDS, LONGEST_SYNC_SECONDS * amount)
-
-        def end() -> None:
-            disk.sync_seconds = healthy
-
-        return end
-
     def _end_client(self, kind: ClientCalls, name: str, politely: bool) -> Callable[[], None] | None:
         if politely and name in self._still:
             return None
@@ -393,6 +371,30 @@ class Injector:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
+
+
+def fill_disk(disk: MemoryStorage | None) -> Callable[[], None] | None:
+    """Let the disk refuse every write."""
+    if disk is None:
+        return None
+    disk.failure = "No space left on device"
+
+    def end() -> None:
+        disk.failure = None
+
+    return end
+
+
+def slow_disk(disk: MemoryStorage | None, healthy: float, amount: float) -> Callable[[], None] | None:
+    """Let each sync take longer than the ``healthy`` seconds, unless that is so already."""
+    if disk is None or disk.sync_seconds > healthy:
+        return None
+    disk.sync_seconds = healthy + max(SHORTEST_SYNC_SECONDS, LONGEST_SYNC_SECONDS * amount)
+
+    def end() -> None:
+        disk.sync_seconds = healthy
+
+    return end
 
 
 def _nothing() -> None:

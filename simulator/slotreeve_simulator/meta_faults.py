@@ -26,7 +26,7 @@ EPOCHS = "epochs"
 
 
 @dataclass(frozen=True)
-class _Kept:
+class _EarlierDirectory:
     """A directory at an earlier moment.
 
     Attributes:
@@ -45,7 +45,7 @@ class MetaFaults:
     def __init__(self, cluster: ScenarioCluster, watch: ServersWatch, trace: Trace, verdict: RunVerdict) -> None:
         self._cluster, self._watch, self._trace, self._verdict = cluster, watch, trace, verdict
         self._names = [name for name in cluster.names if name.startswith("meta-")]
-        self._kept: dict[str, list[_Kept]] = {name: [] for name in self._names}
+        self._kept: dict[str, list[_EarlierDirectory]] = {name: [] for name in self._names}
         self._lost: dict[str, int] = dict.fromkeys(self._names, 0)
 
     def keep(self) -> None:
@@ -53,7 +53,7 @@ class MetaFaults:
         for name in self._names:
             disk, server = self._cluster.disk(name), self._cluster.servers.get(name)
             if disk is not None and isinstance(server, MetaServer) and server.leadership().leader is not None:
-                kept = _Kept(dict(disk.files), server.leadership().term, self._lost[name])
+                kept = _EarlierDirectory(dict(disk.files), server.leadership().term, self._lost[name])
                 self._kept[name] = [*self._kept[name], kept][-MOST_KEPT:]
 
     def lose(self, name: str) -> None:
@@ -123,7 +123,7 @@ class MetaFaults:
         self._put(name, own)
         await self._start(name)
 
-    async def _set_back(self, name: str, kept: _Kept, seconds: float) -> None:
+    async def _set_back(self, name: str, kept: _EarlierDirectory, seconds: float) -> None:
         self._kill(name)
         newest, was_replaced = self._files(name), kept.number < self._lost[name]
         self._put(name, kept.files)
