@@ -89,6 +89,29 @@ class ElectionDirectoriesContract(ElectionScene):
 
         self.play(scenario)
 
+    def test_a_directory_that_was_replaced_takes_no_part_when_it_is_put_back(self) -> None:
+        async def scenario(ensemble: Ensemble) -> None:
+            if self.store is not None:
+                pytest.skip("this election has no directories of its own")
+            await ensemble.begin()
+            replaced = ensemble.storages["meta-1"].files
+            put(ensemble, "meta-1")
+            await ensemble.start()
+            await ensemble.agreed()
+            await asyncio.sleep(self.backend.settle_seconds)
+            ensemble.kill("meta-1")
+            newest = ensemble.storages["meta-1"].files
+            put(ensemble, "meta-1", replaced)
+            await ensemble.start("meta-1")
+            await asyncio.sleep(2 * self.backend.fail_over_seconds)
+            assert ensemble.election("meta-1").leadership().leader is None
+            ensemble.kill("meta-1")
+            put(ensemble, "meta-1", newest)
+            await ensemble.start("meta-1")
+            await ensemble.agreed(within_seconds=self.patience)
+
+        self.play(scenario)
+
     @pytest.mark.parametrize("seed", range(3))
     def test_no_write_is_lost_whatever_happens_to_the_directories_of_a_minority(self, seed: int) -> None:
         self._lose_directories(seed, nodes=3 + 2 * (seed % 2))
