@@ -1,13 +1,13 @@
 """Whatever happens to a minority of the directories: no acknowledged write is lost, and a centre is led (I3, I20, I23).
 
-Hypothesis draws what happens, and shrinks it where something is broken. More is drawn by the search (:data:`STORIES`).
+Hypothesis draws what happens, and shrinks it where something is broken. More is drawn in
+``soak/test_fle_more_damage.py``.
 """
 
 from __future__ import annotations
 
 import asyncio
 import itertools
-import os
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -33,8 +33,6 @@ from tests.election_fle.test_fle_lost_votes import votes
 
 PATIENCE_SECONDS = 40.0
 SETTLE_SECONDS = 2.0
-STORIES = int(os.environ.get("SLOTREEVE_STORIES", "50"))
-"""Number of stories of the search: ``SLOTREEVE_STORIES=2000 pytest -m search tests/election_fle/test_fle_damage.py``"""
 
 
 @dataclass(frozen=True)
@@ -252,13 +250,6 @@ THREE_AND_TWO = Story(5, 1, False, [], [pair not in MIDDLE for pair in PAIRS])
 @example(COPIED)
 @example(THREE_AND_TWO)
 def test_no_acknowledged_write_is_lost_and_a_centre_is_led(story: Story) -> None:
-    tell(story)
-
-
-@pytest.mark.search
-@settings(deadline=None, max_examples=STORIES, print_blob=True)
-@given(stories())
-def test_so_it_is_in_more_stories(story: Story) -> None:
     tell(story)
 
 
