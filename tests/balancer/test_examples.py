@@ -18,7 +18,7 @@ BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
 def test_the_balancer_in_the_manual_is_the_one_of_the_example() -> None:
     example = ROOT / "examples/third_party_balancer/slotreeve_round_table/balancer.py"
     blocks = BLOCK.findall((ROOT / "docs/balancing.md").read_text())
-    assert blocks == [example.read_text()]
+    assert example.read_text() in blocks
 
 
 def test_the_balancer_in_the_readme_ends_even_and_stays_valid() -> None:

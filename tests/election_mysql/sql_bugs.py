@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import replace
 from unittest.mock import patch
@@ -35,6 +36,7 @@ def reworded(name: str, old: str, new: str) -> Patch:
         assert any(old in each.text for each in batch), f"{name} has no {old!r}"
         return tuple(replace(each, text=each.text.replace(old, new)) for each in batch)
 
+    vars(statements)["__signature__"] = inspect.signature(original)  # it passes on whatever the original takes
     return replaced(Statements, name, statements)
 
 

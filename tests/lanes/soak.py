@@ -75,7 +75,9 @@ def run_tests(name: str, given: list[str], folder: Path, seed: int, seconds: flo
     progress.touch()
     began = time.monotonic()
     command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.lanes.progress", "-p", "no:cacheprovider", *given]
-    environment = {**os.environ, PROGRESS: str(progress), SEED: str(seed), "PYTHONPATH": str(ROOT)}
+    # What a pytest around this one says of itself is not for the inner one.
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    environment = {**inherited, PROGRESS: str(progress), SEED: str(seed), "PYTHONPATH": str(ROOT)}
     with open(folder / f"{name}.log", "w", encoding="utf-8") as log:
         process = subprocess.Popen(
             command, cwd=ROOT, env=environment, stdout=log, stderr=subprocess.STDOUT, start_new_session=True

@@ -72,12 +72,12 @@ class SlowCluster(SimulatedCluster):
 
     def slow_pushes(self) -> AbstractContextManager[object]:
         """From now on each push of the slow server takes its time."""
-        send = Peers.send_encoded
+        send, cluster = Peers.send_encoded, self
 
-        def send_encoded(peers: Peers, peer: Peer, frame: bytes, what: str) -> bool:
+        def send_encoded(self: Peers, peer: Peer, frame: bytes, what: str) -> bool:
             if what == "Push":
-                self.slow.spend(PUSH_SECONDS / SLOWNESS)
-            return send(peers, peer, frame, what)
+                cluster.slow.spend(PUSH_SECONDS / SLOWNESS)
+            return send(self, peer, frame, what)
 
         return replaced(Peers, "send_encoded", send_encoded)
 
