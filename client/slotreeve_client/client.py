@@ -86,7 +86,8 @@ class Client:
             options.cluster,
             self.client_id,
             Role.CLIENT,
-            self.client_id,
+            # Not the id alone: another client that has the same one by mistake is told apart by it.
+            f"{self.client_id}@{round(1_000_000 * clock.now())}",
             oldest_version=OLDEST_PROTOCOL_VERSION,
             newest_version=PROTOCOL_VERSION,
         )

@@ -199,9 +199,6 @@ class SessionCore:
         client = self.clients.get(peer)
         if client is None:
             return Pong(0.0)
-        namesake = self._namesakes.pinged(client)
-        if namesake is not None:
-            self._refuse_namesake(namesake, client)
         waiting = self._arrivals.waiting + self._leaving.waiting
         return Pong(self._leases.ask(client, len(self.clients), waiting, self._outbox.attended()))
 
