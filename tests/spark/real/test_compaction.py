@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,7 +12,12 @@ from slotreeve_spark.pipeline.warehouse import Warehouse
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-from tests.spark.soak.test_compact_in_spark import ids
+from tests.spark.soak.test_compact_in_spark import ids, ingested_days
+
+
+@pytest.fixture
+def store(spark: SparkSession, tmp_path: Path) -> Warehouse:
+    return ingested_days(spark, tmp_path)
 
 
 @pytest.mark.spark

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,9 +13,14 @@ from slotreeve_spark.seed.facts import MemberEvent, RegistrationFact, SeedLimits
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-from tests.spark.soak.test_incident import SPAN
+from tests.spark.soak.test_incident import SPAN, ingested_incident
 
 pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def store(spark: SparkSession, tmp_path: Path) -> Warehouse:
+    return ingested_incident(spark, tmp_path)
 
 
 def test_an_incident_is_read_with_what_was_alive_before_it(spark: SparkSession, store: Warehouse) -> None:

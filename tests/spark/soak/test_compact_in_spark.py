@@ -47,8 +47,7 @@ def small_files(store: Warehouse) -> int:
     return len(list(store.location.local.glob("cleaned/day=*/*.parquet")))
 
 
-@pytest.fixture
-def store(spark: SparkSession, tmp_path: Path) -> Warehouse:
+def ingested_days(spark: SparkSession, tmp_path: Path) -> Warehouse:
     """Days 0, 1, 3 and 4 in two runs of ingest, at a path with a space; a bad line in each."""
     store = Warehouse.open(f"{tmp_path}/a warehouse/")
     written(tmp_path / "log", "a", [leader(1, 0), leader(2, 1), leader(3, 3), "bad"])
@@ -56,6 +55,11 @@ def store(spark: SparkSession, tmp_path: Path) -> Warehouse:
     written(tmp_path / "log", "b", [leader(4, 0), leader(5, 1), leader(6, 4), "worse"])
     ingest(spark, tmp_path / "log", store, "9 days")
     return store
+
+
+@pytest.fixture
+def store(spark: SparkSession, tmp_path: Path) -> Warehouse:
+    return ingested_days(spark, tmp_path)
 
 
 @pytest.mark.spark

@@ -71,13 +71,17 @@ LOG = [
 ]
 
 
-@pytest.fixture(scope="module")
-def store(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
-    directory = tmp_path_factory.mktemp("incident")
+def ingested_incident(spark: SparkSession, directory: Path) -> Warehouse:
+    """The log of the incident above, read into a warehouse."""
     write(directory / "log", "x.jsonl", LOG)
     warehouse = Warehouse.open(directory / "warehouse")
     assert ingest(spark, directory / "log", warehouse).quarantined == 0
     return warehouse
+
+
+@pytest.fixture(scope="module")
+def store(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
+    return ingested_incident(spark, tmp_path_factory.mktemp("incident"))
 
 
 def test_only_so_much_is_read_as_the_limits_say_and_the_service_asked_for_is_among_it(
