@@ -22,7 +22,7 @@ def come(scene: SessionScene, address: str, life: int = 1) -> Peer:
 def test_the_second_of_two_clients_with_one_id_is_told_as_often_as_it_comes(caplog: pytest.LogCaptureFixture) -> None:
     scene = SessionScene()
     first = come(scene, "10.0.0.1:1")
-    told = "another client, at 10.0.0.1:1, has the id 'client-1' and lives; this one needs an id of its own"
+    told = "another client, at 10.0.0.1:1, has the id 'client-1'; this one needs an id of its own"
     for port in (1, 2):
         second = come(scene, f"10.0.0.2:{port}", life=2)
         assert closed(scene) == [told]

@@ -80,7 +80,12 @@ class FormerNames:
                 try:
                     await self._look_for_some()
                 except SlotreeveError as error:
+                    # Those that wait would fail alike, and at once: a registry that cannot be asked is not asked again.
+                    self._waiting.clear()
                     log.warning("instances of a former name are not looked for: %s; they end with their leases", error)
+                except Exception:
+                    self._waiting.clear()
+                    log.exception("instances of a former name are not looked for; they end with their leases")
                 await self._clock.sleep(self._clock.now() - began)
         finally:
             self._looking = None

@@ -187,7 +187,7 @@ class SessionCore:
         self._arrivals.opened(client)
 
     def _refuse_namesake(self, client: ConnectedClient, namesake: ConnectedClient) -> None:
-        reason = f"another client, at {namesake.peer.address}, has the id {client.peer.node!r} and lives"
+        reason = f"another client, at {namesake.peer.address}, has the id {client.peer.node!r}"
         log.error("ALARM: the client at %s is refused: %s; each needs an id of its own", client.peer.address, reason)
         self._outbox.close(client.peer, f"{reason}; this one needs an id of its own")
 
