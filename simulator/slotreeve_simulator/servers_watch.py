@@ -13,7 +13,7 @@ from slotreeve_protocol.meta_messages import View
 from slotreeve_servers.data.server import DataServer
 from slotreeve_servers.launch import Server
 from slotreeve_servers.meta.server import MetaServer
-from slotreeve_servers.node.membership import Membership
+from slotreeve_servers.node.membership import NO_VIEW, Membership
 from slotreeve_servers.session.server import SessionServer
 
 from slotreeve_simulator.cluster import ScenarioCluster
@@ -135,8 +135,10 @@ class ServersWatch:
     # --- views -------------------------------------------------------------------------------------------------------
 
     def was_given_up(self, name: str, slot: int) -> bool:
-        """Whether the meta leader took this server for gone when it took the slot away from it."""
-        for revision in sorted(self._views, reverse=True):
+        """Whether the meta leader took this server for gone when it took the slot away from it, by the views up to the
+        one that this server has: of a later one it cannot know yet that the slot is given back to it."""
+        known = self._seen.get(name, NO_VIEW).revision
+        for revision in sorted((each for each in self._views if each <= known), reverse=True):
             view = self._views[revision]
             if all(node.name != name for node in view.data):
                 return True
