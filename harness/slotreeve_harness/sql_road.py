@@ -26,6 +26,7 @@ class SqlRoad:
         self._tasks: set[asyncio.Task[None]] = set()
         self._writers: set[asyncio.StreamWriter] = set()
         self._address = ""
+        self._stall: tuple[bytes, float] = b"", 0.0
 
     @property
     def dsn(self) -> str:
@@ -55,6 +56,17 @@ class SqlRoad:
         """What waits goes on."""
         self._open.set()
 
+    def stall(self, statement: bytes, seconds: float) -> None:
+        """What next holds ``statement`` (in capitals) comes ``seconds`` late, although its sender may have given up."""
+        self._stall = statement, seconds
+
+    def _stall_of(self, data: bytes) -> float:
+        statement, seconds = self._stall
+        if not statement or statement not in data.upper():
+            return 0.0
+        self._stall = b"", 0.0
+        return seconds
+
     def cut(self) -> None:
         """End every connection; new ones may be made."""
         for writer in list(self._writers):
@@ -82,7 +94,7 @@ class SqlRoad:
         try:
             with contextlib.suppress(OSError):
                 while data := await source.read(CHUNK_BYTES):
-                    free_at = max(free_at, now())
+                    free_at = max(free_at, now()) + self._stall_of(data)
                     if self.bytes_per_second:
                         free_at += len(data) / self.bytes_per_second
                     await on_its_way.put((free_at + self.delay_seconds, data))

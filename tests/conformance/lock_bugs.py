@@ -24,7 +24,7 @@ LOCK = "lock"
 
 
 @bug(LOCK, "the lease is counted from the receipt of the database's answer")
-def _lock_lease_from_receipt() -> Patch:
+def lock_lease_from_receipt() -> Patch:
     original = Machine._answered
 
     def answered(self: Machine, answer: Any, now: float) -> None:

@@ -7,13 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from slotreeve_election_mysql.events import Renewed, TookOver
-from slotreeve_election_mysql.machine import Machine
 from slotreeve_election_mysql.sql_table import SqlLockTable
 from slotreeve_election_mysql.state import CopiedState
 from slotreeve_election_mysql.statements import Batch, Statements
 from slotreeve_harness.sql_servers import SqlServer
 
+from tests.conformance.lock_bugs import lock_lease_from_receipt
 from tests.election_mysql.real import test_lock_interleavings as interleavings
 from tests.election_mysql.real import test_lock_schedules as schedules
 from tests.simulation.planting import Patch, both, replaced
@@ -53,19 +52,6 @@ def takes_over_whatever_the_row_says_by_now() -> Patch:
     return replaced(Statements, "take_over", take_over)
 
 
-def counts_the_lease_from_the_answer() -> Patch:
-    original = Machine._answered
-
-    def answered(self: Machine, answer: Any, now: float) -> None:
-        if isinstance(answer, TookOver):
-            answer = TookOver(answer.won, now)
-        elif isinstance(answer, Renewed):
-            answer = Renewed(answer.done, now)
-        original(self, answer, now)
-
-    return replaced(Machine, "_answered", answered)
-
-
 def stalled_commit(server: SqlServer) -> None:
     schedules.test_a_write_whose_commit_stalls_and_succeeds_is_read_before_the_next_one_is_made(server.dialect, server)
 
@@ -86,7 +72,7 @@ Found = Callable[[SqlServer], None]
             interleavings.test_two_take_overs_in_any_order_of_their_statements_make_one_leader,
         ),
         (
-            counts_the_lease_from_the_answer,
+            lock_lease_from_receipt,
             schedules.test_a_renewal_whose_answer_comes_late_counts_from_its_sending,
         ),
     ],

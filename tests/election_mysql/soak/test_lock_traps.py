@@ -11,6 +11,7 @@ from slotreeve.errors import NotLeader, StaleTerm, VersionConflict
 from slotreeve.ports import Versioned
 from slotreeve_election_mysql.connection import Session
 from slotreeve_election_mysql.table import NOWHERE
+from slotreeve_harness.sql_road import SqlRoad
 from slotreeve_harness.sql_servers import USER, SqlServer
 
 from tests.election_mysql.real_nodes import LEASE_SECONDS, Build, end_connections, play, started, until
@@ -35,67 +36,19 @@ def test_a_killed_backend_costs_the_leader_neither_lease_nor_term(dialect: str, 
     play(scenario)
 
 
-class Proxy:
-    """A way to the server that can be blocked: connections stay, and nothing passes any more. The next COMMIT can be
-    delayed alone; it arrives although its client may have given up."""
-
-    def __init__(self, server: SqlServer) -> None:
-        self._commit_stall = 0.0
-        self._server, self._open, self._tasks = server, asyncio.Event(), set[asyncio.Task[None]]()
-        self._open.set()
-
-    async def __aenter__(self) -> Proxy:
-        self._listener = await asyncio.start_server(self._accepted, "127.0.0.1", 0)
-        self.address = "{}:{}".format(*self._listener.sockets[0].getsockname())
-        return self
-
-    async def __aexit__(self, *_error: object) -> None:
-        self._listener.close()
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-
-    def block(self) -> None:
-        self._open.clear()
-
-    def stall_commit(self, seconds: float) -> None:
-        self._commit_stall = seconds
-
-    async def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await self._open.wait()
-        upstream = await asyncio.open_connection(self._server.host, self._server.port)
-        for source, sink in ((reader, upstream[1]), (upstream[0], writer)):
-            task = asyncio.create_task(self._pass(source, sink))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-
-    async def _pass(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
-        try:
-            while data := await source.read(65536):
-                await self._open.wait()
-                if self._commit_stall and b"COMMIT" in data.upper():
-                    stall, self._commit_stall = self._commit_stall, 0.0
-                    await asyncio.sleep(stall)
-                sink.write(data)
-        except ConnectionError:
-            pass
-        finally:
-            sink.close()
-
-
 def test_a_leader_whose_connection_hangs_steps_down_before_another_leads(server: SqlServer, build: Build) -> None:
     async def scenario() -> None:
-        async with Proxy(server) as proxy, started(build("meta-1", dsn=server.dsn(address=proxy.address))) as (hung,):
+        async with SqlRoad(server) as road, started(build("meta-1", dsn=road.dsn)) as (hung,):
             await until(lambda: hung.leads)
             async with started(build("meta-2")) as (other,):
                 await until(lambda: other.election.leadership().leader == "meta-1")
-                proxy.block()
+                road.block()
                 await until(lambda: not hung.leads)
                 assert not other.leads
                 await until(lambda: other.leads, within_seconds=LEASE_SECONDS)
                 assert other.term == hung.term + 1
                 await until(lambda: "lease ran out" in hung.causes)
-                proxy._open.set()
+                road.unblock()
                 await until(lambda: hung.election.leadership().leader == "meta-2")
 
     play(scenario)
@@ -136,17 +89,15 @@ def test_a_commit_that_stalls_leaves_no_gap_in_what_the_leader_knows(
 ) -> None:
     async def scenario() -> None:
         async with (
-            Proxy(server) as proxy,
-            started(
-                build("meta-1", dsn=server.dsn(address=proxy.address), lease_ms=9_000, renew_ms=4_000, timeout_ms=500)
-            ) as (node,),
+            SqlRoad(server) as road,
+            started(build("meta-1", dsn=road.dsn, lease_ms=9_000, renew_ms=4_000, timeout_ms=500)) as (node,),
         ):
             await until(lambda: node.leads)
             state, term = node.election.state, node.term
 
             async def write_stalled(value: bytes, version: int) -> None:
                 if dialect == "mysql":
-                    proxy.stall_commit(0.8)
+                    road.stall(b"COMMIT", 0.8)
                 with pytest.raises(NotLeader, match="may or may not be stored"):
                     await state.write("view", value, version, term)
 
