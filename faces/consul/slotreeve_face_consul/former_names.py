@@ -80,10 +80,9 @@ class FormerNames:
                 try:
                     await self._look_for_some()
                 except SlotreeveError as error:
-                    # Those that wait would fail alike, and at once: a registry that cannot be asked is not asked again.
-                    self._waiting.clear()
                     log.warning("instances of a former name are not looked for: %s; they end with their leases", error)
                 except Exception:
+                    # A defect, which those that wait may meet at once.
                     self._waiting.clear()
                     log.exception("instances of a former name are not looked for; they end with their leases")
                 await self._clock.sleep(self._clock.now() - began)
