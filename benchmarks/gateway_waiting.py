@@ -30,7 +30,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
 
-import psutil  # type: ignore[import-untyped]
+import psutil
 import slotreeve_client
 from slotreeve.model.nodes import Role
 from slotreeve_bench.latency import measure_latency

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
-import psutil  # type: ignore[import-untyped]
+import psutil
 from slotreeve_slotfunc.crc32c import Crc32c
 from slotreeve_slotfunc.md5 import Md5
 from slotreeve_spark.compare import balancers, keys, slot_functions

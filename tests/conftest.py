@@ -2,13 +2,54 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
+from pathlib import PurePath
+
 import pytest
 
+from tests.lanes.lanes import Lane, lane_of
+from tests.lanes.programs import END_SECONDS, end_all, is_foreign, new_mark
+
 REWRITE = "--rewrite-transcripts"
+runs_in_check = False
+"""Whether the test that runs now is of the lane check."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(REWRITE, action="store_true", help="accept the present output of transcripts")
+
+
+def pytest_configure() -> None:
+    sys.addaudithook(refuse_programs_in_check)
+
+
+def refuse_programs_in_check(event: str, arguments: tuple[object, ...]) -> None:
+    """Fail a test of the lane check that starts a program, where it does."""
+    if event == "subprocess.Popen" and runs_in_check:
+        command = arguments[1]
+        words = command if isinstance(command, list | tuple) else [command]
+        if is_foreign(words):
+            pytest.fail(f"the lane check starts no programs, move the test below real/ or soak/: {command}")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    global runs_in_check
+    runs_in_check = lane_of(PurePath(item.path)) is Lane.CHECK
+    try:
+        return (yield)
+    finally:
+        runs_in_check = False
+
+
+@pytest.fixture(scope="session", autouse=True)
+def nothing_is_left_running() -> Iterator[None]:
+    """Every process that a test starts is ended by it."""
+    mark = new_mark()
+    yield
+    if left := end_all(mark, END_SECONDS):
+        pytest.fail("still running at the end, and killed now:\n" + "\n".join(left), pytrace=False)
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,7 @@ class Step:
     text: str
 
 
+@cache
 def steps(way: str) -> Sequence[Step]:
     section = PAGE.split(f"## {way}\n")[1].split("\n## ")[0]
     found: list[Step] = []
@@ -39,6 +41,7 @@ def steps(way: str) -> Sequence[Step]:
     return found
 
 
+@cache
 def definitions(file: str) -> dict[str, str]:
     """Every function of a file by qualified name, with its source."""
     source = (ROOT / file).read_text()

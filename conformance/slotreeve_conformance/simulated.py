@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import os
 import random
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from functools import wraps
 
 import pytest
 
 from slotreeve_conformance.virtual_time import run
 
-SEEDS = (1, 2, 3)
+VARIABLE = "SLOTREEVE_SEEDS"
 Scenario = Callable[[random.Random], Coroutine[None, None, None]]
 
 
-def simulated(scenario: Scenario) -> Callable[[int], None]:
-    """Make a test of a scenario: it runs on virtual time, once for each of three seeds."""
+def seeds(usual: int) -> Sequence[int]:
+    """Seeds from 1 on, so many as usual, or those that SLOTREEVE_SEEDS names in the environment, as ``7,8,9``."""
+    if named := os.environ.get(VARIABLE):
+        return [int(seed) for seed in named.split(",")]
+    return range(1, usual + 1)
 
-    @pytest.mark.parametrize("seed", SEEDS)
+
+def simulated(scenario: Scenario) -> Callable[[int], None]:
+    """Make a test of a scenario: it runs on virtual time, once, or for each seed of SLOTREEVE_SEEDS."""
+
+    @pytest.mark.parametrize("seed", seeds(1))
     @wraps(scenario)
     def test(seed: int) -> None:
         run(scenario, seed)

@@ -12,6 +12,7 @@ from slotreeve.errors import ConfigError
 from slotreeve.model.nodes import Role
 from slotreeve.ports import Connection, Context, Election, Hello
 from slotreeve_conformance.ensemble import Ensemble
+from slotreeve_conformance.simulated import seeds
 from slotreeve_conformance.virtual_time import VirtualClock
 from slotreeve_election_fle import FleOptions
 from slotreeve_election_fle.election import FleElection
@@ -104,7 +105,7 @@ def test_a_voter_takes_the_vote_of_a_server_that_looks_for_a_leader_but_ends_no_
     play(scenario)
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", seeds(3))
 @pytest.mark.parametrize("leader_dies", [True, False])
 def test_two_of_three_that_keep_nothing_on_disk_are_restarted_and_the_survivors_state_lives_on(
     play: Play, leader_dies: bool, seed: int

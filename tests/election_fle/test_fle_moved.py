@@ -12,6 +12,7 @@ import slotreeve_election_fle
 from slotreeve.errors import ConnectionLost, SlotreeveError
 from slotreeve.ports import Context, Election
 from slotreeve_conformance.ensemble import Ensemble
+from slotreeve_conformance.simulated import seeds
 from slotreeve_election_fle import FleOptions
 from slotreeve_election_fle.disk import Disk
 from slotreeve_election_fle.election import FleElection
@@ -105,7 +106,7 @@ def test_the_new_server_takes_the_place_of_the_dead_one_without_a_change_of_lead
 
 
 @pytest.mark.parametrize("number", [1, 2, 3])
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", seeds(3))
 def test_kills_at_any_moment_of_a_replacement_break_no_invariant_and_end_with_all_of_them(
     play: Play, seed: int, number: int
 ) -> None:

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import random
 
 import pytest
 from slotreeve.clock import LoopClock
 from slotreeve.errors import SlotreeveError
 from slotreeve.ports import Context, Versioned
+from slotreeve_conformance.simulated import seeds
 from slotreeve_conformance.virtual_time import run
 from slotreeve_election_mysql.election import LockElection
 from slotreeve_election_mysql.events import Load
@@ -26,8 +26,6 @@ from slotreeve_simulator.simulated_lock_table import SimulatedLockTable, Simulat
 from tests.election_mysql.conftest import MEMBERS
 from tests.election_mysql.real_nodes import Node, until
 from tests.simulation.planting import Patch, both, replaced
-
-SEEDS = int(os.environ.get("SLOTREEVE_LAGGING_SEEDS", "25"))
 
 
 def known(node: Node) -> dict[str, Versioned]:
@@ -114,7 +112,7 @@ async def lag(rng: random.Random) -> None:
             await node.election.stop()
 
 
-@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize("seed", seeds(6))
 def test_whatever_a_replica_lacks_and_whoever_sees_it_first_no_node_acts_on_a_mixed_state(seed: int) -> None:
     run(lag, seed)
 

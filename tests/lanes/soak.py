@@ -15,7 +15,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+import uuid
+from collections.abc import Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -28,11 +29,24 @@ from slotreeve_simulator.scenario import built_in, load_scenario
 
 from tests.lanes.lanes import ROOT, Lane, arguments
 from tests.lanes.page import Failure, Part, Soak, write_pages
+from tests.lanes.programs import MARK, end_all
 from tests.lanes.progress import PROGRESS, SEED
 
 CORPUS = ROOT / "tests/simulation/corpus.txt"
-ENDS = {"tests": 0.55, "spark": 0.75}
+ENDS = {"tests": 0.55, "spark": 0.75, "scenarios": 0.8}
 """Share of the time after which a part is ended, so that there is some for the next; fresh seeds are the last."""
+OF_SEEDS = [
+    f"tests/{module}.py"
+    for module in (
+        "election_fle/test_fle_left_directory",
+        "election_fle/test_fle_lost_votes",
+        "election_fle/test_fle_moved",
+        "election_fle/test_fle_outgoing",
+        "election_fle/test_fle_strangers",
+        "election_mysql/test_lock_lagging_replica",
+    )
+]
+"""Modules of the lane check, beside the scenarios, that the soak repeats with fresh seeds."""
 END_SECONDS = 45.0
 """Time that pytest has to end the programs that its tests have started."""
 
@@ -67,8 +81,10 @@ def first_seed(day: str, commit: str) -> int:
 # --- tests -----------------------------------------------------------------------------------------------------------
 
 
-def run_tests(name: str, given: list[str], folder: Path, seed: int, seconds: float) -> Part:
-    """Run some tests for so long at most."""
+def run_tests(
+    name: str, given: list[str], folder: Path, seed: int, seconds: float, variables: Mapping[str, str] | None = None
+) -> Part:
+    """Run some tests for so long at most, with these variables of the environment. Nothing of them is left running."""
     if seconds <= 0:
         return Part(name, 0.0, [], [], [each for each in given if each.startswith("tests/")])
     progress = folder / f"{name}.jsonl"
@@ -78,6 +94,8 @@ def run_tests(name: str, given: list[str], folder: Path, seed: int, seconds: flo
     # What a pytest around this one says of itself is not for the inner one.
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     environment = {**inherited, PROGRESS: str(progress), SEED: str(seed), "PYTHONPATH": str(ROOT)}
+    environment |= variables or {}
+    environment[MARK] = mark = f"/{uuid.uuid4().hex}"
     with open(folder / f"{name}.log", "w", encoding="utf-8") as log:
         process = subprocess.Popen(
             command, cwd=ROOT, env=environment, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
@@ -87,7 +105,11 @@ def run_tests(name: str, given: list[str], folder: Path, seed: int, seconds: flo
         except (subprocess.TimeoutExpired, Interrupted):
             is_whole = False
             _end(process)
-    part = part_of(name, progress, time.monotonic() - began)
+    left_running = end_all(mark, 0.0)
+    repeat = " ".join([*(f"{key}={value}" for key, value in (variables or {}).items()), "./run test"])
+    part = part_of(name, progress, time.monotonic() - began, repeat)
+    if is_whole and left_running:
+        part.failures.append(Failure(f"{name}: left running", f"{repeat} {' '.join(given)}", "\n".join(left_running)))
     if not part.ran and not part.missed:
         if is_whole:
             part.failures.append(Failure(name, f"pytest {' '.join(given)}", f"nothing ran; see {log.name}"))
@@ -106,8 +128,8 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         process.wait()
 
 
-def part_of(name: str, progress: Path, seconds: float) -> Part:
-    """What the lines of a progress file say."""
+def part_of(name: str, progress: Path, seconds: float, repeat: str = "./run test") -> Part:
+    """What the lines of a progress file say. ``repeat``: the command that repeats a test, before its name."""
     collected: dict[str, None] = {}
     ran: dict[str, float] = {}
     failures: dict[str, str] = {}
@@ -119,7 +141,7 @@ def part_of(name: str, progress: Path, seconds: float) -> Part:
         ran[told["id"]] = ran.get(told["id"], 0.0) + told["seconds"]
         if told["outcome"] == "failed":
             failures[told["id"]] = told["text"]
-    broken = [Failure(test, f"./run test '{test}'", text) for test, text in failures.items()]
+    broken = [Failure(test, f"{repeat} '{test}'", text) for test, text in failures.items()]
     return Part(name, seconds, [*ran], broken, [test for test in collected if test not in ran])
 
 
@@ -209,20 +231,26 @@ def soak(minutes: float, folder: Path) -> Soak:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, interrupt)
     with contextlib.suppress(Interrupted):
-        for name, given in parts():
+        for name, given, variables in parts(seed):
             left = clock.left() - (1 - ENDS[name]) * 60 * minutes
-            made.parts.append(run_tests(name, given, folder, seed, left))
+            made.parts.append(run_tests(name, given, folder, seed, left, variables))
             print(f"soak: {made.parts[-1].line}", flush=True)
         made.parts.append(run_seeds(seed, clock, CORPUS, f"Found on {day} by a soak"))
         print(f"soak: {made.parts[-1].line}", flush=True)
     return made
 
 
-def parts() -> list[tuple[str, list[str]]]:
-    """Name and arguments of each run of pytest. Bounds of time hold beside one other test."""
+def parts(seed: int) -> list[tuple[str, list[str], dict[str, str]]]:
+    """Name, arguments and environment of each run of pytest. Bounds of time hold beside one other test."""
+    fresh = {
+        "SLOTREEVE_SEEDS": ",".join(map(str, range(seed, seed + 3))),
+        "SLOTREEVE_SWAP_MOMENTS": ",".join(map(str, range(2, 90, 3))),
+    }
+    at_once = ["-n", "2", "--dist", "loadfile"]
     return [
-        ("tests", [*arguments(Lane.SOAK), "-n", "2", "--dist", "loadfile"]),
-        ("spark", [*arguments(Lane.SOAK, spark=True)]),
+        ("tests", [*arguments(Lane.SOAK), *at_once], {}),
+        ("spark", [*arguments(Lane.SOAK, spark=True)], {}),
+        ("scenarios", ["tests/scenarios", *OF_SEEDS, *at_once], fresh),
     ]
 
 

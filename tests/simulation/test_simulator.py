@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 from slotreeve.errors import ConfigError
-from slotreeve_simulator.fault_kinds import GATEWAY_FAULTS, STORE_FAULTS, FaultKind
 from slotreeve_simulator.plan import Cut, plan
 from slotreeve_simulator.runner import simulate
-from slotreeve_simulator.scenario import Scenario, built_in, load_scenario
+from slotreeve_simulator.scenario import built_in, load_scenario
 from slotreeve_simulator.shrink import shrink
 
 import tests.simulation.planted_bugs  # noqa: F401 - adds its bugs
@@ -43,24 +42,6 @@ def test_a_cut_plan_keeps_the_numbers_of_its_faults() -> None:
     assert numbers == list(range(len(numbers)))
     kept = Cut(only=(numbers[-1],)).apply(storms)
     assert [fault.number for storm in kept for fault in storm.faults] == [numbers[-1]]
-
-
-@pytest.mark.parametrize("kind", FaultKind)
-def test_a_cluster_that_suffers_from_one_kind_of_fault_only_gets_well(kind: FaultKind) -> None:
-    scenario = Scenario.model_validate(
-        {
-            "nodes": {
-                "election": "lock" if kind in STORE_FAULTS else "fle",
-                "gateway": 2 if kind in GATEWAY_FAULTS else 0,
-            },
-            "workload": {"lease_callers": 2 if kind in GATEWAY_FAULTS else 0},
-            "faults": {"kinds": {kind: 1.0}, "per_storm": [3, 6], "storm_seconds": 12.0},
-            "minutes": 0.4,
-        }
-    )
-    result = simulate(scenario, 1)
-    assert result.violation is None
-    assert result.faults
 
 
 def test_a_lock_election_changes_its_leader_under_faults_and_the_same_seed_is_the_same_run() -> None:

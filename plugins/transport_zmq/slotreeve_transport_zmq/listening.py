@@ -38,10 +38,11 @@ LONGEST_TURN_SECONDS = 0.02
 very many peers send does not wait for ever behind what few peers send."""
 TURN_PACKETS = 1_000
 """Most packets of one turn, whatever the time that they take."""
-HANG_UP_SECONDS = 1.0
-"""After the goodbye, a peer has so long to read what was sent before and to disconnect itself."""
 SILENCE_SECONDS = 10.0
 """A peer that sends no hello in this time is disconnected."""
+HANG_UP_SECONDS = SILENCE_SECONDS
+"""After the goodbye, a peer has so long to read what was sent before and to disconnect itself. What a slow machine or a
+slow network has not brought to it by then is lost."""
 UNREAD_SECONDS = 60.0
 """While there is more to read, its hello may be among it: then it has so much longer at most."""
 UNREAD_PAUSE_SECONDS = 0.01

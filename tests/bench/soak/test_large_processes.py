@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
 from slotreeve_bench.large import LargePlan
 from slotreeve_bench.names import Measurement
 from slotreeve_bench.suite import BenchPlan, measure
 from slotreeve_harness.processes import ClusterSize
+
+pytestmark = pytest.mark.processes
 
 
 def test_a_service_stays_complete_while_data_servers_die() -> None:

@@ -1,0 +1,72 @@
+"""A test of the lane check that starts a program fails, and a process that a test leaves behind is found."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.lanes.lanes import ROOT
+from tests.lanes.programs import end_all, is_foreign, of_this_run
+
+pytestmark = pytest.mark.processes
+
+STARTS = """
+import subprocess, sys
+
+def test_a_server(): subprocess.run([sys.executable, "-m", "slotreeve_cli", "--help"], check=True)
+def test_a_tool(): subprocess.run("true", check=True)
+def test_some_lines(): subprocess.run([sys.executable, "-c", "pass"], check=True)
+"""
+LEAVES = """
+import subprocess, sys
+
+def test_that_leaves_a_grandchild():
+    subprocess.run([sys.executable, "-c", "import subprocess; subprocess.Popen(['sleep', '100'])"], check=True)
+"""
+
+
+def run_pytest(folder: Path, text: str) -> subprocess.CompletedProcess[str]:
+    """Run a test module with the rules of this tree."""
+    (folder / "conftest.py").write_text(
+        "from tests import conftest\nfrom tests.conftest import *\nconftest.END_SECONDS = 1.0\n"
+    )
+    (folder / "test_some.py").write_text(text)
+    command = [sys.executable, "-m", "pytest", "-q", "-c", "/dev/null", "--rootdir", str(folder), str(folder)]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100, check=False)
+
+
+def test_a_test_of_check_may_run_lines_of_its_own_but_no_program(tmp_path: Path) -> None:
+    done = run_pytest(tmp_path, STARTS)
+    assert "2 failed, 1 passed" in done.stdout
+    assert done.stdout.count("the lane check starts no programs") >= 2
+
+
+def test_below_real_it_may_start_programs(tmp_path: Path) -> None:
+    folder = tmp_path / "real"
+    folder.mkdir()
+    assert "3 passed" in run_pytest(folder, STARTS).stdout
+
+
+def test_what_is_left_running_is_an_error_and_is_ended(tmp_path: Path) -> None:
+    done = run_pytest(tmp_path, LEAVES)
+    assert "1 passed, 1 error" in done.stdout, done.stdout
+    assert "sleep 100" in done.stdout
+    (line,) = (line for line in done.stdout.splitlines() if ": sleep 100" in line)
+    pid = int(line.split(":")[0].split()[-1])
+    assert not Path(f"/proc/{pid}").exists() or "sleep" not in Path(f"/proc/{pid}/cmdline").read_text()
+
+
+def test_only_what_exists_and_is_another_program_is_foreign() -> None:
+    assert not is_foreign([])
+    assert not is_foreign(["/nowhere/java", "-version"])
+    assert not is_foreign([sys.executable, "docs/make_pages.py", "--check"])
+    assert is_foreign([sys.executable, "-m", "pytest"])
+    assert is_foreign(["sh", "-c", "true"])
+
+
+def test_what_ends_in_time_is_not_left() -> None:
+    assert of_this_run("a mark that nothing has") == []
+    assert end_all("a mark that nothing has", 0.0) == []
