@@ -52,6 +52,25 @@ class ElectionLeasesContract(ElectionScene):
 
         self.play(scenario)
 
+    @pytest.mark.parametrize("lag_ms", [100, 200, 280])
+    def test_answers_that_take_long_make_no_lease_longer(self, lag_ms: int) -> None:
+        """The leader's own packets do not arrive any more, while answers to the earlier ones still come."""
+
+        async def scenario(ensemble: Ensemble) -> None:
+            self._needs_each_other()
+            await ensemble.start()
+            leader = await ensemble.agreed()
+            others = [name for name in ensemble.names if name != leader]
+            if isinstance(ensemble.network, Wires):
+                ensemble.network.lag_seconds = {(name, leader): lag_ms / 1000 for name in others}
+            await asyncio.sleep(self.backend.settle_seconds)
+            ensemble.network.partition([leader], others, one_way=True)
+            await asyncio.sleep(lag_ms / 1000)
+            self._cut_off(ensemble, leader)
+            await self._lead_and_meet(ensemble, others)
+
+        self.play(scenario)
+
     @pytest.mark.parametrize("sync_ms", [0, 100, 300])
     def test_a_leader_that_is_cut_off_as_it_begins_to_lead_has_no_longer_lease(self, sync_ms: int) -> None:
         """What its first lease rests on was said before slow disks had stored it."""

@@ -115,6 +115,7 @@ PARAMETERS: dict[str, list[object]] = {
     "test_no_write_is_lost_whatever_happens_to_the_directories_of_a_minority": [0, 1, 2],
     "test_a_majority_that_is_connected_is_led": list(NAMED),
     "test_so_it_is_in_topologies_at_random": [0, 1],
+    "test_answers_that_take_long_make_no_lease_longer": [100, 200, 280],
     "test_a_leader_that_is_cut_off_as_it_begins_to_lead_has_no_longer_lease": [0, 100, 300],
 }
 
