@@ -25,13 +25,15 @@ class Failure:
 
 @dataclasses.dataclass
 class Part:
-    """A part of a soak. ``ran`` and ``missed``: names of tests, or of scenarios with their seeds."""
+    """A part of a soak. ``ran`` and ``missed``: names of tests, or of scenarios with their seeds. ``seconds_of``: what
+    each test took."""
 
     name: str
     seconds: float
     ran: list[str]
     failures: list[Failure]
     missed: list[str]
+    seconds_of: dict[str, float] = dataclasses.field(default_factory=dict)
 
     @property
     def line(self) -> str:

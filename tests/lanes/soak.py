@@ -142,7 +142,7 @@ def part_of(name: str, progress: Path, seconds: float, repeat: str = "./run test
         if told["outcome"] == "failed":
             failures[told["id"]] = told["text"]
     broken = [Failure(test, f"{repeat} '{test}'", text) for test, text in failures.items()]
-    return Part(name, seconds, [*ran], broken, [test for test in collected if test not in ran])
+    return Part(name, seconds, [*ran], broken, [test for test in collected if test not in ran], ran)
 
 
 # --- seeds -----------------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from pathlib import Path, PurePath
 import pytest
 from slotreeve_simulator.scenario import built_in
 
+from tests.lanes.durations import table_of
 from tests.lanes.lanes import ROOT, Lane, arguments, folders, lane_of
 from tests.lanes.page import Failure, Part, Soak, html_of, write_pages
 from tests.lanes.soak import first_seed, keep, order
@@ -70,3 +71,14 @@ def test_a_page_says_what_failed_how_to_repeat_it_and_what_was_not_reached(tmp_p
     assert write_pages(made, tmp_path).name == "soak.html"
     read = json.loads((tmp_path / "soak.json").read_text())
     assert read["parts"][0]["failures"][0]["command"] == failure.command
+
+
+def test_where_the_time_goes_is_a_table_of_the_longest_modules(tmp_path: Path) -> None:
+    progress = tmp_path / "check.jsonl"
+    told = [
+        {"id": f"tests/test_{n}.py::test_a", "outcome": "passed", "seconds": 1.0 + n, "text": ""} for n in range(14)
+    ]
+    progress.write_text("".join(json.dumps(line) + "\n" for line in [*told, told[13] | {"id": "tests/test_13.py::b"}]))
+    lines = table_of("check", progress).splitlines()
+    assert lines[2] == "| `tests/test_13.py` | 2 | 28 | 24 % |"
+    assert lines[-2:] == ["| 2 others | 2 | 3 | 3 % |", "| all | 15 | 119 | 100 % |"]
