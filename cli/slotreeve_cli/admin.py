@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from slotreeve_client.tools import run_async
 
 from slotreeve_cli.options import DEFAULT_META, ClusterOption, MetaOption, Output, OutputOption
 
@@ -108,6 +107,8 @@ def _changed(intent: Orders, **changes: object) -> Orders:
 
 
 def _order(addresses: list[str], cluster: str, output: Output, change: Callable[[Orders], Orders] | None) -> None:
+    from slotreeve_client.tools import run_async
+
     from slotreeve_cli.printing import print_rows
 
     intent = run_async(_carry_out(addresses, cluster, change))

@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 from slotreeve_bench.names import Measurement
-from slotreeve_client.tools import run_async
 
 from slotreeve_cli.options import Output, OutputOption, SetOption, dotted
 
@@ -54,6 +53,7 @@ def bench(
     from slotreeve_bench.herd import HerdPlan
     from slotreeve_bench.large import LargePlan
     from slotreeve_bench.suite import BenchPlan, measure
+    from slotreeve_client.tools import run_async
     from slotreeve_harness.processes import ClusterSize
 
     from slotreeve_cli.printing import print_json

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from slotreeve_client.tools import run_async
 
 from slotreeve_cli.options import Output, OutputOption, SetOption, dotted
 
@@ -53,6 +52,7 @@ def run(
     """Start 3 meta + 3 data + 2 session processes behind proxies, publish and subscribe, cause one fault after the
     other, end them all, and check every invariant on the recorded history. Exit code 0 only if all held."""
     from slotreeve_chaos.run import run_chaos
+    from slotreeve_client.tools import run_async
 
     chosen = seed if seed is not None else random.SystemRandom().getrandbits(32)
     where = directory or Path(f"chaos-{chosen}")

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from slotreeve_client.tools import run_async
 
 from slotreeve_cli.options import SetOption, dotted
 
@@ -40,6 +39,7 @@ def cluster(
     """Start every server as a process of its own, on free ports of loopback; they end with this command."""
     import tempfile
 
+    from slotreeve_client.tools import run_async
     from slotreeve_harness.processes import ClusterSize, LocalCluster
 
     with tempfile.TemporaryDirectory(prefix="slotreeve-") as temporary:

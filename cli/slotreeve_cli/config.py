@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from slotreeve_cli.options import ConfigOption, Output, OutputOption, SetOption, read_configuration
+from slotreeve_cli.options import ConfigOption, Rows, RowsOption, SetOption, read_configuration
 
 if TYPE_CHECKING:
     from slotreeve.catalogue import Catalogue
@@ -36,7 +36,7 @@ def check(
             "servers.",
         ),
     ] = False,
-    output: OutputOption = Output.TABLE,
+    output: RowsOption = Rows.TABLE,
 ) -> None:
     """Validate the configuration, and build every plugin as a meta server would. Exit code 2 and one line if a server
     would not start. Without --online nothing is opened or connected; with it, exit code 1 if something failed."""
@@ -48,7 +48,7 @@ def check(
     configuration, catalogue = read_configuration(config, settings), Catalogue.load()
     rows = run_async(_build_all(configuration, catalogue, online))
     chosen = ", ".join(f"{port} {configuration.choice(port).use}" for port in configuration.check_plugins(catalogue))
-    typer.echo(f"the configuration is valid: {chosen}", err=online and output is Output.JSON)
+    typer.echo(f"the configuration is valid: {chosen}", err=online and output is Rows.JSON)
     if online:
         print_rows(rows, output)
     if any(row["result"] == "failed" for row in rows):
@@ -71,7 +71,7 @@ async def _build_all(configuration: ServerConfiguration, catalogue: Catalogue, o
 
 def show(
     config: ConfigOption = None,
-    output: OutputOption = Output.TABLE,
+    output: RowsOption = Rows.TABLE,
     settings: SetOption = [],  # noqa: B006 - typer copies it
 ) -> None:
     """Print every setting with its value and its origin, the options of the chosen plugins included."""

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from slotreeve_client.tools import run_async
 
 from slotreeve_cli.options import Output, OutputOption
 
@@ -45,6 +44,7 @@ def demo(
     """Start a cluster of processes, publish every module and class of this Python, and subscribe to them. Kill a meta
     leader, a data server and a session server meanwhile. Then compare what every subscriber sees, and what a gateway
     shows over REST, with what is published."""
+    from slotreeve_client.tools import run_async
     from slotreeve_demo.performance import perform, service_names
     from slotreeve_demo.report import all_held, as_json
     from slotreeve_demo.stage import DemoPlan

@@ -6,7 +6,6 @@ import asyncio
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from slotreeve_client.tools import run_async
 
 from slotreeve_cli.options import ConfigOption, SetOption, read_configuration
 from slotreeve_cli.run import Runnable
@@ -35,6 +34,7 @@ def dev(
 ) -> None:
     """Run meta, data, session server and gateway in this process, on loopback, without a disk. Ends with Ctrl-C."""
     from slotreeve.model.nodes import Role
+    from slotreeve_client.tools import run_async
     from slotreeve_servers.launch import ROLE_PORTS
 
     meta = {"meta-1": f"127.0.0.1:{ROLE_PORTS[Role.META] + port_offset}"}

@@ -6,7 +6,6 @@ import asyncio
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from slotreeve_client.tools import run_async
 
 from slotreeve_cli import (
     election_accept,
@@ -16,7 +15,7 @@ from slotreeve_cli import (
     election_release,
     election_swap,
 )
-from slotreeve_cli.options import DEFAULT_META, ClusterOption, MetaOption, Output, OutputOption
+from slotreeve_cli.options import DEFAULT_META, ClusterOption, MetaOption, Rows, RowsOption
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -45,13 +44,15 @@ def add_to(app: typer.Typer) -> None:
 def history(
     meta: MetaOption = [DEFAULT_META],  # noqa: B006 - typer copies it
     cluster: ClusterOption = "slotreeve",
-    output: OutputOption = Output.TABLE,
+    output: RowsOption = Rows.TABLE,
 ) -> None:
     """Changes of leadership as each of these meta servers saw them since its start.
 
     "least_margin_ms" is the shortest time that was ever left of the lease, where the server itself led.
     """
     from datetime import UTC, datetime
+
+    from slotreeve_client.tools import run_async
 
     from slotreeve_cli.printing import print_rows
 
@@ -73,21 +74,25 @@ def history(
 def watch(
     meta: MetaOption = [DEFAULT_META],  # noqa: B006 - typer copies it
     cluster: ClusterOption = "slotreeve",
-    output: OutputOption = Output.TABLE,
+    output: RowsOption = Rows.TABLE,
     count: Annotated[int, typer.Option(min=0, help="End after so many lines; 0: never.")] = 0,
 ) -> None:
     """One line for the present leader, and one for each change, until interrupted."""
+    from slotreeve_client.tools import run_async
+
     run_async(_watch(meta, cluster, output, count))
 
 
 def resign(
     meta: MetaOption = [DEFAULT_META],  # noqa: B006 - typer copies it
     cluster: ClusterOption = "slotreeve",
-    output: OutputOption = Output.TABLE,
+    output: RowsOption = Rows.TABLE,
     to: Annotated[str, typer.Option("--to", help="The meta server that shall lead next; it must live.")] = "",
 ) -> None:
     """Ask the meta leader to resign; it finishes writes under way first. With --to, a lock election keeps its row for
     that meta server for a moment; fle chooses the next leader itself."""
+    from slotreeve_client.tools import run_async
+
     from slotreeve_cli.printing import print_rows
 
     old = run_async(_resign(meta, cluster, to))
@@ -121,7 +126,7 @@ async def _histories(addresses: list[str], cluster: str) -> list[History]:
     return found
 
 
-async def _watch(addresses: list[str], cluster: str, output: Output, count: int) -> None:
+async def _watch(addresses: list[str], cluster: str, output: Rows, count: int) -> None:
     from slotreeve.errors import TransportError
     from slotreeve_client.administration import cluster_leader
     from slotreeve_client.tools import open_transport
@@ -147,13 +152,13 @@ async def _watch(addresses: list[str], cluster: str, output: Output, count: int)
         await transport.close()
 
 
-def _print_leader(known: LeaderIs, output: Output) -> None:
+def _print_leader(known: LeaderIs, output: Rows) -> None:
     from datetime import UTC, datetime
 
     from slotreeve_cli.printing import print_json
 
     at = _iso(datetime.now(UTC))
-    if output is Output.JSON:
+    if output is Rows.JSON:
         print_json({"at": at, "leader": known.leader, "address": known.address, "term": known.term})
     else:
         typer.echo(f"{at}  term {known.term}  {known.leader or 'no leader known'}")
@@ -190,10 +195,12 @@ async def _resign(addresses: list[str], cluster: str, to: str) -> LeaderIs:
 def shadow(
     meta: MetaOption = [DEFAULT_META],  # noqa: B006 - typer copies it
     cluster: ClusterOption = "slotreeve",
-    output: OutputOption = Output.TABLE,
+    output: RowsOption = Rows.TABLE,
 ) -> None:
     """The shadow election (meta.shadow_election) against the one in use, as each meta server saw both. Exit code 1
     where one of them takes no part or does not agree that there is a leader."""
+    from slotreeve_client.tools import run_async
+
     from slotreeve_cli.printing import print_rows
 
     reports = run_async(_shadow(meta, cluster))

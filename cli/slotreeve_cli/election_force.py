@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Protocol, runtime_checkable
 
 import typer
 
-from slotreeve_cli.options import ConfigOption, Output, OutputOption, SetOption, read_configuration
+from slotreeve_cli.options import ConfigOption, Rows, RowsOption, SetOption, read_configuration
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -90,7 +90,7 @@ def force_new_cluster(
     settings: SetOption = [],  # noqa: B006 - typer copies it
     dry_run: DryRunOption = False,
     yes: YesOption = False,
-    output: OutputOption = Output.TABLE,
+    output: RowsOption = Rows.TABLE,
 ) -> None:
     """Make one data directory the beginning of a new cluster, where most meta servers have lost theirs for good. Every
     meta server then starts with a copy of it, and those with older directories are refused. What the lost meta servers

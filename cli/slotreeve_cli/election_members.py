@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from slotreeve_cli.options import DEFAULT_META, ClusterOption, MetaOption, Output, OutputOption
+from slotreeve_cli.options import DEFAULT_META, ClusterOption, MetaOption, Rows, RowsOption
 
 if TYPE_CHECKING:
     from slotreeve_protocol.meta_messages import ElectionIs
@@ -22,7 +22,7 @@ def add_to(group: typer.Typer) -> None:
 def list_members(
     meta: MetaOption = [DEFAULT_META],  # noqa: B006 - typer copies it
     cluster: ClusterOption = "slotreeve",
-    output: OutputOption = Output.TABLE,
+    output: RowsOption = Rows.TABLE,
 ) -> None:
     """The meta servers, at the addresses that the leader knows. Exit code 1 where one of them does not answer, or knows
     no leader."""

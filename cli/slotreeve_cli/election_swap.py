@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from slotreeve_cli.options import DEFAULT_META, ClusterOption, MetaOption, Output, OutputOption
+from slotreeve_cli.options import DEFAULT_META, ClusterOption, MetaOption, Rows, RowsOption
 
 if TYPE_CHECKING:
     from slotreeve_protocol.meta_messages import ElectionIs, Swapped
@@ -35,7 +35,7 @@ def swap(
     cluster: ClusterOption = "slotreeve",
     dry_run: DryRunOption = False,
     without: WithoutOption = [],  # noqa: B006 - typer copies it
-    output: OutputOption = Output.TABLE,
+    output: RowsOption = Rows.TABLE,
 ) -> None:
     """Let a running cluster use another election, with the meta state that it has. The configuration file of every
     meta server must have that election's options. What cannot be done is refused before anything changes."""
@@ -57,7 +57,7 @@ def swap(
 def in_use(
     meta: MetaOption = [DEFAULT_META],  # noqa: B006 - typer copies it
     cluster: ClusterOption = "slotreeve",
-    output: OutputOption = Output.TABLE,
+    output: RowsOption = Rows.TABLE,
 ) -> None:
     """The election that each of these meta servers uses, and the one that its configuration names. Exit code 1 where
     two of them use different ones."""

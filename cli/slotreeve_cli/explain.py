@@ -6,9 +6,8 @@ from itertools import product
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from slotreeve_client.tools import run_async
 
-from slotreeve_cli.options import ConfigOption, Output, OutputOption, SetOption, dotted, read_configuration
+from slotreeve_cli.options import ConfigOption, Rows, RowsOption, SetOption, dotted, read_configuration
 
 if TYPE_CHECKING:
     from slotreeve.offers import Options
@@ -39,7 +38,7 @@ def staleness(
     measure: Annotated[
         bool, typer.Option("--measure", help="Also start a cluster with these settings and kill one of each.")
     ] = False,
-    output: OutputOption = Output.TABLE,
+    output: RowsOption = Rows.TABLE,
     settings: SetOption = [],  # noqa: B006 - typer copies it
 ) -> None:
     """For each kind of death: the longest time until no subscriber sees the dead client or server any more (or until
@@ -179,7 +178,7 @@ def _measure(settings: dict[str, object]) -> dict[str, float]:
     from pathlib import Path
 
     from slotreeve_bench.failover import measure_failover
-    from slotreeve_client.tools import open_transport
+    from slotreeve_client.tools import open_transport, run_async
     from slotreeve_harness.processes import LocalCluster
 
     async def measured() -> dict[str, dict[str, float]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import typer
-from slotreeve_client.tools import run_async
 
 from slotreeve_cli import gateway_token
 from slotreeve_cli.options import ConfigOption, SetOption, read_configuration
@@ -38,6 +37,8 @@ def run(
     settings: SetOption = [],  # noqa: B006 - typer copies it
 ) -> None:
     """Run one gateway until SIGTERM or SIGINT. Any number of them may run; what callers register outlives each."""
+    from slotreeve_client.tools import run_async
+
     configuration = read_configuration(config, settings, node__name=name, node__port_offset=port_offset)
     run_async(_run(configuration, until_eof))
 

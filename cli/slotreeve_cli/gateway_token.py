@@ -6,9 +6,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from slotreeve_client.tools import run_async
 
-from slotreeve_cli.options import DEFAULT_META, NOT_FOUND, ClusterOption, MetaOption, Output, OutputOption
+from slotreeve_cli.options import DEFAULT_META, NOT_FOUND, ClusterOption, MetaOption, Rows, RowsOption
 
 if TYPE_CHECKING:
     from slotreeve_protocol.tokens import Tokens
@@ -55,6 +54,7 @@ def issue(
     import secrets
     import time
 
+    from slotreeve_client.tools import run_async
     from slotreeve_protocol.tokens import Token, new_token
 
     now = time.time_ns() // 1_000_000
@@ -68,10 +68,12 @@ def issue(
 def list_(
     meta: MetaOption = [DEFAULT_META],  # noqa: B006 - typer copies it
     cluster: ClusterOption = "slotreeve",
-    output: OutputOption = Output.TABLE,
+    output: RowsOption = Rows.TABLE,
 ) -> None:
     """Every token without its secret: rights, when it was issued and when it ends."""
     import time
+
+    from slotreeve_client.tools import run_async
 
     from slotreeve_cli.printing import print_rows
 
@@ -81,7 +83,7 @@ def list_(
         {
             "name": token.name,
             "id": token_id,
-            "rights": list(token.rights) if output is Output.JSON else " ".join(token.rights),
+            "rights": list(token.rights) if output is Rows.JSON else " ".join(token.rights),
             "issued": _time(token.issued_ms),
             "ends": _time(token.ends_ms),
             "has ended": token.has_ended(now),
@@ -98,6 +100,8 @@ def revoke(
     cluster: ClusterOption = "slotreeve",
 ) -> None:
     """End a token now. Exit code 3 where there is none of this name."""
+    from slotreeve_client.tools import run_async
+
     was_there = False
 
     def change(tokens: Tokens) -> Tokens:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from inspect import getdoc
+from types import ModuleType
 from typing import Annotated
 
 import typer
@@ -33,32 +36,15 @@ from slotreeve_cli import (
     subscribe,
 )
 
-COMMANDS = (
-    dev,
-    cluster,
-    run,
-    gateway,
-    publish,
-    subscribe,
-    lookups,
-    override,
-    status,
-    slot_of,
-    plan,
-    election,
-    provide,
-    snapshot,
-    admin,
-    explain,
-    config,
-    plugins,
-    demo,
-    bench,
-    chaos,
-    sim,
-    spark,
-)
-"""Modules of commands, in the order of the help."""
+COMMANDS = {
+    "Try it": (dev, demo, cluster),
+    "Provide and consume": (publish, subscribe, lookups, slot_of),
+    "Run servers": (run, gateway, config, plugins),
+    "Look": (status, explain),
+    "Operate": (override, provide, election, admin, snapshot, plan),
+    "Measure and prove": (bench, chaos, sim, spark),
+}
+"""Modules of commands, in the order and under the headings of the help."""
 EXIT_CODES = """Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 3 not found, 4 unreachable,
 5 refused, 6 timed out, 130 interrupted."""
 
@@ -70,15 +56,31 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for module in COMMANDS:
-    module.add_to(app)
+
+
+def _add(heading: str, modules: Sequence[ModuleType]) -> None:
+    """Add the commands of these modules. The list of all commands has the first sentence of each under the heading."""
+    groups, commands = len(app.registered_groups), len(app.registered_commands)
+    for module in modules:
+        module.add_to(app)
+    for group in app.registered_groups[groups:]:
+        group.rich_help_panel = heading
+    for command in app.registered_commands[commands:]:
+        command.rich_help_panel = heading
+        sentence = " ".join((getdoc(command.callback) or "").split()).partition(". ")[0]
+        command.short_help = command.short_help or f"{sentence.removesuffix('.')}."
+
+
+for _heading, _modules in COMMANDS.items():
+    _add(_heading, _modules)
 
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        from slotreeve import __version__
+        # The kernel takes four times as long to import as this takes.
+        from importlib.metadata import version
 
-        typer.echo(f"slotreeve {__version__}")
+        typer.echo(f"slotreeve {version('slotreeve')}")
         raise typer.Exit
 
 

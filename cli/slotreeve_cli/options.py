@@ -27,6 +27,15 @@ class Output(StrEnum):
     JSON = "json"
 
 
+class Rows(StrEnum):
+    """How a list of rows is printed."""
+
+    TABLE = "table"
+    WIDE = "wide"
+    TSV = "tsv"
+    JSON = "json"
+
+
 class ScopeName(StrEnum):
     """Which providers a subscriber sees."""
 
@@ -42,13 +51,35 @@ class HealthName(StrEnum):
     CRITICAL = "critical"
 
 
+def split_addresses(values: list[str]) -> list[str]:
+    """Addresses, one an option or several in one, separated by commas or spaces."""
+    return [address for value in values for address in value.replace(",", " ").split()]
+
+
 OutputOption = Annotated[Output, typer.Option("--output", "-o", help="table for people, json for programs.")]
+RowsOption = Annotated[
+    Rows,
+    typer.Option("--output", "-o", help="table, or wide with more columns, for people; tsv or json for programs."),
+]
 SessionOption = Annotated[
     list[str],
-    typer.Option("--session", "-s", envvar="SLOTREEVE_SESSION", help="Session server host:port; repeatable."),
+    typer.Option(
+        "--session",
+        "-s",
+        envvar="SLOTREEVE_SESSION",
+        callback=split_addresses,
+        help="Session servers, host:port; repeatable, or separated by commas.",
+    ),
 ]
 MetaOption = Annotated[
-    list[str], typer.Option("--meta", "-m", envvar="SLOTREEVE_META", help="Meta server host:port; repeatable.")
+    list[str],
+    typer.Option(
+        "--meta",
+        "-m",
+        envvar="SLOTREEVE_META",
+        callback=split_addresses,
+        help="Meta servers, host:port; repeatable, or separated by commas.",
+    ),
 ]
 ClusterOption = Annotated[str, typer.Option("--cluster", envvar="SLOTREEVE_CLUSTER", help="Name of the cluster.")]
 ConfigOption = Annotated[

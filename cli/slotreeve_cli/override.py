@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from slotreeve_client.tools import run_async
 
 from slotreeve_cli.options import (
     DEFAULT_META,
@@ -14,8 +13,8 @@ from slotreeve_cli.options import (
     NOT_FOUND,
     ClusterOption,
     MetaOption,
-    Output,
-    OutputOption,
+    Rows,
+    RowsOption,
     SessionOption,
 )
 
@@ -58,6 +57,7 @@ def set_(
     again. What is not given stays as it was overridden before. The instance need not be registered."""
     from msgspec.structs import replace
     from slotreeve.model.data_info import DataInfo
+    from slotreeve_client.tools import run_async
     from slotreeve_protocol.overrides import Override
 
     given = {"weight": weight, "enabled": enabled, "drain": drain, "note": note}
@@ -82,6 +82,7 @@ def clear(
 ) -> None:
     """Let instance ID be as its provider says. Exit code 3 where it is not overridden."""
     from slotreeve.model.data_info import DataInfo
+    from slotreeve_client.tools import run_async
 
     data_info_id = DataInfo.parse(service).id
     was_there = False
@@ -103,10 +104,11 @@ def list_(
     meta: MetaOption = [DEFAULT_META],  # noqa: B006 - typer copies it
     session: SessionOption = [DEFAULT_SESSION],  # noqa: B006 - typer copies it
     cluster: ClusterOption = "slotreeve",
-    output: OutputOption = Output.TABLE,
+    output: RowsOption = Rows.TABLE,
 ) -> None:
     """Every override, and whether its instance is registered now (unknown where no session server says)."""
     from slotreeve.model.data_info import DataInfo
+    from slotreeve_client.tools import run_async
 
     from slotreeve_cli.printing import print_rows
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Generic, TextIO, TypeVar
 
 import typer
-from slotreeve_client.tools import run_async
 
 from slotreeve_cli.options import dotted
 
@@ -145,7 +144,7 @@ def build_unattached(port: Port, name: str, slots: int, settings: Mapping[str, o
         PluginError: there is no such plugin, or a setting does not fit.
     """
     from slotreeve.catalogue import build_plugin
-    from slotreeve_client.tools import tool_context
+    from slotreeve_client.tools import run_async, tool_context
 
     async def build() -> object:  # the clock of a context is that of a running event loop
         return build_plugin(port, name, tool_context(slots), settings)

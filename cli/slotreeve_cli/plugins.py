@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from slotreeve_cli.options import Output, OutputOption
+from slotreeve_cli.options import Rows, RowsOption
 
 
 def add_to(app: typer.Typer) -> None:
@@ -17,7 +17,7 @@ def add_to(app: typer.Typer) -> None:
     app.add_typer(group, name="plugins")
 
 
-def list_plugins(output: OutputOption = Output.TABLE) -> None:
+def list_plugins(output: RowsOption = Rows.TABLE) -> None:
     """Every offer of every installed plugin, and the broken ones with the reason."""
     from slotreeve.catalogue import Catalogue
 
@@ -37,7 +37,7 @@ def list_plugins(output: OutputOption = Output.TABLE) -> None:
     broken: list[dict[str, object]] = [
         {"plugin": b.plugin, "from": b.source, "broken because": b.reason} for b in catalogue.broken
     ]
-    if output is Output.JSON:
+    if output is Rows.JSON:
         print_json({"offers": rows, "broken": broken})
         return
     print_rows(rows, output)
@@ -71,6 +71,6 @@ def check(
             verdict = str(error)
             problems.append(verdict)
         rows.append({"port": str(entry.port), "name": entry.offer.name, "verdict": verdict})
-    print_rows(rows, Output.TABLE)
+    print_rows(rows, Rows.TABLE)
     if problems:
         raise PluginError("; ".join(problems))

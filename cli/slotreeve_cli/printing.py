@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import msgspec
 
-from slotreeve_cli.options import Output
+from slotreeve_cli.options import Output, Rows
 
+_FIELD_ENDS = re.compile(r"[\t\n]").sub
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]").sub
 
 
@@ -17,11 +18,38 @@ def print_json(value: object) -> None:
     print(msgspec.json.format(msgspec.json.encode(value, enc_hook=str), indent=0).decode())
 
 
-def print_rows(rows: Sequence[dict[str, object]], output: Output, title: str = "", empty: str = "nothing") -> None:
-    """A list of equal-shaped rows. As JSON: a list of objects."""
-    if output is Output.JSON:
+def print_rows(
+    rows: Sequence[dict[str, object]],
+    output: Output | Rows,
+    title: str = "",
+    empty: str = "nothing",
+    only_wide: Collection[str] = (),
+) -> None:
+    """A list of equal-shaped rows.
+
+    As JSON it is a list of objects, as TSV a line with the names of the columns and one for each row. A table wraps
+    between words only: it is wider than the terminal rather than that an address, an id or a time is broken.
+
+    Args:
+        rows: the rows, all with the same columns.
+        output: the form.
+        title: stands above a table.
+        empty: what a table says where there are no rows.
+        only_wide: columns that the narrow table leaves out.
+    """
+    if output in (Output.JSON, Rows.JSON):
         print_json(list(rows))
-        return
+    elif output is Rows.TSV:
+        names: list[object] = [*rows[0]] if rows else []
+        for line in [names, *([*row.values()] for row in rows)]:
+            print("\t".join(_FIELD_ENDS(" ", as_text(value)) for value in line))
+    else:
+        hidden = () if output is Rows.WIDE else only_wide
+        _print_table([{name: row[name] for name in row if name not in hidden} for row in rows], title, empty)
+
+
+def _print_table(rows: Sequence[dict[str, object]], title: str, empty: str) -> None:
+    from rich.cells import cell_len
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -31,11 +59,24 @@ def print_rows(rows: Sequence[dict[str, object]], output: Output, title: str = "
         console.print(empty)
         return
     table = Table(title=title or None, title_justify="left", header_style="bold", box=None, pad_edge=False)
-    for column, value in rows[0].items():
-        table.add_column(column, justify="right" if isinstance(value, int | float) else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(as_text(value)) for value in row.values()))
-    console.print(table)
+    cells = [[as_text(value) for value in row.values()] for row in rows]
+    needed = 0
+    for number, (column, value) in enumerate(rows[0].items()):
+        words = [word for text in (column, *(line[number] for line in cells)) for word in text.split()]
+        longest = max(map(cell_len, words), default=1)
+        needed += longest + 2
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        table.add_column(column, justify="right" if is_number else "left", min_width=longest)
+    for line in cells:
+        table.add_row(*map(Text, line))
+    console.print(table, width=max(console.width, needed), soft_wrap=needed > console.width)
+
+
+def service_name(data_info_id: str) -> str:
+    """The name of a service for people: the data id alone where instance and group are the default."""
+    from slotreeve.model.data_info import DEFAULT_GROUP, DEFAULT_INSTANCE, DELIMITER
+
+    return data_info_id.removesuffix(f"{DELIMITER}{DEFAULT_INSTANCE}{DELIMITER}{DEFAULT_GROUP}")
 
 
 def as_text(value: object) -> str:

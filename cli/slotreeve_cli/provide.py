@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from slotreeve_client.tools import run_async
 
 from slotreeve_cli.options import (
     DEFAULT_META,
@@ -15,8 +14,8 @@ from slotreeve_cli.options import (
     NOT_FOUND,
     ClusterOption,
     MetaOption,
-    Output,
-    OutputOption,
+    Rows,
+    RowsOption,
     SessionOption,
 )
 
@@ -51,10 +50,11 @@ def put(
     ] = None,
     meta: MetaOption = [DEFAULT_META],  # noqa: B006 - typer copies it
     cluster: ClusterOption = "slotreeve",
-    output: OutputOption = Output.TABLE,
+    output: RowsOption = Rows.TABLE,
 ) -> None:
     """Write KEY through the meta leader. Returns when any minority of the meta servers may be lost."""
     from slotreeve.errors import ConfigError
+    from slotreeve_client.tools import run_async
 
     if (value is not None) + (file is not None) + delete != 1:
         raise typer.BadParameter("give exactly one of VALUE, --file and --delete")
@@ -89,9 +89,11 @@ def get(
     key: Annotated[str, typer.Argument(help="The key; none: all of them.")] = "",
     meta: MetaOption = [DEFAULT_META],  # noqa: B006 - typer copies it
     cluster: ClusterOption = "slotreeve",
-    output: OutputOption = Output.TABLE,
+    output: RowsOption = Rows.TABLE,
 ) -> None:
     """KEY's value and version, or all keys. Exit code 3 where there is none."""
+    from slotreeve_client.tools import run_async
+
     entries = run_async(_get(meta, cluster, key))
     _print(entries, output)
     if key and not entries:
@@ -116,14 +118,16 @@ def watch(
     cluster: ClusterOption = "slotreeve",
     updates: Annotated[int | None, typer.Option(min=1, help="End after so many updates.")] = None,
     seconds: Annotated[float | None, typer.Option("--for", min=0, help="End after so many seconds.")] = None,
-    output: OutputOption = Output.TABLE,
+    output: RowsOption = Rows.TABLE,
 ) -> None:
     """Print each KEY's value, now and at every change, until Ctrl-C."""
+    from slotreeve_client.tools import run_async
+
     run_async(_watch(session, cluster, keys, updates, seconds, output))
 
 
 async def _watch(
-    sessions: list[str], cluster: str, keys: list[str], updates: int | None, seconds: float | None, output: Output
+    sessions: list[str], cluster: str, keys: list[str], updates: int | None, seconds: float | None, output: Rows
 ) -> None:
     from slotreeve_client.tools import open_client
     from slotreeve_protocol.meta_messages import ConfigEntry
@@ -150,7 +154,7 @@ async def _watch(
         await wait_for(stopping, seconds)
 
 
-def _print(entries: list[ConfigEntry], output: Output) -> None:
+def _print(entries: list[ConfigEntry], output: Rows) -> None:
     from slotreeve_cli.printing import print_rows
 
     rows: list[dict[str, object]] = [

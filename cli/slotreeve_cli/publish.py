@@ -9,7 +9,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from slotreeve_client.tools import run_async
 
 from slotreeve_cli.options import DEFAULT_SESSION, ClusterOption, HealthName, Output, OutputOption, SessionOption
 
@@ -63,6 +62,7 @@ def publish(
     """Publish DATA, or register the instance at --address, under SERVICE until the command ends; then the provider
     disappears from every subscriber's view."""
     from slotreeve_client import Health, Instance
+    from slotreeve_client.tools import run_async
     from slotreeve_protocol.addresses import split_endpoint
     from slotreeve_protocol.instance import DEFAULT_WEIGHT
 

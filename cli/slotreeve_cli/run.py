@@ -8,11 +8,10 @@ import random
 import secrets
 import signal
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import typer
-from slotreeve.errors import OutOfMemory
-from slotreeve_client.tools import run_async
 
 from slotreeve_cli.options import ConfigOption, SetOption, read_configuration
 
@@ -74,6 +73,7 @@ def _command(role_name: str) -> Callable[..., None]:
         settings: SetOption = [],  # noqa: B006 - typer copies it
     ) -> None:
         from slotreeve.model.nodes import Role
+        from slotreeve_client.tools import run_async
 
         configuration = read_configuration(config, settings, node__name=name, node__port_offset=port_offset)
         run_async(_run_server(configuration, Role(role_name), until_eof))
@@ -86,12 +86,13 @@ async def _run_server(configuration: ServerConfiguration, role: Role, until_eof:
     it)."""
     from slotreeve.catalogue import Catalogue
     from slotreeve.clock import MachineClock
+    from slotreeve.errors import OutOfMemory
     from slotreeve_machines.storage import DirectoryStorage
     from slotreeve_servers.launch import Launcher
 
     from slotreeve_cli.logs import configure_logging
 
-    asyncio.get_running_loop().set_exception_handler(_end_without_memory)
+    asyncio.get_running_loop().set_exception_handler(partial(_end_without_memory, OutOfMemory.exit_code))
     rng = random.Random(secrets.randbits(64))
     launcher = Launcher(configuration, Catalogue.load(), MachineClock(), rng)
     environment = launcher.environment(role)
@@ -106,12 +107,12 @@ async def _run_server(configuration: ServerConfiguration, role: Role, until_eof:
             await pages.stop()
 
 
-def _end_without_memory(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+def _end_without_memory(exit_code: int, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     """Nobody caught an exception. A server without memory ends at once, without a word to its peers, which replace it
     as they do after a crash: whatever it would do first needs memory, too."""
     if isinstance(context.get("exception"), MemoryError):
         os.write(2, b"slotreeve: out of memory; this server ends at once, and others take over what it held\n")
-        os._exit(OutOfMemory.exit_code)
+        os._exit(exit_code)
     loop.default_exception_handler(context)
 
 

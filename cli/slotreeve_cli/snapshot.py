@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from slotreeve_client.tools import run_async
 
 from slotreeve_cli.options import DEFAULT_META, ClusterOption, MetaOption, Output, OutputOption
 
@@ -41,6 +40,7 @@ def save(
     """Save what the meta leader has now. Registrations are not part of it: their providers send them again."""
     from slotreeve.errors import ConfigError
     from slotreeve_client.snapshots import encode
+    from slotreeve_client.tools import run_async
 
     data = run_async(_take(meta, cluster))
     if str(file) == "-":
@@ -101,6 +101,7 @@ def restore(
     unless they are to be deleted. A key that somebody else writes meanwhile is not overwritten: that is an error."""
     from slotreeve.errors import ConfigError
     from slotreeve_client.snapshots import Change
+    from slotreeve_client.tools import run_async
 
     from slotreeve_cli.printing import print_rows
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from slotreeve.errors import ConfigError, StorageError
 
 from slotreeve_cli.options import Output, OutputOption
 from slotreeve_cli.spark_options import ConfOption, MasterOption, must_be_fit, spark_session
@@ -49,6 +48,7 @@ def seed(
     """Write the joins, deaths and churn that were recorded between two moments as a scenario that the simulator plays,
     with the loss of a service as the symptom to look for. What did not fit is listed."""
     must_be_fit()
+    from slotreeve.errors import ConfigError, StorageError
     from slotreeve.model.data_info import DataInfo
     from slotreeve_simulator.scenario_text import as_toml
     from slotreeve_spark.pipeline.history import instant

@@ -6,7 +6,6 @@ import asyncio
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from slotreeve_client.tools import run_async
 
 from slotreeve_cli.options import DEFAULT_SESSION, ClusterOption, Output, OutputOption, ScopeName, SessionOption
 
@@ -36,6 +35,8 @@ def subscribe(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Print what is published for each SERVICE, now and at every change, until Ctrl-C."""
+    from slotreeve_client.tools import run_async
+
     run_async(_subscribe(session, cluster, services, scope, updates, seconds, output))
 
 
@@ -85,13 +86,15 @@ def _tell_if_silent(client: Client) -> None:
 
 def _print(subscription: Subscription, output: Output) -> None:
     from slotreeve_cli.instances import provider_line, provider_row
-    from slotreeve_cli.printing import print_json
+    from slotreeve_cli.printing import print_json, service_name
 
     providers = subscription.instances
     if output is Output.JSON:
         rows = list(map(provider_row, providers))
         print_json({"data_info_id": subscription.data_info_id, "version": subscription.version, "instances": rows})
         return
-    typer.echo(f"{subscription.data_info_id}: {len(providers)} provider{'' if len(providers) == 1 else 's'}")
+    typer.echo(
+        f"{service_name(subscription.data_info_id)}: {len(providers)} provider{'' if len(providers) == 1 else 's'}"
+    )
     for provider in providers:
         typer.echo(f"  {provider_line(provider)}")

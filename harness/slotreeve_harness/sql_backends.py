@@ -40,7 +40,8 @@ LOAD_TIMES: Mapping[str, object] = {"lease_ms": 5_000, "renew_ms": 500, "timeout
 
 
 def running(kind: type[SqlServer]) -> SqlServer:
-    """The database server of a kind that all tests of this process share; it stops when the process ends.
+    """The database server of a kind that all tests of this process share; it stops when the process ends, or with
+    :func:`close_all`: a process that is killed, as those that run tests at once may be, ends nothing.
 
     Raises:
         ServerMissing, ServerFailed: as :meth:`slotreeve_harness.sql_servers.SqlServer.start`.
@@ -51,6 +52,12 @@ def running(kind: type[SqlServer]) -> SqlServer:
         server.start()
         _servers[kind] = server
     return _servers[kind]
+
+
+def close_all() -> None:
+    """Stop every server that :func:`running` has started."""
+    while _servers:
+        _servers.popitem()[1].close()
 
 
 def fresh_tables() -> Mapping[str, object]:

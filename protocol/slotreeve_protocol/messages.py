@@ -49,6 +49,7 @@ from slotreeve_protocol.meta_messages import (
     GetElection,
     GetHistory,
     GetLeader,
+    GetMembers,
     GetNewerView,
     GetShadow,
     GetView,
@@ -57,6 +58,7 @@ from slotreeve_protocol.meta_messages import (
     LeaderIs,
     LeaseGranted,
     Leave,
+    Members,
     PutConfig,
     Resign,
     ShadowIs,
@@ -149,5 +151,7 @@ AnyMessage = (
     | SwapOrder
     | GetElection
     | ElectionIs
+    | GetMembers
+    | Members
 )
 """Any message."""

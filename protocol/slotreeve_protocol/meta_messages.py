@@ -290,3 +290,49 @@ class ElectionIs(Message, frozen=True, tag=89):
     leader: str | None
     term: int
     members: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+class MemberIs(msgspec.Struct, array_like=True, frozen=True):
+    """A data or session server in the view of the meta leader.
+
+    ``heard_seconds``: since its last heartbeat. ``doubt``: why its lease ends soon ("connection lost"); empty if it
+    does not. ``unsettled``: slots that it should lead or follow and does not hold completely yet, as it last reported.
+    """
+
+    node: Node
+    revision: int
+    heard_seconds: float
+    doubt: str = ""
+    stopping: Stopping = Stopping.NO
+    is_banned: bool = False
+    unsettled: list[int] = msgspec.field(default_factory=list)
+
+
+class MemberLeft(msgspec.Struct, array_like=True, frozen=True):
+    """A server that is no member any more. ``at_ms`` is the wall clock of the meta leader, for people. ``said_so``: it
+    left by its own word."""
+
+    node: Node
+    at_ms: int
+    reason: str
+    said_so: bool = False
+
+
+class GetMembers(Message, frozen=True, tag=90):
+    """Any process to meta leader: return how each data and session server is. Reply: Members, or LeaderIs."""
+
+
+class Members(Message, frozen=True, tag=91):
+    """Reply to GetMembers: the data and session servers, those that left since this server leads (the newest ones,
+    oldest first), and the committed view.
+
+    ``is_protected``: the slot table stays as it is, because fewer than ``meta.protect_below`` data servers live.
+    ``is_planning``: a change of the table is being computed or committed.
+    """
+
+    at_ms: int
+    members: list[MemberIs]
+    left: list[MemberLeft]
+    view: View
+    is_protected: bool = False
+    is_planning: bool = False

@@ -48,6 +48,7 @@ from slotreeve_protocol.meta_messages import (
     GetElection,
     GetHistory,
     GetLeader,
+    GetMembers,
     GetNewerView,
     GetShadow,
     GetView,
@@ -56,6 +57,7 @@ from slotreeve_protocol.meta_messages import (
     LeaderIs,
     LeaseGranted,
     Leave,
+    Members,
     PutConfig,
     Resign,
     ShadowIs,
@@ -175,6 +177,8 @@ SENDERS: Mapping[type[Message], Routes] = {
     SwapOrder: _to(_META, _META),
     GetElection: _to(_META, _META, *_ASKING),
     ElectionIs: _NOT_AT_A_DESK,
+    GetMembers: _PERSON_TO_META,
+    Members: _NOT_AT_A_DESK,
 }
 """Every message. A message without an entry is refused everywhere."""
 

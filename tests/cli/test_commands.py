@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 import typer
 from slotreeve.errors import ConfigError, PluginError
-from slotreeve_cli.main import app
+from slotreeve_cli.main import COMMANDS, app
+from slotreeve_cli.options import MetaOption, SessionOption
 from slotreeve_cli.printing import print_json
 from slotreeve_harness.figures import percentile
 from typer.testing import CliRunner
@@ -51,6 +54,26 @@ def test_every_command_explains_itself_with_an_example(path: tuple[str, ...]) ->
 
 def test_the_version_is_printed() -> None:
     assert run("--version").startswith("slotreeve 0.")
+
+
+def test_the_help_groups_the_commands_and_says_a_sentence_of_each() -> None:
+    text = run("--help")
+    headings = [line.split("─ ")[1].split(" ─")[0] for line in text.splitlines() if line.startswith("╭─")]
+    assert {*headings} == {"Options", *COMMANDS}
+    shown = " ".join(text.replace("│", " ").split())
+    assert "subscribe Print what is published for each SERVICE, now and at every change, until Ctrl-C." in shown
+    assert "Start a cluster of processes and measure it: publish" in shown
+    assert "Each gets a fresh cluster" not in shown
+
+
+def test_the_command_line_imports_only_itself_until_a_command_runs() -> None:
+    program = """
+import sys, slotreeve_cli.main
+ours = {name.partition(".")[0] for name in sys.modules if name.startswith("slotreeve")}
+print(sorted(ours), "pydantic" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "['slotreeve_bench', 'slotreeve_cli'] False\n"
 
 
 def test_config_show_tells_each_value_and_where_it_came_from(tmp_path: Path) -> None:
@@ -150,3 +173,18 @@ def test_the_default_configuration_keeps_the_published_bounds_of_staleness() -> 
     assert seconds["lease not renewed, after its time to live and 2 % of it"] <= 2
     shorter = json.loads(run("explain", "staleness", "--set", "session.client_lease_seconds=4", "-o", "json"))
     assert {row["what"]: row["at most, s"] for row in shorter}["client frozen"] == pytest.approx(4.45)
+
+
+@pytest.mark.parametrize("separator", [",", " ", ", "])
+def test_addresses_of_several_servers_may_stand_in_one_variable(
+    separator: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = typer.Typer()
+
+    @app.command()
+    def show(meta: MetaOption = ["default:1"], session: SessionOption = ["default:2"]) -> None:  # noqa: B006
+        typer.echo(f"{meta} {session}")
+
+    monkeypatch.setenv("SLOTREEVE_META", separator.join(["a:1", "[::1]:2"]))
+    shown = runner.invoke(app, ["-s", "b:1", "-s", f"c:2{separator}d:3"], catch_exceptions=False).stdout
+    assert shown == "['a:1', '[::1]:2'] ['b:1', 'c:2', 'd:3']\n"

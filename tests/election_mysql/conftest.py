@@ -15,7 +15,7 @@ from slotreeve_election_mysql.connection import Session
 from slotreeve_election_mysql.election import LockElection
 from slotreeve_election_mysql.mysql import MYSQL
 from slotreeve_election_mysql.postgres import POSTGRES
-from slotreeve_harness.sql_backends import TIMES, MariaDbBackend, PostgresBackend, fresh_tables, running
+from slotreeve_harness.sql_backends import TIMES, MariaDbBackend, PostgresBackend, close_all, fresh_tables, running
 from slotreeve_harness.sql_programs import ServerMissing
 from slotreeve_harness.sql_servers import PASSWORD, SqlServer
 
@@ -33,6 +33,12 @@ def shared_server(dialect: str) -> SqlServer:
         if os.environ.get("CI") == "true":
             raise
         pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def the_shared_servers_end() -> Iterator[None]:
+    yield
+    close_all()
 
 
 @pytest.fixture(params=sorted(BACKENDS))

@@ -78,7 +78,7 @@ def copies(count: int) -> Iterator[Queue[Path]]:
         queue: Queue[Path] = Queue()
         for number in range(count):
             tree = Path(folder) / str(number)
-            shutil.copytree(ROOT, tree, ignore=shutil.ignore_patterns(".venv", ".git", "var", "__pycache__"))
+            shutil.copytree(ROOT, tree, ignore=shutil.ignore_patterns(".venv", "var", "__pycache__"))
             queue.put(tree)
         yield queue
 
@@ -86,7 +86,7 @@ def copies(count: int) -> Iterator[Queue[Path]]:
 def environment(tree: Path) -> dict[str, str]:
     """Modules come from the copy, not from where the distribution is installed."""
     rooms = [str(tree / room) for room in sorted({*PACKAGES.values()})]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(tree), *rooms]), "PYTHONDONTWRITEBYTECODE": "1"}
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(tree), *rooms])}
 
 
 def first_failure(tree: Path, given: Sequence[str]) -> str:
@@ -108,7 +108,7 @@ def try_one(mutant: Mutant, path: str, change: Change, trees: Queue[Path], lanes
     """Look for one mutant in one of the copies."""
     tree = trees.get()
     began = time.monotonic()
-    original = (ROOT / path).read_text(encoding="utf-8")
+    original = (tree / path).read_text(encoding="utf-8")
     try:
         (tree / path).write_text(change.applied_to(original), encoding="utf-8")
         types = subprocess.run(
@@ -118,6 +118,11 @@ def try_one(mutant: Mutant, path: str, change: Change, trees: Queue[Path], lanes
             mutant.found_by = "types"
         for given in lanes:
             mutant.found_by = mutant.found_by or first_failure(tree, given)
+        (tree / path).write_text(original, encoding="utf-8")
+        test = mutant.found_by.partition(" ")[2]
+        if "::" in test and first_failure(tree, [test]):
+            mutant.found_by = ""
+            print(f"{test} fails without a mutant, too", flush=True)
     finally:
         (tree / path).write_text(original, encoding="utf-8")
         trees.put(tree)

@@ -107,6 +107,13 @@ SAMPLES: list[AnyMessage] = [
     meta.SwapOrder(meta.SwapStep.COPY, "postgres", 1, "c0ffee", 7, "ab12"),
     meta.GetElection(),
     meta.ElectionIs("meta-1", "postgres", "fle", 1, "meta-2", 9),
+    meta.GetMembers(),
+    meta.Members(
+        1_700_000_000_000,
+        [meta.MemberIs(NODE, 12, 0.5, "connection lost", meta.Stopping.FOR_GOOD, True, [7])],
+        [meta.MemberLeft(NODE, 1_700_000_000_000, "lease expired", True)],
+        meta.View(3, 12, TABLE, [NODE], [], FACTS),
+    ),
 ]
 
 # --- golden frames ---------------------------------------------------------------------------------------------------

@@ -14,9 +14,12 @@ from slotreeve_balancer.options import DefaultAssignerOptions
 from slotreeve_machines.beside import Work, Worked
 from slotreeve_protocol.general_messages import Done, Failed
 from slotreeve_protocol.meta_messages import (
+    GetMembers,
     Heartbeat,
+    LeaderIs,
     LeaseGranted,
     Leave,
+    Members,
     Stopping,
     View,
 )
@@ -420,3 +423,52 @@ def test_a_server_that_is_silent_while_a_plan_is_made_has_left_when_its_lease_en
     scene.outbox.take("notify")
     scene.settle(("data-1", "session-1", "session-2"), 10.0)
     assert "slotreeve_node_left" in [effect.what for effect in scene.outbox.take("notify")]
+
+
+def members_of(scene: Scene) -> Members:
+    found = deliver(scene.outbox, scene.core.desk, TOOL, GetMembers())
+    assert isinstance(found, Members)
+    return found
+
+
+def test_the_leader_tells_how_each_member_is() -> None:
+    scene = Scene()
+    view = scene.cluster("data-1", "data-2", "session-1")
+    scene.heartbeat("data-2", stopping=Stopping.FOR_GOOD, unsettled=(1, 3))
+    scene.outbox.advance(0.25)
+    scene.heartbeat("data-1")
+    scene.core.closed(scene.peers["session-1"], "its process was killed")
+    found = members_of(scene)
+    assert found.view == view
+    assert {
+        member.node.name: (round(member.heard_seconds, 2), member.doubt, member.stopping, member.unsettled)
+        for member in found.members
+    } == {
+        "data-1": (0.0, "", Stopping.NO, []),
+        "data-2": (0.25, "", Stopping.FOR_GOOD, [1, 3]),
+        "session-1": (0.25, "connection lost", Stopping.NO, []),
+    }
+    assert found.left == []
+
+
+def test_the_leader_tells_who_has_left_when_and_why_and_a_new_leader_does_not_know() -> None:
+    scene = Scene()
+    scene.cluster("data-1", "data-2", "session-1")
+    gone = Leave(scene.node("session-1"), "upgrade")
+    assert isinstance(deliver(scene.outbox, scene.core.desk, scene.peers["session-1"], gone), Done)
+    scene.core.closed(scene.peers["data-2"], "its process was killed")
+    scene.settle(("data-1",))
+    found = members_of(scene)
+    assert [(left.node.name, left.reason, left.said_so) for left in found.left] == [
+        ("session-1", "upgrade", True),
+        ("data-2", "connection lost", False),
+    ]
+    assert found.left[0].at_ms <= found.left[1].at_ms <= found.at_ms
+    assert [member.node.name for member in found.members] == ["data-1"]
+    scene.lead(2)
+    assert members_of(scene).left == []
+
+
+def test_a_meta_server_that_does_not_lead_names_the_leader_instead_of_the_members() -> None:
+    scene = Scene(leads=False)
+    assert isinstance(deliver(scene.outbox, scene.core.desk, TOOL, GetMembers()), LeaderIs)

@@ -24,6 +24,7 @@ from slotreeve_protocol.meta_messages import (
     GetConfigs,
     GetHistory,
     GetLeader,
+    GetMembers,
     GetView,
     Heartbeat,
     LeaderIs,
@@ -42,6 +43,7 @@ from slotreeve_servers.meta.heartbeats import LastHeartbeats, Newest
 from slotreeve_servers.meta.leases import Leases, Renewal
 from slotreeve_servers.meta.loads import NO_LOADS, KnownLoads
 from slotreeve_servers.meta.next_table import NextTable, Situation, next_table
+from slotreeve_servers.meta.overview import Overview
 from slotreeve_servers.meta.recorder import LeadershipRecorder
 from slotreeve_servers.meta.table import CommittedView
 from slotreeve_servers.meta.unreached import Unreached
@@ -92,6 +94,7 @@ class MetaCore:
         self.recorder = LeadershipRecorder(outbox, node, election)
         self._peers: dict[Peer, None] = {}
         self._heartbeats = LastHeartbeats()
+        self._overview = Overview(self._leases, self._heartbeats)
         self._loads = KnownLoads()
         self._adopted_term, self._adopted_at = 0, -math.inf
         self._first_assign: float | None = None
@@ -112,6 +115,7 @@ class MetaCore:
                 GetLeader: lambda peer, message: self.leader_is(),
                 GetHistory: lambda peer, message: self.recorder.history(),
                 GetConfigs: self._on_get_configs,
+                GetMembers: self._on_get_members,
             },
             later={PutConfig: self._on_put_config, Resign: self._on_resign},
         )
@@ -144,6 +148,7 @@ class MetaCore:
         connected = {peer.process_id for peer in self._peers}
         self._leases.adopt([*view.data, *view.sessions], connected, self._outbox.attended(), view.missing)
         self._heartbeats.clear()
+        self._overview.clear()
         self._loads.clear(self._adopted_at)
 
     def _may_act(self) -> bool:
@@ -237,11 +242,15 @@ class MetaCore:
         if self._leases.leave(message.node, self._outbox.attended() + back if back > 0 else None):
             log.info("%s leaves: %s", message.node.name, message.reason)
             if back <= 0:
-                self._heartbeats.forget(message.node.name)
-                self._loads.forget(message.node.name)
-                self._outbox.notify("slotreeve_node_left", node=message.node, reason=message.reason)
+                self._has_left(message.node, message.reason, said_so=True)
             self._look.soon()
         return Done()
+
+    def _has_left(self, node: Node, reason: str, said_so: bool) -> None:
+        self._heartbeats.forget(node.name)
+        self._loads.forget(node.name)
+        self._overview.left(node, self._outbox.wall_ms(), reason, said_so)
+        self._outbox.notify("slotreeve_node_left", node=node, reason=reason)
 
     # --- the next view of the cluster --------------------------------------------------------------------------------
 
@@ -278,9 +287,7 @@ class MetaCore:
     def _expire_leases(self) -> None:
         for node, reason in self._leases.expire(self._outbox.attended()):
             log.warning("%s %s has left: %s", node.role, node.name, reason)
-            self._heartbeats.forget(node.name)
-            self._loads.forget(node.name)
-            self._outbox.notify("slotreeve_node_left", node=node, reason=reason)
+            self._has_left(node, reason, said_so=False)
 
     def _plan_next_view(self) -> None:
         if self._is_planning:
@@ -412,6 +419,13 @@ class MetaCore:
             self._send_to_members(Configs([entry]), (Role.SESSION,))
 
     # --- for people --------------------------------------------------------------------------------------------------
+
+    def _on_get_members(self, peer: Peer, message: GetMembers) -> Message:
+        if not self._may_act():
+            return self.leader_is()
+        view, is_planning = self.view.read(), self._is_planning or self._moves is not None
+        now, banned = self._outbox.attended(), self.configs.orders.banned
+        return self._overview.report(now, self._outbox.wall_ms(), view, banned, self._is_protected(view), is_planning)
 
     def counters(self) -> dict[str, int]:
         """What this server did since its start, and what it keeps."""

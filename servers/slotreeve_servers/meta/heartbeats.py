@@ -103,6 +103,10 @@ class LastHeartbeats:
         for_a_restart = {name for name, h in self._last.items() if h.stopping is Stopping.FOR_A_RESTART}
         return Leaving(frozenset(for_good | banned), frozenset(for_a_restart))
 
+    def last(self, name: str) -> Heartbeat | None:
+        """The last heartbeat of a server; None if it has sent none since this server leads."""
+        return self._last.get(name)
+
     def may_leave(self, heartbeat: Heartbeat, view: View, banned: frozenset[str], is_protected: bool) -> bool:
         """Whether the sender stops and has handed over everything, or nothing that it holds can be handed over: no
         server is left to take it, or the table is protected and stays as it is."""

@@ -15,6 +15,7 @@ from slotreeve.model.nodes import Node, Role
 from slotreeve_servers.meta.settings import MetaSettings
 
 CONNECTION_LOST = "connection lost"
+RESTARTING = "did not come back from a restart"
 MISSING_SECONDS = 60.0
 """A session server that was not heard any more is named as missing for so long."""
 SILENT_HEARTBEATS = 2
@@ -52,6 +53,7 @@ class Leases:
         self._deadlines: dict[str, float] = {}
         self._reasons: dict[str, str] = {}
         self._missing: dict[str, float] = {}
+        self._renewed_at: dict[str, float] = {}
 
     @property
     def nodes(self) -> list[Node]:
@@ -68,6 +70,14 @@ class Leases:
         """For how long no server has been heard, while some should be; 0 where none is known."""
         return now - self._heard_at if self._nodes else 0.0
 
+    def heard_seconds(self, name: str, now: float) -> float:
+        """For how long a live server has sent no heartbeat, and at most since this meta server leads."""
+        return now - self._renewed_at[name]
+
+    def doubt(self, name: str) -> str:
+        """Why the lease of a live server ends soon; empty if it does not."""
+        return self._reasons.get(name, "")
+
     def adopt(self, nodes: list[Node], connected: set[str], now: float, missing: Sequence[str] = ()) -> None:
         """Start again with ``nodes``, as a new leader does: a fresh lease for each server whose process id is among the
         ``connected``, and ``meta.unseen_seconds`` to connect for the others. ``missing``: as :meth:`missing` had it at
@@ -77,6 +87,7 @@ class Leases:
         self._deadlines = {
             node.name: now + (self._lease if node.process_id in connected else self._unseen) for node in nodes
         }
+        self._renewed_at = dict.fromkeys(self._nodes, now)
         self._reasons = {node.name: "not seen" for node in nodes if node.process_id not in connected}
         self._heard_at = now
         hears_data = any(node.role is Role.DATA and node.process_id in connected for node in nodes)
@@ -97,6 +108,7 @@ class Leases:
         self._nodes[node.name] = node
         self._missing.pop(node.process_id, None)
         self._deadlines[node.name] = now + self._lease
+        self._renewed_at[node.name] = now
         self._reasons.pop(node.name, None)
         if known is None:
             return Renewal.JOINED
@@ -132,7 +144,7 @@ class Leases:
             self._drop(node.name)
         else:
             self._deadlines[node.name] = until
-            self._reasons[node.name] = "did not come back from a restart"
+            self._reasons[node.name] = RESTARTING
         return True
 
     def expire(self, now: float) -> list[tuple[Node, str]]:
@@ -170,5 +182,5 @@ class Leases:
                 self._deadlines[name] = max(before, deadline)
 
     def _drop(self, name: str) -> None:
-        del self._nodes[name], self._deadlines[name]
+        del self._nodes[name], self._deadlines[name], self._renewed_at[name]
         self._reasons.pop(name, None)

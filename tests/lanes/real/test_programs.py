@@ -54,7 +54,7 @@ def test_what_is_left_running_is_an_error_and_is_ended(tmp_path: Path) -> None:
     done = run_pytest(tmp_path, LEAVES)
     assert "1 passed, 1 error" in done.stdout, done.stdout
     assert "sleep 100" in done.stdout
-    (line,) = (line for line in done.stdout.splitlines() if ": sleep 100" in line)
+    line = next(line for line in done.stdout.splitlines() if ": sleep 100" in line)
     pid = int(line.split(":")[0].split()[-1])
     assert not Path(f"/proc/{pid}").exists() or "sleep" not in Path(f"/proc/{pid}/cmdline").read_text()
 

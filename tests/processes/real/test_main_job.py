@@ -80,6 +80,9 @@ def test_a_cluster_of_processes_runs_until_it_is_asked_to_stop_and_leaves_nothin
             "data-1",
             "data-2",
             "data-3",
+            "meta-1",
+            "meta-2",
+            "meta-3",
             "session-1",
             "session-2",
         ]

@@ -1,0 +1,232 @@
+"""How a cluster is: every server with its state, who has left and why, and in sentences what is not as it should be."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from slotreeve.errors import SlotreeveError
+from slotreeve.model.nodes import Node
+from slotreeve.ports import Transport
+from slotreeve_protocol.meta_messages import (
+    ElectionIs,
+    GetElection,
+    GetMembers,
+    MemberIs,
+    MemberLeft,
+    Members,
+    Stopping,
+    View,
+)
+from slotreeve_protocol.orders import ORDERS_KEY, Orders
+
+from slotreeve_client.administration import ask_any, cluster_view, counters, get_configs
+
+SILENT_SECONDS = 2.5
+"""Servers send a heartbeat each second, unless they are told otherwise; one that sent none for so long is named."""
+RECENT_SECONDS = 3_600.0
+"""A server that left so long ago is still named."""
+MOST_NAMED = 5
+
+
+@dataclass(frozen=True)
+class MetaSeen:
+    """A meta server, as it replied. ``problem``: why it did not, or empty."""
+
+    name: str
+    address: str
+    known: ElectionIs | None = None
+    problem: str = ""
+
+    @property
+    def state(self) -> str:
+        """``leads``, ``follows``, ``knows no leader`` or ``does not answer``."""
+        if self.known is None:
+            return "does not answer"
+        if self.known.leader is None:
+            return "knows no leader"
+        return "leads" if self.known.leader == self.name else "follows"
+
+
+@dataclass(frozen=True)
+class ClusterCondition:
+    """A cluster at one moment.
+
+    Attributes:
+        metas: the meta servers.
+        members: what the meta leader says of the others; None while none leads, or one of an older version.
+        view: the committed view; None if no meta server answers that.
+        held: counters of each member that answers, by name.
+        orders: the operator's standing orders; None if the leader does not tell.
+    """
+
+    metas: Sequence[MetaSeen]
+    members: Members | None = None
+    view: View | None = None
+    held: dict[str, dict[str, int]] = field(default_factory=dict)
+    orders: Orders | None = None
+
+    @property
+    def leader(self) -> MetaSeen | None:
+        """The meta server that leads, as it says itself."""
+        return next((meta for meta in self.metas if meta.state == "leads"), None)
+
+    def states(self) -> dict[str, str]:
+        """The state of each data and session server in some words, by name; ``well`` where there is nothing to say."""
+        if self.members is not None:
+            return {member.node.name: self._state(member) for member in self.members.members}
+        return {node.name: "unknown: no meta server leads" for node in self._nodes()}
+
+    def _nodes(self) -> list[Node]:
+        return [] if self.view is None else [*self.view.data, *self.view.sessions]
+
+    def _state(self, member: MemberIs) -> str:
+        words = []
+        if member.stopping is not Stopping.NO:
+            words.append("draining" if member.stopping is Stopping.FOR_GOOD else "restarting")
+        if member.is_banned:
+            words.append("banned")
+        if member.doubt:
+            words.append(member.doubt)
+        elif member.heard_seconds > SILENT_SECONDS:
+            words.append(f"silent for {member.heard_seconds:.1f} s")
+        if member.unsettled:
+            words.append(f"copying {_count(len(member.unsettled), 'slot')}")
+        if member.node.name not in self.held:
+            words.append("does not answer")
+        return ", ".join(words) or "well"
+
+    def problems(self) -> list[str]:
+        """What is not as it should be, in sentences, the worst first; empty in a quiet cluster."""
+        found = [*self._of_meta_servers(), *self._of_slots()]
+        found += [f"{name} is not well: {state}." for name, state in self.states().items() if state != "well"]
+        for name, held in self.held.items():
+            if behind := held.get("clients_behind", 0):
+                found.append(f"{_count(behind, 'client')} of {name} read more slowly than their services change.")
+        if self.orders is not None and self.orders.push_stopped:
+            found.append("Pushing is stopped by an order; slotreeve admin start-push undoes it.")
+        if self.orders is not None and self.orders.clients_off:
+            found.append(f"{_count(len(self.orders.clients_off), 'client')} hidden by an order: slotreeve admin show.")
+        return [*found, *(_said(left) for left in self._departures() if self._is_missed(left))]
+
+    def _of_meta_servers(self) -> list[str]:
+        found = []
+        if self.leader is None:
+            found.append("No meta server leads: slots, members and configuration stay as they are until one does.")
+        elif self.members is None:
+            found.append(f"{self.leader.name} leads and does not tell of its members; it may have an older version.")
+        for meta in self.metas:
+            if meta.known is None:
+                found.append(f"{meta.name} at {meta.address} does not answer: {meta.problem}.")
+            elif meta.known.leader is None:
+                found.append(f"{meta.name} knows no leader.")
+        return found
+
+    def _of_slots(self) -> list[str]:
+        if self.view is None:
+            return ["No meta server tells the slot table."]
+        without = [slot.id for slot in self.view.table.slots if slot.leader is None]
+        found = []
+        if without:
+            found.append(f"{_count(len(without), 'slot')} have no leader: {_some(without)}.")
+        if not self.view.table.slots:
+            found.append("There is no slot table yet: it is made once data servers have joined.")
+        if self.members is not None and self.members.is_protected:
+            found.append("The slot table stays as it is: fewer data servers live than meta.protect_below says.")
+        return found
+
+    def news(self) -> list[str]:
+        """Who left in the last hour and why, in sentences, the newest first, without those that are problems."""
+        return [_said(left) for left in self._departures() if not self._is_missed(left)]
+
+    def _departures(self) -> list[MemberLeft]:
+        if self.members is None:
+            return []
+        since = self.members.at_ms - 1000 * RECENT_SECONDS
+        return [left for left in reversed(self.members.left) if left.at_ms >= since][:MOST_NAMED]
+
+    def _is_missed(self, left: MemberLeft) -> bool:
+        """Whether a server left without a word, and none has taken its name."""
+        return not left.said_so and left.node.name not in {node.name for node in self._nodes()}
+
+
+async def cluster_condition(transport: Transport, cluster: str, addresses: Iterable[str]) -> ClusterCondition:
+    """Ask every server, all at once.
+
+    Raises:
+        Unreachable: no meta server answers at all.
+    """
+    known = list(addresses)
+    metas = await _meta_servers(transport, cluster, known)
+    leader = next((meta for meta in metas if meta.state == "leads"), None)
+    answering = [meta.address for meta in metas if meta.known is not None] or known
+    view = await cluster_view(transport, cluster, answering)
+    members = None if leader is None else await _members(transport, cluster, leader.address)
+    view = members.view if members is not None else view
+    nodes = [*view.data, *view.sessions]
+    asked = await asyncio.gather(*(_counters(transport, cluster, node) for node in nodes))
+    held = {node.name: found for node, found in zip(nodes, asked, strict=True) if found is not None}
+    orders = None
+    if leader is not None:
+        orders = await _orders(transport, cluster, leader.address)
+    return ClusterCondition(metas, members, view, held, orders)
+
+
+async def _meta_servers(transport: Transport, cluster: str, addresses: Sequence[str]) -> list[MetaSeen]:
+    """All that the cluster has, found through those of ``addresses`` that answer."""
+    asked = await asyncio.gather(*(_meta_server(transport, cluster, address, address) for address in addresses))
+    answers = [meta.known for meta in asked if meta.known is not None]
+    newest = max(answers, key=lambda known: (known.term, known.node == known.leader), default=None)
+    if newest is None or not newest.members:
+        return asked
+    named = sorted(newest.members.items())
+    return await asyncio.gather(*(_meta_server(transport, cluster, address, name) for name, address in named))
+
+
+async def _meta_server(transport: Transport, cluster: str, address: str, name: str) -> MetaSeen:
+    try:
+        reply = await ask_any(transport, cluster, [address], GetElection())
+    except SlotreeveError as error:
+        return MetaSeen(name, address, problem=str(error).rpartition(f"{address}: ")[2])
+    if not isinstance(reply, ElectionIs):
+        return MetaSeen(name, address, problem=f"it answers with a {type(reply).__name__}")
+    return MetaSeen(reply.node, address, reply)
+
+
+async def _members(transport: Transport, cluster: str, leader: str) -> Members | None:
+    try:
+        reply = await ask_any(transport, cluster, [leader], GetMembers())
+    except SlotreeveError:
+        return None
+    return reply if isinstance(reply, Members) else None
+
+
+async def _counters(transport: Transport, cluster: str, node: Node) -> dict[str, int] | None:
+    try:
+        return await counters(transport, cluster, node.address)
+    except SlotreeveError:
+        return None
+
+
+async def _orders(transport: Transport, cluster: str, leader: str) -> Orders | None:
+    try:
+        entries = await get_configs(transport, cluster, [leader], ORDERS_KEY)
+    except SlotreeveError:
+        return None
+    return next((Orders.decode(entry.value) for entry in entries if entry.key == ORDERS_KEY), Orders())
+
+
+def _said(left: MemberLeft) -> str:
+    when = datetime.fromtimestamp(left.at_ms / 1000, UTC).strftime("%H:%M:%S")
+    return f"{left.node.role} server {left.node.name} left at {when} UTC: {left.reason}."
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _some(numbers: Sequence[int]) -> str:
+    shown = ", ".join(map(str, numbers[:MOST_NAMED]))
+    return shown if len(numbers) <= MOST_NAMED else f"{shown} and {len(numbers) - MOST_NAMED} more"
