@@ -116,6 +116,18 @@ def bad_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return wheel(tmp_path_factory.mktemp("wheels"), "slotreeve_bad_plugins", {"__init__.py": BAD_PLUGINS})
 
 
+@pytest.fixture(scope="session", autouse=True)
+def the_java_of_this_process_ends() -> Iterator[None]:
+    """It would end with this process, too; a test that leaves it running would not be noticed then."""
+    yield
+    context = getattr(sys.modules.get("pyspark"), "SparkContext", None)
+    gateway = getattr(context, "_gateway", None)
+    if gateway is not None:
+        gateway.shutdown()
+        gateway.proc.stdin.close()
+        gateway.proc.wait(60)
+
+
 @pytest.fixture(scope="session")
 def example_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The example of a third party's distribution, built as a third party would build it."""
