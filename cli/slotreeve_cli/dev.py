@@ -84,13 +84,17 @@ async def _run(configuration: ServerConfiguration, until_eof: bool) -> None:
             server = launcher.server(environment, DirectoryStorage.open)
             servers.append(server)
             if (
-                end := await health_pages(server, environment.node, launcher.http_address(environment.bind))
+                end := await health_pages(
+                    server, environment.node, launcher.http_address(environment.bind), launcher.cluster
+                )
             ) is not None:
                 pages.append(end)
             await server.start()
         node = launcher.gateway_node()
         gateway = GatewayServer(configuration, catalogue, clock, rng, transports[0], node)
-        if (end := await health_pages(gateway, node, launcher.http_address(node.address))) is not None:
+        if (
+            end := await health_pages(gateway, node, launcher.http_address(node.address), launcher.cluster)
+        ) is not None:
             pages.append(end)
         await gateway.start()
         servers.append(gateway)

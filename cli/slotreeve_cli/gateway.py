@@ -61,7 +61,7 @@ async def _run(configuration: ServerConfiguration, until_eof: bool) -> None:
     configure_logging(configuration.settings.log, node.name)
     transport = launcher.transport(node.name)
     server = GatewayServer(configuration, catalogue, clock, rng, transport, node)
-    pages = await health_pages(server, node, launcher.http_address(node.address))
+    pages = await health_pages(server, node, launcher.http_address(node.address), launcher.cluster)
     try:
         await run_until_stopped(server, node, until_eof)
     finally:

@@ -98,7 +98,7 @@ async def _run_server(configuration: ServerConfiguration, role: Role, until_eof:
     environment = launcher.environment(role)
     configure_logging(configuration.settings.log, environment.node.name)
     server = launcher.server(environment, DirectoryStorage.open)
-    pages = await health_pages(server, environment.node, launcher.http_address(environment.bind))
+    pages = await health_pages(server, environment.node, launcher.http_address(environment.bind), launcher.cluster)
     try:
         await run_until_stopped(server, environment.node, until_eof)
     finally:
@@ -148,7 +148,7 @@ async def run_until_stopped(server: Runnable, node: Node, until_eof: bool) -> No
         await server.stop(Stopping.NO if server.given_up.done() else how)
 
 
-async def health_pages(server: Inspected, node: Node, address: str) -> HttpEnd | None:
+async def health_pages(server: Inspected, node: Node, address: str, cluster: str) -> HttpEnd | None:
     """Serve the server's health and metrics, where there is an address. They tell from the beginning to the end that a
     server starts or stops. Raises AddressInUse."""
     if not address:
@@ -156,7 +156,7 @@ async def health_pages(server: Inspected, node: Node, address: str) -> HttpEnd |
     from slotreeve_console.health import HealthPages
     from slotreeve_console.http_end import HttpEnd
 
-    pages = HttpEnd(HealthPages(server, node).application(), address)
+    pages = HttpEnd(HealthPages(server, node, cluster).application(), address)
     await pages.start()
     return pages
 

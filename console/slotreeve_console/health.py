@@ -22,8 +22,8 @@ class HealthPages:
     ``/leader``: it is the meta leader. Each answers 200 or 503. ``/metrics``: its counters for Prometheus.
     """
 
-    def __init__(self, server: Inspected, node: Node) -> None:
-        self._server, self._node = server, node
+    def __init__(self, server: Inspected, node: Node, cluster: str) -> None:
+        self._server, self._node, self._cluster = server, node, cluster
 
     def application(self) -> Starlette:
         """The pages as an ASGI application."""
@@ -52,7 +52,7 @@ class HealthPages:
         return _answer(leads, f"{self._node.name} {'leads' if leads else 'does not lead'}")
 
     async def _metrics(self, request: Request) -> Response:
-        return Response(exposition(self._server, self._node), media_type=CONTENT_TYPE_LATEST)
+        return Response(exposition(self._server, self._node, self._cluster), media_type=CONTENT_TYPE_LATEST)
 
 
 def _answer(good: bool, text: str) -> Response:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import accumulate
+from platform import python_version
 
-from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
+from slotreeve import __version__
 from slotreeve.model.nodes import Node
 from slotreeve_servers.node.counted import COUNTED, TIMED, CounterKind
 from slotreeve_servers.node.readiness import Inspected
@@ -16,19 +18,19 @@ from slotreeve_servers.node.timings import BOUNDS_SECONDS, Timing
 
 PREFIX = "slotreeve_"
 OF_A_PLUGIN = "reported by a plugin"
-_LABELS = ("role", "server", "zone")
+_LABELS = ("cluster", "role", "server", "zone")
 
 
 class ServerCollector(Collector):
     """Asks the server at each scrape. Nothing is counted twice, and a server that nobody scrapes pays nothing."""
 
-    def __init__(self, server: Inspected, node: Node) -> None:
+    def __init__(self, server: Inspected, node: Node, cluster: str) -> None:
         self._server = server
-        self._of = (str(node.role), node.name, node.zone)
+        self._of = (cluster, str(node.role), node.name, node.zone)
 
     def collect(self) -> Iterator[Metric]:
-        """One family for each counter and each timing, and ``slotreeve_ready``. Names of counters end in ``_total``
-        where the number only rises."""
+        """One family for each counter and each timing, ``slotreeve_ready`` and ``slotreeve_build_info``. Names of
+        counters end in ``_total`` where the number only rises."""
         for name, value in sorted(self._server.counters().items()):
             known = COUNTED.get(name)
             meaning = known.meaning if known is not None else OF_A_PLUGIN
@@ -46,6 +48,11 @@ class ServerCollector(Collector):
         for check in self._server.readiness():
             ready.add_metric((*self._of, check.name), int(check.passes))
         yield ready
+        build = GaugeMetricFamily(
+            f"{PREFIX}build_info", "1; the labels say which version runs", labels=(*_LABELS, "version", "python")
+        )
+        build.add_metric((*self._of, __version__, python_version()), 1)
+        yield build
 
 
 def _buckets(timing: Timing) -> Iterator[tuple[str, float]]:
@@ -54,8 +61,9 @@ def _buckets(timing: Timing) -> Iterator[tuple[str, float]]:
     yield from zip(names, accumulate(timing.counts), strict=True)
 
 
-def exposition(server: Inspected, node: Node) -> bytes:
-    """The text that ``/metrics`` answers with."""
+def exposition(server: Inspected, node: Node, cluster: str) -> bytes:
+    """The text that ``/metrics`` answers with: what the server counts, and what its process uses (``process_...``)."""
     registry = CollectorRegistry()
-    registry.register(ServerCollector(server, node))
+    registry.register(ServerCollector(server, node, cluster))
+    ProcessCollector(registry=registry)
     return generate_latest(registry)

@@ -59,6 +59,11 @@ class Launcher:
         self._options = configuration.check_plugins(catalogue)
         self._shadow = check_shadow(configuration, catalogue)
 
+    @property
+    def cluster(self) -> str:
+        """The name of the cluster."""
+        return self._configuration.settings.cluster.name
+
     def node(self, role: Role) -> tuple[Node, str]:
         """The node that a server of this role is by the configuration, and the address that it binds.
 

@@ -24,7 +24,7 @@ NODE = Node("session-1", Role.SESSION, "127.0.0.1:7730", "session-1@1", "east", 
 
 async def ask(server: Inspected, path: str, node: Node = NODE) -> httpx.Response:
     """The answer of one server's pages."""
-    transport = httpx.ASGITransport(HealthPages(server, node).application())
+    transport = httpx.ASGITransport(HealthPages(server, node, "east-1").application())
     async with httpx.AsyncClient(transport=transport, base_url="http://server") as client:
         return await client.get(path)
 
@@ -114,22 +114,28 @@ def test_every_counter_is_a_metric_of_its_kind() -> None:
         client.publish("s", "x")
         await client.flush()
         found: dict[str, str] = {}
+        of_the_process = set()
         for name, server in cluster.servers.items():
             node = Node(name, Role(name.partition("-")[0]), "", "", "east", 1.0)
             answer = await ask(server, "/metrics", node)
             assert answer.headers["content-type"].startswith("text/plain; version=")
             for family in text_string_to_metric_families(answer.text):
+                if family.name.startswith("process_"):
+                    of_the_process.add(family.name)
+                    continue
                 found[family.name] = family.type
                 for sample in family.samples:
                     assert sample.labels["server"] == name
                     assert sample.labels["zone"] == "east"
                     assert sample.labels["role"] == node.role
-                    if family.name == "slotreeve_ready":
+                    assert sample.labels["cluster"] == "east-1"
+                    if family.name in ("slotreeve_ready", "slotreeve_build_info"):
                         assert sample.value == 1
                     elif family.type != "histogram":
                         counter = family.name.removeprefix("slotreeve_")
                         assert sample.value == server.counters()[counter]
-        assert found.pop("slotreeve_ready") == "gauge"
+        assert found.pop("slotreeve_ready") == found.pop("slotreeve_build_info") == "gauge"
+        assert {"process_cpu_seconds", "process_resident_memory_bytes", "process_open_fds"} <= of_the_process
         assert {found.pop(f"slotreeve_{name}") for name in TIMED} == {"histogram"}
         of_servers = COUNTED.keys() - GATEWAY.keys()
         assert found == {f"slotreeve_{name}": str(COUNTED[name].kind) for name in of_servers}
@@ -183,7 +189,7 @@ class OfAPlugin:
 def test_a_counter_of_a_foreign_plugin_is_a_gauge() -> None:
     async def scenario() -> None:
         text = (await ask(OfAPlugin(), "/metrics")).text
-        assert 'slotreeve_my_elections{role="session",server="session-1",zone="east"} 7.0\n' in text
+        assert 'slotreeve_my_elections{cluster="east-1",role="session",server="session-1",zone="east"} 7.0\n' in text
         assert "# TYPE slotreeve_my_elections gauge\n" in text
 
     asyncio.run(scenario())

@@ -19,7 +19,7 @@ NODE = Node("session-1", Role.SESSION, "127.0.0.1:7730", "session-1@1", "east", 
 
 
 def pages(address: str = "127.0.0.1:0") -> HttpEnd:
-    return HttpEnd(HealthPages(OfAPlugin(), NODE).application(), address)
+    return HttpEnd(HealthPages(OfAPlugin(), NODE, "east").application(), address)
 
 
 def play(scenario: Callable[[HttpEnd], Coroutine[Any, Any, None]]) -> None:

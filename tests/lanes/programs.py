@@ -22,11 +22,12 @@ END_SECONDS = 20.0
 def is_foreign(command: Sequence[object]) -> bool:
     """Whether this command is another program than this Python with a few lines or a script of a test's own.
 
-    A module (``-m``) is a program: a server, a build, another pytest. What does not exist is none.
+    A module (``-m``) is a program: a server, a build, another pytest. What does not exist is none. The standard library
+    asks ``uname`` for the kind of processor, once in each process.
     """
     words = [str(word) for word in command]
     found = shutil.which(words[0]) if words else None
-    if found is None:
+    if found is None or words[0] == "uname":
         return False
     return Path(found).resolve() != Path(sys.executable).resolve() or "-m" in words[1:2]
 
