@@ -10,21 +10,24 @@ from typing import TYPE_CHECKING, Annotated, Generic, TextIO, TypeVar
 
 import typer
 
-from slotreeve_cli.options import dotted
+from slotreeve_cli.options import DEFAULT_META, ClusterOption, MetaOption, Output, OutputOption, dotted
 
 if TYPE_CHECKING:
     from slotreeve.offers import Port
     from slotreeve.ports import Assigner, Balancer
 
-    from slotreeve_cli.scenarios import PlanScenario
+    from slotreeve_cli.scenarios import PlanOutcome, PlanScenario
 
 P = TypeVar("P")
 
 EPILOG = """Each line of FILE is a JSON object: slots, replicas, servers (names, or objects with name, zone, weight),
 initial (null, or rows \\[slot, leader, \\[followers]]), or what slotreeve slots -o json has printed. Each line out:
-result, moves, steps, spread."""
+result, moves, steps, spread. Nothing is moved."""
 
-FileArgument = Annotated[str, typer.Argument(metavar="FILE|-", help="Scenarios, one JSON object a line; - reads them.")]
+FileArgument = Annotated[
+    str, typer.Argument(metavar="[FILE|-]", help="Scenarios, one JSON object a line; - reads them.", show_default=False)
+]
+LiveOption = Annotated[bool, typer.Option("--live", help="Instead of FILE: the table of the running cluster.")]
 PluginOption = Annotated[str, typer.Option("--plugin", "-p", help="Name of the assigner or balancer.")]
 AssignerOption = Annotated[
     str | None,
@@ -38,50 +41,98 @@ def add_to(app: typer.Typer) -> None:
     group = typer.Typer(help="Dry runs of assigners and balancers: what would move, and why.", no_args_is_help=True)
     group.command("assign", epilog=f"Example: slotreeve plan assign --plugin even tables.jsonl. {EPILOG}")(assign)
     group.command("balance", epilog=f"Example: slotreeve plan balance --plugin even tables.jsonl. {EPILOG}")(balance)
-    group.command("converge", epilog=f"Example: slotreeve plan converge --plugin even tables.jsonl. {EPILOG}")(converge)
+    group.command(
+        "converge",
+        epilog="Examples: slotreeve plan converge --plugin even tables.jsonl  |  "
+        f"slotreeve plan converge --plugin even --live -o table. {EPILOG}",
+    )(converge)
     app.add_typer(group, name="plan")
 
 
-def assign(file: FileArgument, plugin: PluginOption = "default", settings: PluginSetOption = []) -> None:  # noqa: B006
+def assign(
+    file: FileArgument = "",
+    plugin: PluginOption = "default",
+    settings: PluginSetOption = [],  # noqa: B006
+    live: LiveOption = False,
+    meta: MetaOption = [DEFAULT_META],  # noqa: B006
+    cluster: ClusterOption = "slotreeve",
+    output: OutputOption = Output.JSON,
+) -> None:
     """Fill slots that lack a leader or followers."""
     from slotreeve_cli import scenarios
-    from slotreeve_cli.printing import print_json
 
     chosen = _assigner(plugin, dotted(settings))
-    for scenario in _scenarios(file):
-        print_json(scenarios.assign(scenario, chosen.built_for(scenario)))
+    for scenario in _scenarios(file, meta if live else None, cluster):
+        _print(scenarios.assign(scenario, chosen.built_for(scenario)), output)
 
 
-def balance(file: FileArgument, plugin: PluginOption = "default", settings: PluginSetOption = []) -> None:  # noqa: B006
+def balance(
+    file: FileArgument = "",
+    plugin: PluginOption = "default",
+    settings: PluginSetOption = [],  # noqa: B006
+    live: LiveOption = False,
+    meta: MetaOption = [DEFAULT_META],  # noqa: B006
+    cluster: ClusterOption = "slotreeve",
+    output: OutputOption = Output.JSON,
+) -> None:
     """One step of a balancer."""
     from slotreeve_cli import scenarios
-    from slotreeve_cli.printing import print_json
 
     chosen = _balancer(plugin, dotted(settings))
-    for scenario in _scenarios(file):
-        print_json(scenarios.balance(scenario, chosen.built_for(scenario)))
+    for scenario in _scenarios(file, meta if live else None, cluster):
+        _print(scenarios.balance(scenario, chosen.built_for(scenario)), output)
 
 
 def converge(
-    file: FileArgument,
+    file: FileArgument = "",
     plugin: PluginOption = "default",
     assigner: AssignerOption = None,
     settings: PluginSetOption = [],  # noqa: B006
+    live: LiveOption = False,
+    meta: MetaOption = [DEFAULT_META],  # noqa: B006
+    cluster: ClusterOption = "slotreeve",
+    output: OutputOption = Output.JSON,
 ) -> None:
     """Balance until the balancer is done; assign first if a slot lacks a leader or follower."""
     from slotreeve_cli import scenarios
-    from slotreeve_cli.printing import print_json
 
     balancers, assigners = _balancer(plugin, dotted(settings)), _assigner(assigner or _namesake(plugin), {})
-    for scenario in _scenarios(file):
-        print_json(scenarios.converge(scenario, assigners.built_for(scenario), balancers.built_for(scenario)))
+    for scenario in _scenarios(file, meta if live else None, cluster):
+        _print(scenarios.converge(scenario, assigners.built_for(scenario), balancers.built_for(scenario)), output)
 
 
-def _scenarios(file: str) -> Iterator[PlanScenario]:
+def _print(outcome: PlanOutcome, output: Output) -> None:
+    from slotreeve_cli.printing import print_json, print_rows
+
+    if output is Output.JSON:
+        print_json(outcome)
+        return
+    moves = outcome["moves"]
+    least_led, most_led, least_followed, most_followed = outcome["spread"]
+    print_rows(moves, output, empty="nothing is to be moved")
+    typer.echo(
+        f"\n{len(moves)} moves in {outcome['steps']} steps; then each server leads {least_led} to {most_led} slots "
+        f"and follows {least_followed} to {most_followed}"
+    )
+
+
+def _scenarios(file: str, live: list[str] | None, cluster: str) -> Iterator[PlanScenario]:
+    """Those of a file, or the table of the cluster of the meta servers ``live``."""
     from slotreeve_cli.scenarios import read_scenarios
 
-    with _opened(file) as (name, lines):
-        yield from read_scenarios(name, lines)
+    if bool(file) == (live is not None):
+        raise typer.BadParameter("expected a FILE of scenarios (- for standard input), or --live")
+    if live is None:
+        with _opened(file) as (name, lines):
+            yield from read_scenarios(name, lines)
+        return
+    import msgspec
+    from slotreeve_client.tools import run_async
+
+    from slotreeve_cli.status import committed_view, table_document
+
+    document = table_document(run_async(committed_view(live, cluster)))
+    yield from read_scenarios(f"the cluster {cluster!r}", [msgspec.json.encode(document).decode()])
 
 
 @contextlib.contextmanager

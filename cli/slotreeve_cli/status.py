@@ -44,17 +44,28 @@ def slots(
 
     from slotreeve_cli.printing import print_json, print_rows
 
-    view = run_async(_view(meta, cluster))
-    rows: list[dict[str, object]] = [
+    view = run_async(committed_view(meta, cluster))
+    if output is Rows.JSON:
+        print_json(table_document(view))
+    else:
+        print_rows(
+            _slot_rows(view), output, title=f"slot table, epoch {view.table.epoch}", empty="no slot is assigned yet"
+        )
+
+
+def _slot_rows(view: View) -> list[dict[str, object]]:
+    return [
         {"slot": s.id, "leader": s.leader, "leader_epoch": s.leader_epoch, "followers": list(s.followers)}
         for s in view.table.slots
     ]
-    if output is Rows.JSON:
-        servers = [{"name": node.name, "zone": node.zone, "weight": node.weight} for node in view.data]
-        head = {"epoch": view.table.epoch, "term": view.term, "revision": view.revision}
-        print_json(head | {"servers": servers, "replicas": view.facts.replicas if view.facts else None, "slots": rows})
-    else:
-        print_rows(rows, output, title=f"slot table, epoch {view.table.epoch}", empty="no slot is assigned yet")
+
+
+def table_document(view: View) -> dict[str, object]:
+    """The slot table with what a dry run of a plugin needs: the data servers, and the number of copies."""
+    servers = [{"name": node.name, "zone": node.zone, "weight": node.weight} for node in view.data]
+    head = {"epoch": view.table.epoch, "term": view.term, "revision": view.revision}
+    replicas = view.facts.replicas if view.facts else None
+    return head | {"servers": servers, "replicas": replicas, "slots": _slot_rows(view)}
 
 
 def leader(
@@ -163,7 +174,8 @@ async def _condition(addresses: list[str], cluster: str) -> ClusterCondition:
         await transport.close()
 
 
-async def _view(addresses: list[str], cluster: str) -> View:
+async def committed_view(addresses: list[str], cluster: str) -> View:
+    """The view of the cluster, from one of these meta servers or the leader that it names."""
     from slotreeve_client.administration import cluster_view
     from slotreeve_client.tools import open_transport
 

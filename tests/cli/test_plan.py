@@ -226,3 +226,17 @@ def test_slot_of_prints_the_slot(app: typer.Typer) -> None:
     (printed,) = lines(run(app, *asked, "--function", "crc32c", "-o", "json"))
     assert printed == {"slot": 208}
     assert run(app, *asked, "--function", "md5").stdout == "32\n"
+
+
+def test_a_plan_is_shown_as_a_table_of_its_moves(app: typer.Typer) -> None:
+    done = run(app, "plan", "assign", "-", "--plugin", "even", "-o", "table", given=LINE)
+    assert done.exit_code == 0, done.output
+    assert "2 moves in 1 steps" in done.output or "4 moves in 1 steps" in done.output
+    assert "leads 1 to 1 slots and follows 1 to 1" in done.output
+
+
+@pytest.mark.parametrize("arguments", [[], ["tables.jsonl", "--live"]])
+def test_either_a_file_or_the_live_table_is_planned_with(app: typer.Typer, arguments: list[str]) -> None:
+    done = run(app, "plan", "converge", *arguments)
+    assert done.exit_code == 2
+    assert "expected a FILE of scenarios" in done.output
