@@ -62,6 +62,21 @@ def cost(table: SlotTable, servers: Sequence[Server], replicas: int) -> int:
 # --- even ------------------------------------------------------------------------------------------------------------
 
 
+def test_of_the_followers_of_a_dead_leader_the_one_that_leads_least_inherits() -> None:
+    servers = named(2)
+    busy, idle = (server.name for server in servers)
+    table = SlotTable(
+        1,
+        (
+            *(Slot(number, "dead", 1, (busy, idle)) for number in range(8)),
+            *(Slot(number, busy, 1, (idle,)) for number in range(8, 12)),
+        ),
+    )
+    plan = EvenAssigner().assign(table, servers, Limits(2))
+    assert plan is not None
+    assert Counter(slot.leader for slot in plan.table.slots) == {busy: 6, idle: 6}
+
+
 @settings(derandomize=True, deadline=None, max_examples=200)
 @given(complete_tables(most_slots=40, most_servers=9))
 def test_leaders_end_within_one_of_the_share_by_weight(situation: Situation) -> None:

@@ -248,6 +248,25 @@ def test_one_question_a_turn_serves_all_who_wait() -> None:
     assert answers == [set(), set()]
 
 
+def test_slots_with_different_followers_are_confirmed_each_by_its_own() -> None:
+    outbox, third = RecordingOutbox(), a_peer("data-3", Role.DATA)
+    core = DataCore(outbox, node_of("data-1"), DataSettings(), math.inf)
+    table = SlotTable(1, (Slot(0, "data-1", 1, ("data-2",)), Slot(1, "data-1", 1, ("data-3",))))
+    names = [node_of(name) for name in ("data-1", "data-2", "data-3")]
+    deliver(outbox, core.membership.desk, META, View(1, 1, table, names, []))
+    for peer, number in ((FOLLOWER, 0), (third, 1)):
+        core.opened(peer)
+        deliver(outbox, core.desk, peer, Follow([SlotDigests(number, 1, {})]))
+    confirmations = FollowerConfirmations(outbox, core._streams)
+    answers: list[set[int]] = []
+    confirmations.confirm([core.slots.held[0], core.slots.held[1]], answers.append)
+    outbox.end_turn()
+    outbox.answer(Answers([SlotAnswer(0, Access.ACCEPT, 1)]), kind=Confirm)
+    assert answers == []
+    outbox.answer(Answers([SlotAnswer(1, Access.MISMATCH, 1)]), kind=Confirm)
+    assert answers == [{1}]
+
+
 def test_a_version_is_greater_than_all_before_also_after_the_tombstones_are_forgotten() -> None:
     leader = Leader()
     store = leader.core.slots.held[0].store

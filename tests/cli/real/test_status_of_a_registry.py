@@ -16,7 +16,11 @@ pytestmark = pytest.mark.processes
 
 
 def command(cluster: LocalCluster, *arguments: str) -> subprocess.CompletedProcess[str]:
-    asked = {"SLOTREEVE_META": ",".join(cluster.meta_addresses.values()), "SLOTREEVE_CLUSTER": cluster.name, "COLUMNS": "120"}
+    asked = {
+        "SLOTREEVE_META": ",".join(cluster.meta_addresses.values()),
+        "SLOTREEVE_CLUSTER": cluster.name,
+        "COLUMNS": "120",
+    }
     return subprocess.run(
         [sys.executable, "-m", "slotreeve_cli", *arguments],
         capture_output=True,

@@ -1,4 +1,4 @@
-"""Registrations under a lease, with processes."""
+"""Registrations under a lease, from threads."""
 
 from __future__ import annotations
 
@@ -9,16 +9,15 @@ from slotreeve.errors import ModelError
 from slotreeve_client.blocking_leases import BlockingLeases
 from slotreeve_client.leases import Lease, LeaseAnswers
 from slotreeve_client.threads import BlockingClient, connect_blocking
-from slotreeve_harness.processes import DevServer
+from slotreeve_harness.registry_thread import RegistryThread
 
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[BlockingClient]:
-    with DevServer() as server, connect_blocking(server.session_address) as client:
+    with RegistryThread() as server, connect_blocking(server.session_address) as client:
         yield client
 
 
-@pytest.mark.processes
 def test_threads_register_renew_and_end_leases(client: BlockingClient) -> None:
     leases: BlockingLeases = client.leases
     leases.register("blocking", "a", "x", ttl_seconds=30)

@@ -1,4 +1,4 @@
-"""The client for threads, on a registry in a process of its own."""
+"""The client for threads, on a registry in a thread of its own."""
 
 from __future__ import annotations
 
@@ -14,25 +14,24 @@ from slotreeve.errors import ClientClosed, ModelError, Refused, RegistrationErro
 from slotreeve_client import ClientOptions, ClientState, Filter, Health, Instance, Provider, RoundRobin
 from slotreeve_client.threads import BlockingClient, connect_blocking
 from slotreeve_harness.free_ports import free_address
-from slotreeve_harness.processes import DevServer
+from slotreeve_harness.registry_thread import RegistryThread
 
-pytestmark = pytest.mark.processes
 SOON = 10.0
 
 
 @pytest.fixture(scope="module")
-def dev() -> Iterator[DevServer]:
-    with DevServer() as server:
+def dev() -> Iterator[RegistryThread]:
+    with RegistryThread() as server:
         yield server
 
 
 @pytest.fixture
-def client(dev: DevServer) -> Iterator[BlockingClient]:
+def client(dev: RegistryThread) -> Iterator[BlockingClient]:
     with connect_blocking(dev.session_address) as client:
         yield client
 
 
-def test_what_one_thread_publishes_another_sees(client: BlockingClient, dev: DevServer) -> None:
+def test_what_one_thread_publishes_another_sees(client: BlockingClient, dev: RegistryThread) -> None:
     seen: list[tuple[Provider, ...]] = []
     changed = threading.Event()
 
@@ -73,7 +72,7 @@ def test_a_registered_instance_is_seen_and_changed_from_threads(client: Blocking
         registered.set_health(Health.PASSING)
 
 
-def test_threads_choose_among_the_selected_providers(client: BlockingClient, dev: DevServer) -> None:
+def test_threads_choose_among_the_selected_providers(client: BlockingClient, dev: RegistryThread) -> None:
     good = client.register("threads.Chosen", Instance("10.0.0.1", 1, tags=("blue",)))
     client.register("threads.Chosen", Instance("10.0.0.2", 1))
     client.publish("threads.Chosen", "opaque")
@@ -124,7 +123,7 @@ def test_a_callback_may_call_its_own_client(client: BlockingClient) -> None:
     assert found[0] == ()
 
 
-def test_a_slow_callback_delays_neither_pings_nor_requests_and_sees_the_newest_state(dev: DevServer) -> None:
+def test_a_slow_callback_delays_neither_pings_nor_requests_and_sees_the_newest_state(dev: RegistryThread) -> None:
     options = ClientOptions(ping_seconds=0.1, silence_seconds=0.5)
     begun, go_on, done = threading.Event(), threading.Event(), threading.Event()
     seen: list[int] = []
@@ -169,7 +168,7 @@ def test_an_exit_in_a_callback_is_a_failed_callback_and_the_client_lives(
     assert "the callback of the subscription to threads.Exit" in caplog.text
 
 
-def test_a_callback_may_close_its_own_client(dev: DevServer) -> None:
+def test_a_callback_may_close_its_own_client(dev: RegistryThread) -> None:
     client = connect_blocking(dev.session_address)
     closed = threading.Event()
 
@@ -182,7 +181,7 @@ def test_a_callback_may_close_its_own_client(dev: DevServer) -> None:
     assert client.state is ClientState.CLOSED
 
 
-def test_several_threads_may_close_a_client_and_all_return_after_it_is_closed(dev: DevServer) -> None:
+def test_several_threads_may_close_a_client_and_all_return_after_it_is_closed(dev: RegistryThread) -> None:
     client = connect_blocking(dev.session_address)
     states: list[ClientState] = []
     errors: list[BaseException] = []
@@ -208,7 +207,7 @@ def test_several_threads_may_close_a_client_and_all_return_after_it_is_closed(de
     assert len(errors) == 1
 
 
-def test_listeners_learn_of_every_state_until_the_end(dev: DevServer) -> None:
+def test_listeners_learn_of_every_state_until_the_end(dev: RegistryThread) -> None:
     states: list[ClientState] = []
     closed = threading.Event()
 
@@ -255,7 +254,7 @@ def test_a_registry_that_cannot_be_reached_is_a_time_out() -> None:
             client.get("x")
 
 
-def test_a_closed_client_refuses_every_call(dev: DevServer) -> None:
+def test_a_closed_client_refuses_every_call(dev: RegistryThread) -> None:
     client = connect_blocking(dev.session_address)
     client.close()
     client.close()
@@ -263,7 +262,7 @@ def test_a_closed_client_refuses_every_call(dev: DevServer) -> None:
         client.publish("x", "y")
 
 
-def test_a_wrong_cluster_name_is_an_error_where_the_block_is_entered(dev: DevServer) -> None:
+def test_a_wrong_cluster_name_is_an_error_where_the_block_is_entered(dev: RegistryThread) -> None:
     client = connect_blocking(dev.session_address, options=ClientOptions(cluster="another"))
     with pytest.raises(Refused, match="not 'another'"), client:
         pytest.fail("the block was entered")
