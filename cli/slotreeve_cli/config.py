@@ -38,8 +38,9 @@ def check(
     ] = False,
     output: RowsOption = Rows.TABLE,
 ) -> None:
-    """Validate the configuration, and build every plugin as a meta server would. Exit code 2 and one line if a server
-    would not start. Without --online nothing is opened or connected; with it, exit code 1 if something failed."""
+    """Validate the configuration for servers of every role, and build every plugin. Exit code 2 and one line if a
+    server would not start. Without --online nothing is opened or connected; with it, exit code 1 if something
+    failed."""
     from slotreeve.catalogue import Catalogue
     from slotreeve_client.tools import run_async
 
@@ -60,12 +61,18 @@ async def _build_all(configuration: ServerConfiguration, catalogue: Catalogue, o
     import random
 
     from slotreeve.clock import MachineClock
+    from slotreeve.model.nodes import Role
     from slotreeve_servers.launch import Launcher
 
     from slotreeve_cli.online_check import try_online
 
     launcher = Launcher(configuration, catalogue, MachineClock(), random.Random(0))
     launcher.check()
+    name, metas = configuration.settings.node.name, configuration.settings.cluster.meta
+    for role in (Role.META, Role.DATA, Role.SESSION):
+        if role is not Role.META or not name or name in metas:
+            launcher.http_address(launcher.node(role)[1])
+    launcher.http_address(launcher.gateway_node().address)
     return await try_online(configuration, launcher) if online else []
 
 

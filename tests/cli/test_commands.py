@@ -110,9 +110,14 @@ def test_config_check_fails_on_a_plugins_own_option(tmp_path: Path) -> None:
         ("[election.fle]\nweights = {meta-9 = 2}\n", "meta-9"),
         ('[cluster.meta]\na = "127.0.0.1:1"\nb = "127.0.0.1:2"\n', "election.fle.data_dir: is not set"),
         ('[meta]\nshadow_election = "postgres"\n', "dsn is missing"),
+        ('[node]\nbind = "0.0.0.0:7720"\n', "node.bind.*can be reached from other machines"),
+        ('[node]\nbind = "here"\n', "node.bind.*is not host:port"),
+        ('[cluster.meta]\nmeta-1 = "10.0.0.1:7710"\n', "10.0.0.1:7710 can be reached from other machines"),
+        ('[gateway]\nlisten = "0.0.0.0:7740"\n', "gateway.listen.*there is no tokens"),
+        ('[http]\nenabled = true\nlisten = "0.0.0.0:80"\n', "http.listen.*can be reached from other machines"),
     ],
 )
-def test_config_check_fails_on_what_a_meta_server_would_not_start_with(tmp_path: Path, text: str, message: str) -> None:
+def test_config_check_fails_on_what_a_server_would_not_start_with(tmp_path: Path, text: str, message: str) -> None:
     file = tmp_path / "cluster.toml"
     file.write_text(text)
     with pytest.raises(ConfigError, match=message):
