@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import platform
 from collections.abc import Callable, Iterable, Set
 from typing import TypeVar
 
@@ -42,6 +44,12 @@ class _RepliesOnly:
         """Nothing to do: the request in flight fails with ConnectionLost."""
 
 
+def asker() -> str:
+    """Who asks, for the logs of servers: the account and the machine. Nobody has to prove it."""
+    account = os.environ.get("SUDO_USER") or os.environ.get("USER") or os.environ.get("LOGNAME") or "somebody"
+    return f"{account} on {platform.node() or 'an unnamed machine'}"
+
+
 async def ask_any(
     transport: Transport, cluster: str, addresses: Iterable[str], message: Message, timeout_seconds: float = 2.0
 ) -> Message:
@@ -53,7 +61,7 @@ async def ask_any(
         ClientError: the reply is ``Failed``; the message says why.
     """
     failures = []
-    hello = Hello(cluster, "tool", Role.TOOL, "tool")
+    hello = Hello(cluster, asker(), Role.TOOL, "tool")
     for address in addresses:
         try:
             connection = await transport.connect(address, hello, _RepliesOnly(), timeout_seconds)

@@ -10,6 +10,7 @@ import pytest
 from slotreeve.errors import ClientError, ModelError, Refused, RequestTimeout, Unreachable
 from slotreeve_client.administration import (
     ask_any,
+    asker,
     change_config,
     change_overrides,
     cluster_leader,
@@ -164,3 +165,16 @@ def test_the_overrides_are_bounded() -> None:
         assert now.count == MAX_OVERRIDES - 1
 
     on_a_cluster(story)
+
+
+def test_a_server_is_told_the_account_and_the_machine_of_who_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("platform.node", lambda: "ops-1")
+    monkeypatch.setenv("USER", "alice")
+    monkeypatch.delenv("SUDO_USER", raising=False)
+    assert asker() == "alice on ops-1"
+    monkeypatch.setenv("SUDO_USER", "bob")
+    assert asker() == "bob on ops-1"
+    for name in ("SUDO_USER", "USER", "LOGNAME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("platform.node", str)
+    assert asker() == "somebody on an unnamed machine"

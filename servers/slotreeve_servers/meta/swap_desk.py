@@ -63,7 +63,10 @@ class SwapDesk:
         if not self._election.leadership().leading:
             self._peers.reply(request, self._peers.core.leader_is())
             return
-        log.warning("%s asks for a swap to the election %s", peer.node, message.to)
+        if message.check_only:
+            log.info("%s asks whether a swap to the election %s is possible", peer.node, message.to)
+        else:
+            log.warning("%s asks for a swap to the election %s", peer.node, message.to)
         self._supervisor.once(f"swap to {message.to}", partial(self._run, message, request))
 
     async def _take(self, order: SwapOrder, request: Request) -> None:
@@ -81,7 +84,8 @@ class SwapDesk:
             log.warning("the swap to %s has ended with the lead of this server: %s", message.to, error)
             self._peers.reply(request, self._peers.core.leader_is())
         except SlotreeveError as error:
-            log.warning("the swap to %s has failed: %s", message.to, error)
+            if not message.check_only:
+                log.warning("the swap to %s has failed: %s", message.to, error)
             self._peers.reply(request, Failed(error.code, str(error)))
 
     async def _search(self) -> None:
