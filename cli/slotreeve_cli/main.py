@@ -12,6 +12,7 @@ import typer
 
 from slotreeve_cli import (
     admin,
+    audience,
     bench,
     chaos,
     cluster,
@@ -40,7 +41,7 @@ COMMANDS = {
     "Try it": (dev, demo, cluster),
     "Provide and consume": (publish, subscribe, lookups, slot_of),
     "Run servers": (run, gateway, config, plugins),
-    "Look": (status, explain),
+    "Look": (status, audience, explain),
     "Operate": (override, provide, election, admin, snapshot, plan),
     "Measure and prove": (bench, chaos, sim, spark),
 }

@@ -69,6 +69,7 @@ from slotreeve_protocol.meta_messages import (
     View,
     WatchConfigs,
 )
+from slotreeve_protocol.people_messages import ClientPage, GetClients, GetSubscribers, SubscriberPage
 from slotreeve_protocol.slot_messages import (
     Answers,
     Changed,
@@ -153,5 +154,9 @@ AnyMessage = (
     | ElectionIs
     | GetMembers
     | Members
+    | GetClients
+    | ClientPage
+    | GetSubscribers
+    | SubscriberPage
 )
 """Any message."""

@@ -68,6 +68,7 @@ from slotreeve_protocol.meta_messages import (
     View,
     WatchConfigs,
 )
+from slotreeve_protocol.people_messages import ClientPage, GetClients, GetSubscribers, SubscriberPage
 from slotreeve_protocol.slot_messages import (
     Answers,
     Changed,
@@ -115,7 +116,7 @@ SENDERS: Mapping[type[Message], Routes] = {
     Counters: _NOT_AT_A_DESK,
     # Plugins have connections of their own for these.
     Opaque: _NOT_AT_A_DESK,
-    # Clients and session servers.
+    # ClientPage and session servers.
     Publish: _CLIENT_TO_SESSION,
     Published: _SESSION_TO_CLIENT,
     Rejected: _SESSION_TO_CLIENT,
@@ -179,6 +180,11 @@ SENDERS: Mapping[type[Message], Routes] = {
     ElectionIs: _NOT_AT_A_DESK,
     GetMembers: _PERSON_TO_META,
     Members: _NOT_AT_A_DESK,
+    # People and session servers.
+    GetClients: _to(_SESSION, Role.TOOL),
+    ClientPage: _NOT_AT_A_DESK,
+    GetSubscribers: _to(_SESSION, Role.TOOL),
+    SubscriberPage: _NOT_AT_A_DESK,
 }
 """Every message. A message without an entry is refused everywhere."""
 

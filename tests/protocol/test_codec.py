@@ -20,6 +20,7 @@ from slotreeve_protocol import client_messages as client
 from slotreeve_protocol import general_messages as general
 from slotreeve_protocol import lease_messages as lease
 from slotreeve_protocol import meta_messages as meta
+from slotreeve_protocol import people_messages as people
 from slotreeve_protocol import slot_messages as slot
 from slotreeve_protocol.codec import Kind, decode_frame, encode_frame, encode_message
 from slotreeve_protocol.messages import AnyMessage
@@ -114,6 +115,10 @@ SAMPLES: list[AnyMessage] = [
         [meta.MemberLeft(NODE, 1_700_000_000_000, "lease expired", True)],
         meta.View(3, 12, TABLE, [NODE], [], FACTS),
     ),
+    people.GetClients("client-1", 10),
+    people.ClientPage([people.ClientIs("client-2", "10.0.0.9:4711", 1.5, 3, 1, 2, 4, True)], True),
+    people.GetSubscribers("orders@@shop", "client-1", 10),
+    people.SubscriberPage(9, 3, [people.SubscriberIs("client-2", "10.0.0.9:4711", client.Scope.ZONE, 8, 1)], True),
 ]
 
 # --- golden frames ---------------------------------------------------------------------------------------------------

@@ -38,11 +38,13 @@ from slotreeve_protocol.meta_messages import (
     View,
     WatchConfigs,
 )
+from slotreeve_protocol.people_messages import GetClients, GetSubscribers
 
 from slotreeve_servers.node.dispatch import Desk
 from slotreeve_servers.node.membership import Incomplete, Membership
 from slotreeve_servers.node.outbox import Outbox, Peer
 from slotreeve_servers.session.arrivals import Arrivals
+from slotreeve_servers.session.audience import Audience
 from slotreeve_servers.session.clients import ConnectedClient, redirect
 from slotreeve_servers.session.configuration import ConfigMirror
 from slotreeve_servers.session.due_pushes import DuePushes
@@ -135,6 +137,7 @@ class SessionCore:
         self._lost_at: deque[float] = deque()
         self._compacted_at = outbox.now()
         self._to_scan: deque[int] = deque()
+        audience = Audience(outbox, self.clients, self.interests)
         self.desk = Desk(
             {
                 Publish: self._on_publish,
@@ -148,7 +151,11 @@ class SessionCore:
                 WatchConfigs: self._on_watch,
                 UnwatchConfig: self._on_unwatch,
             },
-            {Ping: lambda peer, message: self._on_ping(peer)},
+            {
+                Ping: lambda peer, message: self._on_ping(peer),
+                GetClients: audience.on_get_clients,
+                GetSubscribers: audience.on_get_subscribers,
+            },
             {
                 Get: lambda peer, message, request: self._reads.get(
                     self.registrations.slot(message.data_info_id), message, request

@@ -1,0 +1,114 @@
+"""``slotreeve clients`` and ``slotreeve subscribers``: who is connected, and what each subscriber has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from slotreeve_cli.options import DEFAULT_META, NOT_FOUND, ClusterOption, MetaOption, Rows, RowsOption
+
+if TYPE_CHECKING:
+    from slotreeve_client.audience import AllClients, AllSubscribers
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command("clients", epilog="Examples: slotreeve clients  |  slotreeve clients orders- -o tsv")(clients)
+    app.command("subscribers", epilog="Example: slotreeve subscribers com.example.Greeter")(subscribers)
+
+
+def clients(
+    prefix: Annotated[str, typer.Argument(help="Only clients whose id or address starts with this.")] = "",
+    meta: MetaOption = [DEFAULT_META],  # noqa: B006 - typer copies it
+    cluster: ClusterOption = "slotreeve",
+    output: RowsOption = Rows.TABLE,
+) -> None:
+    """The connected clients of all session servers: what each has registered, and whether it reads what is pushed. The
+    ids are those that slotreeve admin client-off takes. Exit code 3 if there are none, 1 if a server is silent."""
+    from slotreeve_client.tools import run_async
+
+    from slotreeve_cli.printing import print_rows
+
+    found = run_async(_clients(meta, cluster))
+    rows: list[dict[str, object]] = [
+        {
+            "client": one.id,
+            "address": one.address,
+            "server": server,
+            "connected_s": round(one.connected_seconds),
+            "records": one.records,
+            "not_stored": one.unacknowledged,
+            "services": one.services,
+            "unread": one.unread,
+            "hidden": "yes" if one.is_off else "no",
+        }
+        for server, listed in sorted(found.clients.items())
+        for one in listed
+        if one.id.startswith(prefix) or one.address.startswith(prefix)
+    ]
+    print_rows(rows, output, empty="no client is connected", only_wide=("not_stored", "hidden"))
+    _end(found.silent, bool(rows))
+
+
+def subscribers(
+    service: Annotated[str, typer.Argument(help="The service: a data id, or a whole data info id.")],
+    meta: MetaOption = [DEFAULT_META],  # noqa: B006 - typer copies it
+    cluster: ClusterOption = "slotreeve",
+    output: RowsOption = Rows.TABLE,
+) -> None:
+    """The subscribers of SERVICE at all session servers, and whether each was sent the newest version. Exit code 3 if
+    there are none, 1 if a server is silent."""
+    from slotreeve_client.tools import run_async
+
+    from slotreeve_cli.printing import print_rows
+
+    found = run_async(_subscribers(meta, cluster, service))
+    rows: list[dict[str, object]] = [
+        {
+            "client": one.id,
+            "address": one.address,
+            "server": server,
+            "scope": one.scope.name.lower(),
+            "state": "current" if one.sent == found.newest and not one.unread else "behind",
+            "unread": one.unread,
+            "sent": one.sent,
+            "newest": found.newest,
+        }
+        for server, listed in sorted(found.subscribers.items())
+        for one in listed
+    ]
+    print_rows(rows, output, empty=f"{service} has no subscribers", only_wide=("sent", "newest"))
+    _end(found.silent, bool(rows))
+
+
+def _end(silent: Mapping[str, str], is_there: bool) -> None:
+    for server, why in silent.items():
+        typer.echo(f"{server} does not tell of its clients: {why}", err=True)
+    if silent:
+        raise typer.Exit(1)
+    if not is_there:
+        raise typer.Exit(NOT_FOUND)
+
+
+async def _clients(metas: list[str], cluster: str) -> AllClients:
+    from slotreeve_client.audience import connected_clients
+    from slotreeve_client.tools import open_transport
+
+    transport = open_transport()
+    try:
+        return await connected_clients(transport, cluster, metas)
+    finally:
+        await transport.close()
+
+
+async def _subscribers(metas: list[str], cluster: str, service: str) -> AllSubscribers:
+    from slotreeve_client.audience import subscribers_of
+    from slotreeve_client.tools import open_transport
+
+    transport = open_transport()
+    try:
+        return await subscribers_of(transport, cluster, metas, service)
+    finally:
+        await transport.close()

@@ -1,0 +1,134 @@
+"""Who is connected to the session servers of a cluster, and what the subscribers of a service have."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+from slotreeve.errors import ClientError, SlotreeveError
+from slotreeve.model.data_info import DataInfo
+from slotreeve.model.nodes import Node
+from slotreeve.ports import Message, Transport
+from slotreeve_protocol.people_messages import (
+    ClientIs,
+    ClientPage,
+    GetClients,
+    GetSubscribers,
+    SubscriberIs,
+    SubscriberPage,
+)
+
+from slotreeve_client.administration import ask_any, cluster_view
+
+P = TypeVar("P", ClientPage, SubscriberPage)
+
+
+@dataclass(frozen=True)
+class AllClients:
+    """What the session servers replied.
+
+    Attributes:
+        clients: the connected clients by session server.
+        silent: session servers that did not reply, with the reason: their clients are missing here.
+    """
+
+    clients: Mapping[str, list[ClientIs]]
+    silent: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class AllSubscribers:
+    """The subscribers of a service.
+
+    Attributes:
+        versions: of each session server's copy, where it has one.
+        subscribers: by session server.
+        silent: session servers that did not reply, with the reason.
+    """
+
+    versions: Mapping[str, int]
+    subscribers: Mapping[str, list[SubscriberIs]]
+    silent: Mapping[str, str]
+
+    @property
+    def newest(self) -> int:
+        """The newest version that any session server has; 0 if none has one."""
+        return max(self.versions.values(), default=0)
+
+
+async def connected_clients(transport: Transport, cluster: str, metas: Iterable[str]) -> AllClients:
+    """Ask every session server, page by page.
+
+    Raises:
+        Refused, Unreachable, ClientError: no meta server tells which session servers there are.
+    """
+    view = await cluster_view(transport, cluster, metas)
+    pages, silent = await _from_all(transport, cluster, view.sessions, ClientPage, GetClients, _last_client)
+    return AllClients({name: [one for page in found for one in page.clients] for name, found in pages.items()}, silent)
+
+
+async def subscribers_of(transport: Transport, cluster: str, metas: Iterable[str], service: str) -> AllSubscribers:
+    """Ask every session server for the subscribers of ``service``, a data id or a whole data info id.
+
+    Raises:
+        ModelError: that is no name of a service.
+        Refused, Unreachable, ClientError: no meta server tells which session servers there are.
+    """
+    data_info_id = DataInfo.parse(service).id
+    view = await cluster_view(transport, cluster, metas)
+
+    def asking(after: str) -> GetSubscribers:
+        return GetSubscribers(data_info_id, after)
+
+    pages, silent = await _from_all(transport, cluster, view.sessions, SubscriberPage, asking, _last_subscriber)
+    return AllSubscribers(
+        {name: found[-1].version for name, found in pages.items() if found[-1].version},
+        {name: [one for page in found for one in page.subscribers] for name, found in pages.items()},
+        silent,
+    )
+
+
+def _last_client(page: ClientPage) -> str:
+    return page.clients[-1].id if page.clients else ""
+
+
+def _last_subscriber(page: SubscriberPage) -> str:
+    return page.subscribers[-1].id if page.subscribers else ""
+
+
+async def _from_all(
+    transport: Transport,
+    cluster: str,
+    sessions: list[Node],
+    kind: type[P],
+    asking: Callable[[str], Message],
+    last: Callable[[P], str],
+) -> tuple[dict[str, list[P]], dict[str, str]]:
+    """All pages by server, and why others did not reply."""
+
+    async def pages_of(node: Node) -> list[P]:
+        pages: list[P] = []
+        after = ""
+        while True:
+            reply = await ask_any(transport, cluster, [node.address], asking(after))
+            if not isinstance(reply, kind):
+                raise ClientError(f"{node.name} answered with a {type(reply).__name__}")
+            pages.append(reply)
+            after = last(reply)
+            if not reply.more or not after:
+                return pages
+
+    found: dict[str, list[P]] = {}
+    silent: dict[str, str] = {}
+    for node, answer in zip(
+        sessions, await asyncio.gather(*map(pages_of, sessions), return_exceptions=True), strict=True
+    ):
+        if isinstance(answer, SlotreeveError):
+            silent[node.name] = str(answer).rpartition(f"{node.address}: ")[2]
+        elif isinstance(answer, BaseException):
+            raise answer
+        else:
+            found[node.name] = answer
+    return found, silent

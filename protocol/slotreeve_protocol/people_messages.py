@@ -1,0 +1,80 @@
+"""What people ask session servers: who is connected, and what each subscriber has."""
+
+from __future__ import annotations
+
+import msgspec
+from slotreeve.ports import Message
+
+from slotreeve_protocol.client_messages import Scope
+
+MOST_LISTED = 1_000
+"""Most clients or subscribers in one reply."""
+
+
+class ClientIs(msgspec.Struct, array_like=True, frozen=True):
+    """A client that is connected to this session server.
+
+    ``connected_seconds``: for how long. ``records``: how many registrations it has here. ``unacknowledged``: those that
+    their slots' leaders have not stored yet. ``services``: how many it subscribes to. ``unread``: pushes that were sent
+    and whose receipt has not come. ``is_off``: hidden by an order.
+    """
+
+    id: str
+    address: str
+    connected_seconds: float
+    records: int
+    unacknowledged: int
+    services: int
+    unread: int
+    is_off: bool = False
+
+
+class GetClients(Message, frozen=True, tag=100):
+    """Tool to session: return the clients whose ids come after ``after``, in the order of their ids, ``most`` at most.
+    Reply: ClientPage."""
+
+    after: str = ""
+    most: int = MOST_LISTED
+
+
+class ClientPage(Message, frozen=True, tag=101):
+    """Reply to GetClients: a page of the clients. ``more``: others follow after the last one."""
+
+    clients: list[ClientIs]
+    more: bool = False
+
+
+class SubscriberIs(msgspec.Struct, array_like=True, frozen=True):
+    """A client that subscribes to a service.
+
+    ``sent``: the version that the last push brings it to; 0 before the first push. ``unread``: pushes whose receipt has
+    not come.
+    """
+
+    id: str
+    address: str
+    scope: Scope
+    sent: int
+    unread: int
+
+
+class GetSubscribers(Message, frozen=True, tag=102):
+    """Tool to session: return the subscribers of a service whose ids come after ``after``, in the order of their ids,
+    ``most`` at most. Reply: SubscriberPage."""
+
+    data_info_id: str
+    after: str = ""
+    most: int = MOST_LISTED
+
+
+class SubscriberPage(Message, frozen=True, tag=103):
+    """Reply to GetSubscribers: a page of the subscribers.
+
+    ``version`` is that of this server's copy of the service, 0 where it has none. ``providers``: how many are in it.
+    ``more``: others follow after the last one.
+    """
+
+    version: int
+    providers: int
+    subscribers: list[SubscriberIs]
+    more: bool = False
