@@ -12,6 +12,7 @@ from slotreeve.ports import Context, Election
 from slotreeve_conformance.ensemble import Ensemble
 from slotreeve_election_fle import FleOptions
 from slotreeve_election_fle.disk import EPOCHS
+from slotreeve_election_fle.election import FleElection
 from slotreeve_machines.storage import MemoryStorage
 
 Play = Callable[..., None]
@@ -20,6 +21,13 @@ LEASE = 0.35
 
 def others(ensemble: Ensemble, name: str) -> list[str]:
     return [other for other in ensemble.names if other != name]
+
+
+def failures(ensemble: Ensemble, name: str) -> int:
+    """How often this node's election has stood aside."""
+    election = ensemble.election(name)
+    assert isinstance(election, FleElection)
+    return election.counters()["election_failures"]
 
 
 def test_s61_of_seven_started_together_the_highest_leads(play: Play) -> None:
@@ -102,6 +110,8 @@ def test_s83_a_node_whose_disk_refuses_stands_aside_and_the_others_go_on(play: P
             await ensemble.write(leader, "k", b"v")
         successor = await ensemble.leader(within_seconds=0.7)
         assert successor != leader
+        assert failures(ensemble, leader) >= 1
+        assert failures(ensemble, successor) == 0
         ensemble.storages[leader].failure = None
         assert await ensemble.agreed() == successor
 

@@ -112,3 +112,12 @@ def test_pages_give_the_whole_state_although_values_change_and_pages_are_lost_me
     missed = {key for key, row in table.rows.items() if newest.get(key) != row}
     assert {table.rows[key][1].value for key in missed} <= {b"changed"}, "only what changed after the last page"
     assert read <= sum(sizes) + len(b"changed") * 1_000, "no page is read twice"
+
+
+def test_what_is_known_already_is_not_read_again() -> None:
+    table, loading = Table([1, 1, 1]), Loading()
+    loading.begin(3, table.index())
+    assert not loading.is_under_way
+    loading.begin(2, table.index())
+    assert loading.page().after == 2
+    assert [revision for revision, _, _ in table.changes(loading.page().after, loading.page().up_to)] == [3]
