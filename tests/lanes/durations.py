@@ -1,9 +1,7 @@
-"""Where the time of tests goes, as a table in Markdown: ``python -m tests.lanes.durations check.jsonl ...``.
+"""Where the time of tests goes, as tables in Markdown: ``python -m tests.lanes.durations var/check.jsonl ...``.
 
-The files are written by the plugin ``tests.lanes.progress``. A soak leaves its own in the folder of its page. For
-another lane::
-
-    SOAK_PROGRESS=check.jsonl SOAK_SEED=0 pytest -p tests.lanes.progress $(python -m tests.lanes check)
+The files are written by the plugin ``tests.lanes.progress``: by ``./run check`` and ``./run test`` below ``var/``, by a
+soak in the folder of its page.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """A plugin for pytest that writes down what is to run and what has run, line by line, so that nothing is lost if it is
 interrupted: ``pytest -p tests.lanes.progress``. It is set up by two variables of the environment.
 
-SOAK_PROGRESS names the file. SOAK_SEED sets the order of the tests, so that short runs reach all of them in the end.
+SOAK_PROGRESS names the file. SOAK_SEED, where it is set, gives the order of the tests: short soaks reach all of them in
+the end.
 """
 
 from __future__ import annotations
@@ -29,10 +30,11 @@ def _is_worker(config: pytest.Config) -> bool:
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Shuffle the modules: tests of one module share what is dear to start."""
-    modules = sorted({item.path for item in items})
-    random.Random(os.environ[SEED]).shuffle(modules)
-    place = {path: number for number, path in enumerate(modules)}
-    items.sort(key=lambda item: place[item.path])
+    if SEED in os.environ:
+        modules = sorted({item.path for item in items})
+        random.Random(os.environ[SEED]).shuffle(modules)
+        place = {path: number for number, path in enumerate(modules)}
+        items.sort(key=lambda item: place[item.path])
     if not _is_worker(config) and not config.getoption("numprocesses", None):
         _write({"collected": [item.nodeid for item in items]})
 
