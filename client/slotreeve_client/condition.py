@@ -13,7 +13,9 @@ from slotreeve.ports import Transport
 from slotreeve_protocol.meta_messages import (
     ElectionIs,
     GetElection,
+    GetHistory,
     GetMembers,
+    History,
     MemberIs,
     MemberLeft,
     Members,
@@ -33,12 +35,13 @@ MOST_NAMED = 5
 
 @dataclass(frozen=True)
 class MetaSeen:
-    """A meta server, as it replied. ``problem``: why it did not, or empty."""
+    """A meta server, as it replied. ``problem``: why it did not; ``cause``: why it knows no leader; or empty."""
 
     name: str
     address: str
     known: ElectionIs | None = None
     problem: str = ""
+    cause: str = ""
 
     @property
     def state(self) -> str:
@@ -121,7 +124,7 @@ class ClusterCondition:
             if meta.known is None:
                 found.append(f"{meta.name} at {meta.address} does not answer: {meta.problem}.")
             elif meta.known.leader is None:
-                found.append(f"{meta.name} knows no leader.")
+                found.append(f"{meta.name} knows no leader{meta.cause and ': '}{meta.cause}.")
         return found
 
     def _of_slots(self) -> list[str]:
@@ -192,7 +195,21 @@ async def _meta_server(transport: Transport, cluster: str, address: str, name: s
         return MetaSeen(name, address, problem=str(error).rpartition(f"{address}: ")[2])
     if not isinstance(reply, ElectionIs):
         return MetaSeen(name, address, problem=f"it answers with a {type(reply).__name__}")
-    return MetaSeen(reply.node, address, reply)
+    cause = await _cause(transport, cluster, address) if reply.leader is None else ""
+    return MetaSeen(reply.node, address, reply, cause=cause)
+
+
+async def _cause(transport: Transport, cluster: str, address: str) -> str:
+    """Why the meta server at this address knows no leader, as it noted when it lost the last one."""
+    try:
+        reply = await ask_any(transport, cluster, [address], GetHistory())
+    except SlotreeveError:
+        return ""
+    if not isinstance(reply, History) or not reply.changes:
+        return ""
+    last = reply.changes[-1]
+    when = datetime.fromtimestamp(last.at_ms / 1000, UTC).strftime("%H:%M:%S")
+    return f"{last.cause}, since {when} UTC"
 
 
 async def _members(transport: Transport, cluster: str, leader: str) -> Members | None:

@@ -95,6 +95,27 @@ def test_without_a_leader_that_is_said_first_and_the_others_are_unknown() -> Non
     assert condition.states() == dict.fromkeys(["data-1", "session-1"], "unknown: no meta server leads")
 
 
+def test_a_meta_server_that_is_left_alone_says_why_it_knows_no_leader() -> None:
+    async def scenario(rng: random.Random) -> None:
+        async with SimulatedCluster(rng, meta=3, data=1, session=1) as cluster:
+            await cluster.ready()
+            alone = next(name for name in ("meta-1", "meta-2", "meta-3") if name != cluster.leader)
+            for name in {"meta-1", "meta-2", "meta-3"} - {alone}:
+                cluster.kill(name)
+            clock = LoopClock()
+            await clock.sleep(5.0)
+            transport = MemoryTransport(clock, "operator", cluster.network)
+            said = (await cluster_condition(transport, "slotreeve", [cluster.address(alone)])).problems()
+            assert said[0].startswith("No meta server leads")
+            (why,) = (sentence for sentence in said if sentence.startswith(f"{alone} knows no leader: "))
+            assert why.endswith(" UTC.")
+            assert "since" in why
+            assert sum("does not answer" in sentence for sentence in said) == 2
+            await transport.close()
+
+    run(scenario, seed=5)
+
+
 def test_a_killed_server_is_seen_to_die_and_then_named_with_the_reason() -> None:
     async def scenario(rng: random.Random) -> None:
         async with SimulatedCluster(rng, meta=3, data=2, session=1) as cluster:
