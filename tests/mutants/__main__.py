@@ -19,10 +19,11 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from queue import Queue
 
-from tests.lanes.lanes import ROOT, Lane, arguments
+from tests.lanes.lanes import ROOT, Lane, arguments, lane_of
+from tests.lanes.soak import git
 from tests.lints.rooms import PACKAGES
 from tests.mutants.operators import Change, choose
 
@@ -43,13 +44,15 @@ SECONDS = 1_500.0
 
 @dataclass
 class Mutant:
-    """One change, and what found it: ``types``, a test, or nothing (empty)."""
+    """One change, and what found it: ``types``, a test, or nothing (empty). ``why``: somebody's word why it changes
+    nothing that can be seen."""
 
     place: str
     before: str
     after: str
     found_by: str = ""
     seconds: float = 0.0
+    why: str = ""
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -100,8 +103,8 @@ def first_failure(tree: Path, given: Sequence[str]) -> str:
         return "a run without an end"
     if done.returncode in (0, 5):
         return ""
-    lines = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
-    return lines[0].partition(" - ")[0] if lines else f"pytest ended with {done.returncode}"
+    lines = [line for line in done.stdout.splitlines() if line.startswith(("FAILED ", "ERROR "))]
+    return lines[0].partition(" ")[2].partition(" - ")[0] if lines else f"pytest ended with {done.returncode}"
 
 
 def try_one(mutant: Mutant, path: str, change: Change, trees: Queue[Path], lanes: Sequence[Sequence[str]]) -> Mutant:
@@ -119,10 +122,9 @@ def try_one(mutant: Mutant, path: str, change: Change, trees: Queue[Path], lanes
         for given in lanes:
             mutant.found_by = mutant.found_by or first_failure(tree, given)
         (tree / path).write_text(original, encoding="utf-8")
-        test = mutant.found_by.partition(" ")[2]
-        if "::" in test and first_failure(tree, [test]):
+        if "::" in mutant.found_by and first_failure(tree, [mutant.found_by]):
+            print(f"{mutant.found_by} fails without a mutant, too", flush=True)
             mutant.found_by = ""
-            print(f"{test} fails without a mutant, too", flush=True)
     finally:
         (tree / path).write_text(original, encoding="utf-8")
         trees.put(tree)
@@ -155,18 +157,24 @@ def main() -> int:
 
     def done(item: tuple[Mutant, str, Change]) -> Mutant:
         mutant, path, change = item
-        if (before := known.get(mutant.key)) and before.found_by:
+        if (before := known.get(mutant.key)) and (before.found_by or before.why):
             return before
         lanes = [given.then] if before and given.then else [[*near(path), *ignored], check]
         return try_one(mutant, path, change, trees, lanes)
 
     with copies(given.jobs) as trees, ThreadPoolExecutor(given.jobs) as pool:
         mutants = list(pool.map(done, todo))
-    missed = [mutant for mutant in mutants if not mutant.found_by]
+    missed = [mutant for mutant in mutants if not (mutant.found_by or mutant.why)]
+    check_found = [mutant for mutant in mutants if mutant.found_by and lane_of(PurePath(mutant.found_by)) is Lane.CHECK]
     given.out.parent.mkdir(parents=True, exist_ok=True)
-    listed = {"seed": given.seed, "found": len(mutants) - len(missed), "mutants": [asdict(each) for each in mutants]}
+    listed = {
+        "commit": git("rev-parse", "--short", "HEAD"),
+        "seed": given.seed,
+        "found_by_check": len(check_found),
+        "mutants": [asdict(each) for each in mutants],
+    }
     given.out.write_text(json.dumps(listed, indent=1) + "\n", encoding="utf-8")
-    print(f"{len(mutants) - len(missed)} of {len(mutants)} found")
+    print(f"{len(check_found)} of {len(mutants)} found by check, {len(missed)} by nothing")
     return 1 if missed else 0
 
 
