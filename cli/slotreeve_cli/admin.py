@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -48,7 +48,16 @@ def ban(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Ban NODE: a data server hands over its slots, the clients of a session server move away."""
-    _order(meta, cluster, output, lambda intent: _changed(intent, banned=intent.banned | set(nodes)))
+    _order(meta, cluster, output, _banning(nodes))
+
+
+def _banning(nodes: Sequence[str]) -> Callable[[Orders], Orders]:
+    return lambda intent: _changed(intent, banned=intent.banned | set(nodes))
+
+
+async def ban_nodes(addresses: list[str], cluster: str, nodes: Sequence[str]) -> None:
+    """Order that these servers hold nothing. Raises as :func:`slotreeve_client.administration.change_config`."""
+    await _carry_out(addresses, cluster, _banning(nodes))
 
 
 def unban(

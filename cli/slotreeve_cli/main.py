@@ -19,6 +19,7 @@ from slotreeve_cli import (
     config,
     demo,
     dev,
+    drain,
     election,
     explain,
     gateway,
@@ -42,7 +43,7 @@ COMMANDS = {
     "Provide and consume": (publish, subscribe, lookups, slot_of),
     "Run servers": (run, gateway, config, plugins),
     "Look": (status, audience, explain),
-    "Operate": (override, provide, election, admin, snapshot, plan),
+    "Operate": (drain, override, provide, election, admin, snapshot, plan),
     "Measure and prove": (bench, chaos, sim, spark),
 }
 """Modules of commands, in the order and under the headings of the help."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from slotreeve.errors import ClientError, SlotreeveError
+from slotreeve.errors import ClientError, SlotreeveError, Unreachable
 from slotreeve.model.data_info import DataInfo
 from slotreeve.model.nodes import Node
 from slotreeve.ports import Message, Transport
@@ -67,6 +67,18 @@ async def connected_clients(transport: Transport, cluster: str, metas: Iterable[
     view = await cluster_view(transport, cluster, metas)
     pages, silent = await _from_all(transport, cluster, view.sessions, ClientPage, GetClients, _last_client)
     return AllClients({name: [one for page in found for one in page.clients] for name, found in pages.items()}, silent)
+
+
+async def clients_of(transport: Transport, cluster: str, session: Node) -> list[ClientIs]:
+    """The clients of one session server.
+
+    Raises:
+        Unreachable: it does not answer, or not with its clients.
+    """
+    pages, silent = await _from_all(transport, cluster, [session], ClientPage, GetClients, _last_client)
+    if silent:
+        raise Unreachable(f"{session.name} does not tell of its clients: {silent[session.name]}")
+    return [one for page in pages[session.name] for one in page.clients]
 
 
 async def subscribers_of(transport: Transport, cluster: str, metas: Iterable[str], service: str) -> AllSubscribers:

@@ -7,7 +7,6 @@ from heapq import nsmallest
 from operator import attrgetter
 from typing import TypeVar
 
-from slotreeve.model.nodes import Role
 from slotreeve_protocol.people_messages import (
     MOST_LISTED,
     ClientIs,
@@ -32,9 +31,8 @@ class Audience:
         self._outbox, self._clients, self._interests = outbox, clients, interests
 
     def on_get_clients(self, peer: Peer, asked: GetClients) -> ClientPage:
-        """A page of the clients; who asks is none of them."""
-        everybody = (client for client in self._clients.values() if client.peer.role is not Role.TOOL)
-        after = [client for client in everybody if client.peer.node > asked.after]
+        """A page of the clients."""
+        after = [client for client in self._clients.values() if client.peer.node > asked.after]
         wanted = nsmallest(_most(asked.most), after, key=attrgetter("peer.node"))
         now = self._outbox.attended()
         return ClientPage([self._client(client, now) for client in wanted], len(after) > len(wanted))

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Iterable
 from functools import partial
 
-from slotreeve.model.nodes import Node
+from slotreeve.model.nodes import Node, Role
 from slotreeve.ports import Message, SlotFunction
 from slotreeve_events.log import EventLog
 from slotreeve_protocol.client_messages import (
@@ -177,7 +177,9 @@ class SessionCore:
     # --- a client comes and goes -------------------------------------------------------------------------------------
 
     def opened(self, peer: Peer) -> None:
-        """A client is connected."""
+        """A client is connected; or a tool, which only asks, and may do so while this server takes no clients."""
+        if peer.role is Role.TOOL:
+            return
         reason = self.why_closed
         client = ConnectedClient(peer, self._outbox.attended())
         if reason:

@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from slotreeve_client import ClientOptions
+from slotreeve_client.threads import connect_blocking
 from slotreeve_client.tools import open_transport, run_async
 from slotreeve_harness.processes import ClusterSize, LocalCluster
 
@@ -54,3 +56,50 @@ def test_a_server_that_dies_is_named_and_the_table_can_be_planned_with(tmp_path:
         assert said["problems"][0].endswith(" UTC: connection lost.")
         assert {row["name"] for row in said["servers"]} == {"meta-1", "data-1", "data-3", "session-1"}
         assert command(cluster, "status").returncode == 1
+
+
+def until_well(cluster: LocalCluster) -> None:
+    """The server gets slots again, and copies them."""
+    for _ in range(100):
+        done = command(cluster, "status")
+        if done.returncode == 0:
+            return
+    pytest.fail(done.stdout)
+
+
+def test_a_server_is_drained_and_the_order_is_undone(tmp_path: Path) -> None:
+    with LocalCluster(tmp_path, ClusterSize(1, 3, 1)) as cluster:
+        run_async(ready(cluster))
+        tried = command(cluster, "drain", "data-2", "--dry-run")
+        assert (tried.returncode, "which 2 others take over" in tried.stdout) == (0, True), tried.stderr
+        assert json.loads(command(cluster, "status", "-o", "json").stdout)["well"]
+        done = command(cluster, "drain", "data-2")
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.splitlines()[-1] == "data-2 holds nothing any more; slotreeve admin unban data-2 undoes it"
+        said = json.loads(command(cluster, "status", "-o", "json").stdout)
+        assert said["problems"] == ["data-2 is not well: banned."]
+        (row,) = (row for row in said["servers"] if row["name"] == "data-2")
+        assert (row["leads"], row["follows"]) == (0, 0)
+        assert command(cluster, "admin", "unban", "data-2").returncode == 0
+        until_well(cluster)
+        nobody = command(cluster, "drain", "data-9")
+        assert (nobody.returncode, nobody.stderr) == (
+            3,
+            "data-9 is no member; members are data-1, data-2, data-3, session-1\n",
+        )
+        alone = command(cluster, "drain", "session-1")
+        assert (alone.returncode, "the only session server" in alone.stderr) == (1, True)
+
+
+def test_the_clients_of_a_session_server_that_is_drained_move_away(tmp_path: Path) -> None:
+    with LocalCluster(tmp_path, ClusterSize(1, 1, 2)) as cluster:
+        run_async(ready(cluster))
+        addresses = [cluster.servers[name].address for name in ("session-1", "session-2")]
+        with connect_blocking(*addresses, options=ClientOptions(cluster=cluster.name)) as client:
+            client.publish("a.Service", "x").acknowledged(30)
+            listed = json.loads(command(cluster, "clients", "-o", "json").stdout)
+            server = next(row["server"] for row in listed if row["records"])
+            done = command(cluster, "drain", server)
+            assert done.returncode == 0, done.stderr
+            listed = json.loads(command(cluster, "clients", "-o", "json").stdout)
+            assert {row["server"] for row in listed} == {"session-1", "session-2"} - {server}

@@ -1,0 +1,110 @@
+"""``slotreeve drain``: take everything from a server before its machine is worked on."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from slotreeve_cli.options import DEFAULT_META, NOT_FOUND, ClusterOption, MetaOption
+
+if TYPE_CHECKING:
+    from slotreeve.model.nodes import Node
+    from slotreeve.ports import Transport
+    from slotreeve_protocol.meta_messages import View
+
+LOOK_SECONDS = 0.5
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    example = "slotreeve drain data-2 --dry-run  |  slotreeve drain session-1 --timeout 600"
+    app.command("drain", epilog=f"Examples: {example}")(drain)
+
+
+def drain(
+    node: Annotated[str, typer.Argument(help="Name of a data or session server.")],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be moved.")] = False,
+    wait: Annotated[bool, typer.Option(help="Wait until the server holds nothing.")] = True,
+    timeout: Annotated[float, typer.Option(min=0, help="Wait for so many seconds at most.")] = 300.0,
+    meta: MetaOption = [DEFAULT_META],  # noqa: B006 - typer copies it
+    cluster: ClusterOption = "slotreeve",
+) -> None:
+    """Let NODE hand over its slots, or send its clients away, and wait until it holds nothing. It is banned from then
+    on, restarts included: slotreeve admin unban undoes it. Exit code 3 if there is no such member, 6 if it takes too
+    long."""
+    from slotreeve_client.tools import run_async
+
+    run_async(_drain(meta, cluster, node, dry_run, timeout if wait else 0.0))
+
+
+async def _drain(metas: list[str], cluster: str, name: str, dry_run: bool, timeout: float) -> None:
+    from slotreeve_client.administration import cluster_view
+    from slotreeve_client.tools import open_transport
+
+    from slotreeve_cli.admin import ban_nodes
+
+    transport = open_transport()
+    try:
+        view = await cluster_view(transport, cluster, metas)
+        members = {node.name: node for node in [*view.data, *view.sessions]}
+        if name not in members:
+            typer.echo(f"{name} is no member; members are {', '.join(sorted(members)) or 'none'}", err=True)
+            raise typer.Exit(NOT_FOUND)
+        node = members[name]
+        others = [other for other in (view.data if node in view.data else view.sessions) if other != node]
+        if not others:
+            typer.echo(f"{name} is the only {node.role} server: there is none that could take over", err=True)
+            raise typer.Exit(1)
+        typer.echo(f"{name} holds {await _held(transport, cluster, node, view)}, which {len(others)} others take over")
+        if dry_run:
+            return
+        await ban_nodes(metas, cluster, [name])
+        if timeout > 0:
+            await _until_empty(transport, cluster, metas, node, timeout)
+            typer.echo(f"{name} holds nothing any more; slotreeve admin unban {name} undoes it")
+        else:
+            typer.echo(f"{name} is banned and hands over; slotreeve admin unban {name} undoes it")
+    finally:
+        await transport.close()
+
+
+async def _until_empty(transport: Transport, cluster: str, metas: list[str], node: Node, timeout: float) -> None:
+    """Say on standard error what is left, each time that it changes.
+
+    Raises:
+        RequestTimeout: something is left after so long.
+    """
+    from slotreeve.errors import RequestTimeout
+    from slotreeve_client.administration import cluster_view
+
+    before = ""
+    try:
+        async with asyncio.timeout(timeout):
+            while True:
+                view = await cluster_view(transport, cluster, metas)
+                held = await _held(transport, cluster, node, view)
+                if held == "nothing":
+                    return
+                if held != before:
+                    typer.echo(f"{node.name} still holds {held}", err=True)
+                    before = held
+                await asyncio.sleep(LOOK_SECONDS)
+    except TimeoutError:
+        raise RequestTimeout(f"{node.name} still holds {before} after {timeout:g} s; it goes on handing over") from None
+
+
+async def _held(transport: Transport, cluster: str, node: Node, view: View) -> str:
+    """What a server holds, in words; a session server that has gone holds nothing."""
+    from slotreeve.model.nodes import Role
+    from slotreeve_client.audience import clients_of
+
+    if node.role is Role.SESSION:
+        if node not in view.sessions:
+            return "nothing"
+        clients = len(await clients_of(transport, cluster, node))
+        return f"{clients} clients" if clients else "nothing"
+    leads = sum(slot.leader == node.name for slot in view.table.slots)
+    follows = sum(node.name in slot.followers for slot in view.table.slots)
+    return f"{leads} leaders and {follows} followers of slots" if leads or follows else "nothing"
