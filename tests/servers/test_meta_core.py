@@ -69,6 +69,27 @@ def test_a_second_process_under_a_name_is_refused_while_the_first_one_lives(capl
     assert "data data-1@2 is refused" in alarms[0]
 
 
+def test_a_process_that_was_started_again_is_no_alarm_where_it_is_faster_than_the_news_of_its_predecessors_end(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    scene = Scene()
+    names = ("data-1", "data-2", "session-1")
+    scene.cluster(*names)
+    first = scene.peers["data-1"]
+    second = scene.connect("data-1", life=2)
+    refused = deliver(scene.outbox, scene.core.desk, second, Heartbeat(scene.node("data-1", 2), 0, 0, []))
+    assert isinstance(refused, Failed)
+    scene.outbox.advance(0.1)
+    late = Heartbeat(scene.node("data-1"), 0, scene.core.view.read().table.epoch, [])
+    assert isinstance(deliver(scene.outbox, scene.core.desk, first, late), LeaseGranted)
+    scene.core.closed(first, "its process was killed")
+    assert isinstance(scene.heartbeat("data-1", life=2), LeaseGranted)
+    scene.commit_all()
+    assert scene.node("data-1", 2) in scene.core.view.read().data
+    assert scene.core.counters()["names_refused"] == 0
+    assert [line for line in caplog.messages if line.startswith("ALARM")] == []
+
+
 @pytest.mark.parametrize("how", ["its connection ends", "its lease is over", "it leaves for a restart"])
 def test_a_process_takes_the_name_of_one_that_is_gone(how: str) -> None:
     scene = Scene()

@@ -7,17 +7,16 @@ from __future__ import annotations
 
 import logging
 import math
-from collections import deque
 from collections.abc import Sequence
 from functools import partial
 
 from slotreeve.clock import Timer
-from slotreeve.errors import ConfigError, ModelError
+from slotreeve.errors import ModelError
 from slotreeve.invariants import stamp
 from slotreeve.model.nodes import Node, Role
 from slotreeve.model.slots import Move, SlotFacts, SlotTable
 from slotreeve.ports import Election, Leadership, Message
-from slotreeve_protocol.general_messages import Done, Failed
+from slotreeve_protocol.general_messages import Done
 from slotreeve_protocol.meta_messages import (
     ConfigEntry,
     Configs,
@@ -45,6 +44,7 @@ from slotreeve_servers.meta.loads import NO_LOADS, KnownLoads
 from slotreeve_servers.meta.next_table import NextTable, Situation, next_table
 from slotreeve_servers.meta.overview import Overview
 from slotreeve_servers.meta.recorder import LeadershipRecorder
+from slotreeve_servers.meta.refused_names import RefusedNames
 from slotreeve_servers.meta.table import CommittedView
 from slotreeve_servers.meta.unreached import Unreached
 from slotreeve_servers.node.dispatch import Desk
@@ -54,8 +54,6 @@ from slotreeve_servers.settings import Settings
 log = logging.getLogger("slotreeve.meta")
 
 MEMBERS = (Role.DATA, Role.SESSION)
-REMEMBERED_REFUSALS = 100
-"""Refused processes that are remembered, so that each of them is one alarm."""
 SHORTEST_PAUSE_SECONDS = 0.001
 """Least time between two looks, because attended time may fall short of a timer by a rounding."""
 
@@ -71,7 +69,6 @@ class MetaCore:
     Attributes:
         addresses: where the meta servers are.
         is_fit: False once the server has given up; it does not act any more.
-        names_refused: number of processes that were refused because another one, which lives, has their name.
         times_set_back: how often this leader found members with a newer view than the meta state has.
     """
 
@@ -102,8 +99,7 @@ class MetaCore:
         self._is_planning = self._look_again = False
         self._settled: tuple[object, ...] = ()
         self.times_set_back = 0
-        self.names_refused = 0
-        self._refused: deque[str] = deque(maxlen=REMEMBERED_REFUSALS)
+        self._refused = RefusedNames(settings.meta.heartbeat_seconds)
         self._look = TurnEnd(outbox, self._look_at_cluster)
         self._timer: Timer | None = None
         self.is_fit = True
@@ -204,7 +200,8 @@ class MetaCore:
         _check_sender(peer, node)
         rival = self._leases.rival(node)
         if rival is not None:
-            return self._refuse_name(node, rival)
+            return self._refused.refuse(node, rival, self._outbox.attended())
+        self._refused.heard(node, self._outbox.attended())
         renewal = self._leases.renew(node, self._outbox.attended())
         self._unreached.heard()
         if self._heartbeats.take(heartbeat) or renewal is not Renewal.NOTHING:
@@ -218,18 +215,6 @@ class MetaCore:
             self.configs.digest,
             self._heartbeats.may_leave(heartbeat, view, self.configs.orders.banned, self._is_protected(view)),
         )
-
-    def _refuse_name(self, node: Node, rival: Node) -> Message:
-        """Two processes under one name would take the slots and clients from each other for ever."""
-        reason = (
-            f"the name {node.name!r} is taken by process {rival.process_id} at {rival.address}, which lives; give "
-            f"process {node.process_id} at {node.address} a node.name of its own, or stop the other one"
-        )
-        if node.process_id not in self._refused:
-            self.names_refused += 1
-            self._refused.append(node.process_id)
-            log.error("ALARM: %s %s is refused: %s", node.role, node.process_id, reason)
-        return Failed(ConfigError.code, reason)
 
     def _is_protected(self, view: View) -> bool:
         return self._arranger.is_protected([node.as_server() for node in view.data])
@@ -441,7 +426,7 @@ class MetaCore:
             "rejected_plans": self._arranger.rejected,
             "balancer_stopped": int(self._arranger.balancer_fault is not None),
             "state_set_back": self.times_set_back,
-            "names_refused": self.names_refused,
+            "names_refused": self._refused.found,
         }
 
 
