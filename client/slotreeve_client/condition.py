@@ -26,8 +26,8 @@ from slotreeve_protocol.orders import ORDERS_KEY, Orders
 
 from slotreeve_client.administration import ask_any, cluster_view, counters, get_configs
 
-SILENT_SECONDS = 2.5
-"""Servers send a heartbeat each second, unless they are told otherwise; one that sent none for so long is named."""
+SILENT_HEARTBEATS = 2.5
+"""A server that was not heard for so many intervals of its heartbeats is named."""
 RECENT_SECONDS = 3_600.0
 """A server that left so long ago is still named."""
 MOST_NAMED = 5
@@ -79,13 +79,14 @@ class ClusterCondition:
     def states(self) -> dict[str, str]:
         """The state of each data and session server in some words, by name; ``well`` where there is nothing to say."""
         if self.members is not None:
-            return {member.node.name: self._state(member) for member in self.members.members}
+            silent = SILENT_HEARTBEATS * self.members.heartbeat_seconds
+            return {member.node.name: self._state(member, silent) for member in self.members.members}
         return {node.name: "unknown: no meta server leads" for node in self._nodes()}
 
     def _nodes(self) -> list[Node]:
         return [] if self.view is None else [*self.view.data, *self.view.sessions]
 
-    def _state(self, member: MemberIs) -> str:
+    def _state(self, member: MemberIs, silent_seconds: float) -> str:
         words = []
         if member.stopping is not Stopping.NO:
             words.append("draining" if member.stopping is Stopping.FOR_GOOD else "restarting")
@@ -93,7 +94,7 @@ class ClusterCondition:
             words.append("banned")
         if member.doubt:
             words.append(member.doubt)
-        elif member.heard_seconds > SILENT_SECONDS:
+        elif member.heard_seconds > silent_seconds:
             words.append(f"silent for {member.heard_seconds:.1f} s")
         if member.unsettled:
             words.append(f"copying {_count(len(member.unsettled), 'slot')}")

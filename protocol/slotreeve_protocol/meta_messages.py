@@ -327,7 +327,8 @@ class Members(Message, frozen=True, tag=91):
     oldest first), and the committed view.
 
     ``is_protected``: the slot table stays as it is, because fewer than ``meta.protect_below`` data servers live.
-    ``is_planning``: a change of the table is being computed or committed.
+    ``is_planning``: a change of the table is being computed or committed. ``heartbeat_seconds``: how often each of them
+    should be heard.
     """
 
     at_ms: int
@@ -336,3 +337,4 @@ class Members(Message, frozen=True, tag=91):
     view: View
     is_protected: bool = False
     is_planning: bool = False
+    heartbeat_seconds: float = 1.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
+import msgspec
 import pytest
 from slotreeve.clock import LoopClock
 from slotreeve.model.nodes import Node, Role
@@ -78,6 +79,13 @@ def test_of_a_quiet_cluster_there_is_nothing_to_say() -> None:
 )
 def test_what_is_not_as_it_should_be_is_said_in_a_sentence(condition: ClusterCondition, said: str) -> None:
     assert any(sentence.startswith(said) for sentence in condition.problems()), condition.problems()
+
+
+def test_where_heartbeats_are_rare_a_server_is_silent_for_longer_before_it_is_named() -> None:
+    late = of_data(heard_seconds=12.0)
+    assert late.members is not None
+    assert late.problems() == ["data-1 is not well: silent for 12.0 s."]
+    assert replace(late, members=msgspec.structs.replace(late.members, heartbeat_seconds=5.0)).problems() == []
 
 
 def test_a_server_that_came_back_or_said_that_it_leaves_is_news_and_one_that_left_long_ago_is_forgotten() -> None:

@@ -69,6 +69,20 @@ def test_a_second_process_under_a_name_is_refused_while_the_first_one_lives(capl
     assert "data data-1@2 is refused" in alarms[0]
 
 
+def test_each_of_several_processes_under_a_name_is_one_alarm() -> None:
+    scene = Scene()
+    names = ("data-1", "data-2", "session-1")
+    scene.cluster(*names)
+    first = scene.peers["data-1"]
+    others = {life: scene.connect("data-1", life=life) for life in (2, 3)}
+    for _ in range(12):
+        for life, peer in others.items():
+            deliver(scene.outbox, scene.core.desk, peer, Heartbeat(scene.node("data-1", life), 0, 0, []))
+        scene.peers["data-1"] = first
+        scene.settle(names, 1.0)
+    assert scene.core.counters()["names_refused"] == 2
+
+
 def test_a_process_that_was_started_again_is_no_alarm_where_it_is_faster_than_the_news_of_its_predecessors_end(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

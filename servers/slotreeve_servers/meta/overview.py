@@ -17,8 +17,8 @@ REMEMBERED_DEPARTURES = 200
 class Overview:
     """What a meta leader knows of its members. ``leases`` and ``heartbeats`` are read only."""
 
-    def __init__(self, leases: Leases, heartbeats: LastHeartbeats) -> None:
-        self._leases, self._heartbeats = leases, heartbeats
+    def __init__(self, leases: Leases, heartbeats: LastHeartbeats, heartbeat_seconds: float) -> None:
+        self._leases, self._heartbeats, self._interval = leases, heartbeats, heartbeat_seconds
         self._left: deque[MemberLeft] = deque(maxlen=REMEMBERED_DEPARTURES)
 
     def clear(self) -> None:
@@ -34,7 +34,7 @@ class Overview:
     ) -> Members:
         """The members by name. ``now``: attended time, as leases have it; ``at_ms``: the wall clock."""
         members = [self._member(node, now, node.name in banned) for node in self._leases.nodes]
-        return Members(at_ms, members, [*self._left], view, is_protected, is_planning)
+        return Members(at_ms, members, [*self._left], view, is_protected, is_planning, self._interval)
 
     def _member(self, node: Node, now: float, is_banned: bool) -> MemberIs:
         heard, doubt = self._leases.heard_seconds(node.name, now), self._leases.doubt(node.name)

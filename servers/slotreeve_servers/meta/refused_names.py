@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
+from typing import NamedTuple
 
 from slotreeve.errors import ConfigError
 from slotreeve.model.nodes import Node
@@ -13,6 +14,15 @@ log = logging.getLogger("slotreeve.meta")
 
 REMEMBERED = 100
 """Refused processes that are remembered, so that each of them is one alarm."""
+
+
+class _Refusal(NamedTuple):
+    """A process that was refused at a time because of another one, its ``rival``, which was not heard since."""
+
+    node: Node
+    rival: str
+    reason: str
+    since: float
 
 
 class RefusedNames:
@@ -31,7 +41,7 @@ class RefusedNames:
     def __init__(self, heartbeat_seconds: float) -> None:
         self.found = 0
         self._interval = heartbeat_seconds
-        self._waiting: dict[str, tuple[Node, str, float]] = {}
+        self._waiting: dict[str, _Refusal] = {}
         self._known: deque[str] = deque(maxlen=REMEMBERED)
 
     def refuse(self, node: Node, rival: Node, now: float) -> Failed:
@@ -40,18 +50,19 @@ class RefusedNames:
             f"the name {node.name!r} is taken by process {rival.process_id} at {rival.address}, which lives; give "
             f"process {node.process_id} at {node.address} a node.name of its own, or stop the other one"
         )
-        known, *_ = self._waiting.get(node.name, (None,))
-        if node.process_id not in self._known and (known is None or known.process_id != node.process_id):
-            self._waiting[node.name] = node, reason, now
+        if node.process_id not in self._known:
+            self._waiting.setdefault(node.name, _Refusal(node, rival.process_id, reason, now))
         return Failed(ConfigError.code, reason)
 
     def heard(self, node: Node, now: float) -> None:
         """The heartbeat of a process that has its name was taken."""
-        refused, reason, since = self._waiting.get(node.name, (node, "", now))
-        if refused.process_id == node.process_id:
-            self._waiting.pop(node.name, None)
-        elif now >= since + self._interval:
+        refusal = self._waiting.get(node.name)
+        if refusal is None:
+            return
+        if node.process_id != refusal.rival:
+            del self._waiting[node.name]  # the name has another owner now
+        elif now >= refusal.since + self._interval:
             del self._waiting[node.name]
             self.found += 1
-            self._known.append(refused.process_id)
-            log.error("ALARM: %s %s is refused: %s", refused.role, refused.process_id, reason)
+            self._known.append(refusal.node.process_id)
+            log.error("ALARM: %s %s is refused: %s", refusal.node.role, refusal.node.process_id, refusal.reason)
