@@ -94,21 +94,13 @@ def _end(silent: Mapping[str, str], is_there: bool) -> None:
 
 async def _clients(metas: list[str], cluster: str) -> AllClients:
     from slotreeve_client.audience import connected_clients
-    from slotreeve_client.tools import open_transport
+    from slotreeve_client.tools import asked
 
-    transport = open_transport()
-    try:
-        return await connected_clients(transport, cluster, metas)
-    finally:
-        await transport.close()
+    return await asked(lambda transport: connected_clients(transport, cluster, metas))
 
 
 async def _subscribers(metas: list[str], cluster: str, service: str) -> AllSubscribers:
     from slotreeve_client.audience import subscribers_of
-    from slotreeve_client.tools import open_transport
+    from slotreeve_client.tools import asked
 
-    transport = open_transport()
-    try:
-        return await subscribers_of(transport, cluster, metas, service)
-    finally:
-        await transport.close()
+    return await asked(lambda transport: subscribers_of(transport, cluster, metas, service))

@@ -57,7 +57,8 @@ async def _drain(metas: list[str], cluster: str, name: str, dry_run: bool, timeo
         if not others:
             typer.echo(f"{name} is the only {node.role} server: there is none that could take over", err=True)
             raise typer.Exit(1)
-        typer.echo(f"{name} holds {await _held(transport, cluster, node, view)}, which {len(others)} others take over")
+        held = await _held(transport, cluster, node, view) or "nothing"
+        typer.echo(f"{name} holds {held}, which {len(others)} others take over")
         if dry_run:
             return
         await ban_nodes(metas, cluster, [name])
@@ -85,7 +86,7 @@ async def _until_empty(transport: Transport, cluster: str, metas: list[str], nod
             while True:
                 view = await cluster_view(transport, cluster, metas)
                 held = await _held(transport, cluster, node, view)
-                if held == "nothing":
+                if not held:
                     return
                 if held != before:
                     typer.echo(f"{node.name} still holds {held}", err=True)
@@ -96,15 +97,15 @@ async def _until_empty(transport: Transport, cluster: str, metas: list[str], nod
 
 
 async def _held(transport: Transport, cluster: str, node: Node, view: View) -> str:
-    """What a server holds, in words; a session server that has gone holds nothing."""
+    """What a server holds, in words; empty if nothing, or if it is a session server that has gone."""
     from slotreeve.model.nodes import Role
     from slotreeve_client.audience import clients_of
 
     if node.role is Role.SESSION:
         if node not in view.sessions:
-            return "nothing"
+            return ""
         clients = len(await clients_of(transport, cluster, node))
-        return f"{clients} clients" if clients else "nothing"
+        return f"{clients} clients" if clients else ""
     leads = sum(slot.leader == node.name for slot in view.table.slots)
     follows = sum(node.name in slot.followers for slot in view.table.slots)
-    return f"{leads} leaders and {follows} followers of slots" if leads or follows else "nothing"
+    return f"{leads} leaders and {follows} followers of slots" if leads or follows else ""

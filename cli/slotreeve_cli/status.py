@@ -165,36 +165,24 @@ def _server_rows(found: ClusterCondition) -> list[dict[str, object]]:
 
 async def _condition(addresses: list[str], cluster: str) -> ClusterCondition:
     from slotreeve_client.condition import cluster_condition
-    from slotreeve_client.tools import open_transport
+    from slotreeve_client.tools import asked
 
-    transport = open_transport()
-    try:
-        return await cluster_condition(transport, cluster, addresses)
-    finally:
-        await transport.close()
+    return await asked(lambda transport: cluster_condition(transport, cluster, addresses))
 
 
 async def committed_view(addresses: list[str], cluster: str) -> View:
     """The view of the cluster, from one of these meta servers or the leader that it names."""
     from slotreeve_client.administration import cluster_view
-    from slotreeve_client.tools import open_transport
+    from slotreeve_client.tools import asked
 
-    transport = open_transport()
-    try:
-        return await cluster_view(transport, cluster, addresses)
-    finally:
-        await transport.close()
+    return await asked(lambda transport: cluster_view(transport, cluster, addresses))
 
 
 async def _leader(addresses: list[str], cluster: str) -> LeaderIs:
     from slotreeve_client.administration import cluster_leader
-    from slotreeve_client.tools import open_transport
+    from slotreeve_client.tools import asked
 
-    transport = open_transport()
-    try:
-        return await cluster_leader(transport, cluster, addresses)
-    finally:
-        await transport.close()
+    return await asked(lambda transport: cluster_leader(transport, cluster, addresses))
 
 
 def counters(

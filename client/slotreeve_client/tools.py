@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import secrets
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import TypeVar
 
 from slotreeve.catalogue import build_plugin
@@ -28,6 +28,15 @@ def open_transport(name: str = "zmq") -> Transport:
     transport = build_plugin(Port.TRANSPORT, name, tool_context())
     assert isinstance(transport, Transport)
     return transport
+
+
+async def asked(question: Callable[[Transport], Awaitable[T]]) -> T:
+    """What the question returns, asked over a transport of its own. Raises what it raises, and PluginError."""
+    transport = open_transport()
+    try:
+        return await question(transport)
+    finally:
+        await transport.close()
 
 
 def tool_context(slots: int = 0) -> Context:
