@@ -13,6 +13,7 @@ from slotreeve_gateway.directory import OWN_INSTANCE, ServiceDirectory
 from slotreeve_gateway.gateway import Gateway
 from slotreeve_gateway.pages import FacePages
 from slotreeve_gateway.registry import DEFAULT_TTL_SECONDS, Registration, Registry, in_zone
+from slotreeve_gateway.servers import ClusterServers
 from slotreeve_gateway.turns import Turns
 from slotreeve_gateway.views import ServiceView
 
@@ -20,6 +21,7 @@ __all__ = [
     "DEFAULT_TTL_SECONDS",
     "OWN_INSTANCE",
     "Caller",
+    "ClusterServers",
     "FacePages",
     "Filter",
     "Gateway",

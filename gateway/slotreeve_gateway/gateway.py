@@ -12,6 +12,7 @@ from slotreeve.ports import Context
 from slotreeve_gateway.access import GatewayAccess
 from slotreeve_gateway.pages import FacePages
 from slotreeve_gateway.registry import Registry
+from slotreeve_gateway.servers import ClusterServers
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,7 @@ class Gateway:
 
     Attributes:
         registry: services and leases.
+        servers: the way to the servers of the cluster, for what operators see and do.
         access: who may do what. A face finds the caller's token where its protocol has it, and asks for each service.
         pages: where a face that speaks HTTP adds its application. All of them share one listener, which sees to TLS
             and to the limits of connections, headers and bodies.
@@ -31,6 +33,7 @@ class Gateway:
     """
 
     registry: Registry
+    servers: ClusterServers
     access: GatewayAccess
     pages: FacePages
     clock: Clock

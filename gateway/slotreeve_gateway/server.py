@@ -30,6 +30,7 @@ from slotreeve_gateway.directory import ServiceDirectory
 from slotreeve_gateway.gateway import Gateway
 from slotreeve_gateway.pages import FacePages
 from slotreeve_gateway.registry import Registry
+from slotreeve_gateway.servers import ClusterServers
 from slotreeve_gateway.token_access import NOT_KNOWN, TokenAccess
 from slotreeve_gateway.views import Views
 
@@ -72,7 +73,8 @@ class GatewayServer:
         self._views: Views | None = None
         self._faces: dict[str, Face] = {}
         self._pages = FacePages()
-        rules = self._settings.gateway
+        cluster, rules = self._settings.cluster, self._settings.gateway
+        self._servers = ClusterServers(transport, cluster.name, tuple(cluster.meta.values()))
         self._tokens = TokenAccess(clock, rules.anonymous) if rules.authentication == "tokens" else None
         self._access = access or self._tokens or OpenAccess()
         self._end = HttpEnd(self._pages, node.address, "gateway.listen", _limits(rules), _certificates(rules))
@@ -102,6 +104,7 @@ class GatewayServer:
         directory = ServiceDirectory(client, self._clock, settings.gateway.directory_seconds)
         gateway = Gateway(
             Registry(client, views, directory, self._change_overrides),
+            self._servers,
             self._access,
             self._pages,
             self._clock,
@@ -123,8 +126,8 @@ class GatewayServer:
         self._supervisor.start("sweep of the watched services", self._sweep)
 
     async def _change_overrides(self, change: Callable[[Overrides], Overrides]) -> Overrides:
-        cluster = self._settings.cluster
-        return await change_overrides(self._transport, cluster.name, cluster.meta.values(), change)
+        servers = self._servers
+        return await change_overrides(servers.transport, servers.cluster, servers.metas, change)
 
     async def _sweep(self) -> None:
         assert self._views is not None

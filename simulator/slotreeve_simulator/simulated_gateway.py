@@ -12,7 +12,7 @@ from slotreeve.offers import Port
 from slotreeve.ports import Context, Face
 from slotreeve_client import Client
 from slotreeve_client.administration import change_overrides
-from slotreeve_gateway import FacePages, Gateway, GatewayAccess, Registry, ServiceDirectory
+from slotreeve_gateway import ClusterServers, FacePages, Gateway, GatewayAccess, Registry, ServiceDirectory
 from slotreeve_gateway.access import OpenAccess
 from slotreeve_gateway.views import Views
 from slotreeve_protocol.overrides import Overrides
@@ -76,9 +76,11 @@ class SimulatedGateway:
         self.pages = FacePages()
         self.faces: dict[str, Face] = {}
         self._cluster = cluster
-        self._tool = MemoryTransport(self.clock, f"{name}-tool", cluster.network)
+        metas = tuple(cluster.address(meta) for meta in cluster.servers if meta.startswith("meta"))
+        self._servers = ClusterServers(MemoryTransport(self.clock, f"{name}-tool", cluster.network), "slotreeve", metas)
         self._gateway = Gateway(
             self.registry,
+            self._servers,
             access or OpenAccess(),
             self.pages,
             self.clock,
@@ -90,8 +92,8 @@ class SimulatedGateway:
         )
 
     async def _change_overrides(self, change: Callable[[Overrides], Overrides]) -> Overrides:
-        metas = [self._cluster.address(meta) for meta in self._cluster.servers if meta.startswith("meta")]
-        return await change_overrides(self._tool, "slotreeve", metas, change)
+        servers = self._servers
+        return await change_overrides(servers.transport, servers.cluster, servers.metas, change)
 
     async def start_face(self, name: str, options: Mapping[str, object] | None = None) -> Face:
         """Build and start an installed face. Raises PluginError, as :meth:`build_face`."""
