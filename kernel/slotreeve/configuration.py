@@ -82,7 +82,7 @@ class PortChoices(Section):
     assigner: PluginChoice = PluginChoice(use="default")
     balancer: PluginChoice = PluginChoice(use="default")
     transport: PluginChoice = PluginChoice(use="zmq")
-    face: PluginChoices = PluginChoices(use=("rest", "prometheus", "consul", "eureka", "envoy"))
+    face: PluginChoices = PluginChoices(use=("rest", "prometheus", "consul", "eureka", "envoy", "console"))
 
     @field_validator(*(port.value for port in Port), mode="before")
     @classmethod

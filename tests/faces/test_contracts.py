@@ -130,3 +130,21 @@ class TestDns(DnsFaceContract):
     async def begin(self, gateway: SimulatedGateway) -> None:
         await super().begin(gateway)
         await gateway.registry.register(SERVICE, Instance("10.0.0.1", 80), 600)
+
+
+class TestConsole(FaceContract):
+    face = "console"
+    service = SERVICE
+    shown = SERVICE
+    lists = ("/ui/services",)
+    requests = (
+        FaceRequest("GET", "/ui/"),
+        FaceRequest("GET", "/ui/services"),
+        FaceRequest("GET", f"/ui/services/{SERVICE}"),
+        FaceRequest("GET", "/ui/servers"),
+        FaceRequest("GET", "/ui/slots"),
+        FaceRequest("GET", "/ui/slots.json"),
+        FaceRequest("GET", "/ui/election"),
+        FaceRequest("GET", "/ui/configuration"),
+        FaceRequest("GET", "/ui/static/console.css", is_open=True),
+    )

@@ -74,6 +74,8 @@ PLUGINS, FACES = _packages_below("plugins"), _packages_below("faces")
 PACKAGES = {package: _folder_of(package) for package in MAY_IMPORT} | PLUGINS | FACES
 """The folder of each package."""
 MAY_IMPORT |= dict.fromkeys(PLUGINS, FOUNDATION) | {face: {*FOUNDATION, "slotreeve_gateway"} for face in FACES}
+# It shows operators what servers reply to the questions that the command line asks, too.
+MAY_IMPORT["slotreeve_face_console"] |= {"slotreeve_client"}
 
 TOP_FOLDERS = tuple(dict.fromkeys(room.partition("/")[0] for room in PACKAGES.values()))
 """Folders at the top of the tree that hold what is shipped."""
@@ -93,6 +95,8 @@ ONLY_IN = {
     "uvicorn": {"slotreeve_console"},
     "trustme": set[str](),
     "dns": {"slotreeve_face_dns"},
+    "jinja2": {"slotreeve_face_console"},
+    "markupsafe": {"slotreeve_face_console"},
     "prometheus_client": {"slotreeve_console"},
     "pyspark": {"slotreeve_spark"},
     "py4j": {"slotreeve_spark"},

@@ -1,0 +1,256 @@
+"""The pieces of the pages about the cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from slotreeve.errors import SlotreeveError, Unreachable
+from slotreeve.model.nodes import Role
+from slotreeve_client.administration import get_configs
+from slotreeve_client.condition import RECENT_SECONDS, ClusterCondition
+from slotreeve_gateway import Gateway
+from slotreeve_protocol.meta_messages import ConfigEntry
+
+from slotreeve_face_console.entries import entry_rows
+from slotreeve_face_console.losses import InstanceLoss, ServiceLosses
+from slotreeve_face_console.rendering import Rendering, counted, time_text
+from slotreeve_face_console.server_rows import server_rows
+from slotreeve_face_console.slot_states import ServerNumbers, SlotStates, slot_states
+from slotreeve_face_console.topics import Regions
+from slotreeve_face_console.watch import ClusterLook, ClusterWatch, Trouble
+
+ANSWER_STEPS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0)
+"""Seconds that answers are said to come within: a page changes where a step is crossed only."""
+KINDS = {
+    "whole": "have a leader that serves and all followers",
+    "copying": "have a follower that still copies",
+    "thin": "lack a follower",
+    "settling": "have a leader that does not serve yet",
+    "lost": "have no leader",
+}
+"""Kinds of slots with what is so with them, the best first."""
+
+
+@dataclass(frozen=True)
+class StatusBar:
+    """What each page shows of the cluster. ``age_seconds``: of the state, where it is known to be old."""
+
+    problems: int
+    leader: str
+    term: int | None
+    at_ms: int
+    trouble: Trouble | None
+    age_seconds: float | None = None
+
+
+class ClusterTopics:
+    """Makes the pieces of each page from one shared reading of the cluster.
+
+    All methods raise Unreachable where no state of the cluster is known yet.
+    """
+
+    def __init__(self, gateway: Gateway, watch: ClusterWatch, rendering: Rendering) -> None:
+        self._gateway, self._watch, self._rendering = gateway, watch, rendering
+        self._losses, self._numbers = ServiceLosses(), ServerNumbers()
+        self._slots: tuple[ClusterLook, SlotStates] | None = None
+        self._entries: Sequence[ConfigEntry] = ()
+
+    async def look(self) -> ClusterLook:
+        """The newest state that is known."""
+        await self._watch.read()
+        if self._watch.look is None:
+            why = self._watch.trouble.why if self._watch.trouble is not None else "they have not replied yet"
+            raise Unreachable(f"the state of the cluster is not known: {why}")
+        return self._watch.look
+
+    async def bar(self, age_seconds: float | None = None) -> Mapping[str, str]:
+        """The region that each page has."""
+        look, trouble = await self.look(), self._watch.trouble
+        leader = look.condition.leader
+        term = leader.known.term if leader is not None and leader.known is not None else None
+        name = leader.name if leader is not None else ""
+        bar = StatusBar(len(look.condition.problems()), name, term, look.at_ms, trouble, age_seconds)
+        return {"bar": self._rendering.piece("bar", bar)}
+
+    @property
+    def age_seconds(self) -> float | None:
+        """How old the state is, where the servers do not reply; else None."""
+        if self._watch.look is None or self._watch.trouble is None:
+            return None
+        return (self._gateway.clock.wall_ms() - self._watch.look.at_ms) / 1000
+
+    # --- the first page --------------------------------------------------------------------------------------------
+
+    async def first(self) -> Regions:
+        """What changed, who lags, health."""
+        look, make = await self.look(), self._rendering
+        condition = look.condition
+        notes = {
+            f"{note.at_ms} {note.text}": make.piece("note", f"{note.at_ms} {note.text}", note)
+            for note in self._watch.recent_notes(RECENT_SECONDS)
+        }
+        left = {text: make.piece("sentence", text, text, "") for text in condition.news()}
+        quiet = {
+            "none": make.piece("sentence", "none", "Nothing changed in the last hour that is known here.", "quiet")
+        }
+        return {
+            "bar": await self.bar(),
+            "news": {**left, **notes} or quiet,
+            "losses": await self._of_services(),
+            "lag": make.sentences(_lag(condition), "No session server has a client that lags.", "soon"),
+            "health": self._health(look),
+            "problems": make.sentences(condition.problems(), "There are none.", "bad"),
+        }
+
+    async def _of_services(self) -> Mapping[str, str]:
+        directory, make = self._gateway.registry.directory, self._rendering
+        try:
+            counts = await directory.services()
+        except SlotreeveError as error:
+            return make.sentences([f"The services cannot be listed now: {error}."], "", "bad")
+        self._losses.note(directory.index, counts, self._gateway.clock.wall_ms())
+        losses = list(reversed(self._losses.found.values()))
+        found = {loss.data_info_id: make.piece("loss", loss, _loss_text(loss)) for loss in losses}
+        return found or make.sentences([], "No service lost an instance while a console was open in the last hour.")
+
+    def _health(self, look: ClusterLook) -> Mapping[str, str]:
+        condition, states = look.condition, self._states(look)
+        view, leader = condition.view, condition.leader
+        known = leader.known if leader is not None else None
+        facts: list[tuple[str, str, str, str]] = []
+        if leader is None or known is None:
+            facts.append(("Leader", "nobody leads", "", "bad"))
+        else:
+            facts.append(("Leader", leader.name, f"term {known.term}, election {known.use}", ""))
+        if view is not None:
+            bad = states.not_serving
+            facts.append(("Slots not serving", f"{bad:,}", f"of {len(states.cells):,}", "bad" if bad else ""))
+            thin = states.kinds.get("thin", 0) + states.kinds.get("copying", 0)
+            facts.append(("Slots without all copies", f"{thin:,}", f"table {view.table.epoch}", "soon" if thin else ""))
+            facts.append(
+                (
+                    "Data servers",
+                    str(len(view.data)),
+                    counted(self._held(condition, "registrations"), "registration"),
+                    "",
+                )
+            )
+            clients = counted(self._held(condition, "clients"), "client")
+            facts.append(("Session servers", str(len(view.sessions)), clients, ""))
+        facts.append(("Servers reply", _within(look.took_seconds), "to the questions of this console", ""))
+        return {name: self._rendering.piece("fact", name, value, note, tone) for name, value, note, tone in facts}
+
+    @staticmethod
+    def _held(condition: ClusterCondition, counter: str) -> int:
+        return sum(held.get(counter, 0) for held in condition.held.values())
+
+    # --- slots -----------------------------------------------------------------------------------------------------
+
+    def _states(self, look: ClusterLook) -> SlotStates:
+        if self._slots is None or self._slots[0] is not look:
+            states = slot_states(look.condition, self._numbers)
+            if self._slots is not None and self._slots[1].cells == states.cells:
+                # The same object: whoever compares it sees at once that nothing changed.
+                states = SlotStates(self._slots[1].cells, states.leads, states.follows, states.kinds)
+            self._slots = look, states
+        return self._slots[1]
+
+    async def slots(self) -> Regions:
+        """The slot map: ``cells`` and ``names`` for the script that draws, the other regions for the page."""
+        look, make = await self.look(), self._rendering
+        states, view = self._states(look), look.condition.view
+        zones = {node.name: node.zone for node in view.data} if view is not None else {}
+        legend = {}
+        for name, number in self._numbers.numbers.items():
+            if name in zones or name in states.leads or name in states.follows:
+                leads, follows = states.leads.get(name, 0), states.follows.get(name, 0)
+                legend[name] = make.piece("legend", name, number, leads, follows, zones.get(name), name in zones)
+        return {
+            "bar": await self.bar(),
+            "kinds": {kind: make.piece("kind", kind, states.kinds.get(kind, 0), text) for kind, text in KINDS.items()},
+            "legend": legend,
+            "names": {str(number): name for name, number in self._numbers.numbers.items()},
+            "cells": states.cells,
+        }
+
+    # --- servers, election, configuration --------------------------------------------------------------------------
+
+    async def servers(self) -> Regions:
+        """Every server."""
+        look = await self.look()
+        rows = server_rows(look.condition)
+        of_role = {role: [row for row in rows if row.role == role] for role in (Role.META, Role.DATA, Role.SESSION)}
+        regions = {
+            str(role): {row.name: self._rendering.piece("server", row, look.since.get(row.name)) for row in found}
+            for role, found in of_role.items()
+        }
+        return {"bar": await self.bar(), **regions}
+
+    async def election(self) -> Regions:
+        """The leader, and each meta server as it replies."""
+        look, make = await self.look(), self._rendering
+        leader = look.condition.leader
+        known = leader.known if leader is not None else None
+        facts = [("Leader", leader.name if leader else "nobody", "" if leader else "bad")]
+        facts.append(("Term", str(known.term) if known else "not known", ""))
+        facts.append(("Election", known.use if known else "not known", ""))
+        if known is not None and known.generation:
+            facts.append(("Changes of the election", str(known.generation), ""))
+        return {
+            "bar": await self.bar(),
+            "facts": {name: make.piece("fact", name, value, "", tone) for name, value, tone in facts},
+            "metas": {meta.name: make.piece("meta", meta, look.since.get(meta.name)) for meta in look.condition.metas},
+            "problems": make.sentences(_of_election(look.condition), "Every meta server knows the same leader.", "bad"),
+        }
+
+    async def configuration(self) -> Regions:
+        """The keys of the provided configuration."""
+        bar, servers, make = await self.bar(), self._gateway.servers, self._rendering
+        notice: dict[str, str] = {}
+        try:
+            self._entries = await get_configs(servers.transport, servers.cluster, servers.metas)
+        except SlotreeveError as error:
+            text = f"The configuration cannot be read now, so this is what was read last: {error}."
+            notice = make.sentences([text], "", "bad")
+        rows = {row.key: make.piece("entry", row) for row in entry_rows(self._entries)}
+        nothing = {"none": make.piece("empty_row", "Nothing is provided.", 4)}
+        return {"bar": bar, "notice": notice, "entries": rows or nothing}
+
+
+def _lag(condition: ClusterCondition) -> Sequence[str]:
+    found = []
+    for name, held in condition.held.items():
+        if behind := held.get("clients_behind", 0):
+            found.append(f"{counted(behind, 'client')} of {name} read more slowly than their services change.")
+        if waiting := held.get("writes_waiting", 0):
+            found.append(f"{counted(waiting, 'write')} of {name} wait for the leaders of their slots.")
+        if gaps := held.get("clients_waiting", 0):
+            found.append(f"{counted(gaps, 'client')} wait until {name} lets them in.")
+    return found
+
+
+def _loss_text(loss: InstanceLoss) -> str:
+    now = "no instance" if not loss.now else counted(loss.now, "instance")
+    return (
+        f"has {now} since {time_text(loss.at_ms)} at the latest; it had {loss.before:,} at {time_text(loss.before_ms)}."
+    )
+
+
+def _within(seconds: float) -> str:
+    return next((f"within {step:g} s" for step in ANSWER_STEPS if seconds <= step), f"after {seconds:.0f} s")
+
+
+def _of_election(condition: ClusterCondition) -> Sequence[str]:
+    found = []
+    if condition.leader is None:
+        found.append("No meta server leads: slots, members and configuration stay as they are until one does.")
+    leaders = {meta.known.leader for meta in condition.metas if meta.known is not None and meta.known.leader}
+    if len(leaders) > 1:
+        found.append(f"The meta servers name different leaders: {', '.join(sorted(leaders))}.")
+    for meta in condition.metas:
+        if meta.known is None:
+            found.append(f"{meta.name} at {meta.address} does not answer: {meta.problem}.")
+        elif meta.known.leader is None:
+            found.append(f"{meta.name} knows no leader{': ' if meta.cause else ''}{meta.cause}.")
+    return found

@@ -1,0 +1,156 @@
+"""Who looks at the console, and how one logs in and out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import parse_qs, urlsplit
+
+from slotreeve.errors import Forbidden, SlotreeveError, Unauthenticated
+from slotreeve_gateway import Caller, Gateway, Right
+from slotreeve_gateway.http import BadBody, body_of, token_of
+from starlette.requests import Request
+from starlette.responses import Response
+
+from slotreeve_face_console import ConsoleOptions
+from slotreeve_face_console.answers import html, moved
+from slotreeve_face_console.rendering import Rendering
+from slotreeve_face_console.routing import PageHandler
+from slotreeve_face_console.sessions import PATH, LoginSessions
+
+MOST_FORM_BYTES = 8 * 1024
+LONGEST_TOKEN = 1_000
+
+
+@dataclass(frozen=True)
+class Visitor:
+    """What pages say of who looks. ``name``: of the token; empty where there is none. ``has_login``: whether the
+    gateway asks for tokens, so that logging in makes sense. ``is_operator``: may see everything."""
+
+    name: str = ""
+    has_login: bool = False
+    is_operator: bool = False
+
+
+class Login:
+    """Finds the caller of a request, and has the pages for logging in and out.
+
+    Attributes:
+        sessions: who has logged in.
+    """
+
+    def __init__(self, gateway: Gateway, options: ConsoleOptions, rendering: Rendering) -> None:
+        self._access, self._rendering = gateway.access, rendering
+        self.sessions = LoginSessions(gateway.clock, options.session_hours, options.most_sessions)
+
+    def handlers(self) -> Mapping[str, Mapping[str, PageHandler]]:
+        """What answers, by path and method."""
+        return {
+            f"{PATH}/login": {"GET": self._form, "POST": self._log_in},
+            f"{PATH}/logout": {"POST": self._log_out},
+        }
+
+    def token(self, request: Request) -> str | None:
+        """The token that a request shows: in the header ``Authorization``, else by its session. Raises
+        Unauthenticated: the header cannot be read."""
+        return token_of(request) or self.sessions.token(_cookies(request))
+
+    def caller(self, request: Request) -> Caller:
+        """Who asks. Raises Unauthenticated, Unreachable: as the gateway's access."""
+        return self._access.caller(self.token(request))
+
+    def operator(self, request: Request) -> Caller:
+        """Who asks, with the right to operate everything.
+
+        Raises:
+            Unauthenticated, Unreachable, Forbidden: the caller has it not, or is not known.
+        """
+        caller = self.caller(request)
+        caller.require(Right.OPERATE, "*")
+        return caller
+
+    def who(self, request: Request) -> Visitor:
+        """What pages say of the caller."""
+        try:
+            token = self.token(request)
+            caller = self._access.caller(token)
+        except SlotreeveError:
+            return Visitor(has_login=True)
+        is_operator = caller.may(Right.OPERATE, "*")
+        return Visitor(caller.name if token is not None else "", self._is_needed(), is_operator)
+
+    def _is_needed(self) -> bool:
+        """Whether somebody without a token may not see everything."""
+        try:
+            return not self._access.caller(None).may(Right.OPERATE, "*")
+        except SlotreeveError:
+            return True
+
+    # --- the pages -------------------------------------------------------------------------------------------------
+
+    def page(self, request: Request, why: str, status: int = 200) -> Response:
+        """The page that asks for a token. ``why``: what is wrong, in a sentence; empty: nothing is."""
+        after = request.scope["path"]
+        if after in self.handlers():
+            after = next(iter(parse_qs(request.scope["query_string"].decode("latin-1")).get("next", [])), f"{PATH}/")
+        elif query := request.scope["query_string"].decode("latin-1"):
+            after = f"{after}?{query}"
+        values = {"why": why, "next": _own_path(after), "who": Visitor(has_login=True), "retries": False}
+        headers = {"WWW-Authenticate": "Bearer"} if status == 401 else None
+        return html(self._rendering.page("login.html", values), status, headers)
+
+    async def _form(self, request: Request) -> Response:
+        return self.page(request, "") if self._is_needed() else moved(f"{PATH}/")
+
+    async def _log_in(self, request: Request) -> Response:
+        _require_own_origin(request)
+        given = await _form_of(request)
+        token, after = given.get("token", "").strip(), _own_path(given.get("next", ""))
+        if not self._is_needed():
+            return moved(after)
+        if not token or len(token) > LONGEST_TOKEN:
+            return self.page(request, "Enter a token; slotreeve gateway token issue makes one.", 401)
+        try:
+            self._access.caller(token)
+        except Unauthenticated as error:
+            return self.page(request, f"{str(error).capitalize()}.", 401)
+        self.sessions.end(_cookies(request), _is_secure(request))
+        return moved(after, headers={"Set-Cookie": self.sessions.begin(token, _is_secure(request))})
+
+    async def _log_out(self, request: Request) -> Response:
+        _require_own_origin(request)
+        cookie = self.sessions.end(_cookies(request), _is_secure(request))
+        return moved(f"{PATH}/login" if self._is_needed() else f"{PATH}/", headers={"Set-Cookie": cookie})
+
+
+def _cookies(request: Request) -> str:
+    return "; ".join(request.headers.getlist("cookie"))
+
+
+def _is_secure(request: Request) -> bool:
+    return bool(request.scope.get("scheme", "http") == "https")
+
+
+def _own_path(text: str) -> str:
+    """The path if it is one of the console, else the first page."""
+    is_own = text.startswith(f"{PATH}/") and not text.startswith((f"{PATH}/log", f"{PATH}/events"))
+    return text if is_own and text.isascii() and text.isprintable() and "\\" not in text else f"{PATH}/"
+
+
+def _require_own_origin(request: Request) -> None:
+    """Forms of other sites may neither log in nor out. Raises Forbidden."""
+    origin = request.headers.get("origin")
+    if origin is not None and urlsplit(origin).netloc != request.headers.get("host", ""):
+        raise Forbidden(f"the form was sent from {origin[:100]!r}; expected the console's own page")
+
+
+async def _form_of(request: Request) -> Mapping[str, str]:
+    """The fields of a form. Raises BadBody."""
+    media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    body = await body_of(request, MOST_FORM_BYTES)
+    if media != "application/x-www-form-urlencoded":
+        raise BadBody(f"the header Content-Type is {media[:80]!r}; expected application/x-www-form-urlencoded")
+    try:
+        return {name: values[0] for name, values in parse_qs(body.decode("ascii"), max_num_fields=20).items()}
+    except ValueError:
+        raise BadBody("the body is no form: expected name=value pairs with & between them") from None

@@ -1,0 +1,105 @@
+"""Templates, and the words and numbers in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from importlib.resources import files
+from urllib.parse import quote
+
+from jinja2 import Environment, FunctionLoader, StrictUndefined
+from markupsafe import Markup
+from slotreeve.errors import ModelError
+from slotreeve.model.data_info import DEFAULT_GROUP, DEFAULT_INSTANCE, DataInfo
+
+from slotreeve_face_console.answers import PACKAGE
+from slotreeve_face_console.navigation import NAVIGATION
+
+PIECES = "pieces.html"
+COUNTER_BITS = 32
+"""Of the version of a datum."""
+
+
+def time_text(at_ms: int) -> str:
+    """A moment of the wall clock, for people."""
+    return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%H:%M:%S UTC")
+
+
+def service_text(data_info_id: str) -> str:
+    """A service by its data id alone where instance id and group are the default."""
+    try:
+        info = DataInfo.parse(data_info_id)
+    except ModelError:
+        return data_info_id
+    is_plain = (info.instance_id, info.group) == (DEFAULT_INSTANCE, DEFAULT_GROUP)
+    return info.data_id if is_plain else data_info_id
+
+
+def service_path(data_info_id: str) -> str:
+    """The page of a service."""
+    return f"/ui/services/{quote(service_text(data_info_id), safe='')}"
+
+
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """``1 slot``, ``2 slots``."""
+    return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
+
+
+def age_text(seconds: float) -> str:
+    """How long ago something was, coarsely."""
+    if seconds < 120:
+        return f"{max(0, round(seconds))} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7_200 else f"{seconds / 3600:.0f} h"
+
+
+def version_text(version: int) -> str:
+    """The version of a datum: the epoch of the slot's leader, and its counter."""
+    return f"{version >> COUNTER_BITS}.{version & (1 << COUNTER_BITS) - 1}"
+
+
+class Rendering:
+    """Makes HTML. Everything is escaped but pieces, which templates have made.
+
+    Args:
+        cluster: name of the cluster, which each page shows.
+    """
+
+    def __init__(self, cluster: str) -> None:
+        self._templates = Environment(
+            loader=FunctionLoader(_source),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+            auto_reload=False,
+        )
+        self._templates.filters |= {
+            "time": time_text,
+            "service": service_text,
+            "service_path": service_path,
+            "number": lambda number: f"{number:,}",
+            "age": age_text,
+            "counted": counted,
+            "version": version_text,
+            "piece": Markup,
+        }
+        self._templates.globals |= {"cluster": cluster, "navigation": NAVIGATION}
+
+    def page(self, template: str, values: Mapping[str, object]) -> str:
+        """A whole page."""
+        return self._templates.get_template(template).render(values)
+
+    def piece(self, macro: str, *values: object) -> str:
+        """One piece of a page, by a macro of ``pieces.html``."""
+        made = getattr(self._templates.get_template(PIECES).module, macro)
+        return str(made(*values)).strip()
+
+    def sentences(self, texts: Iterable[str], otherwise: str, tone: str = "") -> dict[str, str]:
+        """Sentences as items of a list; ``otherwise`` where there are none."""
+        found = {text: self.piece("sentence", text, text, tone) for text in texts}
+        return found or {"none": self.piece("sentence", "none", otherwise, "quiet")}
+
+
+def _source(name: str) -> str | None:
+    template = files(PACKAGE) / "templates" / name
+    return template.read_text(encoding="utf-8") if template.is_file() else None

@@ -1,0 +1,78 @@
+"""Logins: a browser cannot send a token with each request, so it shows the random id of a session instead."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from http.cookies import CookieError, SimpleCookie
+
+from slotreeve.clock import Clock
+
+COOKIE = "slotreeve_console"
+PATH = "/ui"
+
+
+class LoginSessions:
+    """Who has logged in, in the memory of this gateway. The token is asked of the gateway's access at each request, so
+    one that is revoked or has ended opens nothing.
+
+    Args:
+        clock: tells when a session ends.
+        hours: after which a session ends.
+        most: sessions at a time; a further one ends the oldest.
+    """
+
+    def __init__(self, clock: Clock, hours: float, most: int) -> None:
+        self._clock, self._seconds, self._most = clock, 3600 * hours, most
+        self._sessions: dict[bytes, tuple[str, float]] = {}
+
+    @property
+    def count(self) -> int:
+        """Number of sessions."""
+        return len(self._sessions)
+
+    def begin(self, token: str, is_secure: bool) -> str:
+        """A new session for a token. Returns the header ``Set-Cookie``; the token is not in it. ``is_secure``: the
+        connection has TLS."""
+        self._sweep()
+        while len(self._sessions) >= self._most:
+            del self._sessions[next(iter(self._sessions))]
+        session_id = secrets.token_urlsafe(32)
+        self._sessions[_key(session_id)] = (token, self._clock.now() + self._seconds)
+        return _cookie(session_id, int(self._seconds), is_secure)
+
+    def token(self, cookies: str) -> str | None:
+        """The token of the session that the header ``Cookie`` names; None: it names none that goes on."""
+        session_id = _session_in(cookies)
+        found = self._sessions.get(_key(session_id)) if session_id else None
+        return found[0] if found is not None and found[1] > self._clock.now() else None
+
+    def end(self, cookies: str, is_secure: bool) -> str:
+        """End the session that the header ``Cookie`` names. Returns the header ``Set-Cookie`` that takes it away."""
+        session_id = _session_in(cookies)
+        if session_id:
+            self._sessions.pop(_key(session_id), None)
+        return _cookie("", 0, is_secure)
+
+    def _sweep(self) -> None:
+        now = self._clock.now()
+        for key in [key for key, (_, end) in self._sessions.items() if end <= now]:
+            del self._sessions[key]
+
+
+def _key(session_id: str) -> bytes:
+    """Ids are found by their hash, so how long a look-up takes says nothing about an id."""
+    return hashlib.sha256(session_id.encode(errors="replace")).digest()
+
+
+def _session_in(cookies: str) -> str:
+    try:
+        found = SimpleCookie(cookies).get(COOKIE)
+    except CookieError:
+        return ""
+    return found.value if found is not None else ""
+
+
+def _cookie(session_id: str, seconds: int, is_secure: bool) -> str:
+    secure = "; Secure" if is_secure else ""
+    return f"{COOKIE}={session_id}; Path={PATH}; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}"

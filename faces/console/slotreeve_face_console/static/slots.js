@@ -1,0 +1,258 @@
+// The slot map: a cell a slot, drawn from typed arrays.
+
+const HEIGHT = 520;
+const SMALLEST = 5;
+const LARGEST = 30;
+const SETTLING = 1;
+const COPYING = 2;
+
+const canvas = document.getElementById("map");
+const explanation = document.getElementById("explanation");
+const input = document.getElementById("slot");
+const names = [];
+const earlier = []; // changes that came before the map
+let slots = null; // {count, followers, leaders, places, flags}
+let size = LARGEST;
+let columns = 1;
+let chosen = -1;
+let ink = {};
+
+// A hue for each server, far from those of its neighbours, and a lightness that stands out from the paper.
+function colour(number) {
+  const hue = (210 + number * 137.508) % 360;
+  const lightness = (ink.dark ? 62 : 44) + (Math.floor(number / 7) % 2) * (ink.dark ? -14 : 12);
+  return `hsl(${hue.toFixed(1)} 62% ${lightness}%)`;
+}
+
+function readInk() {
+  const style = getComputedStyle(document.body);
+  const bad = getComputedStyle(document.querySelector(".probe-bad") ?? document.body);
+  ink = { text: style.color, paper: style.backgroundColor, bad: bad.color };
+  const [red, green, blue] = (style.backgroundColor.match(/[\d.]+/g) ?? [255, 255, 255]).map(Number);
+  ink.dark = red + green + blue < 384;
+}
+
+// --- what is known -------------------------------------------------------------------------------------------------
+
+function setCell(id, text) {
+  const places = text.replace(/[sc]+$/, "").split(",").map(Number);
+  slots.flags[id] = (text.includes("s") ? SETTLING : 0) | (text.includes("c") ? COPYING : 0);
+  slots.leaders[id] = places[0];
+  slots.counts[id] = places.length - 1;
+  for (let place = 0; place < slots.width; place++) slots.places[id * slots.width + place] = places[place + 1] ?? -1;
+}
+
+function take(shown) {
+  const count = shown.cells.length;
+  const width = Math.max(1, shown.followers, ...shown.cells.slice(0, 64).map((text) => text.split(",").length - 1)) + 2;
+  slots = {
+    count,
+    width,
+    followers: shown.followers,
+    leaders: new Int16Array(count).fill(-1),
+    counts: new Uint8Array(count),
+    flags: new Uint8Array(count),
+    places: new Int16Array(count * width).fill(-1),
+  };
+  names.splice(0, names.length, ...shown.names);
+  shown.cells.forEach((text, id) => setCell(id, text));
+  input.max = String(Math.max(0, count - 1));
+  layOut();
+}
+
+function kind(id) {
+  if (slots.leaders[id] < 0) return "lost";
+  if (slots.flags[id] & SETTLING) return "settling";
+  if (slots.counts[id] < slots.followers) return "thin";
+  return slots.flags[id] & COPYING ? "copying" : "whole";
+}
+
+function inWords(id) {
+  const named = (number) => names[number] ?? `server ${number}`;
+  const places = [...slots.places.subarray(id * slots.width, id * slots.width + Math.min(slots.counts[id], slots.width))];
+  const followers = places.map(named);
+  const words = [];
+  if (slots.leaders[id] < 0) words.push("no server leads it, so its services can be neither read nor written");
+  else if (slots.flags[id] & SETTLING) words.push(`${named(slots.leaders[id])} leads it, and does not serve it yet: it still takes over`);
+  else words.push(`${named(slots.leaders[id])} leads it`);
+  if (followers.length === 0) words.push("no server follows");
+  else words.push(`${followers.join(" and ")} ${followers.length === 1 ? "follows" : "follow"}`);
+  const missing = slots.followers - followers.length;
+  if (missing > 0) words.push(`it lacks ${missing === 1 ? "one copy" : `${missing} copies`}`);
+  if (slots.flags[id] & COPYING) words.push("a follower still copies");
+  return `Slot ${id}: ${words.join("; ")}.`;
+}
+
+// --- drawing -------------------------------------------------------------------------------------------------------
+
+function drawSign(context, what, x, y, side, fill) {
+  context.fillStyle = ink.paper;
+  context.fillRect(x, y, side, side);
+  const inner = side - (side > 8 ? 2 : 1);
+  if (what === "lost") {
+    context.fillStyle = ink.bad;
+    context.fillRect(x, y, inner, inner);
+    if (side > 8) {
+      context.fillStyle = ink.paper;
+      context.fillRect(x + 2, y + 2, inner - 4, inner - 4);
+      context.strokeStyle = ink.bad;
+      context.lineWidth = 2;
+      context.beginPath();
+      context.moveTo(x + 3, y + 3);
+      context.lineTo(x + inner - 3, y + inner - 3);
+      context.moveTo(x + inner - 3, y + 3);
+      context.lineTo(x + 3, y + inner - 3);
+      context.stroke();
+    }
+    return;
+  }
+  context.fillStyle = fill;
+  if (what === "thin") {
+    context.beginPath();
+    context.moveTo(x, y);
+    context.lineTo(x + inner, y);
+    context.lineTo(x, y + inner);
+    context.fill();
+  } else if (what === "settling") {
+    const edge = Math.max(1, Math.round(inner / 5));
+    context.fillRect(x, y, inner, inner);
+    context.fillStyle = ink.paper;
+    context.fillRect(x + edge, y + edge, inner - 2 * edge, inner - 2 * edge);
+  } else {
+    context.fillRect(x, y, inner, inner);
+    if (what === "copying") {
+      const dot = Math.max(1, Math.round(inner / 3));
+      context.fillStyle = ink.paper;
+      context.fillRect(x + (inner - dot) / 2, y + (inner - dot) / 2, dot, dot);
+    }
+  }
+}
+
+function context2d() {
+  const context = canvas.getContext("2d");
+  const ratio = canvas.width / (canvas.clientWidth || canvas.width);
+  context.setTransform(ratio, 0, 0, ratio, 0, 0);
+  return context;
+}
+
+function drawCell(context, id) {
+  const x = (id % columns) * size;
+  const y = Math.floor(id / columns) * size;
+  drawSign(context, kind(id), x, y, size, colour(slots.leaders[id]));
+  if (id === chosen) {
+    context.strokeStyle = ink.text;
+    context.lineWidth = 2;
+    context.strokeRect(x + 0.5, y + 0.5, size - 2, size - 2);
+  }
+}
+
+function drawAll() {
+  if (slots === null) return;
+  const context = context2d();
+  context.fillStyle = ink.paper;
+  context.fillRect(0, 0, canvas.clientWidth, canvas.clientHeight);
+  for (let id = 0; id < slots.count; id++) if (id !== chosen) drawCell(context, id);
+  if (chosen >= 0 && chosen < slots.count) drawCell(context, chosen);
+  for (const swatch of document.querySelectorAll(".swatch")) swatch.style.backgroundColor = colour(Number(swatch.dataset.number));
+  for (const sign of document.querySelectorAll(".sign")) drawSign(sign.getContext("2d"), sign.dataset.kind, 0, 0, 18, ink.text);
+  canvas.dataset.drawn = String(Number(canvas.dataset.drawn ?? 0) + 1);
+}
+
+function layOut() {
+  if (slots === null) return;
+  const width = Math.max(100, canvas.parentElement.clientWidth);
+  size = Math.min(LARGEST, Math.max(SMALLEST, Math.floor(Math.sqrt((width * HEIGHT) / Math.max(1, slots.count)))));
+  columns = Math.max(1, Math.min(Math.floor(width / size), slots.count));
+  const height = Math.max(1, Math.ceil(slots.count / columns)) * size;
+  const ratio = window.devicePixelRatio || 1;
+  canvas.style.width = `${columns * size}px`;
+  canvas.style.height = `${height}px`;
+  canvas.width = Math.round(columns * size * ratio);
+  canvas.height = Math.round(height * ratio);
+  drawAll();
+}
+
+// --- choosing ------------------------------------------------------------------------------------------------------
+
+function explain(id) {
+  explanation.textContent = id < 0 || slots === null || id >= slots.count ? "No slot is chosen." : inWords(id);
+}
+
+function choose(id) {
+  if (slots === null || !Number.isInteger(id) || id < 0 || id >= slots.count) return;
+  const before = chosen;
+  chosen = id;
+  const context = context2d();
+  if (before >= 0 && before < slots.count) drawCell(context, before);
+  drawCell(context, id);
+  if (input.value !== String(id)) input.value = String(id);
+  explain(id);
+}
+
+function under(event) {
+  const box = canvas.getBoundingClientRect();
+  const column = Math.floor((event.clientX - box.left) / size);
+  const id = Math.floor((event.clientY - box.top) / size) * columns + column;
+  return slots !== null && column >= 0 && column < columns && id >= 0 && id < slots.count ? id : -1;
+}
+
+canvas.addEventListener("pointermove", (event) => explain(under(event) < 0 ? chosen : under(event)));
+canvas.addEventListener("pointerleave", () => explain(chosen));
+canvas.addEventListener("click", (event) => choose(under(event)));
+canvas.addEventListener("focus", () => {
+  if (chosen < 0) choose(0);
+});
+canvas.addEventListener("keydown", (event) => {
+  if (slots === null || event.ctrlKey || event.altKey || event.metaKey) return;
+  const steps = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -columns, ArrowDown: columns, PageUp: -10 * columns, PageDown: 10 * columns };
+  let next = chosen;
+  if (event.key in steps) next = chosen + steps[event.key];
+  else if (event.key === "Home") next = 0;
+  else if (event.key === "End") next = slots.count - 1;
+  else return;
+  event.preventDefault();
+  choose(next < 0 || next >= slots.count ? chosen : next);
+});
+input.addEventListener("input", () => choose(Number(input.value === "" ? NaN : input.value)));
+
+// --- keeping current -----------------------------------------------------------------------------------------------
+
+function change({ region, change: { set = {}, order } }) {
+  if (region === "names") for (const [number, name] of Object.entries(set)) names[Number(number)] = name;
+  if (region === "cells") {
+    if (order !== undefined && order.length !== slots.count) return void load();
+    for (const [id, text] of Object.entries(set)) setCell(Number(id), text);
+    explain(chosen);
+  }
+  drawAll(); // also the swatches of rows that are new
+}
+
+document.addEventListener("region", ({ detail }) => {
+  if (slots === null) earlier.push(detail);
+  else change(detail);
+});
+
+async function load() {
+  try {
+    const answer = await fetch(canvas.dataset.source);
+    if (!answer.ok) throw new Error(`the gateway answers ${answer.status}`);
+    take(await answer.json());
+    while (earlier.length > 0) change(earlier.shift());
+    if (chosen >= slots.count) chosen = -1;
+    explain(chosen);
+  } catch (error) {
+    explanation.textContent = `The map cannot be loaded: ${error.message}. It is tried again.`;
+    setTimeout(load, 5000);
+  }
+}
+
+function again() {
+  readInk();
+  layOut();
+}
+
+readInk();
+new ResizeObserver(layOut).observe(canvas.parentElement);
+document.addEventListener("themechange", again);
+window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
+await load();
