@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from slotreeve_harness.processes import LocalCluster
 
 WATCH_SECONDS = 0.5
+CONSOLE = "console"
+"""The face that people open in a browser; gateways have it unless their faces are chosen without it."""
 
 
 def add_to(app: typer.Typer) -> None:
@@ -44,10 +46,11 @@ def cluster(
 
     with tempfile.TemporaryDirectory(prefix="slotreeve-") as temporary:
         local = LocalCluster(directory or Path(temporary), ClusterSize(meta, data, session, gateway), dotted(settings))
-        run_async(_run(local, until_eof))
+        faces = dotted(settings).get("face.use", CONSOLE)
+        run_async(_run(local, until_eof, CONSOLE in str(faces)))
 
 
-async def _run(local: LocalCluster, until_eof: bool) -> None:
+async def _run(local: LocalCluster, until_eof: bool, has_console: bool) -> None:
     from slotreeve_client.tools import open_transport
 
     from slotreeve_cli.run import stop_requested
@@ -59,6 +62,8 @@ async def _run(local: LocalCluster, until_eof: bool) -> None:
             await local.ready(transport)
             for server in local.servers.values():
                 typer.echo(f"{server.role:8} {server.name:10} {server.address:22} process {server.pid}")
+            if has_console and local.gateway_addresses:
+                typer.echo(f"console in a browser: http://{local.gateway_addresses[0]}/ui/")
             typer.echo(f"logs and state: {local.directory}")
             sessions, metas = " ".join(local.session_addresses), " ".join(local.meta_addresses.values())
             typer.echo(f'export SLOTREEVE_CLUSTER={local.name} SLOTREEVE_SESSION="{sessions}" SLOTREEVE_META="{metas}"')

@@ -103,11 +103,13 @@ async def _run(configuration: ServerConfiguration, until_eof: bool) -> None:
             transports[0], settings.cluster.name, [servers[0].address], names, settings.cluster.replicas, READY_SECONDS
         )
         took = time.monotonic() - began
+        uses_console = any(entry.offer.name == "console" for entry, _ in configuration.check_faces(catalogue).values())
+        console = f"\n  console in a browser: http://{gateway.address}/ui/" if uses_console else ""
         typer.echo(
             f"ready after {took:.2f} s: cluster {settings.cluster.name!r}, {settings.cluster.slots} slots\n"
             f"  clients connect to  {servers[2].address}\n"
             f"  meta server         {servers[0].address}\n"
-            f"  programs without our client: http://{gateway.address}"
+            f"  programs without our client: http://{gateway.address}{console}"
         )
         _say_environment(servers[2].address, servers[0].address)
         await stopping.wait()
