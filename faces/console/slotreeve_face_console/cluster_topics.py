@@ -7,13 +7,15 @@ from dataclasses import dataclass
 
 from slotreeve.errors import SlotreeveError, Unreachable
 from slotreeve.model.nodes import Role
-from slotreeve_client.administration import get_configs
+from slotreeve_client.administration import ask_any, get_configs
 from slotreeve_client.condition import RECENT_SECONDS, ClusterCondition
 from slotreeve_gateway import Gateway
-from slotreeve_protocol.meta_messages import ConfigEntry
+from slotreeve_protocol.meta_messages import ConfigEntry, GetHistory, History
 
 from slotreeve_face_console.entries import entry_rows
+from slotreeve_face_console.lag import LaggingClients
 from slotreeve_face_console.losses import InstanceLoss, ServiceLosses
+from slotreeve_face_console.notes import departures
 from slotreeve_face_console.rendering import Rendering, counted, time_text
 from slotreeve_face_console.server_rows import server_rows
 from slotreeve_face_console.slot_states import ServerNumbers, SlotStates, slot_states
@@ -22,6 +24,7 @@ from slotreeve_face_console.watch import ClusterLook, ClusterWatch, Trouble
 
 ANSWER_STEPS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0)
 """Seconds that answers are said to come within: a page changes where a step is crossed only."""
+MOST_CHANGES, HISTORY_COLUMNS = 20, 5
 KINDS = {
     "whole": "have a leader that serves and all followers",
     "copying": "have a follower that still copies",
@@ -53,6 +56,7 @@ class ClusterTopics:
     def __init__(self, gateway: Gateway, watch: ClusterWatch, rendering: Rendering) -> None:
         self._gateway, self._watch, self._rendering = gateway, watch, rendering
         self._losses, self._numbers = ServiceLosses(), ServerNumbers()
+        self._lag = LaggingClients(gateway.servers, gateway.clock)
         self._slots: tuple[ClusterLook, SlotStates] | None = None
         self._entries: Sequence[ConfigEntry] = ()
 
@@ -86,19 +90,18 @@ class ClusterTopics:
         """What changed, who lags, health."""
         look, make = await self.look(), self._rendering
         condition = look.condition
-        notes = {
+        notes = [*departures(condition), *self._watch.recent_notes(RECENT_SECONDS)]
+        news = {
             f"{note.at_ms} {note.text}": make.piece("note", f"{note.at_ms} {note.text}", note)
-            for note in self._watch.recent_notes(RECENT_SECONDS)
-        }
-        left = {text: make.piece("sentence", text, text, "") for text in condition.news()}
-        quiet = {
-            "none": make.piece("sentence", "none", "Nothing changed in the last hour that is known here.", "quiet")
+            for note in sorted(notes, key=lambda note: -note.at_ms)
         }
         return {
             "bar": await self.bar(),
-            "news": {**left, **notes} or quiet,
+            "news": news or make.sentences([], "Nothing is known to have changed in the last hour."),
             "losses": await self._of_services(),
-            "lag": make.sentences(_lag(condition), "No session server has a client that lags.", "soon"),
+            "lag": make.sentences(
+                await self._lag.sentences(condition), "No session server has a client that lags.", "soon"
+            ),
             "health": self._health(look),
             "problems": make.sentences(condition.problems(), "There are none.", "bad"),
         }
@@ -202,7 +205,24 @@ class ClusterTopics:
             "facts": {name: make.piece("fact", name, value, "", tone) for name, value, tone in facts},
             "metas": {meta.name: make.piece("meta", meta, look.since.get(meta.name)) for meta in look.condition.metas},
             "problems": make.sentences(_of_election(look.condition), "Every meta server knows the same leader.", "bad"),
+            "history": await self._history(look.condition),
         }
+
+    async def _history(self, condition: ClusterCondition) -> Mapping[str, str]:
+        """The changes of leadership that one meta server has seen since its start: the leader, or one that answers."""
+        servers, make = self._gateway.servers, self._rendering
+        answering = [meta for meta in condition.metas if meta.known is not None]
+        seen_by = condition.leader or next(iter(answering), None)
+        if seen_by is not None:
+            try:
+                reply = await ask_any(servers.transport, servers.cluster, [seen_by.address], GetHistory())
+            except SlotreeveError as error:
+                return make.rows_none(f"{seen_by.name} does not tell: {error}.", HISTORY_COLUMNS)
+            if isinstance(reply, History) and reply.changes:
+                shown = list(reversed(reply.changes))[:MOST_CHANGES]
+                rows = {f"{each.at_ms} {each.term} {each.leader}": each for each in shown}
+                return {key: make.piece("leadership", key, each, seen_by.name) for key, each in rows.items()}
+        return make.rows_none("No change of leadership is known.", HISTORY_COLUMNS)
 
     async def configuration(self) -> Regions:
         """The keys of the provided configuration."""
@@ -214,20 +234,7 @@ class ClusterTopics:
             text = f"The configuration cannot be read now, so this is what was read last: {error}."
             notice = make.sentences([text], "", "bad")
         rows = {row.key: make.piece("entry", row) for row in entry_rows(self._entries)}
-        nothing = {"none": make.piece("empty_row", "Nothing is provided.", 4)}
-        return {"bar": bar, "notice": notice, "entries": rows or nothing}
-
-
-def _lag(condition: ClusterCondition) -> Sequence[str]:
-    found = []
-    for name, held in condition.held.items():
-        if behind := held.get("clients_behind", 0):
-            found.append(f"{counted(behind, 'client')} of {name} read more slowly than their services change.")
-        if waiting := held.get("writes_waiting", 0):
-            found.append(f"{counted(waiting, 'write')} of {name} wait for the leaders of their slots.")
-        if gaps := held.get("clients_waiting", 0):
-            found.append(f"{counted(gaps, 'client')} wait until {name} lets them in.")
-    return found
+        return {"bar": bar, "notice": notice, "entries": rows or make.rows_none("Nothing is provided.", 4)}
 
 
 def _loss_text(loss: InstanceLoss) -> str:

@@ -25,10 +25,12 @@ LONGEST_TOKEN = 1_000
 @dataclass(frozen=True)
 class Visitor:
     """What pages say of who looks. ``name``: of the token; empty where there is none. ``has_login``: whether the
-    gateway asks for tokens, so that logging in makes sense. ``is_operator``: may see everything."""
+    gateway asks for tokens, so that logging in makes sense. ``is_known``: may see something; ``is_operator``: may see
+    everything."""
 
     name: str = ""
     has_login: bool = False
+    is_known: bool = False
     is_operator: bool = False
 
 
@@ -77,7 +79,7 @@ class Login:
         except SlotreeveError:
             return Visitor(has_login=True)
         is_operator = caller.may(Right.OPERATE, "*")
-        return Visitor(caller.name if token is not None else "", self._is_needed(), is_operator)
+        return Visitor(caller.name if token is not None else "", self._is_needed(), True, is_operator)
 
     def _is_needed(self) -> bool:
         """Whether somebody without a token may not see everything."""
@@ -111,9 +113,11 @@ class Login:
         if not token or len(token) > LONGEST_TOKEN:
             return self.page(request, "Enter a token; slotreeve gateway token issue makes one.", 401)
         try:
-            self._access.caller(token)
+            caller = self._access.caller(token)
         except Unauthenticated as error:
-            return self.page(request, f"{str(error).capitalize()}.", 401)
+            return self.page(request, f"{str(error)[:1].upper()}{str(error)[1:]}.", 401)
+        if after == f"{PATH}/" and not caller.may(Right.OPERATE, "*"):
+            after = f"{PATH}/services"
         self.sessions.end(_cookies(request), _is_secure(request))
         return moved(after, headers={"Set-Cookie": self.sessions.begin(token, _is_secure(request))})
 

@@ -3,15 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from slotreeve.model.nodes import Node
-from slotreeve.model.slots import Slot
-from slotreeve_client.condition import ClusterCondition
+from slotreeve_client.condition import RECENT_SECONDS, ClusterCondition
+
+MOST_FORMER = 4
+"""Servers that lost slots, each of which has a sentence."""
+MOST_NAMES = 4
+
+
+@dataclass(frozen=True)
+class Note:
+    """Something that happened: when, in milliseconds of a wall clock, and what, in a sentence."""
+
+    at_ms: int
+    text: str
+
+
+def departures(condition: ClusterCondition) -> list[Note]:
+    """Who left in the last hour and why, as the meta leader tells."""
+    if condition.members is None:
+        return []
+    since = condition.members.at_ms - 1000 * RECENT_SECONDS
+    return [
+        Note(left.at_ms, f"{left.node.role} server {left.node.name} left: {left.reason}.")
+        for left in condition.members.left
+        if left.at_ms >= since
+    ]
 
 
 def differences(before: ClusterCondition, after: ClusterCondition) -> list[str]:
     """Sentences about who leads, who joined or was started again, and which slots have another leader. Who left is
-    told with the reason by :meth:`ClusterCondition.news` and :meth:`~ClusterCondition.problems`."""
+    told by :func:`departures`."""
     return [*_of_leader(before, after), *_of_members(before, after), *_of_slots(before, after)]
 
 
@@ -52,17 +76,17 @@ def _of_slots(before: ClusterCondition, after: ClusterCondition) -> Iterator[str
         if not old:
             yield f"The first slot table was made, with {len(new):,} slots."
         return
-    moved = [(was, now) for was, now in zip(old, new, strict=True) if was.leader != now.leader]
-    if moved:
-        yield _moved(moved, after.view.table.epoch)
+    gone: dict[str | None, list[str]] = {}
+    for was, now in zip(old, new, strict=True):
+        if was.leader != now.leader:
+            gone.setdefault(was.leader, []).append(now.leader or "nobody")
+    for former, leaders in sorted(gone.items(), key=lambda moves: -len(moves[1]))[:MOST_FORMER]:
+        yield _moved(former, leaders, after.view.table.epoch)
 
 
-def _moved(moved: Sequence[tuple[Slot, Slot]], epoch: int) -> str:
-    lost, won = _names(was.leader for was, _ in moved), _names(now.leader for _, now in moved)
-    number = "1 slot has" if len(moved) == 1 else f"{len(moved):,} slots have"
-    return f"{number} another leader since slot table {epoch}: {won} instead of {lost}."
-
-
-def _names(leaders: Iterator[str | None]) -> str:
-    found = sorted({leader or "nobody" for leader in leaders})
-    return ", ".join(found) if len(found) <= 4 else f"{', '.join(found[:3])} and {len(found) - 3} others"
+def _moved(former: str | None, leaders: Sequence[str], epoch: int) -> str:
+    names = sorted(set(leaders))
+    shown = ", ".join(names) if len(names) <= MOST_NAMES else f"{', '.join(names[:MOST_NAMES])} and others"
+    slots = "1 slot" if len(leaders) == 1 else f"{len(leaders):,} slots"
+    led = f"{former} led" if former is not None else "nobody led"
+    return f"{slots} that {led} went to {shown} (slot table {epoch})."

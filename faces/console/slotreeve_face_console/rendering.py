@@ -25,6 +25,11 @@ def time_text(at_ms: int) -> str:
     return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%H:%M:%S UTC")
 
 
+def moment_text(at_ms: int) -> str:
+    """A moment of the wall clock with its day, for people."""
+    return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
 def service_text(data_info_id: str) -> str:
     """A service by its data id alone where instance id and group are the default."""
     try:
@@ -75,6 +80,7 @@ class Rendering:
         )
         self._templates.filters |= {
             "time": time_text,
+            "moment": moment_text,
             "service": service_text,
             "service_path": service_path,
             "number": lambda number: f"{number:,}",
@@ -98,6 +104,10 @@ class Rendering:
         """Sentences as items of a list; ``otherwise`` where there are none."""
         found = {text: self.piece("sentence", text, text, tone) for text in texts}
         return found or {"none": self.piece("sentence", "none", otherwise, "quiet")}
+
+    def rows_none(self, text: str, columns: int) -> dict[str, str]:
+        """The one row of a table that has no rows: why, over ``columns`` columns."""
+        return {"none": self.piece("empty_row", text, columns)}
 
 
 def _source(name: str) -> str | None:

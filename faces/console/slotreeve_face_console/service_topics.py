@@ -132,7 +132,7 @@ class ServiceTopics:
         return {
             **await self._bar(all_of_them),
             "pager": {"pager": make.piece("pager", page, urlencode({"q": sought}) if sought else "")},
-            "services": rows or {"none": make.piece("empty_row", nothing, 2)},
+            "services": rows or make.rows_none(nothing, 2),
         }
 
     async def _bar(self, is_operator: bool) -> Mapping[str, Mapping[str, str]]:
@@ -159,7 +159,7 @@ class ServiceTopics:
             **await self._bar(is_operator),
             "pager": {"pager": make.piece("pager", page, "")},
             "providers": {row.register_id: make.piece("provider", row) for row in rows}
-            or {"none": make.piece("empty_row", "No instance is registered now.", 9)},
+            or make.rows_none("No instance is registered now.", 9),
         }
         if is_operator:
             regions |= await self._of_subscribers(service)
@@ -200,7 +200,7 @@ class ServiceTopics:
         return {
             "audience": {"summary": make.piece("sentence", "summary", summary, "quiet")}
             | (make.sentences(texts, "", "bad") if texts else {}),
-            "subscribers": pieces or {"none": make.piece("empty_row", "Nobody subscribes now.", 6)},
+            "subscribers": pieces or make.rows_none("Nobody subscribes now.", 6),
         }
 
 

@@ -12,7 +12,7 @@ from slotreeve.errors import SlotreeveError
 from slotreeve_client.condition import ClusterCondition, cluster_condition
 from slotreeve_gateway import ClusterServers
 
-from slotreeve_face_console.notes import differences
+from slotreeve_face_console.notes import Note, differences
 from slotreeve_face_console.server_rows import states_of
 
 PATIENCE_SECONDS = 1.0
@@ -48,14 +48,6 @@ class Trouble:
 
     why: str
     since_ms: int
-
-
-@dataclass(frozen=True)
-class Note:
-    """A change that was seen between two readings."""
-
-    at_ms: int
-    text: str
 
 
 class ClusterWatch:

@@ -70,8 +70,8 @@ def test_the_first_page_says_who_left_and_why_and_which_service_lost_instances()
         said = await trial.words("/ui/")
         assert f"{WEB} has 1 instance since" in said
         assert "; it had 2 at" in said
-        assert re.search(r"data server data-1 left at \d\d:\d\d:\d\d UTC: ", said)
-        assert re.search(r"slots? ha(s|ve) another leader since slot table \d+: .* instead of data-1", said)
+        assert re.search(r"\d\d:\d\d:\d\d UTC data server data-1 left: .+?\.", said)
+        assert re.search(r"\d slots that data-1 led went to data-2, data-3 \(slot table \d+\)", said)
         assert "1 problem What is wrong" in said
 
     play(story)
@@ -125,6 +125,23 @@ def test_while_no_meta_server_leads_the_pages_say_so_and_why() -> None:
         assert "does not answer" in said
         assert f"{leader} does not lead the meta servers any more" in await trial.words("/ui/")
         assert "unknown: no meta server leads" in await trial.words("/ui/servers")
+
+    play(story)
+
+
+def test_the_election_page_tells_each_change_of_the_leader_and_why() -> None:
+    async def story(trial: ConsoleOnTrial) -> None:
+        leader = trial.cluster.leader
+        assert leader is not None
+        said = await trial.words("/ui/election")
+        assert f"Leader {leader} Term 1 Election fle" in said
+        assert "Every meta server knows the same leader." in said
+        trial.cluster.kill(leader)
+        await trial.cluster.until(lambda: trial.cluster.leader not in (None, leader), "another leads")
+        await asyncio.sleep(5)
+        now, said = trial.cluster.leader, await trial.words("/ui/election")
+        assert re.search(rf"\d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d UTC {now} 2 \S.+ {now}", said), said
+        assert f"{now} leads the meta servers in term 2; {leader} led before." in await trial.words("/ui/")
 
     play(story)
 

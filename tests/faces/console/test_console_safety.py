@@ -8,7 +8,10 @@ from contextlib import suppress
 
 import msgspec
 import pytest
+from slotreeve.clock import MachineClock
 from slotreeve.errors import ModelError
+from slotreeve_face_console.sessions import LoginSessions
+from slotreeve_gateway import Caller
 from slotreeve_protocol.instance import Instance
 from slotreeve_protocol.overrides import Override
 
@@ -243,6 +246,33 @@ def test_who_may_read_some_services_sees_these_and_no_server() -> None:
         assert b"closed.Web" not in events.body
 
     play(story, TwoTokens())
+
+
+def test_what_everybody_may_read_is_shown_without_a_login_and_the_rest_asks_for_one() -> None:
+    class Anonymous(TwoTokens):
+        def caller(self, token: str | None) -> Caller:
+            return super().caller(READER if token is None else token)
+
+    async def story(trial: ConsoleOnTrial) -> None:
+        await trial.gateway.registry.register("open.Web", Instance("10.0.0.1", 80), 600)
+        await asyncio.sleep(2)
+        page = await trial.page("/ui/services")
+        assert "open.Web" in page
+        assert '<a href="/ui/login">Log in</a>' in page
+        assert '<a href="/ui/servers"' not in page
+        assert (await trial.get("/ui/login")).status == 200
+        answer = await trial.log_in(READER)
+        assert answer.headers["location"] == "/ui/services", "the first page is not for readers"
+
+    play(story, Anonymous())
+
+
+def test_with_tls_the_cookie_goes_over_tls_only() -> None:
+    sessions = LoginSessions(MachineClock(), 1, 10)
+    cookie = sessions.begin("a token", is_secure=True)
+    assert cookie.endswith("; HttpOnly; SameSite=Strict; Secure")
+    assert sessions.token(f"other=1; {cookie.partition(';')[0]}") == "a token"
+    assert "a token" not in str(sessions._sessions.keys())
 
 
 def test_a_header_opens_the_pages_too_for_programs() -> None:

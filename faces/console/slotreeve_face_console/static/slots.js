@@ -3,6 +3,7 @@
 const HEIGHT = 520;
 const SMALLEST = 5;
 const LARGEST = 30;
+const WIDE = 12; // cells from here on have room for a ring
 const SETTLING = 1;
 const COPYING = 2;
 
@@ -17,11 +18,16 @@ let columns = 1;
 let chosen = -1;
 let ink = {};
 
-// A hue for each server, far from those of its neighbours, and a lightness that stands out from the paper.
+// Hue, saturation, and lightness on a light and on a dark screen. None is the red of what is wrong.
+const COLOURS = [
+  [212, 72, 42, 66], [34, 88, 40, 58], [172, 70, 29, 50], [282, 45, 48, 72], [66, 75, 29, 46],
+  [322, 58, 50, 74], [196, 80, 38, 76], [24, 42, 34, 46], [244, 58, 62, 80], [112, 42, 36, 62],
+];
+
+// The colour of a server's cells. Beyond those that are well told apart, hues go round.
 function colour(number) {
-  const hue = (210 + number * 137.508) % 360;
-  const lightness = (ink.dark ? 62 : 44) + (Math.floor(number / 7) % 2) * (ink.dark ? -14 : 12);
-  return `hsl(${hue.toFixed(1)} 62% ${lightness}%)`;
+  const [hue, saturation, light, dark] = COLOURS[number] ?? [(30 + number * 137.508) % 320 + 20, 45, 45, 65];
+  return `hsl(${hue} ${saturation}% ${ink.dark ? dark : light}%)`;
 }
 
 function readInk() {
@@ -140,22 +146,29 @@ function drawCell(context, id) {
   const y = Math.floor(id / columns) * size;
   drawSign(context, kind(id), x, y, size, colour(slots.leaders[id]));
   if (id === chosen) {
+    const around = size < WIDE ? 3 : 0; // a ring around a small cell, one in a large cell
     context.strokeStyle = ink.text;
     context.lineWidth = 2;
-    context.strokeRect(x + 0.5, y + 0.5, size - 2, size - 2);
+    context.strokeRect(x + 0.5 - around, y + 0.5 - around, size - 2 + 2 * around, size - 2 + 2 * around);
   }
 }
 
-function drawAll() {
+// Draws these cells, or with null all of them.
+function draw(some) {
   if (slots === null) return;
   const context = context2d();
-  context.fillStyle = ink.paper;
-  context.fillRect(0, 0, canvas.clientWidth, canvas.clientHeight);
-  for (let id = 0; id < slots.count; id++) if (id !== chosen) drawCell(context, id);
+  if (some === null) {
+    context.fillStyle = ink.paper;
+    context.fillRect(0, 0, canvas.clientWidth, canvas.clientHeight);
+    for (let id = 0; id < slots.count; id++) if (id !== chosen) drawCell(context, id);
+  } else for (const id of some) if (id >= 0 && id < slots.count && id !== chosen) drawCell(context, id);
   if (chosen >= 0 && chosen < slots.count) drawCell(context, chosen);
+  canvas.dataset.drawn = String(Number(canvas.dataset.drawn ?? 0) + 1);
+}
+
+function drawLegend() {
   for (const swatch of document.querySelectorAll(".swatch")) swatch.style.backgroundColor = colour(Number(swatch.dataset.number));
   for (const sign of document.querySelectorAll(".sign")) drawSign(sign.getContext("2d"), sign.dataset.kind, 0, 0, 18, ink.text);
-  canvas.dataset.drawn = String(Number(canvas.dataset.drawn ?? 0) + 1);
 }
 
 function layOut() {
@@ -169,7 +182,8 @@ function layOut() {
   canvas.style.height = `${height}px`;
   canvas.width = Math.round(columns * size * ratio);
   canvas.height = Math.round(height * ratio);
-  drawAll();
+  draw(null);
+  drawLegend();
 }
 
 // --- choosing ------------------------------------------------------------------------------------------------------
@@ -182,9 +196,7 @@ function choose(id) {
   if (slots === null || !Number.isInteger(id) || id < 0 || id >= slots.count) return;
   const before = chosen;
   chosen = id;
-  const context = context2d();
-  if (before >= 0 && before < slots.count) drawCell(context, before);
-  drawCell(context, id);
+  draw(size < WIDE ? null : [before, id]);
   if (input.value !== String(id)) input.value = String(id);
   explain(id);
 }
@@ -221,10 +233,12 @@ function change({ region, change: { set = {}, order } }) {
   if (region === "names") for (const [number, name] of Object.entries(set)) names[Number(number)] = name;
   if (region === "cells") {
     if (order !== undefined && order.length !== slots.count) return void load();
-    for (const [id, text] of Object.entries(set)) setCell(Number(id), text);
+    const ids = Object.keys(set).map(Number);
+    for (const id of ids) setCell(id, set[id]);
+    draw(ids);
     explain(chosen);
   }
-  drawAll(); // also the swatches of rows that are new
+  drawLegend(); // rows that are new have no colour yet
 }
 
 document.addEventListener("region", ({ detail }) => {

@@ -146,7 +146,7 @@ def test_an_open_page_shows_a_service_that_appears_and_a_server_that_is_killed(
         browser.screenshot(shots / "slots-after-a-kill.png")
 
         browser.open(setting.url)
-        await until(browser, says(f"data server {victim.name} left at"))
+        await until(browser, says(f"data server {victim.name} left: "))
         browser.screenshot(shots / "first-after-a-kill.png")
         victim.start()
         await until(browser, says(f"{victim.name} joined"), 60)

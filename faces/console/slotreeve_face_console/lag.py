@@ -1,0 +1,70 @@
+"""Clients that do not keep up with the changes of their services."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from slotreeve.clock import Clock
+from slotreeve.errors import SlotreeveError
+from slotreeve_client.audience import AllClients, connected_clients
+from slotreeve_client.condition import ClusterCondition
+from slotreeve_gateway import ClusterServers
+
+from slotreeve_face_console.rendering import counted
+
+MOST_NAMED = 5
+AGAIN_SECONDS = 5.0
+"""Clients are asked for so often at most: there may be many."""
+
+
+class LaggingClients:
+    """Names the clients that lag. It asks for them where a session server has counted some only.
+
+    Args:
+        servers: the way to the session servers.
+        clock: the source of time.
+    """
+
+    def __init__(self, servers: ClusterServers, clock: Clock) -> None:
+        self._servers, self._clock = servers, clock
+        self._asked: float | None = None
+        self._named: Sequence[str] = ()
+
+    async def sentences(self, condition: ClusterCondition) -> Sequence[str]:
+        """Who lags, in sentences; none where nobody does."""
+        counts = lagging(condition)
+        if not any(held.get("clients_behind") for held in condition.held.values()):
+            self._asked, self._named = None, ()
+        elif self._asked is None or self._clock.now() - self._asked >= AGAIN_SECONDS:
+            self._asked = self._clock.now()
+            servers = self._servers
+            try:
+                self._named = named(await connected_clients(servers.transport, servers.cluster, servers.metas))
+            except SlotreeveError:
+                return counts  # who they are is told next time
+        return [*counts, *self._named]
+
+
+def lagging(condition: ClusterCondition) -> list[str]:
+    """What session servers count of clients and writes that wait."""
+    found = []
+    for name, held in sorted(condition.held.items()):
+        if behind := held.get("clients_behind", 0):
+            read = "reads" if behind == 1 else "read"
+            found.append(f"{counted(behind, 'client')} of {name} {read} more slowly than the services change.")
+        if writes := held.get("writes_waiting", 0):
+            wait = "waits for the leader of its slot" if writes == 1 else "wait for the leaders of their slots"
+            found.append(f"{counted(writes, 'write')} of {name} {wait}.")
+        if clients := held.get("clients_waiting", 0):
+            found.append(f"{counted(clients, 'client')} {'waits' if clients == 1 else 'wait'} until {name} has time.")
+    return found
+
+
+def named(clients: AllClients) -> list[str]:
+    """The clients with the most unread pushes."""
+    rows = [(one.unread, one.id, one.address, server) for server, ones in clients.clients.items() for one in ones]
+    worst = sorted((row for row in rows if row[0]), reverse=True)[:MOST_NAMED]
+    return [
+        f"Client {name} at {address} has not read {counted(n, 'push', 'pushes')} of {server}."
+        for n, name, address, server in worst
+    ]
