@@ -82,7 +82,7 @@ class ConsoleFace:
         except ClientDisconnect:
             raise
         except Unauthenticated as error:
-            return self._login.page(request, str(error), 401)
+            return self._login.asked(request, str(error))
         except SlotreeveError as error:
             return self._error(request, status_of(error), f"{str(error).rstrip('.')}.", error.code)
         except Exception:

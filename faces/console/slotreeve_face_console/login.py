@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs
 
-from slotreeve.errors import Forbidden, SlotreeveError, Unauthenticated
+from slotreeve.errors import SlotreeveError, Unauthenticated
 from slotreeve_gateway import Caller, Gateway, Right
 from slotreeve_gateway.http import BadBody, body_of, token_of
 from starlette.requests import Request
@@ -90,41 +90,64 @@ class Login:
 
     # --- the pages -------------------------------------------------------------------------------------------------
 
-    def page(self, request: Request, why: str, status: int = 200) -> Response:
-        """The page that asks for a token. ``why``: what is wrong, in a sentence; empty: nothing is."""
-        after = request.scope["path"]
-        if after in self.handlers():
-            after = next(iter(parse_qs(request.scope["query_string"].decode("latin-1")).get("next", [])), f"{PATH}/")
-        elif query := request.scope["query_string"].decode("latin-1"):
-            after = f"{after}?{query}"
-        values = {"why": why, "next": _own_path(after), "who": Visitor(has_login=True), "retries": False}
-        headers = {"WWW-Authenticate": "Bearer"} if status == 401 else None
-        return html(self._rendering.page("login.html", values), status, headers)
+    def asked(self, request: Request, why: str) -> Response:
+        """The page that asks for a token in place of one that needs one. ``why``: what is wrong with the token."""
+        after, query = request.scope["path"], request.scope["query_string"].decode("latin-1")
+        try:
+            is_wrong = self.token(request) is not None
+        except Unauthenticated:
+            is_wrong = True
+        ended = "The login has ended." if self.sessions.names_one(_cookies(request)) else ""
+        return self._page(
+            request, f"{_sentence(why)}" if is_wrong else ended, 401, f"{after}?{query}" if query else after
+        )
+
+    def _page(self, request: Request, why: str, status: int, after: str) -> Response:
+        shown, cookie = self.sessions.form(_cookies(request), _is_secure(request))
+        values = {
+            "why": why,
+            "next": _own_path(after),
+            "form": shown,
+            "who": Visitor(has_login=True),
+            "retries": False,
+        }
+        headers = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
+        return html(self._rendering.page("login.html", values), status, headers | _setting(cookie))
 
     async def _form(self, request: Request) -> Response:
-        return self.page(request, "") if self._is_needed() else moved(f"{PATH}/")
+        query = parse_qs(request.scope["query_string"].decode("latin-1"))
+        after = next(iter(query.get("next", [])), "")
+        return self._page(request, "", 200, after) if self._is_needed() else moved(f"{PATH}/")
 
     async def _log_in(self, request: Request) -> Response:
-        _require_own_origin(request)
         given = await _form_of(request)
         token, after = given.get("token", "").strip(), _own_path(given.get("next", ""))
         if not self._is_needed():
             return moved(after)
+        if not self.sessions.is_own_form(_cookies(request), given.get("form", "")):
+            return self._page(request, "The form was too old, or the browser keeps no cookies. Try again.", 403, after)
         if not token or len(token) > LONGEST_TOKEN:
-            return self.page(request, "Enter a token; slotreeve gateway token issue makes one.", 401)
+            return self._page(request, "That is no token: it is empty, or too long.", 401, after)
         try:
             caller = self._access.caller(token)
         except Unauthenticated as error:
-            return self.page(request, f"{str(error)[:1].upper()}{str(error)[1:]}.", 401)
+            return self._page(request, _sentence(str(error)), 401, after)
         if after == f"{PATH}/" and not caller.may(Right.OPERATE, "*"):
             after = f"{PATH}/services"
         self.sessions.end(_cookies(request), _is_secure(request))
         return moved(after, headers={"Set-Cookie": self.sessions.begin(token, _is_secure(request))})
 
     async def _log_out(self, request: Request) -> Response:
-        _require_own_origin(request)
         cookie = self.sessions.end(_cookies(request), _is_secure(request))
-        return moved(f"{PATH}/login" if self._is_needed() else f"{PATH}/", headers={"Set-Cookie": cookie})
+        return moved(f"{PATH}/login" if self._is_needed() else f"{PATH}/", headers=_setting(cookie))
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:].rstrip('.')}."
+
+
+def _setting(cookie: str) -> dict[str, str]:
+    return {"Set-Cookie": cookie} if cookie else {}
 
 
 def _cookies(request: Request) -> str:
@@ -139,13 +162,6 @@ def _own_path(text: str) -> str:
     """The path if it is one of the console, else the first page."""
     is_own = text.startswith(f"{PATH}/") and not text.startswith((f"{PATH}/log", f"{PATH}/events"))
     return text if is_own and text.isascii() and text.isprintable() and "\\" not in text else f"{PATH}/"
-
-
-def _require_own_origin(request: Request) -> None:
-    """Forms of other sites may neither log in nor out. Raises Forbidden."""
-    origin = request.headers.get("origin")
-    if origin is not None and urlsplit(origin).netloc != request.headers.get("host", ""):
-        raise Forbidden(f"the form was sent from {origin[:100]!r}; expected the console's own page")
 
 
 async def _form_of(request: Request) -> Mapping[str, str]:

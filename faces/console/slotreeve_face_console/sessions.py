@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import hmac
+import re
 import secrets
 from http.cookies import CookieError, SimpleCookie
 
 from slotreeve.clock import Clock
 
-COOKIE = "slotreeve_console"
+COOKIE, FORM_COOKIE = "slotreeve_console", "slotreeve_console_form"
 PATH = "/ui"
+_is_random = re.compile(r"[A-Za-z0-9_-]{43}").fullmatch
 
 
 class LoginSessions:
@@ -39,20 +42,41 @@ class LoginSessions:
             del self._sessions[next(iter(self._sessions))]
         session_id = secrets.token_urlsafe(32)
         self._sessions[_key(session_id)] = (token, self._clock.now() + self._seconds)
-        return _cookie(session_id, int(self._seconds), is_secure)
+        return _cookie(COOKIE, session_id, int(self._seconds), is_secure)
 
     def token(self, cookies: str) -> str | None:
         """The token of the session that the header ``Cookie`` names; None: it names none that goes on."""
-        session_id = _session_in(cookies)
+        session_id = _value_in(cookies, COOKIE)
         found = self._sessions.get(_key(session_id)) if session_id else None
         return found[0] if found is not None and found[1] > self._clock.now() else None
 
+    def names_one(self, cookies: str) -> bool:
+        """Whether the header ``Cookie`` names a session, be it one that has ended."""
+        return bool(_value_in(cookies, COOKIE))
+
     def end(self, cookies: str, is_secure: bool) -> str:
-        """End the session that the header ``Cookie`` names. Returns the header ``Set-Cookie`` that takes it away."""
-        session_id = _session_in(cookies)
-        if session_id:
-            self._sessions.pop(_key(session_id), None)
-        return _cookie("", 0, is_secure)
+        """End the session that the header ``Cookie`` names. Returns the header ``Set-Cookie`` that takes it away; empty
+        where it names none, as with a form of another site."""
+        session_id = _value_in(cookies, COOKIE)
+        if not session_id:
+            return ""
+        self._sessions.pop(_key(session_id), None)
+        return _cookie(COOKIE, "", 0, is_secure)
+
+    def form(self, cookies: str, is_secure: bool) -> tuple[str, str]:
+        """What the form for logging in must show, and the header ``Set-Cookie`` that goes with it; empty where the
+        browser has the cookie already. Forms of other sites cannot show what the cookie holds, and such a cookie does
+        not come with them."""
+        known = _value_in(cookies, FORM_COOKIE)
+        if _is_random(known):
+            return known, ""
+        made = secrets.token_urlsafe(32)
+        return made, _cookie(FORM_COOKIE, made, int(self._seconds), is_secure)
+
+    def is_own_form(self, cookies: str, shown: str) -> bool:
+        """Whether a form that shows this is one of ours."""
+        known = _value_in(cookies, FORM_COOKIE)
+        return bool(_is_random(known)) and hmac.compare_digest(known.encode(), shown.encode())
 
     def _sweep(self) -> None:
         now = self._clock.now()
@@ -65,14 +89,14 @@ def _key(session_id: str) -> bytes:
     return hashlib.sha256(session_id.encode(errors="replace")).digest()
 
 
-def _session_in(cookies: str) -> str:
+def _value_in(cookies: str, name: str) -> str:
     try:
-        found = SimpleCookie(cookies).get(COOKIE)
+        found = SimpleCookie(cookies).get(name)
     except CookieError:
         return ""
     return found.value if found is not None else ""
 
 
-def _cookie(session_id: str, seconds: int, is_secure: bool) -> str:
+def _cookie(name: str, value: str, seconds: int, is_secure: bool) -> str:
     secure = "; Secure" if is_secure else ""
-    return f"{COOKIE}={session_id}; Path={PATH}; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}"
+    return f"{name}={value}; Path={PATH}; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}"

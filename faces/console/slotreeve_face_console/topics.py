@@ -54,8 +54,8 @@ class Topic:
             self._waiters.wake()
 
     async def changed(self, after: int, seconds: float) -> bool:
-        """Wait until ``number`` is another one than ``after``, at most so many seconds. Whether it is."""
-        return self.number != after or await self._waiters.wait(seconds)
+        """Wait until there are pieces of another number than ``after``, at most so many seconds. Whether there are."""
+        return (self.number != after and bool(self.regions)) or await self._waiters.wait(seconds)
 
     def since(self, after: int) -> bytes:
         """As JSON, what a reader needs who has the pieces of number ``after``: the last change, or everything."""

@@ -68,8 +68,13 @@ class ConsoleOnTrial:
         return await self.gateway.ask("POST", path, body, {**FORM, **cookie, **(headers or {})})
 
     async def log_in(self, token: str, next: str = "/ui/") -> GatewayAnswer:
-        answer = await self.post("/ui/login", token=token, next=next)
-        self.cookie = answer.headers.get("set-cookie", "").partition(";")[0]
+        shown = await self.get("/ui/login")
+        form = re.search('name="form" value="([^"]*)"', shown.body.decode())
+        assert form is not None
+        self.cookie = "; ".join(filter(None, [self.cookie, shown.headers.get("set-cookie", "").partition(";")[0]]))
+        answer = await self.post("/ui/login", token=token, next=next, form=form[1])
+        if "set-cookie" in answer.headers:
+            self.cookie = answer.headers["set-cookie"].partition(";")[0]
         return answer
 
     async def page(self, path: str) -> str:

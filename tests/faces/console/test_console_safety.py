@@ -8,7 +8,6 @@ from contextlib import suppress
 
 import msgspec
 import pytest
-from slotreeve.clock import MachineClock
 from slotreeve.errors import ModelError
 from slotreeve_face_console.sessions import LoginSessions
 from slotreeve_gateway import Caller
@@ -137,6 +136,10 @@ def test_whoever_logs_in_sees_the_page_that_he_asked_for_until_he_logs_out() -> 
     async def story(trial: ConsoleOnTrial) -> None:
         asked = await trial.get("/ui/slots?x=1")
         assert b'name="next" value="/ui/slots?x=1"' in asked.body
+        assert b'role="alert">' not in asked.body, "nothing is wrong yet"
+        wrong = await trial.log_in("wrong", next="/ui/slots?x=1")
+        assert b'name="next" value="/ui/slots?x=1"' in wrong.body
+        assert b"The token is unknown or revoked." in wrong.body
         answer = await trial.log_in(OPERATOR, next="/ui/slots?x=1")
         assert (answer.status, answer.headers["location"]) == (303, "/ui/slots?x=1")
         cookie = answer.headers["set-cookie"]
@@ -151,7 +154,9 @@ def test_whoever_logs_in_sees_the_page_that_he_asked_for_until_he_logs_out() -> 
         out = await trial.post("/ui/logout")
         assert (out.status, out.headers["location"]) == (303, "/ui/login")
         assert "Max-Age=0" in out.headers["set-cookie"]
-        assert (await trial.get("/ui/")).status == 401, "the session is gone, even for who has kept its cookie"
+        again = await trial.get("/ui/")
+        assert again.status == 401, "the session is gone, even for who has kept its cookie"
+        assert b"The login has ended." in again.body
 
     play(story, TwoTokens())
 
@@ -168,13 +173,27 @@ def test_the_login_leads_to_pages_of_the_console_only(place: str) -> None:
 
 def test_forms_of_other_sites_neither_log_in_nor_out() -> None:
     async def story(trial: ConsoleOnTrial) -> None:
-        other = {"Origin": "https://evil.example", "Host": "gateway:7740"}
-        assert (await trial.post("/ui/login", other, token=OPERATOR)).status == 403
-        own = {"Origin": "http://gateway:7740", "Host": "gateway:7740"}
-        assert (await trial.post("/ui/login", own, token=OPERATOR)).status == 303
+        """A browser sends no cookie of the console with them."""
+        for form in ("", "x" * 43):
+            answer = await trial.post("/ui/login", token=OPERATOR, form=form)
+            assert answer.status == 403
+            assert "slotreeve_console=" not in answer.headers["set-cookie"]
         await trial.log_in(OPERATOR)
-        assert (await trial.post("/ui/logout", other)).status == 403
+        out = await trial.post("/ui/logout", {"Cookie": ""})
+        assert "set-cookie" not in out.headers, "the browser keeps its session"
         assert (await trial.get("/ui/")).status == 200
+
+    play(story, TwoTokens())
+
+
+def test_two_tabs_with_the_login_both_work() -> None:
+    async def story(trial: ConsoleOnTrial) -> None:
+        first = await trial.get("/ui/")
+        trial.cookie = first.headers["set-cookie"].partition(";")[0]
+        second = await trial.get("/ui/slots")
+        assert "set-cookie" not in second.headers
+        [one, other] = [re.findall('name="form" value="([^"]*)"', page.body.decode()) for page in (first, second)]
+        assert one == other
 
     play(story, TwoTokens())
 
@@ -216,7 +235,8 @@ def test_the_oldest_of_too_many_sessions_ends() -> None:
         await trial.log_in(OPERATOR)
         first = trial.cookie
         for _ in range(3):
-            await trial.post("/ui/login", {"Cookie": ""}, token=OPERATOR)
+            trial.cookie = ""
+            await trial.log_in(OPERATOR)
         trial.cookie = first
         assert (await trial.get("/ui/")).status == 401
         assert trial.gateway.faces["console"].counters()["console_sessions"] == 3
@@ -268,11 +288,14 @@ def test_what_everybody_may_read_is_shown_without_a_login_and_the_rest_asks_for_
 
 
 def test_with_tls_the_cookie_goes_over_tls_only() -> None:
-    sessions = LoginSessions(MachineClock(), 1, 10)
-    cookie = sessions.begin("a token", is_secure=True)
-    assert cookie.endswith("; HttpOnly; SameSite=Strict; Secure")
-    assert sessions.token(f"other=1; {cookie.partition(';')[0]}") == "a token"
-    assert "a token" not in str(sessions._sessions.keys())
+    async def story(trial: ConsoleOnTrial) -> None:
+        sessions = LoginSessions(trial.gateway.clock, 1, 10)
+        cookie = sessions.begin("a token", is_secure=True)
+        assert cookie.endswith("; HttpOnly; SameSite=Strict; Secure")
+        assert "a token" not in cookie
+        assert sessions.token(f"other=1; {cookie.partition(';')[0]}") == "a token"
+
+    play(story)
 
 
 def test_a_header_opens_the_pages_too_for_programs() -> None:

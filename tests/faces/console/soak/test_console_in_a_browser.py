@@ -5,18 +5,22 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import secrets
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 from PIL import Image
 from slotreeve.model.nodes import Role
 from slotreeve_client import Client
+from slotreeve_client.administration import change_tokens
 from slotreeve_client.tools import open_client, open_transport
 from slotreeve_harness.processes import ClusterSize, LocalCluster
 from slotreeve_protocol.instance import Instance
+from slotreeve_protocol.tokens import Token, new_token
 
 from tests.faces.console.chromium import Chromium, find_chromium
 
@@ -87,11 +91,11 @@ class Setting:
 
 
 @asynccontextmanager
-async def running(directory: Path) -> AsyncIterator[Setting]:
+async def running(directory: Path, settings: Mapping[str, object]) -> AsyncIterator[Setting]:
     size = ClusterSize(meta=3, data=3, session=2, gateway=1)
     transport = open_transport()
     try:
-        with LocalCluster(directory, size, {"cluster.slots": SLOTS}) as cluster:
+        with LocalCluster(directory, size, {"cluster.slots": SLOTS, **settings}) as cluster:
             await cluster.ready(transport, 60)
             async with open_client(cluster.session_addresses, cluster.name) as client:
                 await client.register(SERVICE, Instance("10.0.0.1", 8080, tags=("blue",))).acknowledged()
@@ -100,9 +104,11 @@ async def running(directory: Path) -> AsyncIterator[Setting]:
         await transport.close()
 
 
-def play(story: Callable[[Setting], Awaitable[None]], directory: Path) -> None:
+def play(
+    story: Callable[[Setting], Awaitable[None]], directory: Path, settings: Mapping[str, object] = MappingProxyType({})
+) -> None:
     async def scene() -> None:
-        async with asyncio.timeout(110), running(directory) as setting:
+        async with asyncio.timeout(110), running(directory, settings) as setting:
             await story(setting)
 
     asyncio.run(scene())
@@ -168,7 +174,7 @@ def test_the_slot_map_is_walked_with_the_keyboard_and_speaks(browser: Chromium, 
         for key, slot in (("Home", 0), ("ArrowRight", 1), ("End", SLOTS - 1), ("ArrowLeft", SLOTS - 2)):
             browser.press(key)
             assert browser.text("#explanation").startswith(f"Slot {slot}: "), key
-        assert " leads it; " in browser.text("#explanation")
+        assert " leads it" in browser.text("#explanation")
         assert browser.evaluate("document.getElementById('slot').value") == str(SLOTS - 2)
         assert browser.complaints() == []
 
@@ -196,6 +202,36 @@ def test_each_page_is_readable_on_a_light_and_on_a_dark_screen(browser: Chromium
         assert browser.complaints() == []
 
     play(story, tmp_path / "cluster")
+
+
+def test_a_person_logs_in_and_out(browser: Chromium, tmp_path: Path, shots: Path) -> None:
+    async def story(setting: Setting) -> None:
+        text, token_id, secret_hash = new_token(secrets.token_bytes)
+        token = Token("operators", secret_hash, ("operate:*",))
+        transport = open_transport()
+        metas = setting.cluster.meta_addresses.values()
+        await change_tokens(transport, setting.cluster.name, metas, lambda tokens: tokens.issued(token_id, token))
+        await transport.close()
+
+        def log_in(shown: str) -> None:
+            browser.evaluate(f"document.getElementById('token').value = {json.dumps(shown)}")
+            browser.evaluate("document.querySelector('form.login button').click()")
+
+        browser.open(f"{setting.url}slots")  # it tries again by itself until the gateway knows the tokens
+        await until(browser, "document.querySelector('h1')?.innerText === 'Log in'")
+        browser.screenshot(shots / "login-light.png")
+        log_in("wrong")
+        await until(browser, says("The token is unknown or revoked."))
+        log_in(text)
+        await until(browser, "document.getElementById('map')?.dataset.drawn > 0")
+        assert browser.evaluate("document.cookie") == "", "scripts do not see the session"
+        assert "operators" in browser.text("header")
+        browser.evaluate("document.querySelector('header form button').click()")
+        await until(browser, "document.querySelector('h1')?.innerText === 'Log in'")
+        browser.open(setting.url)
+        assert browser.text("h1") == "Log in"
+
+    play(story, tmp_path / "cluster", {"gateway.authentication": "tokens"})
 
 
 def pixels(picture: Path) -> Counter[tuple[int, ...]]:
