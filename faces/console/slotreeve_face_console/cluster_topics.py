@@ -18,7 +18,7 @@ from slotreeve_face_console.losses import InstanceLoss, ServiceLosses
 from slotreeve_face_console.notes import departures
 from slotreeve_face_console.rendering import Rendering, counted, time_text
 from slotreeve_face_console.server_rows import server_rows
-from slotreeve_face_console.slot_states import ServerNumbers, SlotStates, slot_states
+from slotreeve_face_console.slot_states import ServerNumbers, SlotStates, slot_states, wanted_followers
 from slotreeve_face_console.topics import Regions
 from slotreeve_face_console.watch import ClusterLook, ClusterWatch, Trouble
 
@@ -30,7 +30,7 @@ KINDS = {
     "copying": "have a follower that still copies",
     "thin": "lack a follower",
     "settling": "have a leader that does not serve yet",
-    "lost": "have no leader",
+    "lost": "have no leader, or one that is gone",
 }
 """Kinds of slots with what is so with them, the best first."""
 
@@ -59,6 +59,7 @@ class ClusterTopics:
         self._lag = LaggingClients(gateway.servers, gateway.clock)
         self._slots: tuple[ClusterLook, SlotStates] | None = None
         self._entries: Sequence[ConfigEntry] = ()
+        self._changes: Mapping[str, str] = {}
 
     async def look(self) -> ClusterLook:
         """The newest state that is known."""
@@ -129,8 +130,9 @@ class ClusterTopics:
         if view is not None:
             bad = states.not_serving
             facts.append(("Slots not serving", f"{bad:,}", f"of {len(states.cells):,}", "bad" if bad else ""))
-            thin = states.kinds.get("thin", 0) + states.kinds.get("copying", 0)
-            facts.append(("Slots without all copies", f"{thin:,}", f"table {view.table.epoch}", "soon" if thin else ""))
+            thin, copies = states.without_all_copies, wanted_followers(condition) + 1
+            wanted = f"{counted(copies, 'copy', 'copies')} wanted, {counted(len(view.data), 'data server')}"
+            facts.append(("Slots without all copies", f"{thin:,}", wanted, "soon" if thin else ""))
             facts.append(
                 (
                     "Data servers",
@@ -194,7 +196,8 @@ class ClusterTopics:
         """The leader, and each meta server as it replies."""
         look, make = await self.look(), self._rendering
         leader = look.condition.leader
-        known = leader.known if leader is not None else None
+        replies = [meta.known for meta in look.condition.metas if meta.known is not None]
+        known = max(replies, key=lambda reply: (reply.term, reply.leader is not None), default=None)
         facts = [("Leader", leader.name if leader else "nobody", "" if leader else "bad")]
         facts.append(("Term", str(known.term) if known else "not known", ""))
         facts.append(("Election", known.use if known else "not known", ""))
@@ -209,20 +212,21 @@ class ClusterTopics:
         }
 
     async def _history(self, condition: ClusterCondition) -> Mapping[str, str]:
-        """The changes of leadership that one meta server has seen since its start: the leader, or one that answers."""
+        """The changes of leadership that one meta server has seen since its start: the leader, or one that answers.
+        What was read last stays where none answers."""
         servers, make = self._gateway.servers, self._rendering
         answering = [meta for meta in condition.metas if meta.known is not None]
         seen_by = condition.leader or next(iter(answering), None)
-        if seen_by is not None:
+        if seen_by is not None and self._watch.trouble is None:
             try:
                 reply = await ask_any(servers.transport, servers.cluster, [seen_by.address], GetHistory())
-            except SlotreeveError as error:
-                return make.rows_none(f"{seen_by.name} does not tell: {error}.", HISTORY_COLUMNS)
-            if isinstance(reply, History) and reply.changes:
+            except SlotreeveError:
+                reply = None
+            if isinstance(reply, History):
                 shown = list(reversed(reply.changes))[:MOST_CHANGES]
                 rows = {f"{each.at_ms} {each.term} {each.leader}": each for each in shown}
-                return {key: make.piece("leadership", key, each, seen_by.name) for key, each in rows.items()}
-        return make.rows_none("No change of leadership is known.", HISTORY_COLUMNS)
+                self._changes = {key: make.piece("leadership", key, each, seen_by.name) for key, each in rows.items()}
+        return self._changes or make.rows_none("No change of leadership is known.", HISTORY_COLUMNS)
 
     async def configuration(self) -> Regions:
         """The keys of the provided configuration."""

@@ -27,11 +27,12 @@ class SlotStates:
 
     Attributes:
         cells: for each slot, by its id: the number of its leader (-1: none) and those of its followers, with commas;
-            then ``s`` where the leader does not serve yet, ``c`` where a follower still copies.
+            then ``g`` where the leader is gone (no member any more), ``s`` where it does not serve yet, ``c`` where a
+            follower still copies.
         leads, follows: number of slots by server.
         kinds: number of slots that are ``whole``, lack followers (``thin``), have a follower that still copies
-            (``copying``), a leader that does not serve yet (``settling``), or no leader (``lost``). Each slot is
-            counted once, as the worst.
+            (``copying``), a leader that does not serve yet (``settling``), or none or one that is gone (``lost``). Each
+            slot is counted once, as the worst.
     """
 
     cells: Mapping[str, str] = field(default_factory=dict)
@@ -44,13 +45,16 @@ class SlotStates:
         """Number of slots that answer nobody now."""
         return self.kinds.get("lost", 0) + self.kinds.get("settling", 0)
 
+    @property
+    def without_all_copies(self) -> int:
+        """Number of slots that serve, and lack a complete copy."""
+        return self.kinds.get("thin", 0) + self.kinds.get("copying", 0)
+
 
 def wanted_followers(condition: ClusterCondition) -> int:
-    """How many followers each slot should have, with as many data servers as there are."""
+    """How many followers each slot should have by the configuration, whether or not so many data servers live."""
     view = condition.view
-    if view is None or view.facts is None:
-        return 0
-    return max(0, min(view.facts.replicas, len(view.data)) - 1)
+    return 0 if view is None or view.facts is None else max(0, view.facts.replicas - 1)
 
 
 def slot_states(condition: ClusterCondition, numbers: ServerNumbers) -> SlotStates:
@@ -58,7 +62,7 @@ def slot_states(condition: ClusterCondition, numbers: ServerNumbers) -> SlotStat
     if condition.view is None:
         return SlotStates()
     unsettled = _unsettled(condition)
-    followers = wanted_followers(condition)
+    followers, alive = wanted_followers(condition), {node.name for node in condition.view.data}
     cells: dict[str, str] = {}
     kinds: Counter[str] = Counter()
     for node in sorted(condition.view.data, key=lambda node: node.name):
@@ -66,9 +70,10 @@ def slot_states(condition: ClusterCondition, numbers: ServerNumbers) -> SlotStat
     for slot in condition.view.table.slots:
         incomplete = unsettled.get(slot.id, ())
         settles, copies = slot.leader in incomplete, any(name in incomplete for name in slot.followers)
+        is_gone = slot.leader is not None and slot.leader not in alive
         places = ",".join(str(numbers.of(name)) for name in (slot.leader, *slot.followers))
-        cells[str(slot.id)] = f"{places}{'s' * settles}{'c' * copies}"
-        if slot.leader is None:
+        cells[str(slot.id)] = f"{places}{'g' * is_gone}{'s' * settles}{'c' * copies}"
+        if slot.leader is None or is_gone:
             kinds["lost"] += 1
         elif settles:
             kinds["settling"] += 1

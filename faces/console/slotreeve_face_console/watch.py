@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -22,6 +23,8 @@ FIRST_SECONDS = 15.0
 SHARE = 4
 """Two readings begin at least this multiple of the time apart that the last one took."""
 MOST_NOTES = 50
+_TWICE = re.compile(r"(\S+): \1: ")
+"""An address that an error and the error around it name."""
 
 
 @dataclass(frozen=True)
@@ -102,6 +105,7 @@ class ClusterWatch:
             self._reading = None
 
     def _fail(self, why: str) -> None:
+        why = _TWICE.sub(r"\1: ", why)
         since = self._clock.wall_ms() if self.trouble is None else self.trouble.since_ms
         self.trouble = Trouble(why, since)
 

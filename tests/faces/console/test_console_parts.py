@@ -65,15 +65,15 @@ def test_what_did_not_change_is_not_sent(before: Regions) -> None:
 def test_slots_are_counted_once_as_the_worst() -> None:
     states = slot_states(
         condition(
-            *(("a", ("b",)), ("a", ("c",)), ("b", ()), ("c", ("a",)), (None, ())),
+            *(("a", ("b",)), ("a", ("c",)), ("b", ()), ("c", ("a",)), (None, ()), ("z", ("a",))),
             unsettled={"c": [1, 3, 4]},
         ),
         ServerNumbers(),
     )
-    assert states.kinds == {"whole": 1, "copying": 1, "thin": 1, "settling": 1, "lost": 1}
-    assert list(states.cells.values()) == ["0,1", "0,2c", "1", "2,0s", "-1"]
-    assert states.not_serving == 2
-    assert states.leads == {"a": 2, "b": 1, "c": 1}
+    assert states.kinds == {"whole": 1, "copying": 1, "thin": 1, "settling": 1, "lost": 2}
+    assert list(states.cells.values()) == ["0,1", "0,2c", "1", "2,0s", "-1", "3,0g"]
+    assert states.not_serving == 3
+    assert states.leads == {"a": 2, "b": 1, "c": 1, "z": 1}
 
 
 def test_a_server_keeps_its_number_when_another_one_leaves() -> None:

@@ -6,6 +6,7 @@ const LARGEST = 30;
 const WIDE = 12; // cells from here on have room for a ring
 const SETTLING = 1;
 const COPYING = 2;
+const GONE = 4;
 
 const canvas = document.getElementById("map");
 const explanation = document.getElementById("explanation");
@@ -41,8 +42,8 @@ function readInk() {
 // --- what is known -------------------------------------------------------------------------------------------------
 
 function setCell(id, text) {
-  const places = text.replace(/[sc]+$/, "").split(",").map(Number);
-  slots.flags[id] = (text.includes("s") ? SETTLING : 0) | (text.includes("c") ? COPYING : 0);
+  const places = text.replace(/[gsc]+$/, "").split(",").map(Number);
+  slots.flags[id] = (text.includes("s") ? SETTLING : 0) | (text.includes("c") ? COPYING : 0) | (text.includes("g") ? GONE : 0);
   slots.leaders[id] = places[0];
   slots.counts[id] = places.length - 1;
   for (let place = 0; place < slots.width; place++) slots.places[id * slots.width + place] = places[place + 1] ?? -1;
@@ -67,7 +68,7 @@ function take(shown) {
 }
 
 function kind(id) {
-  if (slots.leaders[id] < 0) return "lost";
+  if (slots.leaders[id] < 0 || slots.flags[id] & GONE) return "lost";
   if (slots.flags[id] & SETTLING) return "settling";
   if (slots.counts[id] < slots.followers) return "thin";
   return slots.flags[id] & COPYING ? "copying" : "whole";
@@ -79,6 +80,7 @@ function inWords(id) {
   const followers = places.map(named);
   const words = [];
   if (slots.leaders[id] < 0) words.push("no server leads it, so its services can be neither read nor written");
+  else if (slots.flags[id] & GONE) words.push(`${named(slots.leaders[id])} should lead it and is gone, so its services can be neither read nor written`);
   else if (slots.flags[id] & SETTLING) words.push(`${named(slots.leaders[id])} leads it, and does not serve it yet: it still takes over`);
   else words.push(`${named(slots.leaders[id])} leads it`);
   if (followers.length === 0) words.push("no server follows");
