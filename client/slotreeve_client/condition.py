@@ -166,9 +166,8 @@ async def cluster_condition(transport: Transport, cluster: str, addresses: Itera
     metas = await _meta_servers(transport, cluster, known)
     leader = next((meta for meta in metas if meta.state == "leads"), None)
     answering = [meta.address for meta in metas if meta.known is not None] or known
-    view = await cluster_view(transport, cluster, answering)
     members = None if leader is None else await _members(transport, cluster, leader.address)
-    view = members.view if members is not None else view
+    view = members.view if members is not None else await cluster_view(transport, cluster, answering)
     nodes = [*view.data, *view.sessions]
     asked = await asyncio.gather(*(_counters(transport, cluster, node) for node in nodes))
     held = {node.name: found for node, found in zip(nodes, asked, strict=True) if found is not None}

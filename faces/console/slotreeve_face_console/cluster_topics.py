@@ -18,7 +18,7 @@ from slotreeve_face_console.losses import InstanceLoss, ServiceLosses
 from slotreeve_face_console.notes import departures
 from slotreeve_face_console.rendering import Rendering, counted, time_text
 from slotreeve_face_console.server_rows import server_rows
-from slotreeve_face_console.slot_states import ServerNumbers, SlotStates, slot_states, wanted_followers
+from slotreeve_face_console.slot_states import ServerNumbers, SlotStates, slot_states, slots_key, wanted_followers
 from slotreeve_face_console.topics import Regions
 from slotreeve_face_console.watch import ClusterLook, ClusterWatch, Trouble
 
@@ -57,7 +57,7 @@ class ClusterTopics:
         self._gateway, self._watch, self._rendering = gateway, watch, rendering
         self._losses, self._numbers = ServiceLosses(), ServerNumbers()
         self._lag = LaggingClients(gateway.servers, gateway.clock)
-        self._slots: tuple[ClusterLook, SlotStates] | None = None
+        self._slots: tuple[object, SlotStates] | None = None
         self._entries: Sequence[ConfigEntry] = ()
         self._changes: Mapping[str, str] = {}
 
@@ -153,12 +153,10 @@ class ClusterTopics:
     # --- slots -----------------------------------------------------------------------------------------------------
 
     def _states(self, look: ClusterLook) -> SlotStates:
-        if self._slots is None or self._slots[0] is not look:
-            states = slot_states(look.condition, self._numbers)
-            if self._slots is not None and self._slots[1].cells == states.cells:
-                # The same object: whoever compares it sees at once that nothing changed.
-                states = SlotStates(self._slots[1].cells, states.leads, states.follows, states.kinds)
-            self._slots = look, states
+        """The slots; the same object where nothing changed, so that whoever compares sees it at once."""
+        key = slots_key(look.condition)
+        if self._slots is None or self._slots[0] != key:
+            self._slots = key, slot_states(look.condition, self._numbers)
         return self._slots[1]
 
     async def slots(self) -> Regions:

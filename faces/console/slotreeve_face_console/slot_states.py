@@ -57,6 +57,16 @@ def wanted_followers(condition: ClusterCondition) -> int:
     return 0 if view is None or view.facts is None else max(0, view.facts.replicas - 1)
 
 
+def slots_key(condition: ClusterCondition) -> object:
+    """What :func:`slot_states` depends on: where two keys are equal, the states are."""
+    if condition.view is None:
+        return None
+    members = condition.members.members if condition.members is not None else ()
+    unsettled = {member.node.name: tuple(member.unsettled) for member in members if member.unsettled}
+    view = condition.view
+    return view.term, view.revision, view.table.epoch, wanted_followers(condition), unsettled
+
+
 def slot_states(condition: ClusterCondition, numbers: ServerNumbers) -> SlotStates:
     """All slots of the table."""
     if condition.view is None:
