@@ -133,14 +133,8 @@ class ClusterTopics:
             thin, copies = states.without_all_copies, wanted_followers(condition) + 1
             wanted = f"{counted(copies, 'copy', 'copies')} wanted, {counted(len(view.data), 'data server')}"
             facts.append(("Slots without all copies", f"{thin:,}", wanted, "soon" if thin else ""))
-            facts.append(
-                (
-                    "Data servers",
-                    str(len(view.data)),
-                    counted(self._held(condition, "registrations"), "registration"),
-                    "",
-                )
-            )
+            registrations = counted(self._held(condition, "registrations"), "registration")
+            facts.append(("Data servers", str(len(view.data)), registrations, ""))
             clients = counted(self._held(condition, "clients"), "client")
             facts.append(("Session servers", str(len(view.sessions)), clients, ""))
         facts.append(("Servers reply", _within(look.took_seconds), "to the questions of this console", ""))

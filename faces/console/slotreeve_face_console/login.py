@@ -43,6 +43,7 @@ class Login:
 
     def __init__(self, gateway: Gateway, options: ConsoleOptions, rendering: Rendering) -> None:
         self._access, self._rendering = gateway.access, rendering
+        self._needed: bool | None = None
         self.sessions = LoginSessions(gateway.clock, options.session_hours, options.most_sessions)
 
     def handlers(self) -> Mapping[str, Mapping[str, PageHandler]]:
@@ -82,11 +83,15 @@ class Login:
         return Visitor(caller.name if token is not None else "", self._is_needed(), True, is_operator)
 
     def _is_needed(self) -> bool:
-        """Whether somebody without a token may not see everything."""
-        try:
-            return not self._access.caller(None).may(Right.OPERATE, "*")
-        except SlotreeveError:
-            return True
+        """Whether somebody without a token may not see everything. It is asked once: access counts whom it refuses."""
+        if self._needed is None:
+            try:
+                self._needed = not self._access.caller(None).may(Right.OPERATE, "*")
+            except Unauthenticated:
+                self._needed = True
+            except SlotreeveError:
+                return True  # the gateway does not know the tokens yet
+        return self._needed
 
     # --- the pages -------------------------------------------------------------------------------------------------
 
@@ -97,10 +102,11 @@ class Login:
             is_wrong = self.token(request) is not None
         except Unauthenticated:
             is_wrong = True
-        ended = "The login has ended." if self.sessions.names_one(_cookies(request)) else ""
-        return self._page(
-            request, f"{_sentence(why)}" if is_wrong else ended, 401, f"{after}?{query}" if query else after
-        )
+        if is_wrong:
+            says = _sentence(why)
+        else:
+            says = "The login has ended." if self.sessions.names_one(_cookies(request)) else ""
+        return self._page(request, says, 401, f"{after}?{query}" if query else after)
 
     def _page(self, request: Request, why: str, status: int, after: str) -> Response:
         shown, cookie = self.sessions.form(_cookies(request), _is_secure(request))
