@@ -11,13 +11,12 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 from slotreeve.errors import ModelError
 from slotreeve.model.data_info import DEFAULT_GROUP, DEFAULT_INSTANCE, DataInfo
+from slotreeve.model.datum import COUNTER_BITS
 
 from slotreeve_face_console.answers import PACKAGE
 from slotreeve_face_console.navigation import NAVIGATION
 
 PIECES = "pieces.html"
-COUNTER_BITS = 32
-"""Of the version of a datum."""
 
 
 def time_text(at_ms: int) -> str:

@@ -52,7 +52,6 @@ class TopicStream(Response):
         self.init_headers(_HEADERS)
         self._board, self._topic, self._after, self._born = board, topic, after, born
         self._clock, self._end, self._check = clock, clock.now() + seconds, check
-        self.events = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer. It returns when the reader has gone, or the stream has ended."""
@@ -91,7 +90,6 @@ class TopicStream(Response):
             for start in range(0, len(event), PART_BYTES):
                 await _sent(send, event[start : start + PART_BYTES])
             self._after = number
-            self.events += 1
 
 
 async def _gone(receive: Receive) -> None:
