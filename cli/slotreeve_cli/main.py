@@ -19,6 +19,7 @@ from slotreeve_cli import (
     config,
     demo,
     dev,
+    doctor,
     drain,
     election,
     explain,
@@ -41,7 +42,7 @@ from slotreeve_cli import (
 COMMANDS = {
     "Try it": (dev, demo, cluster),
     "Provide and consume": (publish, subscribe, lookups, slot_of),
-    "Run servers": (run, gateway, config, plugins),
+    "Run servers": (run, gateway, config, doctor, plugins),
     "Look": (status, audience, explain),
     "Operate": (drain, override, provide, election, admin, snapshot, plan),
     "Measure and prove": (bench, chaos, sim, spark),

@@ -50,6 +50,20 @@ def asker() -> str:
     return f"{account} on {platform.node() or 'an unnamed machine'}"
 
 
+async def hello_of(transport: Transport, cluster: str, address: str, timeout_seconds: float = 2.0) -> Hello:
+    """How a server introduces itself: its name, its protocol versions, its slot facts.
+
+    Raises:
+        Refused: it refused the connection; the message has its reason.
+        Unreachable: no server answers there in time.
+    """
+    connection = await transport.connect(
+        address, Hello(cluster, asker(), Role.TOOL, "tool"), _RepliesOnly(), timeout_seconds
+    )
+    connection.close("done")
+    return connection.peer
+
+
 async def ask_any(
     transport: Transport, cluster: str, addresses: Iterable[str], message: Message, timeout_seconds: float = 2.0
 ) -> Message:
