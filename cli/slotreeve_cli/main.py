@@ -37,13 +37,14 @@ from slotreeve_cli import (
     spark,
     status,
     subscribe,
+    top,
 )
 
 COMMANDS = {
     "Try it": (dev, demo, cluster),
     "Provide and consume": (publish, subscribe, lookups, slot_of),
     "Run servers": (run, gateway, config, doctor, plugins),
-    "Look": (status, audience, explain),
+    "Look": (status, top, audience, explain),
     "Operate": (drain, override, provide, election, admin, snapshot, plan),
     "Measure and prove": (bench, chaos, sim, spark),
 }

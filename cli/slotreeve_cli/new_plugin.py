@@ -33,7 +33,7 @@ class PortName(StrEnum):
 
 
 @dataclass(frozen=True)
-class Sample:
+class SamplePlugin:
     """What the sample plugin of a port does.
 
     Attributes:
@@ -46,12 +46,12 @@ class Sample:
 
 
 SAMPLES = {
-    PortName.ASSIGNER: Sample("promotes a follower, else takes the servers that hold the fewest slots"),
-    PortName.BALANCER: Sample("moves slots from servers that have more to servers that have less"),
-    PortName.SLOT_FUNCTION: Sample("BLAKE2b of the key, modulo the number of slots", "(options, context.slots)"),
-    PortName.FACE: Sample("services and their instances as JSON", "(options, context)"),
-    PortName.ELECTION: Sample("another election, with turns", ".build(options, context)"),
-    PortName.TRANSPORT: Sample("another transport, with counts by kind of message", ".build(options, context)"),
+    PortName.ASSIGNER: SamplePlugin("promotes a follower, else takes the servers that hold the fewest slots"),
+    PortName.BALANCER: SamplePlugin("moves slots from servers that have more to servers that have less"),
+    PortName.SLOT_FUNCTION: SamplePlugin("BLAKE2b of the key, modulo the number of slots", "(options, context.slots)"),
+    PortName.FACE: SamplePlugin("services and their instances as JSON", "(options, context)"),
+    PortName.ELECTION: SamplePlugin("another election, with turns", ".build(options, context)"),
+    PortName.TRANSPORT: SamplePlugin("another transport, with counts by kind of message", ".build(options, context)"),
 }
 
 

@@ -150,6 +150,8 @@ SESSION: Mapping[str, Counted] = {
         _C, "clients that were sent to another session server because this one is cut off", True
     ),
     "services_watched": Counted(_G, "services with at least one subscriber here"),
+    "publishes": Counted(_C, "registrations that clients have sent, repetitions and ends included"),
+    "pushes": Counted(_C, "pushes that were sent, each to one subscriber of one service"),
     "writes_waiting": Counted(_G, "registrations that a data server has not acknowledged yet"),
     "write_retries": Counted(_C, "batches of writes that were sent again", True),
     "change_gaps": Counted(

@@ -385,6 +385,8 @@ class SessionCore:
             "clients_behind": self._due_pushes.crowded,
             "clients_refused": self._namesakes.found,
             "clients_sent_away": self.isolation.sent_away,
+            "publishes": self.registrations.published,
+            "pushes": self._due_pushes.sent,
             "writes_waiting": self.writes.waiting,
             "write_retries": self.writes.retries,
             "change_gaps": self.interests.gaps,

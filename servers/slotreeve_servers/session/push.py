@@ -314,6 +314,7 @@ class PushGroup:
         subscriber.version = frames.version
         subscriber.in_flight.append(frames.version)
         self.pushes += 1
+        self._rules.due.sent += 1
         if frames.is_parted:
             subscriber.parted, subscriber.sent = frames, 1
         return True
