@@ -8,7 +8,7 @@ import logging
 import random
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from slotreeve.catalogue import Catalogue, Listed
 from slotreeve.clock import Clock
@@ -22,13 +22,13 @@ from slotreeve_events.segments import Segments
 from slotreeve_machines.beside import Beside, InThread
 from slotreeve_protocol.addresses import is_loopback
 
-from slotreeve_servers.data.server import DataServer
 from slotreeve_servers.meta.addresses import ELECTION_PORT_OFFSET as ELECTION_PORT_OFFSET
-from slotreeve_servers.meta.server import MetaServer
 from slotreeve_servers.meta.shadow import Shadow
 from slotreeve_servers.node.environment import Environment
-from slotreeve_servers.session.server import SessionServer
 from slotreeve_servers.settings import ServerConfiguration
+
+if TYPE_CHECKING:
+    from slotreeve_servers.any_server import Server
 
 log = logging.getLogger("slotreeve.launch")
 
@@ -38,7 +38,6 @@ HTTP_PORT_OFFSET = 1
 SHADOW_PORT_OFFSET = 3
 """The shadow election listens at the port of the meta server plus this. Plus 2 is for the election."""
 
-Server = MetaServer | DataServer | SessionServer
 P = TypeVar("P")
 
 
@@ -225,11 +224,18 @@ class Launcher:
         Raises:
             PluginError, and what the election's ``build`` raises.
         """
+        # A process imports the servers of its own role only, and a tool that checks a configuration none.
         node = environment.node
         if node.role is Role.DATA:
+            from slotreeve_servers.data.server import DataServer
+
             return DataServer(environment)
         if node.role is Role.SESSION:
+            from slotreeve_servers.session.server import SessionServer
+
             return SessionServer(environment)
+        from slotreeve_servers.meta.server import MetaServer
+
         context = self._context(node.name, environment.transport, open_storage)
         elections = ConfiguredElections(self._configuration, self._catalogue, context)
         elections.prepare()

@@ -18,7 +18,8 @@ from slotreeve_machines.beside import InTurn
 from slotreeve_machines.storage import MemoryStorage
 from slotreeve_protocol.meta_messages import Stopping
 from slotreeve_protocol.packets import ChannelLimits
-from slotreeve_servers.launch import Launcher, Server
+from slotreeve_servers.any_server import Server
+from slotreeve_servers.launch import Launcher
 from slotreeve_servers.settings import Settings, load_settings
 from slotreeve_transport_memory.network import MemoryNetwork
 from slotreeve_transport_memory.transport import MemoryTransport
