@@ -3,7 +3,7 @@
 Each command is run again and again as a process of its own, the commands in turn, so that what else the machine does
 hits all of them. Measured are the seconds from the start of the process to its first byte of output, those to its end,
 and the processor time, which another load disturbs least. A registry runs in one further process meanwhile. Exit code 1
-where a median of the first word exceeds its bound, which a quiet machine keeps; ``--no-bounds`` leaves that to the reader.
+where a median of the first word exceeds its bound, which a quiet machine keeps; ``--no-bounds``: always 0.
 """
 
 from __future__ import annotations
