@@ -8,6 +8,7 @@ import socket
 import sys
 import time
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 from slotreeve_cli.doctor_findings import ClockSeen, PortSeen, ServerSeen, SkewSeen
@@ -61,15 +62,13 @@ async def _port(transport: Transport, cluster: str, what: str, address: str) -> 
     from slotreeve.errors import Refused, TransportError
     from slotreeve_client.administration import hello_of
 
-    host, port = _split(address)
-    try:
-        with socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET):
-            return PortSeen(what, address)
-    except OSError as error:
-        problem, number = error.strerror or str(error), error.errno
+    failure = await in_thread(partial(_why_taken, address))
+    if failure is None:
+        return PortSeen(what, address)
+    problem, number = failure.strerror or str(failure), failure.errno
     if number != errno.EADDRINUSE:
         return PortSeen(what, address, problem, is_elsewhere=number in (errno.EADDRNOTAVAIL, socket.EAI_NONAME))
-    holder = await in_thread(lambda: holder_of(port))
+    holder = await in_thread(partial(holder_of, _split(address)[1]))
     try:
         await hello_of(transport, cluster, address, ANSWER_SECONDS)
         is_ours = True
@@ -79,6 +78,16 @@ async def _port(transport: Transport, cluster: str, what: str, address: str) -> 
     except TransportError:
         is_ours = "slotreeve" in holder
     return PortSeen(what, address, problem, holder=holder, is_ours=is_ours)
+
+
+def _why_taken(address: str) -> OSError | None:
+    """Why nobody else can listen there; None if somebody can. Blocks while a name is looked up."""
+    host, port = _split(address)
+    try:
+        with socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET):
+            return None
+    except OSError as error:
+        return error
 
 
 def _split(address: str) -> tuple[str, int]:
