@@ -6,8 +6,9 @@ from typing import Any
 
 import msgspec
 from slotreeve.errors import RequestError
-from slotreeve_gateway.http import body_of, decoded
 from starlette.requests import Request
+
+from slotreeve_gateway.http import body_of, decoded
 
 
 class WrongMedia(RequestError):
