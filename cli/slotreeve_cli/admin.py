@@ -131,18 +131,10 @@ def _order(addresses: list[str], cluster: str, output: Output, change: Callable[
 
 
 async def _carry_out(addresses: list[str], cluster: str, change: Callable[[Orders], Orders] | None) -> Orders:
-    """Read, change, and write if the orders did not change meanwhile; otherwise try again."""
-    from slotreeve_client.administration import change_config
-    from slotreeve_client.tools import open_transport
-    from slotreeve_protocol.orders import ORDERS_KEY, Orders
+    from slotreeve_client.administration import change_orders
+    from slotreeve_client.tools import asked
 
-    def changed(value: bytes | None) -> bytes | None:
-        before = Orders.decode(value)
-        after = change(before) if change is not None else before
-        return value if after == before else after.encode()
-
-    transport = open_transport()
-    try:
-        return Orders.decode(await change_config(transport, cluster, addresses, ORDERS_KEY, changed))
-    finally:
-        await transport.close()
+    _, orders = await asked(
+        lambda transport: change_orders(transport, cluster, addresses, change or (lambda before: before))
+    )
+    return orders

@@ -71,7 +71,7 @@ def subscribers(
             "address": one.address,
             "server": server,
             "scope": one.scope.name.lower(),
-            "state": "current" if one.sent == found.newest and not one.unread else "behind",
+            "state": "current" if found.is_current(one) else "behind",
             "unread": one.unread,
             "sent": one.sent,
             "newest": found.newest,

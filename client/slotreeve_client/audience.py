@@ -57,6 +57,10 @@ class AllSubscribers:
         """The newest version that any session server has; 0 if none has one."""
         return max(self.versions.values(), default=0)
 
+    def is_current(self, subscriber: SubscriberIs) -> bool:
+        """Whether this subscriber was sent the newest version, and has read it."""
+        return subscriber.sent == self.newest and not subscriber.unread
+
 
 async def connected_clients(transport: Transport, cluster: str, metas: Iterable[str]) -> AllClients:
     """Ask every session server, page by page.
