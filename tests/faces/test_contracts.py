@@ -111,6 +111,24 @@ class TestEnvoy(FaceContract):
     requests = (FaceRequest("POST", "/v3/discovery:endpoints", {"resource_names": [SERVICE]}, JSON),)
 
 
+class TestAdmin(FaceContract):
+    face = "admin"
+    service = SERVICE
+    shown = SERVICE
+    requests = (
+        FaceRequest("GET", "/v1/admin/status"),
+        FaceRequest("GET", "/v1/admin/members"),
+        FaceRequest("GET", "/v1/admin/slots?slot=1"),
+        FaceRequest("GET", "/v1/admin/orders"),
+        FaceRequest("GET", "/v1/admin/configuration?prefix=a"),
+        FaceRequest("GET", "/v1/admin/election"),
+        FaceRequest("GET", "/v1/admin/overrides"),
+        FaceRequest("GET", "/v1/admin/clients?limit=1"),
+        FaceRequest("GET", f"/v1/admin/services/{SERVICE}/subscribers"),
+        FaceRequest("GET", "/v1/admin/openapi.json", is_open=True),
+    )
+
+
 class TestDns(DnsFaceContract):
     service = SERVICE
     shown = "com"
