@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass
 
 from slotreeve.errors import NotThere, RequestError
@@ -20,7 +21,7 @@ class ServerHolds:
         node: the server.
         leads, follows: slots of a data server.
         clients: of a session server.
-        others: number of the other servers of its role.
+        others: number of the other servers of its role that are not banned.
     """
 
     node: Node
@@ -43,19 +44,23 @@ class ServerHolds:
         return f"{self.leads} leaders and {self.follows} followers of slots"
 
 
-async def holdings(transport: Transport, cluster: str, view: View, node: Node) -> ServerHolds:
-    """What ``node`` holds; nothing, if it is a session server that has gone.
+async def holdings(
+    transport: Transport, cluster: str, view: View, node: Node, banned: Set[str] = frozenset()
+) -> ServerHolds:
+    """What ``node`` holds; nothing, if it is a session server that has gone. ``banned``: names of servers that take
+    nothing over.
 
     Raises:
         Unreachable: it is a session server, and does not tell of its clients.
     """
+    peers = view.sessions if node.role is Role.SESSION else view.data
+    others = len({peer.name for peer in peers} - {node.name} - banned)
     if node.role is Role.SESSION:
-        others = sum(other.name != node.name for other in view.sessions)
         clients = len(await clients_of(transport, cluster, node)) if node in view.sessions else 0
         return ServerHolds(node, 0, 0, clients, others)
     leads = sum(slot.leader == node.name for slot in view.table.slots)
     follows = sum(node.name in slot.followers for slot in view.table.slots)
-    return ServerHolds(node, leads, follows, 0, sum(other.name != node.name for other in view.data))
+    return ServerHolds(node, leads, follows, 0, others)
 
 
 def member_of(view: View, name: str) -> Node | None:
@@ -63,19 +68,21 @@ def member_of(view: View, name: str) -> Node | None:
     return next((node for node in [*view.data, *view.sessions] if node.name == name), None)
 
 
-async def drainable(transport: Transport, cluster: str, view: View, name: str) -> ServerHolds:
-    """What the server ``name`` holds and others could take over.
+async def drainable(
+    transport: Transport, cluster: str, view: View, name: str, banned: Set[str] = frozenset()
+) -> ServerHolds:
+    """What the server ``name`` holds and others could take over, which are not ``banned``.
 
     Raises:
         NotThere: there is no such member.
-        RequestError: there is no other server of its role.
+        RequestError: there is no other server of its role that could.
         Unreachable: as :func:`holdings`.
     """
     node = member_of(view, name)
     if node is None:
         members = ", ".join(sorted(node.name for node in [*view.data, *view.sessions])) or "none"
         raise NotThere(f"{name} is no member; members are {members}")
-    held = await holdings(transport, cluster, view, node)
+    held = await holdings(transport, cluster, view, node, banned)
     if not held.others:
         raise RequestError(f"{name} is the only {node.role} server: there is none that could take over")
     return held

@@ -13,6 +13,8 @@ from slotreeve_client.reports import ServerReport, SlotReport
 from slotreeve_protocol.meta_messages import ConfigEntry
 from slotreeve_protocol.orders import Orders
 
+OWN_KEYS = "slotreeve."
+"""Keys of the provided configuration that slotreeve keeps for itself begin so: orders, overrides, tokens."""
 Next = Annotated[str | None, Meta(description="Ask again with this as after; null: no others follow.")]
 Silent = Annotated[dict[str, str], Meta(description="Session servers that did not tell, with the reason.")]
 Key = Annotated[str, Meta(description="The key.")]

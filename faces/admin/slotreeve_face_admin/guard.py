@@ -42,7 +42,7 @@ class BrowserGuard:
         if operation.method in READS:
             return
         origin = request.headers.get("origin")
-        if origin is not None and _place(origin) != (host or "").lower():
+        if origin is not None and (not host or _place(origin) != host.lower()):
             raise Forbidden(
                 f"the header Origin is {origin[:80]!r}, and Host is {(host or '')[:80]!r}; expected the same"
             )

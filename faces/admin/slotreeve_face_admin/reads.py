@@ -16,11 +16,9 @@ from slotreeve_protocol.provided import check_config_key
 from starlette.responses import Response
 
 from slotreeve_face_admin import documents
-from slotreeve_face_admin.documents import encode
+from slotreeve_face_admin.acts import PREFIX
+from slotreeve_face_admin.documents import OWN_KEYS, encode
 from slotreeve_face_admin.queries import ListQuery, SlotsQuery, SubscribersQuery, page_of
-
-OWN_KEYS = "slotreeve."
-"""Keys of the provided configuration that slotreeve keeps for itself begin so: orders, overrides, tokens."""
 
 
 class AdminReads:
@@ -186,5 +184,5 @@ def _read(
     none: Answer | None = None,
 ) -> RestOperation[Handler]:
     answers = {200: Answer(summary, body)} | ({404: none} if none is not None else {})
-    place = f"/v1/admin/{path}"
+    place = f"{PREFIX}/{path}"
     return RestOperation("GET", place, name, summary, handler, answers, Right.OPERATE, query, for_all=True)
