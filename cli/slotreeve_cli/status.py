@@ -10,16 +10,20 @@ from slotreeve_cli.options import (
     DEFAULT_META,
     NOT_FOUND,
     ClusterOption,
+    GatewayOption,
     MetaOption,
     Output,
     OutputOption,
     Rows,
     RowsOption,
+    TokenFileOption,
 )
 
 if TYPE_CHECKING:
-    from slotreeve_client.condition import ClusterCondition
+    from slotreeve_client.reports import ClusterReport
     from slotreeve_protocol.meta_messages import LeaderIs, View
+
+    from slotreeve_cli.through_gateway import ThroughGateway
 
 ONLY_WIDE = ("zone", "weight", "process_id")
 
@@ -73,33 +77,35 @@ def leader(
 def members(
     meta: MetaOption = [DEFAULT_META],  # noqa: B006 - typer copies it
     cluster: ClusterOption = "slotreeve",
+    gateway: GatewayOption = "",
+    token_file: TokenFileOption = None,
     output: RowsOption = Rows.TABLE,
 ) -> None:
     """Every server: its state, when it was heard last, how many slots it leads and follows, how many clients it has."""
     from msgspec.structs import asdict
-    from slotreeve_client.reports import server_reports
-    from slotreeve_client.tools import run_async
 
     from slotreeve_cli.printing import print_rows
+    from slotreeve_cli.through_gateway import gateway_of
 
-    rows = list(map(asdict, server_reports(run_async(_condition(meta, cluster)))))
+    rows = list(map(asdict, _report(meta, cluster, gateway_of(gateway, token_file)).servers))
     print_rows(rows, output, empty="no member has joined yet", only_wide=ONLY_WIDE)
 
 
 def status(
     meta: MetaOption = [DEFAULT_META],  # noqa: B006 - typer copies it
     cluster: ClusterOption = "slotreeve",
+    gateway: GatewayOption = "",
+    token_file: TokenFileOption = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Whether the cluster is well: what is not as it should be, in sentences, and every server with its state. Exit
     code 1 where something is not."""
     from msgspec.structs import asdict
-    from slotreeve_client.reports import cluster_report
-    from slotreeve_client.tools import run_async
 
     from slotreeve_cli.printing import print_json, print_rows
+    from slotreeve_cli.through_gateway import gateway_of
 
-    report = cluster_report(run_async(_condition(meta, cluster)))
+    report = _report(meta, cluster, gateway_of(gateway, token_file))
     if output is Output.JSON:
         print_json(report)
     else:
@@ -114,11 +120,14 @@ def status(
         raise typer.Exit(1)
 
 
-async def _condition(addresses: list[str], cluster: str) -> ClusterCondition:
+def _report(addresses: list[str], cluster: str, through: ThroughGateway | None) -> ClusterReport:
     from slotreeve_client.condition import cluster_condition
-    from slotreeve_client.tools import asked
+    from slotreeve_client.reports import ClusterReport, cluster_report
+    from slotreeve_client.tools import asked, run_async
 
-    return await asked(lambda transport: cluster_condition(transport, cluster, addresses))
+    if through is not None:
+        return through.read("status", ClusterReport)
+    return cluster_report(run_async(asked(lambda transport: cluster_condition(transport, cluster, addresses))))
 
 
 async def committed_view(addresses: list[str], cluster: str) -> View:

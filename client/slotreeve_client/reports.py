@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
+from msgspec import Meta
 from slotreeve_protocol.meta_messages import View
 
+from slotreeve_client.audience import AllClients, AllSubscribers
 from slotreeve_client.condition import ClusterCondition
 
 
@@ -95,6 +99,54 @@ class TableReport(msgspec.Struct, frozen=True):
     slots: list[SlotReport]
 
 
+Silent = Annotated[dict[str, str], Meta(description="Session servers that did not tell, with the reason.")]
+Next = Annotated[str | None, Meta(description="Ask again with this as after; null: no others follow.")]
+Unread = Annotated[int, Meta(description="Pushes whose receipt has not come.")]
+
+
+class ClientReport(msgspec.Struct, frozen=True):
+    """A client that is connected to a session server."""
+
+    client: Annotated[str, Meta(description="Its id.")]
+    address: str
+    server: str
+    connected_s: Annotated[float, Meta(description="For so many seconds.")]
+    records: Annotated[int, Meta(description="Number of its registrations.")]
+    not_stored: Annotated[int, Meta(description="Those that the leaders of their slots have not stored yet.")]
+    services: Annotated[int, Meta(description="Number of services that it subscribes to.")]
+    unread: Unread
+    hidden: Annotated[bool, Meta(description="An order hides what it publishes.")]
+
+
+class ClientsReport(msgspec.Struct, frozen=True):
+    """Connected clients."""
+
+    clients: list[ClientReport]
+    silent: Silent
+    next: Next = None
+
+
+class SubscriberReport(msgspec.Struct, frozen=True):
+    """A subscriber of a service."""
+
+    client: Annotated[str, Meta(description="Its id.")]
+    address: str
+    server: str
+    scope: Annotated[str, Meta(description="zone: providers of its zone; data_center: all of them.")]
+    is_current: Annotated[bool, Meta(description="It was sent the newest version, and has read it.")]
+    sent: Annotated[int, Meta(description="The version that the last push brings it to.")]
+    unread: Unread
+
+
+class SubscribersReport(msgspec.Struct, frozen=True):
+    """Subscribers of a service."""
+
+    newest: Annotated[int, Meta(description="The newest version that a session server has.")]
+    subscribers: list[SubscriberReport]
+    silent: Silent
+    next: Next = None
+
+
 def server_reports(found: ClusterCondition) -> list[ServerReport]:
     """Meta servers, then data and session servers."""
     metas = [ServerReport(name=m.name, role="meta", state=m.state, address=m.address) for m in found.metas]
@@ -148,3 +200,36 @@ def table_report(view: View) -> TableReport:
         view.facts.replicas if view.facts else None,
         [SlotReport(slot.id, slot.leader, slot.leader_epoch, slot.followers) for slot in view.table.slots],
     )
+
+
+def clients_report(found: AllClients, prefix: str = "") -> ClientsReport:
+    """The clients whose id or address begins with ``prefix``, by session server."""
+    clients = [
+        ClientReport(
+            one.id,
+            one.address,
+            server,
+            round(one.connected_seconds, 1),
+            one.records,
+            one.unacknowledged,
+            one.services,
+            one.unread,
+            one.is_off,
+        )
+        for server, listed in sorted(found.clients.items())
+        for one in listed
+        if one.id.startswith(prefix) or one.address.startswith(prefix)
+    ]
+    return ClientsReport(clients, dict(found.silent))
+
+
+def subscribers_report(found: AllSubscribers) -> SubscribersReport:
+    """The subscribers, by session server."""
+    subscribers = [
+        SubscriberReport(
+            one.id, one.address, server, one.scope.name.lower(), found.is_current(one), one.sent, one.unread
+        )
+        for server, listed in sorted(found.subscribers.items())
+        for one in listed
+    ]
+    return SubscribersReport(found.newest, subscribers, dict(found.silent))

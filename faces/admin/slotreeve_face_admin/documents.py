@@ -16,7 +16,6 @@ from slotreeve_protocol.orders import Orders
 OWN_KEYS = "slotreeve."
 """Keys of the provided configuration that slotreeve keeps for itself begin so: orders, overrides, tokens."""
 Next = Annotated[str | None, Meta(description="Ask again with this as after; null: no others follow.")]
-Silent = Annotated[dict[str, str], Meta(description="Session servers that did not tell, with the reason.")]
 Key = Annotated[str, Meta(description="The key.")]
 Version = Annotated[int, Meta(description="The number of writes and deletions; 0: it was never written.")]
 
@@ -120,49 +119,6 @@ class OverrideList(Struct):
     """All overrides."""
 
     overrides: list[OverrideShown]
-
-
-class ClientShown(Struct):
-    """A client that is connected to a session server."""
-
-    client: Annotated[str, Meta(description="Its id.")]
-    address: str
-    server: str
-    connected_s: Annotated[float, Meta(description="For so many seconds.")]
-    records: Annotated[int, Meta(description="Number of its registrations.")]
-    not_stored: Annotated[int, Meta(description="Those that the leaders of their slots have not stored yet.")]
-    services: Annotated[int, Meta(description="Number of services that it subscribes to.")]
-    unread: Annotated[int, Meta(description="Pushes whose receipt has not come.")]
-    hidden: Annotated[bool, Meta(description="An order hides what it publishes.")]
-
-
-class ClientList(Struct):
-    """Connected clients, in the order of their ids."""
-
-    clients: list[ClientShown]
-    silent: Silent
-    next: Next
-
-
-class SubscriberShown(Struct):
-    """A subscriber of a service."""
-
-    client: Annotated[str, Meta(description="Its id.")]
-    address: str
-    server: str
-    scope: Annotated[str, Meta(description="zone: providers of its zone; data_center: all of them.")]
-    is_current: Annotated[bool, Meta(description="It was sent the newest version, and has read it.")]
-    sent: Annotated[int, Meta(description="The version that the last push brings it to.")]
-    unread: Annotated[int, Meta(description="Pushes whose receipt has not come.")]
-
-
-class SubscriberList(Struct):
-    """Subscribers of a service, in the order of their ids."""
-
-    newest: Annotated[int, Meta(description="The newest version that a session server has.")]
-    subscribers: list[SubscriberShown]
-    silent: Silent
-    next: Next
 
 
 encode = msgspec.json.Encoder().encode

@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from msgspec import UNSET, Struct
+from msgspec.structs import replace
 from slotreeve.errors import NotThere
 from slotreeve_client.administration import change_orders, cluster_view, get_configs, get_entry
 from slotreeve_client.audience import connected_clients, subscribers_of
 from slotreeve_client.condition import MetaSeen, cluster_condition, meta_servers
-from slotreeve_client.reports import ClusterReport, cluster_report, server_reports, table_report
+from slotreeve_client.reports import (
+    ClientsReport,
+    ClusterReport,
+    SubscribersReport,
+    clients_report,
+    cluster_report,
+    server_reports,
+    subscribers_report,
+    table_report,
+)
 from slotreeve_gateway import ClusterServers, Right
 from slotreeve_gateway.rest import Answer, Handler, NoQuery, RestCall, RestOperation, json_answer
 from slotreeve_protocol.meta_messages import ConfigEntry
@@ -58,7 +68,7 @@ class AdminReads:
                 "listClients",
                 "The connected clients of all session servers. The prefix is one of their ids or of their addresses.",
                 self._clients,
-                documents.ClientList,
+                ClientsReport,
                 ListQuery,
             ),
             _read(
@@ -66,7 +76,7 @@ class AdminReads:
                 "listSubscribers",
                 "The subscribers of a service at all session servers.",
                 self._subscribers,
-                documents.SubscriberList,
+                SubscribersReport,
                 SubscribersQuery,
             ),
         ]
@@ -126,38 +136,15 @@ class AdminReads:
 
     async def _clients(self, call: RestCall) -> Response:
         query: ListQuery = call.query
-        found = await connected_clients(*self._servers.asked)
-        shown = [
-            documents.ClientShown(
-                one.id,
-                one.address,
-                server,
-                round(one.connected_seconds, 1),
-                one.records,
-                one.unacknowledged,
-                one.services,
-                one.unread,
-                one.is_off,
-            )
-            for server, listed in sorted(found.clients.items())
-            for one in listed
-            if one.id.startswith(query.prefix) or one.address.startswith(query.prefix)
-        ]
-        page, after = page_of(shown, lambda one: one.client, query.after, query.limit)
-        return json_answer(encode(documents.ClientList(page, dict(found.silent), after)))
+        found = clients_report(await connected_clients(*self._servers.asked), query.prefix)
+        page, after = page_of(found.clients, lambda one: one.client, query.after, query.limit)
+        return json_answer(encode(replace(found, clients=page, next=after)))
 
     async def _subscribers(self, call: RestCall) -> Response:
         query: SubscribersQuery = call.query
-        found = await subscribers_of(*self._servers.asked, call.service)
-        shown = [
-            documents.SubscriberShown(
-                one.id, one.address, server, one.scope.name.lower(), found.is_current(one), one.sent, one.unread
-            )
-            for server, listed in sorted(found.subscribers.items())
-            for one in listed
-        ]
-        page, after = page_of(shown, lambda one: one.client, query.after, query.limit)
-        return json_answer(encode(documents.SubscriberList(found.newest, page, dict(found.silent), after)))
+        found = subscribers_report(await subscribers_of(*self._servers.asked, call.service))
+        page, after = page_of(found.subscribers, lambda one: one.client, query.after, query.limit)
+        return json_answer(encode(replace(found, subscribers=page, next=after)))
 
 
 def _key_shown(entry: ConfigEntry) -> documents.KeyShown:
