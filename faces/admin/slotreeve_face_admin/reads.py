@@ -43,7 +43,7 @@ class AdminReads:
         return [
             _read("status", "getStatus", "Whether the cluster is well, and what is not.", self._status, ClusterReport),
             _read("members", "listMembers", "Every server with its state.", self._members, documents.MemberList),
-            _read("slots", "listSlots", "The slot table.", self._slots, documents.SlotList, SlotsQuery),
+            _read("slots", "listSlots", "The slot table.", self._slots, documents.SlotList, SlotsQuery, none),
             _read("orders", "getOrders", "The standing orders.", self._orders, documents.OrdersShown),
             _read(
                 "configuration",
