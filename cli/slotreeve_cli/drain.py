@@ -40,7 +40,6 @@ def drain(
 
 async def _drain(metas: list[str], cluster: str, name: str, dry_run: bool, timeout: float) -> None:
     from slotreeve.errors import NotThere, RequestError
-    from slotreeve_client.administration import cluster_view
     from slotreeve_client.draining import drainable
     from slotreeve_client.tools import open_transport
 
@@ -48,9 +47,8 @@ async def _drain(metas: list[str], cluster: str, name: str, dry_run: bool, timeo
 
     transport = open_transport()
     try:
-        view = await cluster_view(transport, cluster, metas)
         try:
-            held = await drainable(transport, cluster, view, name)
+            held = await drainable(transport, cluster, metas, name)
         except RequestError as error:
             typer.echo(str(error), err=True)
             raise typer.Exit(NOT_FOUND if isinstance(error, NotThere) else 1) from None

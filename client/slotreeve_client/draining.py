@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Iterable, Set
 from dataclasses import dataclass
 
 from slotreeve.errors import NotThere, RequestError
@@ -10,6 +10,7 @@ from slotreeve.model.nodes import Node, Role
 from slotreeve.ports import Transport
 from slotreeve_protocol.meta_messages import View
 
+from slotreeve_client.administration import change_orders, cluster_view
 from slotreeve_client.audience import clients_of
 
 
@@ -68,21 +69,22 @@ def member_of(view: View, name: str) -> Node | None:
     return next((node for node in [*view.data, *view.sessions] if node.name == name), None)
 
 
-async def drainable(
-    transport: Transport, cluster: str, view: View, name: str, banned: Set[str] = frozenset()
-) -> ServerHolds:
-    """What the server ``name`` holds and others could take over, which are not ``banned``.
+async def drainable(transport: Transport, cluster: str, addresses: Iterable[str], name: str) -> ServerHolds:
+    """What the server ``name`` holds and others could take over, which are not banned.
 
     Raises:
         NotThere: there is no such member.
         RequestError: there is no other server of its role that could.
-        Unreachable: as :func:`holdings`.
+        Refused, Unreachable, ClientError: no meta server tells, or a session server does not tell of its clients.
     """
+    known = list(addresses)
+    view = await cluster_view(transport, cluster, known)
     node = member_of(view, name)
     if node is None:
         members = ", ".join(sorted(node.name for node in [*view.data, *view.sessions])) or "none"
         raise NotThere(f"{name} is no member; members are {members}")
-    held = await holdings(transport, cluster, view, node, banned)
+    orders, _ = await change_orders(transport, cluster, known, lambda orders: orders)
+    held = await holdings(transport, cluster, view, node, orders.banned)
     if not held.others:
-        raise RequestError(f"{name} is the only {node.role} server: there is none that could take over")
+        raise RequestError(f"{name} is the only {node.role} server that may hold anything: none could take over")
     return held

@@ -8,7 +8,7 @@ from typing import Annotated
 from msgspec import Meta, Struct, field
 from msgspec.structs import replace
 from slotreeve.errors import ModelError
-from slotreeve_client.administration import change_orders, cluster_view
+from slotreeve_client.administration import change_orders
 from slotreeve_client.draining import drainable
 from slotreeve_gateway import ClusterServers, Right
 from slotreeve_gateway.rest import Answer, Handler, RestCall, RestOperation
@@ -95,9 +95,7 @@ class Ordering:
 
     async def _drain(self, call: RestCall) -> Response:
         name = _named(call, "node")
-        transport, cluster, metas = self._servers.asked
-        orders, _ = await change_orders(transport, cluster, metas, lambda orders: orders)
-        await drainable(transport, cluster, await cluster_view(transport, cluster, metas), name, orders.banned)
+        await drainable(*self._servers.asked, name)
         return await self._change(call, f"drains {name}", lambda orders: _with(orders, banned=orders.banned | {name}))
 
     async def _stop_push(self, call: RestCall) -> Response:
