@@ -112,8 +112,10 @@ class Configuring:
             before, after = await change_entry(*actor.servers.asked, key, change)
         if before.value == after.value:
             return act_answer(False, [f"Nothing changes: {key} {_said(before)} already."], None)
-        sentence = f"Writing {key} makes its version {after.version}: it {_said(after)}, and {_said(before)} before."
-        return act_answer(not query.dry_run, [sentence], value_undo(before, after))
+        deed = "Writing" if after.value is not None else "Deleting"
+        sentence = f"{deed} {key} makes version {after.version}, which {_said(after)}"
+        was = f"; version {before.version} {_said(before)}" if before.version else ""
+        return act_answer(not query.dry_run, [f"{sentence}{was}."], value_undo(before, after))
 
 
 def _said(entry: ConfigEntry) -> str:

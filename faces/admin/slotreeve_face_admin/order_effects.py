@@ -69,11 +69,11 @@ def _unbanned(view: View, name: str) -> str:
 def _pushed(clients: AllClients, after: Orders) -> str:
     subscribing = [one for one in _all(clients) if one.services]
     if not after.push_stopped:
-        return f"Starting to push brings {counted(len(subscribing), 'subscribing client')} up to date."
+        return f"Starting pushes brings {counted(len(subscribing), 'subscribing client')} up to date."
     left = sum(not _is_named(one, after.push_to) for one in subscribing)
     return (
-        f"Stopping to push leaves {left} of {counted(len(subscribing), 'subscribing client')} without changes until "
-        "pushing starts again; publishing and lookups go on."
+        f"Stopping pushes leaves {left} of {counted(len(subscribing), 'subscribing client')} without changes until "
+        "pushes start again; publishing and lookups go on."
     )
 
 

@@ -150,7 +150,7 @@ def test_a_drain_says_what_moves_and_the_server_is_emptied() -> None:
 def test_sentences_count_the_clients_that_an_order_meets() -> None:
     async def story(scene: AdminScene) -> None:
         stopped = await scene.done("PUT", "orders/push-stop", {"except": [scene.client.client_id]})
-        assert stopped["sentences"][0].startswith("Stopping to push leaves 0 of 1 subscribing client without changes")
+        assert stopped["sentences"][0].startswith("Stopping pushes leaves 0 of 1 subscribing client without changes")
         assert (await scene.read("status"))["problems"] == [
             "Pushing is stopped by an order; slotreeve admin start-push undoes it."
         ]
@@ -164,13 +164,15 @@ def test_sentences_count_the_clients_that_an_order_meets() -> None:
 
 def test_a_write_that_expects_another_version_is_a_conflict() -> None:
     async def story(scene: AdminScene) -> None:
-        await scene.done("PUT", "configuration/a", {"value": "1", "expected_version": 0})
+        done = await scene.done("PUT", "configuration/a", {"value": "1", "expected_version": 0})
+        assert done["sentences"] == ["Writing a makes version 1, which has 1 byte."]
         for query in ("", "?dry_run=true"):
             answer = await scene.act("PUT", f"configuration/a{query}", {"value": "2", "expected_version": 0})
             assert (answer.status, b"SR303" in answer.body) == (409, True), answer
         assert (await scene.act("DELETE", "configuration/a?expected_version=7")).status == 409
         assert (await scene.read("configuration/a"))["value"] == "1"
-        assert (await scene.done("DELETE", "configuration/a?expected_version=1"))["done"]
+        done = await scene.done("DELETE", "configuration/a?expected_version=1")
+        assert done["sentences"] == ["Deleting a makes version 2, which has no value; version 1 has 1 byte."]
 
     on_admin(story)
 
