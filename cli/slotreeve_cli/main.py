@@ -25,6 +25,7 @@ from slotreeve_cli import (
     gateway,
     lookups,
     override,
+    past,
     plan,
     plugins,
     provide,
@@ -42,7 +43,7 @@ COMMANDS = {
     "Try it": (dev, demo, cluster),
     "Provide and consume": (publish, subscribe, lookups, slot_of),
     "Run servers": (run, gateway, config, plugins),
-    "Look": (status, audience, explain),
+    "Look": (status, audience, past, explain),
     "Operate": (drain, override, provide, election, admin, snapshot, plan),
     "Measure and prove": (bench, chaos, sim, spark),
 }

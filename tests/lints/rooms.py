@@ -16,7 +16,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "slotreeve": set(),
     "slotreeve_protocol": {"slotreeve"},
     "slotreeve_machines": {"slotreeve", "slotreeve_protocol"},
-    "slotreeve_events": {"slotreeve"},
+    "slotreeve_events": {"slotreeve", "slotreeve_protocol"},
     "slotreeve_servers": {*FOUNDATION, "slotreeve_events"},
     "slotreeve_client": {"slotreeve", "slotreeve_protocol"},
     # Elections are tested on the network that the memory transport talks over.

@@ -3,40 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from slotreeve_client import ClientOptions
 from slotreeve_client.threads import connect_blocking
-from slotreeve_client.tools import open_transport, run_async
+from slotreeve_client.tools import run_async
 from slotreeve_harness.processes import ClusterSize, LocalCluster
 
+from tests.cli.real.registry_commands import command, ready
+
 pytestmark = pytest.mark.processes
-
-
-def command(cluster: LocalCluster, *arguments: str) -> subprocess.CompletedProcess[str]:
-    asked = {
-        "SLOTREEVE_META": ",".join(cluster.meta_addresses.values()),
-        "SLOTREEVE_CLUSTER": cluster.name,
-        "COLUMNS": "120",
-    }
-    return subprocess.run(
-        [sys.executable, "-m", "slotreeve_cli", *arguments],
-        capture_output=True,
-        text=True,
-        env={**os.environ, **asked},
-        timeout=60,
-        check=False,
-    )
-
-
-async def ready(cluster: LocalCluster) -> None:
-    transport = open_transport(cluster.transport)
-    await cluster.ready(transport)
-    await transport.close()
 
 
 def test_a_server_that_dies_is_named_and_the_table_can_be_planned_with(tmp_path: Path) -> None:
