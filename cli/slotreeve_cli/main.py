@@ -27,6 +27,7 @@ COMMANDS = {
         "status": "status slots leader members counters",
         "top": "top",
         "audience": "clients subscribers",
+        "past": "why events diff",
         "explain": "explain",
     },
     "Operate": {

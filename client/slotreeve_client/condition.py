@@ -167,7 +167,7 @@ async def cluster_condition(
         Unreachable: no meta server answers at all.
     """
     known = list(addresses)
-    metas = await _meta_servers(transport, cluster, known)
+    metas = await meta_servers(transport, cluster, known)
     leader = next((meta for meta in metas if meta.state == "leads"), None)
     answering = [meta.address for meta in metas if meta.known is not None] or known
     view = await cluster_view(transport, cluster, answering)
@@ -189,8 +189,9 @@ async def cluster_condition(
     return ClusterCondition(metas, members, view, held, orders, held_at)
 
 
-async def _meta_servers(transport: Transport, cluster: str, addresses: Sequence[str]) -> list[MetaSeen]:
-    """All that the cluster has, found through those of ``addresses`` that answer."""
+async def meta_servers(transport: Transport, cluster: str, addresses: Sequence[str]) -> list[MetaSeen]:
+    """All meta servers that the cluster has, found through those of ``addresses`` that answer. One that does not answer
+    is there with its problem."""
     asked = await asyncio.gather(*(_meta_server(transport, cluster, address, address) for address in addresses))
     answers = [meta.known for meta in asked if meta.known is not None]
     newest = max(answers, key=lambda known: (known.term, known.node == known.leader), default=None)

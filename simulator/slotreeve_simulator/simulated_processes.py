@@ -104,9 +104,10 @@ class SimulatedProcesses:
         }
         clock = self.process_clock(name, wall_skew_ms)
         launcher = Launcher(load_settings(None, {}, flags), self.catalogue, clock, self.chance(name))
-        environment = launcher.environment(
-            role, MemoryTransport(clock, name, self.network, self._limits), InTurn(clock)
-        )
+        transport = MemoryTransport(clock, name, self.network, self._limits)
+        # A history needs a real directory, so there is one only where a test names it.
+        keeps_history = "history.directory" in flags
+        environment = launcher.environment(role, transport, InTurn(clock), keeps_history=keeps_history)
         server = launcher.server(environment, self._open_disk)
         self.servers = {**self.servers, name: server}
         await server.start()

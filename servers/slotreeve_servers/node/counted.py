@@ -52,6 +52,9 @@ EVERY_SERVER: Mapping[str, Counted] = {
     ),
     "backpressure": Counted(_C, "messages that were not sent because the queue to a peer was full", True),
     "handler_errors": Counted(_C, "errors raised while a message was handled", True),
+    "history_lost": Counted(
+        _C, "events and changes that the history lacks, because too many waited or the disk took none", True
+    ),
     "unexpected_messages": Counted(_C, "messages that this role has no handler for", True),
 }
 META: Mapping[str, Counted] = {
