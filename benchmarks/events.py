@@ -1,6 +1,6 @@
-"""What the event log costs: ``python benchmarks/events.py``. Prints one JSON object.
+"""What the event log costs, or the history: ``python benchmarks/events.py [--history]``. Prints one JSON object.
 
-Two small clusters of processes run side by side, one writes an event log. Acknowledged changes a second, one client,
+Two small clusters of processes run side by side, one writes it. Acknowledged changes a second, one client,
 pipelined, are measured on one and the other in turn, many times; the ratio is that of each pair, so that what else the
 machine does meanwhile hits both alike.
 """
@@ -33,18 +33,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--publishers", type=int, default=20_000)
     parser.add_argument("--pairs", type=int, default=40)
+    parser.add_argument("--history", action="store_true", help="measure the history, not the event log")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="slotreeve-bench-") as directory:
-        figures = run_async(measure(Path(directory), arguments.publishers, arguments.pairs))
+        figures = run_async(measure(Path(directory), arguments.publishers, arguments.pairs, arguments.history))
     machine = {"processors": os.cpu_count(), "python": platform.python_version(), "load_before": os.getloadavg()}
     print(json.dumps({"machine": machine, **figures}, indent=1))
 
 
-async def measure(directory: Path, publishers: int, pairs: int) -> dict[str, object]:
+async def measure(directory: Path, publishers: int, pairs: int, is_of_history: bool) -> dict[str, object]:
     events = directory / "events"
+    written: dict[str, object] = {"history.enabled": True} if is_of_history else {"events.path": str(events)}
     async with (
-        publishing(directory / "with", {"events.path": str(events)}, publishers) as (logging, logging_cluster),
-        publishing(directory / "without", {}, publishers) as (plain, plain_cluster),
+        publishing(directory / "with", {"history.enabled": False} | written, publishers) as (logging, logging_cluster),
+        publishing(directory / "without", {"history.enabled": False}, publishers) as (plain, plain_cluster),
     ):
         rates: list[tuple[float, float]] = []
         clusters = (logging_cluster, plain_cluster)
@@ -56,7 +58,9 @@ async def measure(directory: Path, publishers: int, pairs: int) -> dict[str, obj
         spent = [processor_seconds(cluster) - so_far for cluster, so_far in zip(clusters, before, strict=True)]
     del rates[0]  # the warm-up
     ratios = [with_log / without for with_log, without in rates]
-    recorded = [json.loads(line) for file in events.iterdir() for line in file.read_bytes().splitlines()]
+    files = [] if is_of_history else events.iterdir()
+    recorded = [json.loads(line) for file in files for line in file.read_bytes().splitlines()]
+    stored = sum(path.stat().st_size for path in (directory / "with" / "history").rglob("*") if path.is_file())
     return {
         "publishers": publishers,
         "pairs": pairs,
@@ -64,6 +68,7 @@ async def measure(directory: Path, publishers: int, pairs: int) -> dict[str, obj
         "changes_per_second_with": round(statistics.median(with_log for with_log, _ in rates)),
         "ratio": round(statistics.median(ratios), 4),
         "ratio_95": interval(ratios),
+        "history_bytes": stored,
         "registrations_told": sum(len(event.get("versions", ())) for event in recorded),
         "processor_microseconds_per_change_with": round(1e6 * spent[0] / publishers / (pairs + 1), 2),
         "processor_microseconds_per_change_without": round(1e6 * spent[1] / publishers / (pairs + 1), 2),

@@ -45,7 +45,7 @@ class Writer:
     def __init__(self, outbox: RecordingOutbox) -> None:
         self._outbox = outbox
 
-    def store(self, slot: HeldSlot, write: object) -> None:
+    def store(self, slot: HeldSlot, write: object, reasons: object = None) -> None:
         slot.apply(write, self._outbox.now())  # type: ignore[arg-type]
 
 

@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+from urllib.parse import quote
 
 import typer
 
-from slotreeve_cli.options import DEFAULT_META, ClusterOption, MetaOption, Output, OutputOption
+from slotreeve_cli.options import (
+    DEFAULT_META,
+    ClusterOption,
+    GatewayOption,
+    MetaOption,
+    Output,
+    OutputOption,
+    TokenFileOption,
+)
 
 if TYPE_CHECKING:
     from slotreeve_protocol.orders import Orders
@@ -35,20 +45,24 @@ def add_to(app: typer.Typer) -> None:
 def show(
     meta: MetaOption = [DEFAULT_META],  # noqa: B006 - typer copies it
     cluster: ClusterOption = "slotreeve",
+    gateway: GatewayOption = "",
+    token_file: TokenFileOption = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """The orders in force."""
-    _order(meta, cluster, output, None)
+    _order(_Where(meta, cluster, gateway, token_file), output, None, [])
 
 
 def ban(
     nodes: NodeArgument,
     meta: MetaOption = [DEFAULT_META],  # noqa: B006 - typer copies it
     cluster: ClusterOption = "slotreeve",
+    gateway: GatewayOption = "",
+    token_file: TokenFileOption = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Ban NODE: a data server hands over its slots, the clients of a session server move away."""
-    _order(meta, cluster, output, _banning(nodes))
+    _order(_Where(meta, cluster, gateway, token_file), output, _banning(nodes), _acts("PUT", "banned", nodes))
 
 
 def _banning(nodes: Sequence[str]) -> Callable[[Orders], Orders]:
@@ -64,49 +78,68 @@ def unban(
     nodes: NodeArgument,
     meta: MetaOption = [DEFAULT_META],  # noqa: B006 - typer copies it
     cluster: ClusterOption = "slotreeve",
+    gateway: GatewayOption = "",
+    token_file: TokenFileOption = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """NODE may hold slots or clients again."""
-    _order(meta, cluster, output, lambda intent: _changed(intent, banned=intent.banned - set(nodes)))
+    where = _Where(meta, cluster, gateway, token_file)
+    acts = _acts("DELETE", "banned", nodes)
+    _order(where, output, lambda intent: _changed(intent, banned=intent.banned - set(nodes)), acts)
 
 
 def stop_push(
     except_for: Annotated[list[str], typer.Option("--except", help="Client id or IP address; repeatable.")] = [],  # noqa: B006
     meta: MetaOption = [DEFAULT_META],  # noqa: B006 - typer copies it
     cluster: ClusterOption = "slotreeve",
+    gateway: GatewayOption = "",
+    token_file: TokenFileOption = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Stop pushing to all clients except the given ones; publishing and lookups continue."""
-    _order(meta, cluster, output, lambda intent: _changed(intent, push_stopped=True, push_to=frozenset(except_for)))
+    where = _Where(meta, cluster, gateway, token_file)
+    act = _Act("PUT", "orders/push-stop", {"except": except_for})
+    _order(where, output, lambda intent: _changed(intent, push_stopped=True, push_to=frozenset(except_for)), [act])
 
 
 def start_push(
     meta: MetaOption = [DEFAULT_META],  # noqa: B006 - typer copies it
     cluster: ClusterOption = "slotreeve",
+    gateway: GatewayOption = "",
+    token_file: TokenFileOption = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Push again, and bring every subscriber up to date."""
-    _order(meta, cluster, output, lambda intent: _changed(intent, push_stopped=False, push_to=frozenset()))
+    where, act = _Where(meta, cluster, gateway, token_file), _Act("DELETE", "orders/push-stop")
+    _order(where, output, lambda intent: _changed(intent, push_stopped=False, push_to=frozenset()), [act])
 
 
 def client_off(
     clients: ClientArgument,
     meta: MetaOption = [DEFAULT_META],  # noqa: B006 - typer copies it
     cluster: ClusterOption = "slotreeve",
+    gateway: GatewayOption = "",
+    token_file: TokenFileOption = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Hide what CLIENT publishes from every subscriber; CLIENT itself still sees others."""
-    _order(meta, cluster, output, lambda intent: _changed(intent, clients_off=intent.clients_off | set(clients)))
+    where = _Where(meta, cluster, gateway, token_file)
+    acts = _acts("PUT", "clients-off", clients)
+    _order(where, output, lambda intent: _changed(intent, clients_off=intent.clients_off | set(clients)), acts)
 
 
 def client_on(
     clients: ClientArgument,
     meta: MetaOption = [DEFAULT_META],  # noqa: B006 - typer copies it
     cluster: ClusterOption = "slotreeve",
+    gateway: GatewayOption = "",
+    token_file: TokenFileOption = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Show what CLIENT publishes again: CLIENT reconnects and publishes everything again."""
-    _order(meta, cluster, output, lambda intent: _changed(intent, clients_off=intent.clients_off - set(clients)))
+    where = _Where(meta, cluster, gateway, token_file)
+    acts = _acts("DELETE", "clients-off", clients)
+    _order(where, output, lambda intent: _changed(intent, clients_off=intent.clients_off - set(clients)), acts)
 
 
 def _changed(intent: Orders, **changes: object) -> Orders:
@@ -115,12 +148,43 @@ def _changed(intent: Orders, **changes: object) -> Orders:
     return replace(intent, **changes)
 
 
-def _order(addresses: list[str], cluster: str, output: Output, change: Callable[[Orders], Orders] | None) -> None:
+class _Where(NamedTuple):
+    """The servers, or the gateway that is asked instead if it is named."""
+
+    metas: list[str]
+    cluster: str
+    gateway: str
+    token_file: Path | None
+
+
+class _Act(NamedTuple):
+    """A request to the face ``admin`` of a gateway."""
+
+    method: str
+    path: str
+    body: dict[str, object] | None = None
+
+
+def _acts(method: str, order: str, names: Sequence[str]) -> list[_Act]:
+    return [_Act(method, f"orders/{order}/{quote(name, safe='')}") for name in names]
+
+
+def _order(where: _Where, output: Output, change: Callable[[Orders], Orders] | None, acts: Sequence[_Act]) -> None:
+    """Change the orders, by ``change`` or by these ``acts`` of a gateway, and print those that are in force then."""
     from slotreeve_client.tools import run_async
+    from slotreeve_protocol.orders import Orders
 
     from slotreeve_cli.printing import print_rows
+    from slotreeve_cli.through_gateway import gateway_of
 
-    intent = run_async(_carry_out(addresses, cluster, change))
+    through = gateway_of(where.gateway, where.token_file)
+    if through is None:
+        intent = run_async(_carry_out(where.metas, where.cluster, change))
+    else:
+        for act in acts:
+            for sentence in through.act(*act):
+                typer.echo(sentence, err=True)
+        intent = through.read("orders", Orders)
     row: dict[str, object] = {
         "banned": sorted(intent.banned),
         "push": "stopped" if intent.push_stopped else "on",
@@ -131,18 +195,10 @@ def _order(addresses: list[str], cluster: str, output: Output, change: Callable[
 
 
 async def _carry_out(addresses: list[str], cluster: str, change: Callable[[Orders], Orders] | None) -> Orders:
-    """Read, change, and write if the orders did not change meanwhile; otherwise try again."""
-    from slotreeve_client.administration import change_config
-    from slotreeve_client.tools import open_transport
-    from slotreeve_protocol.orders import ORDERS_KEY, Orders
+    from slotreeve_client.administration import change_orders
+    from slotreeve_client.tools import asked
 
-    def changed(value: bytes | None) -> bytes | None:
-        before = Orders.decode(value)
-        after = change(before) if change is not None else before
-        return value if after == before else after.encode()
-
-    transport = open_transport()
-    try:
-        return Orders.decode(await change_config(transport, cluster, addresses, ORDERS_KEY, changed))
-    finally:
-        await transport.close()
+    _, orders = await asked(
+        lambda transport: change_orders(transport, cluster, addresses, change or (lambda before: before))
+    )
+    return orders

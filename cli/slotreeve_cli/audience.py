@@ -7,10 +7,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from slotreeve_cli.options import DEFAULT_META, NOT_FOUND, ClusterOption, MetaOption, Rows, RowsOption
+from slotreeve_cli.options import (
+    DEFAULT_META,
+    NOT_FOUND,
+    ClusterOption,
+    GatewayOption,
+    MetaOption,
+    Rows,
+    RowsOption,
+    TokenFileOption,
+)
 
 if TYPE_CHECKING:
-    from slotreeve_client.audience import AllClients, AllSubscribers
+    from slotreeve_client.reports import ClientsReport, SubscribersReport
 
 
 def add_to(app: typer.Typer) -> None:
@@ -23,30 +32,23 @@ def clients(
     prefix: Annotated[str, typer.Argument(help="Only clients whose id or address starts with this.")] = "",
     meta: MetaOption = [DEFAULT_META],  # noqa: B006 - typer copies it
     cluster: ClusterOption = "slotreeve",
+    gateway: GatewayOption = "",
+    token_file: TokenFileOption = None,
     output: RowsOption = Rows.TABLE,
 ) -> None:
     """The connected clients of all session servers: what each has registered, and whether it reads what is pushed. The
     ids are those that slotreeve admin client-off takes. Exit code 3 if there are none, 1 if a server is silent."""
+    from msgspec.structs import asdict
     from slotreeve_client.tools import run_async
 
     from slotreeve_cli.printing import print_rows
+    from slotreeve_cli.through_gateway import gateway_of
 
-    found = run_async(_clients(meta, cluster))
+    through = gateway_of(gateway, token_file)
+    found = through.clients(prefix) if through is not None else run_async(_clients(meta, cluster, prefix))
     rows: list[dict[str, object]] = [
-        {
-            "client": one.id,
-            "address": one.address,
-            "server": server,
-            "connected_s": round(one.connected_seconds),
-            "records": one.records,
-            "not_stored": one.unacknowledged,
-            "services": one.services,
-            "unread": one.unread,
-            "hidden": "yes" if one.is_off else "no",
-        }
-        for server, listed in sorted(found.clients.items())
-        for one in listed
-        if one.id.startswith(prefix) or one.address.startswith(prefix)
+        {**asdict(one), "connected_s": round(one.connected_s), "hidden": "yes" if one.hidden else "no"}
+        for one in found.clients
     ]
     print_rows(rows, output, empty="no client is connected", only_wide=("not_stored", "hidden"))
     _end(found.silent, bool(rows))
@@ -56,6 +58,8 @@ def subscribers(
     service: Annotated[str, typer.Argument(help="The service: a data id, or a whole data info id.")],
     meta: MetaOption = [DEFAULT_META],  # noqa: B006 - typer copies it
     cluster: ClusterOption = "slotreeve",
+    gateway: GatewayOption = "",
+    token_file: TokenFileOption = None,
     output: RowsOption = Rows.TABLE,
 ) -> None:
     """The subscribers of SERVICE at all session servers, and whether each was sent the newest version. Exit code 3 if
@@ -63,21 +67,22 @@ def subscribers(
     from slotreeve_client.tools import run_async
 
     from slotreeve_cli.printing import print_rows
+    from slotreeve_cli.through_gateway import gateway_of
 
-    found = run_async(_subscribers(meta, cluster, service))
+    through = gateway_of(gateway, token_file)
+    found = through.subscribers(service) if through is not None else run_async(_subscribers(meta, cluster, service))
     rows: list[dict[str, object]] = [
         {
-            "client": one.id,
+            "client": one.client,
             "address": one.address,
-            "server": server,
-            "scope": one.scope.name.lower(),
-            "state": "current" if one.sent == found.newest and not one.unread else "behind",
+            "server": one.server,
+            "scope": one.scope,
+            "state": "current" if one.is_current else "behind",
             "unread": one.unread,
             "sent": one.sent,
             "newest": found.newest,
         }
-        for server, listed in sorted(found.subscribers.items())
-        for one in listed
+        for one in found.subscribers
     ]
     print_rows(rows, output, empty=f"{service} has no subscribers", only_wide=("sent", "newest"))
     _end(found.silent, bool(rows))
@@ -92,15 +97,17 @@ def _end(silent: Mapping[str, str], is_there: bool) -> None:
         raise typer.Exit(NOT_FOUND)
 
 
-async def _clients(metas: list[str], cluster: str) -> AllClients:
+async def _clients(metas: list[str], cluster: str, prefix: str) -> ClientsReport:
     from slotreeve_client.audience import connected_clients
+    from slotreeve_client.reports import clients_report
     from slotreeve_client.tools import asked
 
-    return await asked(lambda transport: connected_clients(transport, cluster, metas))
+    return clients_report(await asked(lambda transport: connected_clients(transport, cluster, metas)), prefix)
 
 
-async def _subscribers(metas: list[str], cluster: str, service: str) -> AllSubscribers:
+async def _subscribers(metas: list[str], cluster: str, service: str) -> SubscribersReport:
     from slotreeve_client.audience import subscribers_of
+    from slotreeve_client.reports import subscribers_report
     from slotreeve_client.tools import asked
 
-    return await asked(lambda transport: subscribers_of(transport, cluster, metas, service))
+    return subscribers_report(await asked(lambda transport: subscribers_of(transport, cluster, metas, service)))

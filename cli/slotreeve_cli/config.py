@@ -47,7 +47,7 @@ def check(
     from slotreeve_cli.printing import print_rows
 
     configuration, catalogue = read_configuration(config, settings), Catalogue.load()
-    rows = run_async(_build_all(configuration, catalogue, online))
+    rows = run_async(build_all(configuration, catalogue, online))
     chosen = ", ".join(f"{port} {configuration.choice(port).use}" for port in configuration.check_plugins(catalogue))
     typer.echo(f"the configuration is valid: {chosen}", err=online and output is Rows.JSON)
     if online:
@@ -56,8 +56,13 @@ def check(
         raise typer.Exit(1)
 
 
-async def _build_all(configuration: ServerConfiguration, catalogue: Catalogue, online: bool) -> list[dict[str, object]]:
-    """Plugins are built on an event loop, as in a server."""
+async def build_all(configuration: ServerConfiguration, catalogue: Catalogue, online: bool) -> list[dict[str, object]]:
+    """Build every plugin as servers do, on an event loop, and look at the addresses of every role. ``online``: try
+    them, too, and return what was found.
+
+    Raises:
+        ConfigError, PluginError, and what a plugin's ``build`` raises: a server would not start.
+    """
     import random
 
     from slotreeve.clock import MachineClock

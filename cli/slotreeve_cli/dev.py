@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -32,21 +33,23 @@ def dev(
     until_eof: Annotated[bool, typer.Option("--until-eof", help="Also stop when standard input ends.")] = False,
     settings: SetOption = [],  # noqa: B006 - typer copies it
 ) -> None:
-    """Run meta, data, session server and gateway in this process, on loopback, without a disk. Ends with Ctrl-C."""
+    """Run meta, data, session server and gateway in this process, on loopback. It ends with Ctrl-C, and keeps
+    nothing on the disk then."""
     from slotreeve.model.nodes import Role
     from slotreeve_client.tools import run_async
     from slotreeve_servers.launch import ROLE_PORTS
 
     meta = {"meta-1": f"127.0.0.1:{ROLE_PORTS[Role.META] + port_offset}"}
     session = f"127.0.0.1:{ROLE_PORTS[Role.SESSION] + port_offset}"
-    configuration = read_configuration(
-        config,
-        ["log.level=warning", *settings],
-        cluster__meta=meta,
-        node__port_offset=port_offset,
-        gateway__sessions=session,
-    )
-    run_async(_run(configuration, until_eof))
+    with TemporaryDirectory(prefix="slotreeve-") as history:
+        configuration = read_configuration(
+            config,
+            ["log.level=warning", f"history.directory={history}", *settings],
+            cluster__meta=meta,
+            node__port_offset=port_offset,
+            gateway__sessions=session,
+        )
+        run_async(_run(configuration, until_eof))
 
 
 async def _run(configuration: ServerConfiguration, until_eof: bool) -> None:
@@ -77,7 +80,7 @@ async def _run(configuration: ServerConfiguration, until_eof: bool) -> None:
     pages: list[HttpEnd] = []
     try:
         for role in (Role.META, Role.DATA, Role.SESSION):
-            environment = launcher.environment(role)
+            environment = launcher.environment(role, keeps_history=True)
             transports.append(environment.transport)
             if role is not Role.META:
                 names.add(environment.node.name)

@@ -12,7 +12,6 @@ from slotreeve_cli.options import DEFAULT_META, NOT_FOUND, ClusterOption, MetaOp
 if TYPE_CHECKING:
     from slotreeve.model.nodes import Node
     from slotreeve.ports import Transport
-    from slotreeve_protocol.meta_messages import View
 
 LOOK_SECONDS = 0.5
 
@@ -40,30 +39,25 @@ def drain(
 
 
 async def _drain(metas: list[str], cluster: str, name: str, dry_run: bool, timeout: float) -> None:
-    from slotreeve_client.administration import cluster_view
+    from slotreeve.errors import NotThere, RequestError
+    from slotreeve_client.draining import drainable
     from slotreeve_client.tools import open_transport
 
     from slotreeve_cli.admin import ban_nodes
 
     transport = open_transport()
     try:
-        view = await cluster_view(transport, cluster, metas)
-        members = {node.name: node for node in [*view.data, *view.sessions]}
-        if name not in members:
-            typer.echo(f"{name} is no member; members are {', '.join(sorted(members)) or 'none'}", err=True)
-            raise typer.Exit(NOT_FOUND)
-        node = members[name]
-        others = [other for other in (view.data if node in view.data else view.sessions) if other != node]
-        if not others:
-            typer.echo(f"{name} is the only {node.role} server: there is none that could take over", err=True)
-            raise typer.Exit(1)
-        held = await _held(transport, cluster, node, view) or "nothing"
-        typer.echo(f"{name} holds {held}, which {len(others)} others take over")
+        try:
+            held = await drainable(transport, cluster, metas, name)
+        except RequestError as error:
+            typer.echo(str(error), err=True)
+            raise typer.Exit(NOT_FOUND if isinstance(error, NotThere) else 1) from None
+        typer.echo(f"{name} holds {held}, which {held.others} others take over")
         if dry_run:
             return
         await ban_nodes(metas, cluster, [name])
         if timeout > 0:
-            await _until_empty(transport, cluster, metas, node, timeout)
+            await _until_empty(transport, cluster, metas, held.node, timeout)
             typer.echo(f"{name} holds nothing any more; slotreeve admin unban {name} undoes it")
         else:
             typer.echo(f"{name} is banned and hands over; slotreeve admin unban {name} undoes it")
@@ -79,33 +73,19 @@ async def _until_empty(transport: Transport, cluster: str, metas: list[str], nod
     """
     from slotreeve.errors import RequestTimeout
     from slotreeve_client.administration import cluster_view
+    from slotreeve_client.draining import holdings
 
     before = ""
     try:
         async with asyncio.timeout(timeout):
             while True:
                 view = await cluster_view(transport, cluster, metas)
-                held = await _held(transport, cluster, node, view)
-                if not held:
+                held = await holdings(transport, cluster, view, node)
+                if held.is_nothing:
                     return
-                if held != before:
-                    typer.echo(f"{node.name} still holds {held}", err=True)
-                    before = held
+                if str(held) != before:
+                    before = str(held)
+                    typer.echo(f"{node.name} still holds {before}", err=True)
                 await asyncio.sleep(LOOK_SECONDS)
     except TimeoutError:
         raise RequestTimeout(f"{node.name} still holds {before} after {timeout:g} s; it goes on handing over") from None
-
-
-async def _held(transport: Transport, cluster: str, node: Node, view: View) -> str:
-    """What a server holds, in words; empty if nothing, or if it is a session server that has gone."""
-    from slotreeve.model.nodes import Role
-    from slotreeve_client.audience import clients_of
-
-    if node.role is Role.SESSION:
-        if node not in view.sessions:
-            return ""
-        clients = len(await clients_of(transport, cluster, node))
-        return f"{clients} clients" if clients else ""
-    leads = sum(slot.leader == node.name for slot in view.table.slots)
-    follows = sum(node.name in slot.followers for slot in view.table.slots)
-    return f"{leads} leaders and {follows} followers of slots" if leads or follows else ""

@@ -91,11 +91,12 @@ def resign(
 ) -> None:
     """Ask the meta leader to resign; it finishes writes under way first. With --to, a lock election keeps its row for
     that meta server for a moment; fle chooses the next leader itself."""
-    from slotreeve_client.tools import run_async
+    from slotreeve_client.resignation import resign_leader
+    from slotreeve_client.tools import asked, run_async
 
     from slotreeve_cli.printing import print_rows
 
-    old = run_async(_resign(meta, cluster, to))
+    old = run_async(asked(lambda transport: resign_leader(transport, cluster, meta, to)))
     print_rows([{"resigned": old.leader, "term": old.term}], output)
 
 
@@ -170,26 +171,6 @@ def _milliseconds(seconds: float | None) -> int | None:
 
 def _iso(at: datetime) -> str:
     return at.strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
-
-
-async def _resign(addresses: list[str], cluster: str, to: str) -> LeaderIs:
-    from slotreeve.errors import ClientError, Unreachable
-    from slotreeve_client.administration import ask_any, cluster_leader
-    from slotreeve_client.tools import open_transport
-    from slotreeve_protocol.general_messages import Done
-    from slotreeve_protocol.meta_messages import Resign
-
-    transport = open_transport()
-    try:
-        leader = await cluster_leader(transport, cluster, addresses)
-        if leader.address is None:
-            raise Unreachable("no meta server leads now, so none can resign")
-        reply = await ask_any(transport, cluster, [leader.address], Resign(to))
-    finally:
-        await transport.close()
-    if not isinstance(reply, Done):
-        raise ClientError(f"{leader.leader} does not lead any more; the leader has changed meanwhile")
-    return leader
 
 
 def shadow(

@@ -1,114 +1,140 @@
-"""The command line. Every command's own imports stand inside it, so that ``--version`` and ``--help`` are quick."""
+"""The command line. A process imports the module of the one command that it runs, and that module's own imports stand
+inside its functions: so every command is quick, and ``--help`` alone imports all modules."""
 
 from __future__ import annotations
 
+import importlib
 import sys
-from collections.abc import Sequence
-from inspect import getdoc
-from types import ModuleType
-from typing import Annotated
+from typing import TYPE_CHECKING
 
-import typer
+if TYPE_CHECKING:
+    import typer
 
-from slotreeve_cli import (
-    admin,
-    audience,
-    bench,
-    chaos,
-    cluster,
-    config,
-    demo,
-    dev,
-    drain,
-    election,
-    explain,
-    gateway,
-    lookups,
-    override,
-    plan,
-    plugins,
-    provide,
-    publish,
-    run,
-    sim,
-    slot_of,
-    snapshot,
-    spark,
-    status,
-    subscribe,
-)
+    app: typer.Typer
+    """The whole command line."""
 
 COMMANDS = {
-    "Try it": (dev, demo, cluster),
-    "Provide and consume": (publish, subscribe, lookups, slot_of),
-    "Run servers": (run, gateway, config, plugins),
-    "Look": (status, audience, explain),
-    "Operate": (drain, override, provide, election, admin, snapshot, plan),
-    "Measure and prove": (bench, chaos, sim, spark),
+    "Try it": {"dev": "dev", "demo": "demo", "cluster": "cluster"},
+    "Provide and consume": {"publish": "publish", "subscribe": "subscribe", "lookups": "get ls", "slot_of": "slot-of"},
+    "Run servers": {
+        "run": "meta data session",
+        "gateway": "gateway",
+        "config": "config",
+        "doctor": "doctor",
+        "plugins": "plugins",
+    },
+    "Look": {
+        "status": "status slots leader members counters",
+        "top": "top",
+        "audience": "clients subscribers",
+        "past": "why events diff",
+        "explain": "explain",
+    },
+    "Operate": {
+        "drain": "drain",
+        "override": "override",
+        "provide": "provide",
+        "election": "election",
+        "admin": "admin",
+        "snapshot": "snapshot",
+        "plan": "plan",
+    },
+    "Measure and prove": {"bench": "bench", "chaos": "chaos", "sim": "sim", "spark": "spark"},
 }
-"""Modules of commands, in the order and under the headings of the help."""
+"""Modules with the commands that each adds, in the order and under the headings of the help."""
 EXIT_CODES = """Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 3 not found, 4 unreachable,
 5 refused, 6 timed out, 130 interrupted."""
-
-app = typer.Typer(
-    name="slotreeve",
-    help="A service registry: providers publish, consumers subscribe, changes arrive within milliseconds.",
-    epilog=EXIT_CODES,
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+PURPOSE = "A service registry: providers publish, consumers subscribe, changes arrive within milliseconds."
 
 
-def _add(heading: str, modules: Sequence[ModuleType]) -> None:
-    """Add the commands of these modules. The list of all commands has the first sentence of each under the heading."""
-    groups, commands = len(app.registered_groups), len(app.registered_commands)
-    for module in modules:
-        module.add_to(app)
-    for group in app.registered_groups[groups:]:
+def command_line(asked: str = "") -> typer.Typer:
+    """The command line with the commands of the module that adds the command ``asked``; with all if none does."""
+    import typer
+
+    made = typer.Typer(
+        name="slotreeve",
+        help=PURPOSE,
+        epilog=EXIT_CODES,
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+
+    def root(
+        version: bool = typer.Option(
+            False, "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
+        ),
+    ) -> None:
+        pass
+
+    made.callback(help=PURPOSE)(root)
+    every = [(heading, module, names.split()) for heading, of in COMMANDS.items() for module, names in of.items()]
+    chosen = [row for row in every if asked in row[2]] or every
+    for heading, module, _ in chosen:
+        _add(made, heading, module)
+    return made
+
+
+def _add(made: typer.Typer, heading: str, module: str) -> None:
+    """Add the commands of a module. The list of all commands has the first sentence of each under the heading."""
+    from inspect import getdoc
+
+    groups, commands = len(made.registered_groups), len(made.registered_commands)
+    importlib.import_module(f"slotreeve_cli.{module}").add_to(made)
+    for group in made.registered_groups[groups:]:
         group.rich_help_panel = heading
-    for command in app.registered_commands[commands:]:
+    for command in made.registered_commands[commands:]:
         command.rich_help_panel = heading
         sentence = " ".join((getdoc(command.callback) or "").split()).partition(". ")[0]
         command.short_help = command.short_help or f"{sentence.removesuffix('.')}."
 
 
-for _heading, _modules in COMMANDS.items():
-    _add(_heading, _modules)
+def _version() -> str:
+    # The kernel takes four times as long to import as this takes.
+    from importlib.metadata import version
+
+    return f"slotreeve {version('slotreeve')}"
 
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        # The kernel takes four times as long to import as this takes.
-        from importlib.metadata import version
+        import typer
 
-        typer.echo(f"slotreeve {version('slotreeve')}")
+        typer.echo(_version())
         raise typer.Exit
 
 
-@app.callback()
-def root(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
-    ] = False,
-) -> None:
-    """A service registry: providers publish, consumers subscribe, changes arrive within milliseconds."""
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        """``app`` is made when it is asked for: the entry point needs one command of it only."""
+        if name != "app":
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        globals()["app"] = made = command_line()
+        return made
 
 
 def main() -> None:
     """Entry point: every slotreeve error becomes one line on standard error and its exit code."""
-    from slotreeve.errors import SlotreeveError
-
+    arguments = sys.argv[1:]
+    if arguments == ["--version"]:
+        print(_version())
+        return
     try:
-        app()
-    except SlotreeveError as error:
-        typer.echo(f"slotreeve: error {error.code}: {error}", err=True)
-        sys.exit(error.exit_code)
+        command_line(arguments[0] if arguments else "")()
     except KeyboardInterrupt:
         sys.exit(130)
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(0)
+    except Exception as error:
+        # Only here: the kernel takes longer to import than the help to print.
+        from slotreeve.errors import SlotreeveError
+
+        if not isinstance(error, SlotreeveError):
+            raise
+        print(f"slotreeve: error {error.code}: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
 
 
 if __name__ == "__main__":

@@ -82,6 +82,18 @@ MetaOption = Annotated[
     ),
 ]
 ClusterOption = Annotated[str, typer.Option("--cluster", envvar="SLOTREEVE_CLUSTER", help="Name of the cluster.")]
+GatewayOption = Annotated[
+    str,
+    typer.Option(
+        "--gateway",
+        envvar="SLOTREEVE_GATEWAY",
+        help="Ask this gateway with the face admin, https://host:port, instead of the servers.",
+    ),
+]
+TokenFileOption = Annotated[
+    Path | None,
+    typer.Option("--token-file", envvar="SLOTREEVE_TOKEN_FILE", help="File with the token for the gateway."),
+]
 ConfigOption = Annotated[
     Path | None, typer.Option("--config", "-c", envvar="SLOTREEVE_CONFIG", help="Configuration file (TOML).")
 ]

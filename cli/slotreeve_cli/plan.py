@@ -127,11 +127,12 @@ def _scenarios(file: str, live: list[str] | None, cluster: str) -> Iterator[Plan
             yield from read_scenarios(name, lines)
         return
     import msgspec
+    from slotreeve_client.reports import table_report
     from slotreeve_client.tools import run_async
 
-    from slotreeve_cli.status import committed_view, table_document
+    from slotreeve_cli.status import committed_view
 
-    document = table_document(run_async(committed_view(live, cluster)))
+    document = table_report(run_async(committed_view(live, cluster)))
     yield from read_scenarios(f"the cluster {cluster!r}", [msgspec.json.encode(document).decode()])
 
 

@@ -1,4 +1,4 @@
-"""``slotreeve plugins list|check``: what is installed, and whether it can be used."""
+"""``slotreeve plugins list|check|new``: what is installed, whether it can be used, and how to begin with another."""
 
 from __future__ import annotations
 
@@ -6,15 +6,18 @@ from typing import Annotated
 
 import typer
 
+from slotreeve_cli.new_plugin import new
 from slotreeve_cli.options import Rows, RowsOption
 
 
 def add_to(app: typer.Typer) -> None:
     """Add the commands."""
-    group = typer.Typer(help="Elections, slot functions, assigners, balancers, transports.", no_args_is_help=True)
+    group = typer.Typer(help="Elections, slot functions, assigners, balancers, transports, faces.")
     group.command("list", epilog="Example: slotreeve plugins list -o json")(list_plugins)
     group.command("check", epilog="Example: slotreeve plugins check even")(check)
-    app.add_typer(group, name="plugins")
+    example = "slotreeve plugins new balancer round-table  |  slotreeve plugins new face stock --name stock_list"
+    group.command("new", epilog=f"Examples: {example}")(new)
+    app.add_typer(group, name="plugins", no_args_is_help=True)
 
 
 def list_plugins(output: RowsOption = Rows.TABLE) -> None:

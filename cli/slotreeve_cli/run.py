@@ -95,8 +95,9 @@ async def _run_server(configuration: ServerConfiguration, role: Role, until_eof:
     asyncio.get_running_loop().set_exception_handler(partial(_end_without_memory, OutOfMemory.exit_code))
     rng = random.Random(secrets.randbits(64))
     launcher = Launcher(configuration, Catalogue.load(), MachineClock(), rng)
-    environment = launcher.environment(role)
-    configure_logging(configuration.settings.log, environment.node.name)
+    node, _ = launcher.node(role)
+    configure_logging(configuration.settings.log, node.name)
+    environment = launcher.environment(role, keeps_history=True)
     server = launcher.server(environment, DirectoryStorage.open)
     pages = await health_pages(server, environment.node, launcher.http_address(environment.bind), launcher.cluster)
     try:

@@ -22,6 +22,7 @@ from slotreeve_protocol.meta_messages import (
     PutConfig,
     View,
 )
+from slotreeve_protocol.orders import ORDERS_KEY, Orders
 from slotreeve_protocol.overrides import OVERRIDES_KEY, Overrides
 from slotreeve_protocol.provided import check_config_key
 from slotreeve_protocol.tokens import TOKENS_KEY, Tokens
@@ -48,6 +49,20 @@ def asker() -> str:
     """Who asks, for the logs of servers: the account and the machine. Nobody has to prove it."""
     account = os.environ.get("SUDO_USER") or os.environ.get("USER") or os.environ.get("LOGNAME") or "somebody"
     return f"{account} on {platform.node() or 'an unnamed machine'}"
+
+
+async def hello_of(transport: Transport, cluster: str, address: str, timeout_seconds: float = 2.0) -> Hello:
+    """How a server introduces itself: its name, its protocol versions, its slot facts.
+
+    Raises:
+        Refused: it refused the connection; the message has its reason.
+        Unreachable: no server answers there in time.
+    """
+    connection = await transport.connect(
+        address, Hello(cluster, asker(), Role.TOOL, "tool"), _RepliesOnly(), timeout_seconds
+    )
+    connection.close("done")
+    return connection.peer
 
 
 async def ask_any(
@@ -170,22 +185,63 @@ async def change_config(
     Raises:
         Refused, Unreachable, ClientError: as :func:`put_config`; and whatever ``change`` raises.
     """
+    _, stored = await change_entry(transport, cluster, addresses, key, lambda entry: change(entry.value))
+    return stored.value
+
+
+async def change_entry(
+    transport: Transport,
+    cluster: str,
+    addresses: Iterable[str],
+    key: str,
+    change: Callable[[ConfigEntry], bytes | None],
+) -> tuple[ConfigEntry, ConfigEntry]:
+    """As :func:`change_config`, for a ``change`` that looks at the version, too; return the entry as it was before and
+    as it is stored. Both are the same where nothing was written.
+
+    Raises:
+        ModelError, Refused, Unreachable, ClientError: as :func:`put_config`; and whatever ``change`` raises.
+    """
+    check_config_key(key)
     known = list(addresses)
-    for attempt in range(1, CHANGE_ATTEMPTS + 1):
-        # A deleted key has a version too, which a write must expect.
-        entries = {entry.key: entry for entry in await get_configs(transport, cluster, known, key, with_deleted=True)}
-        stored = entries.get(key, ConfigEntry(key, None, 0))
-        value = change(stored.value)
-        if value == stored.value:
-            break
+    attempt = 1
+    while True:
+        before = await get_entry(transport, cluster, known, key)
+        value = change(before)
+        if value == before.value:
+            return before, before
         try:
-            await put_config(transport, cluster, known, key, value, stored.version)
+            return before, await put_config(transport, cluster, known, key, value, before.version)
         except ClientError:
             if attempt == CHANGE_ATTEMPTS:
                 raise
-        else:
-            break
-    return value
+        attempt += 1
+
+
+async def get_entry(transport: Transport, cluster: str, addresses: Iterable[str], key: str) -> ConfigEntry:
+    """One entry of the provided configuration, from the meta leader. Its version is 0 if the key was never written; a
+    deleted key has a version too, which a write must expect.
+
+    Raises:
+        Refused, Unreachable, ClientError: as :func:`ask_any`.
+    """
+    entries = await get_configs(transport, cluster, addresses, key, with_deleted=True)
+    return next((entry for entry in entries if entry.key == key), ConfigEntry(key, None, 0))
+
+
+async def change_orders(
+    transport: Transport, cluster: str, addresses: Iterable[str], change: Callable[[Orders], Orders]
+) -> tuple[Orders, Orders]:
+    """Change the operator's standing orders; return those before and those that are in force then. They are stored when
+    any minority of the meta servers may be lost.
+
+    Raises:
+        Refused, Unreachable, ClientError: as :func:`put_config`; and whatever ``change`` raises.
+        ModelError: the stored orders cannot be read.
+    """
+    changed = _changed(Orders, change)
+    before, after = await change_entry(transport, cluster, addresses, ORDERS_KEY, lambda entry: changed(entry.value))
+    return Orders.decode(before.value), Orders.decode(after.value)
 
 
 async def change_overrides(
@@ -214,7 +270,7 @@ async def change_tokens(
     return Tokens.decode(await change_config(transport, cluster, addresses, TOKENS_KEY, _changed(Tokens, change)))
 
 
-E = TypeVar("E", Overrides, Tokens)
+E = TypeVar("E", Orders, Overrides, Tokens)
 
 
 def _changed(entry: type[E], change: Callable[[E], E]) -> Callable[[bytes | None], bytes | None]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from slotreeve.errors import ClientError, SlotreeveError, Unreachable
+from slotreeve.errors import ClientError, Unreachable
 from slotreeve.model.data_info import DataInfo
 from slotreeve.model.nodes import Node
 from slotreeve.ports import Message, Transport
@@ -21,6 +20,7 @@ from slotreeve_protocol.people_messages import (
 )
 
 from slotreeve_client.administration import ask_any, cluster_view
+from slotreeve_client.each_server import ask_each
 
 P = TypeVar("P", ClientPage, SubscriberPage)
 
@@ -56,6 +56,10 @@ class AllSubscribers:
     def newest(self) -> int:
         """The newest version that any session server has; 0 if none has one."""
         return max(self.versions.values(), default=0)
+
+    def is_current(self, subscriber: SubscriberIs) -> bool:
+        """Whether this subscriber was sent the newest version, and has read it."""
+        return subscriber.sent == self.newest and not subscriber.unread
 
 
 async def connected_clients(transport: Transport, cluster: str, metas: Iterable[str]) -> AllClients:
@@ -132,15 +136,4 @@ async def _from_all(
             if not reply.more or not after:
                 return pages
 
-    found: dict[str, list[P]] = {}
-    silent: dict[str, str] = {}
-    for node, answer in zip(
-        sessions, await asyncio.gather(*map(pages_of, sessions), return_exceptions=True), strict=True
-    ):
-        if isinstance(answer, SlotreeveError):
-            silent[node.name] = str(answer).rpartition(f"{node.address}: ")[2]
-        elif isinstance(answer, BaseException):
-            raise answer
-        else:
-            found[node.name] = answer
-    return found, silent
+    return await ask_each(sessions, pages_of)

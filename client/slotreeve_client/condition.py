@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -62,6 +62,7 @@ class ClusterCondition:
         members: what the meta leader says of the others; None while none leads, or one of an older version.
         view: the committed view; None if no meta server answers that.
         held: counters of each member that answers, by name.
+        held_at: when each of them answered, on the clock of whoever asks.
         orders: the operator's standing orders; None if the leader does not tell.
     """
 
@@ -70,6 +71,7 @@ class ClusterCondition:
     view: View | None = None
     held: dict[str, dict[str, int]] = field(default_factory=dict)
     orders: Orders | None = None
+    held_at: dict[str, float] = field(default_factory=dict)
 
     @property
     def leader(self) -> MetaSeen | None:
@@ -156,29 +158,39 @@ class ClusterCondition:
         return not left.said_so and left.node.name not in {node.name for node in self._nodes()}
 
 
-async def cluster_condition(transport: Transport, cluster: str, addresses: Iterable[str]) -> ClusterCondition:
-    """Ask every server, all at once.
+async def cluster_condition(
+    transport: Transport, cluster: str, addresses: Iterable[str], now: Callable[[], float] = lambda: 0.0
+) -> ClusterCondition:
+    """Ask every server, all at once. ``now`` tells when they answered, in seconds.
 
     Raises:
         Unreachable: no meta server answers at all.
     """
     known = list(addresses)
-    metas = await _meta_servers(transport, cluster, known)
+    metas = await meta_servers(transport, cluster, known)
     leader = next((meta for meta in metas if meta.state == "leads"), None)
     answering = [meta.address for meta in metas if meta.known is not None] or known
     members = None if leader is None else await _members(transport, cluster, leader.address)
     view = members.view if members is not None else await cluster_view(transport, cluster, answering)
     nodes = [*view.data, *view.sessions]
-    asked = await asyncio.gather(*(_counters(transport, cluster, node) for node in nodes))
+    held_at: dict[str, float] = {}
+
+    async def counters_of(node: Node) -> dict[str, int] | None:
+        found = await _counters(transport, cluster, node)
+        held_at[node.name] = now()
+        return found
+
+    asked = await asyncio.gather(*map(counters_of, nodes))
     held = {node.name: found for node, found in zip(nodes, asked, strict=True) if found is not None}
     orders = None
     if leader is not None:
         orders = await _orders(transport, cluster, leader.address)
-    return ClusterCondition(metas, members, view, held, orders)
+    return ClusterCondition(metas, members, view, held, orders, held_at)
 
 
-async def _meta_servers(transport: Transport, cluster: str, addresses: Sequence[str]) -> list[MetaSeen]:
-    """All that the cluster has, found through those of ``addresses`` that answer."""
+async def meta_servers(transport: Transport, cluster: str, addresses: Sequence[str]) -> list[MetaSeen]:
+    """All meta servers that the cluster has, found through those of ``addresses`` that answer. One that does not answer
+    is there with its problem."""
     asked = await asyncio.gather(*(_meta_server(transport, cluster, address, address) for address in addresses))
     answers = [meta.known for meta in asked if meta.known is not None]
     newest = max(answers, key=lambda known: (known.term, known.node == known.leader), default=None)

@@ -7,19 +7,16 @@ ones, and may leave a torn last line, which readers put aside.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import msgspec
 from slotreeve.clock import Clock, Timer
-from slotreeve.hookspecs import hookimpl
-from slotreeve.model.loads import SlotLoad
 from slotreeve.model.nodes import Node
 from slotreeve.model.publisher import Publisher
-from slotreeve.model.slots import Move, SlotTable
-from slotreeve.ports import Leadership
 
 from slotreeve_events import schema
-from slotreeve_events.schema import Event, PushedVersion, RecordedLoad, SlotHolders, SlotMove
+from slotreeve_events.meta_events import MetaEvents
+from slotreeve_events.schema import Event, PushedVersion
 from slotreeve_events.segments import Segments
 from slotreeve_events.settings import EventSettings
 
@@ -31,7 +28,7 @@ MOST_CHANGES = 100
 """An event names at most so many changes of a push. The first push of a large service has more."""
 
 
-class EventLog:
+class EventLog(MetaEvents):
     """The events of one server. Use it from the server's event loop only.
 
     On a meta server the hooks call it; session and data servers call :meth:`registration`, :meth:`expired` and
@@ -42,6 +39,7 @@ class EventLog:
     """
 
     def __init__(self, segments: Segments, node: Node, clock: Clock, rules: EventSettings) -> None:
+        super().__init__()
         self._segments, self._clock, self._rules = segments, clock, rules
         self._waiting: list[Event] = []
         # Registrations of one kind in the present turn of the event loop; the kind is empty where there are none.
@@ -50,12 +48,12 @@ class EventLog:
         self._name, self._process_id = node.name, node.process_id
         self._timer: Timer | None = None
         self._rotation: Timer | None = None
-        self._number = self._term = 0
-        self._wrote_whole_table = False
+        self._number = 0
         self._encoder = msgspec.json.Encoder()
         self.lost = 0
 
     def _event(self, kind: str) -> Event:
+        """See :class:`slotreeve_events.meta_events.MetaEvents`."""
         self._end_turn()
         self._number += 1
         event = Event(schema.VERSION, f"{self._process_id}/{self._number}", self._clock.wall_ms(), self._name, kind)
@@ -137,47 +135,3 @@ class EventLog:
             PushedVersion(register_id, None if record is None else record.version)
             for register_id, record in list(step.items())[:MOST_CHANGES]
         ]
-
-    # --- a meta server's ---------------------------------------------------------------------------------------------
-
-    @hookimpl
-    def slotreeve_leader_changed(self, leadership: Leadership) -> None:
-        """The leader changed in this server's view."""
-        event = self._event("leader")
-        event.leader, event.reason = leadership.leader, leadership.cause
-        self._term = event.term = leadership.term
-
-    @hookimpl
-    def slotreeve_table_published(self, table: SlotTable, moves: Sequence[Move], reason: str) -> None:
-        """The meta leader committed a new slot table."""
-        event = self._event("table")
-        event.epoch, event.term, event.reason = table.epoch, self._term, reason
-        moved = {move.slot for move in moves}
-        event.changed = [
-            SlotHolders(s.id, s.leader, s.leader_epoch, s.followers)
-            for s in table.slots
-            if s.id in moved or not self._wrote_whole_table
-        ]
-        event.moves = [SlotMove.of(move) for move in moves]
-        self._wrote_whole_table = True
-
-    @hookimpl
-    def slotreeve_node_joined(self, node: Node) -> None:
-        """A data or session server joined."""
-        self._member("node_joined", node)
-
-    @hookimpl
-    def slotreeve_node_left(self, node: Node, reason: str) -> None:
-        """A data or session server left."""
-        self._member("node_left", node).reason = reason
-
-    @hookimpl
-    def slotreeve_loads_changed(self, loads: Mapping[int, SlotLoad]) -> None:
-        """The loads of these slots have changed noticeably."""
-        self._event("loads").loads = [RecordedLoad.of(slot, load) for slot, load in sorted(loads.items())]
-
-    def _member(self, kind: str, node: Node) -> Event:
-        event = self._event(kind)
-        event.member, event.role = node.name, str(node.role)
-        event.zone, event.weight = node.zone or None, node.weight
-        return event

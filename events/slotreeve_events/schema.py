@@ -118,6 +118,24 @@ class Event(msgspec.Struct, omit_defaults=True):
     loads: list[RecordedLoad] | None = None
 
 
+class HistoryNote(Event, omit_defaults=True):
+    """An event of the history of a server (:mod:`slotreeve_events.history`). It has further kinds and fields.
+
+    Attributes:
+        address: where a client connects from.
+        author: who gave an order: account and machine of the asker, or the name of a token.
+        key, version: of provided configuration; ``version`` also of a push.
+        count: pushes in this event. ``waited_ms``: the longest time from the arrival of a change to its push.
+    """
+
+    address: str | None = None
+    author: str | None = None
+    key: str | None = None
+    version: int | None = None
+    count: int | None = None
+    waited_ms: float | None = None
+
+
 COMMON = ("v", "id", "at_ms", "node", "kind")
 """Fields that every event has."""
 
@@ -136,3 +154,23 @@ KINDS: dict[str, tuple[str, ...]] = {
     "loads": ("loads",),
 }
 """Kinds of events, and the fields beside :data:`COMMON` without which an event of that kind is unusable."""
+
+HISTORY_KINDS: dict[str, str] = {
+    "started": "a server began to run",
+    "stopped": "a server stopped in order",
+    "leader": "another meta server leads, or none",
+    "table": "the meta leader committed a slot table",
+    "node_joined": "a data or session server joined",
+    "node_left": "a data or session server left",
+    "loads": "loads of slots changed",
+    "pushed": "a session server pushed changes of a service",
+    "client_joined": "a client connected",
+    "client_left": "the connection of a client ended",
+    "configured": "somebody wrote a key of the provided configuration",
+    "gap": "changes of services were too many to be written down, or could not be",
+    "alarm": "a server alarmed its operator",
+    "error": "a server logged an error",
+    "critical": "a server logged an error that ends it",
+    "warning": "a server logged a warning",
+}
+"""Kinds of events in the history of servers, beside the changes of services."""

@@ -6,13 +6,16 @@ from typing import Protocol
 
 from slotreeve_protocol.rights import Right as Right
 
+ANONYMOUS = "anonymous"
+"""The name of callers without a token, or where tokens are ignored."""
+
 
 class Caller(Protocol):
     """Who has sent a request."""
 
     @property
     def name(self) -> str:
-        """The name of the caller's token, for the log; ``anonymous`` where there is none."""
+        """The name of the caller's token, for the log; :data:`ANONYMOUS` where there is none."""
 
     def may(self, right: Right, service: str) -> bool:
         """Whether the caller has a right for a service (a data id or a data info id). Lists show what may be read."""
@@ -41,7 +44,7 @@ class GatewayAccess(Protocol):
 class _Anybody:
     """A caller without limits, where the gateway asks for no tokens."""
 
-    name = "anonymous"
+    name = ANONYMOUS
 
     def may(self, right: Right, service: str) -> bool:
         return True

@@ -21,6 +21,7 @@ from slotreeve.errors import (
     TransportError,
     Unauthenticated,
     UnknownInstance,
+    VersionConflict,
 )
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
@@ -42,6 +43,7 @@ _STATUS: tuple[tuple[type[SlotreeveError], int], ...] = (
     (RequestError, 400),
     (Unauthenticated, 401),
     (Forbidden, 403),
+    (VersionConflict, 409),
     (RequestTimeout, 503),
     (Backpressure, 503),
     (TransportError, 503),

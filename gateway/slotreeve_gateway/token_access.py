@@ -11,7 +11,7 @@ from slotreeve.errors import Forbidden, ModelError, Unauthenticated, Unreachable
 from slotreeve_protocol.rights import Right, Rights
 from slotreeve_protocol.tokens import Token, Tokens, hash_of, parts_of
 
-from slotreeve_gateway.access import Caller
+from slotreeve_gateway.access import ANONYMOUS, Caller
 
 log = logging.getLogger("slotreeve.gateway")
 
@@ -38,7 +38,7 @@ class _WithToken:
 class _WithoutToken:
     """A caller that has shown none, with what ``gateway.anonymous`` grants."""
 
-    name = "anonymous"
+    name = ANONYMOUS
 
     def __init__(self, rights: Iterable[str]) -> None:
         self._rights = Rights(rights)

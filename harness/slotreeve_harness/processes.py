@@ -204,6 +204,7 @@ class LocalCluster:
             settings["node.bind"] = self.proxied[name][0][1]
         for meta, meta_address in self.meta_addresses.items():
             settings[f"cluster.meta.{meta}"] = meta_address
+        settings.setdefault("history.directory", str(self.directory / "history"))
         if role is Role.META and settings.get("election.use", "fle") == "fle":
             settings["election.fle.data_dir"] = str(self.directory / f"{name}.state")
         flags = [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]

@@ -33,6 +33,14 @@ from slotreeve_protocol.general_messages import (
     Opaque,
     Ping,
 )
+from slotreeve_protocol.history_messages import (
+    ChangePage,
+    EventPage,
+    GetChanges,
+    GetEvents,
+    GetServiceAt,
+    ServiceAt,
+)
 from slotreeve_protocol.lease_messages import (
     Confirm,
     EndLeases,
@@ -158,5 +166,11 @@ AnyMessage = (
     | ClientPage
     | GetSubscribers
     | SubscriberPage
+    | GetServiceAt
+    | ServiceAt
+    | GetChanges
+    | ChangePage
+    | GetEvents
+    | EventPage
 )
 """Any message."""

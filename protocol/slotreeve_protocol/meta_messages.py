@@ -326,6 +326,8 @@ class Members(Message, frozen=True, tag=91):
     """Reply to GetMembers: the data and session servers, those that left since this server leads (the newest ones,
     oldest first), and the committed view.
 
+    ``busiest``: loads of the slots that take the most writes, as far as data servers have told them.
+
     ``is_protected``: the slot table stays as it is, because fewer than ``meta.protect_below`` data servers live.
     ``is_planning``: a change of the table is being computed or committed. ``heartbeat_seconds``: how often each of them
     should be heard.
@@ -338,3 +340,4 @@ class Members(Message, frozen=True, tag=91):
     is_protected: bool = False
     is_planning: bool = False
     heartbeat_seconds: float = 1.0
+    busiest: dict[int, SlotLoad] = msgspec.field(default_factory=dict)

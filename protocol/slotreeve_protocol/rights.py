@@ -20,7 +20,7 @@ class Right(StrEnum):
     REGISTER = "register"
     """Register, renew and end instances."""
     OPERATE = "operate"
-    """Override what providers say."""
+    """Override what providers say. For all services: read and order what operators do."""
 
 
 def parse_right(text: str) -> tuple[Right, str]:

@@ -32,6 +32,14 @@ from slotreeve_protocol.client_messages import (
     Withdraw,
 )
 from slotreeve_protocol.general_messages import Counters, Done, Failed, GetCounters, Goodbye, Opaque, Ping
+from slotreeve_protocol.history_messages import (
+    ChangePage,
+    EventPage,
+    GetChanges,
+    GetEvents,
+    GetServiceAt,
+    ServiceAt,
+)
 from slotreeve_protocol.lease_messages import (
     Confirm,
     EndLeases,
@@ -185,6 +193,13 @@ SENDERS: Mapping[type[Message], Routes] = {
     ClientPage: _NOT_AT_A_DESK,
     GetSubscribers: _to(_SESSION, Role.TOOL),
     SubscriberPage: _NOT_AT_A_DESK,
+    # People and the history of servers.
+    GetServiceAt: _to(_DATA, Role.TOOL),
+    ServiceAt: _NOT_AT_A_DESK,
+    GetChanges: _to(_DATA, Role.TOOL),
+    ChangePage: _NOT_AT_A_DESK,
+    GetEvents: {role: frozenset({Role.TOOL}) for role in (_META, _DATA, _SESSION)},
+    EventPage: _NOT_AT_A_DESK,
 }
 """Every message. A message without an entry is refused everywhere."""
 

@@ -6,29 +6,33 @@ import dataclasses
 import functools
 import logging
 import random
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
+from slotreeve import __version__
 from slotreeve.catalogue import Catalogue, Listed
 from slotreeve.clock import Clock
-from slotreeve.errors import ConfigError, SlotreeveError
+from slotreeve.errors import ConfigError, SlotreeveError, StorageError
 from slotreeve.model.nodes import Node, Role
 from slotreeve.model.slots import SlotFacts
 from slotreeve.offers import Options, Port
 from slotreeve.ports import Assigner, Balancer, Context, Election, SlotFunction, Storage, Transport
+from slotreeve_events.history import ServerHistory
+from slotreeve_events.history_files import HistoryFiles
 from slotreeve_events.log import EventLog
 from slotreeve_events.segments import Segments
 from slotreeve_machines.beside import Beside, InThread
 from slotreeve_protocol.addresses import is_loopback
 
-from slotreeve_servers.data.server import DataServer
 from slotreeve_servers.meta.addresses import ELECTION_PORT_OFFSET as ELECTION_PORT_OFFSET
-from slotreeve_servers.meta.server import MetaServer
 from slotreeve_servers.meta.shadow import Shadow
 from slotreeve_servers.node.environment import Environment
-from slotreeve_servers.session.server import SessionServer
 from slotreeve_servers.settings import ServerConfiguration
+
+if TYPE_CHECKING:
+    from slotreeve_servers.any_server import Server
 
 log = logging.getLogger("slotreeve.launch")
 
@@ -38,7 +42,8 @@ HTTP_PORT_OFFSET = 1
 SHADOW_PORT_OFFSET = 3
 """The shadow election listens at the port of the meta server plus this. Plus 2 is for the election."""
 
-Server = MetaServer | DataServer | SessionServer
+OF_MEMBERS = (Port.TRANSPORT, Port.SLOT_FUNCTION)
+OF_META = (*OF_MEMBERS, Port.ELECTION, Port.ASSIGNER, Port.BALANCER)
 P = TypeVar("P")
 
 
@@ -145,14 +150,23 @@ class Launcher:
                 "authentication; listen on loopback, or accept that with node.insecure = true"
             )
 
-    def environment(self, role: Role, transport: Transport | None = None, beside: Beside | None = None) -> Environment:
-        """What a server of this role is built with. ``beside``: by default threads.
+    def environment(
+        self,
+        role: Role,
+        transport: Transport | None = None,
+        beside: Beside | None = None,
+        *,
+        keeps_history: bool = False,
+    ) -> Environment:
+        """What a server of this role is built with. ``beside``: by default threads. ``keeps_history``: it may use the
+        directory of the history, unless the configuration says that it shall not.
 
         Raises:
             ConfigError, PluginError.
         """
         settings = self._configuration.settings
         node, bind = self.node(role)
+        beside = beside if beside is not None else InThread()
         return Environment(
             settings,
             self._catalogue,
@@ -163,8 +177,9 @@ class Launcher:
             node,
             bind,
             SlotFacts(settings.cluster.slots, settings.cluster.replicas, settings.slot_function.use),
-            beside if beside is not None else InThread(),
+            beside,
             self._event_log(node),
+            self._history(node, beside) if keeps_history else None,
         )
 
     def _event_log(self, node: Node) -> EventLog | None:
@@ -176,6 +191,25 @@ class Launcher:
         if node.role is Role.META:
             self._catalogue.manager.register(events)
         return events
+
+    def _history(self, node: Node, beside: Beside) -> ServerHistory | None:
+        """The history of a server, which it can do without."""
+        rules = self._configuration.settings.history
+        if not rules.enabled:
+            return None
+        directory = Path(rules.directory, *(re.sub(r"[^\w.-]", "_", name) for name in (self.cluster, node.name)))
+        try:
+            files = HistoryFiles(directory, rules, self._clock.wall_ms())
+        except StorageError as error:
+            log.warning("this server keeps no history: %s", error)
+            return None
+        history = ServerHistory(files, node, self._clock, beside.run, rules)
+        ports = OF_META if node.role is Role.META else OF_MEMBERS
+        chosen = ", ".join(f"{port} {self._configuration.choice(port).use}" for port in ports)
+        history.note("started", f"version {__version__}; {chosen}").role = str(node.role)
+        if node.role is Role.META:
+            self._catalogue.manager.register(history)
+        return history
 
     def check(self) -> None:
         """Build every plugin as a meta server would, and throw all of it away: nothing is opened or connected.
@@ -225,11 +259,18 @@ class Launcher:
         Raises:
             PluginError, and what the election's ``build`` raises.
         """
+        # A process imports the servers of its own role only, and a tool that checks a configuration none.
         node = environment.node
         if node.role is Role.DATA:
+            from slotreeve_servers.data.server import DataServer
+
             return DataServer(environment)
         if node.role is Role.SESSION:
+            from slotreeve_servers.session.server import SessionServer
+
             return SessionServer(environment)
+        from slotreeve_servers.meta.server import MetaServer
+
         context = self._context(node.name, environment.transport, open_storage)
         elections = ConfiguredElections(self._configuration, self._catalogue, context)
         elections.prepare()

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from slotreeve.configuration import Configuration, PortChoices, load_configuration
-from slotreeve_events.settings import EventSettings
+from slotreeve_events.settings import EventSettings, HistorySettings
 
 from slotreeve_servers.data.settings import DataSettings
 from slotreeve_servers.meta.settings import MetaSettings
@@ -26,6 +26,7 @@ class Settings(PortChoices):
     gateway: GatewaySettings = GatewaySettings()
     log: LogSettings = LogSettings()
     events: EventSettings = EventSettings()
+    history: HistorySettings = HistorySettings()
 
 
 ServerConfiguration = Configuration[Settings]

@@ -6,7 +6,7 @@ import asyncio
 import random
 
 from slotreeve_protocol.packets import ChannelLimits
-from slotreeve_servers.launch import Server
+from slotreeve_servers.any_server import Server
 
 from slotreeve_simulator.process_clock import ProcessClock
 from slotreeve_simulator.processor import SimulatedProcessor, load_costs

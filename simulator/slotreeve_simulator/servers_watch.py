@@ -10,8 +10,8 @@ from slotreeve.invariants import check_table
 from slotreeve.model.slots import Slot, SlotTable
 from slotreeve.ports import Leadership
 from slotreeve_protocol.meta_messages import View
+from slotreeve_servers.any_server import Server
 from slotreeve_servers.data.server import DataServer
-from slotreeve_servers.launch import Server
 from slotreeve_servers.meta.server import MetaServer
 from slotreeve_servers.node.membership import NO_VIEW, Membership
 from slotreeve_servers.session.server import SessionServer

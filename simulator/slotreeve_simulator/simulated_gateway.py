@@ -11,7 +11,7 @@ import msgspec
 from slotreeve.offers import Port
 from slotreeve.ports import Context, Face
 from slotreeve_client import Client
-from slotreeve_client.administration import change_overrides
+from slotreeve_client.administration import change_overrides, put_config
 from slotreeve_gateway import ClusterServers, FacePages, Gateway, GatewayAccess, Registry, ServiceDirectory
 from slotreeve_gateway.access import OpenAccess
 from slotreeve_gateway.views import Views
@@ -94,6 +94,10 @@ class SimulatedGateway:
     async def _change_overrides(self, change: Callable[[Overrides], Overrides]) -> Overrides:
         servers = self._servers
         return await change_overrides(servers.transport, servers.cluster, servers.metas, change)
+
+    async def put_config(self, key: str, value: bytes | None) -> None:
+        """Write one key of the provided configuration, as an operator does beside the gateway."""
+        await put_config(*self._servers.asked, key, value)
 
     async def start_face(self, name: str, options: Mapping[str, object] | None = None) -> Face:
         """Build and start an installed face. Raises PluginError, as :meth:`build_face`."""

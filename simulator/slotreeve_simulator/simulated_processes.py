@@ -18,7 +18,8 @@ from slotreeve_machines.beside import InTurn
 from slotreeve_machines.storage import MemoryStorage
 from slotreeve_protocol.meta_messages import Stopping
 from slotreeve_protocol.packets import ChannelLimits
-from slotreeve_servers.launch import Launcher, Server
+from slotreeve_servers.any_server import Server
+from slotreeve_servers.launch import Launcher
 from slotreeve_servers.settings import Settings, load_settings
 from slotreeve_transport_memory.network import MemoryNetwork
 from slotreeve_transport_memory.transport import MemoryTransport
@@ -103,9 +104,10 @@ class SimulatedProcesses:
         }
         clock = self.process_clock(name, wall_skew_ms)
         launcher = Launcher(load_settings(None, {}, flags), self.catalogue, clock, self.chance(name))
-        environment = launcher.environment(
-            role, MemoryTransport(clock, name, self.network, self._limits), InTurn(clock)
-        )
+        transport = MemoryTransport(clock, name, self.network, self._limits)
+        # A history needs a real directory, so there is one only where a test names it.
+        keeps_history = "history.directory" in flags
+        environment = launcher.environment(role, transport, InTurn(clock), keeps_history=keeps_history)
         server = launcher.server(environment, self._open_disk)
         self.servers = {**self.servers, name: server}
         await server.start()

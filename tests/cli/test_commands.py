@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import typer
 from slotreeve.errors import ConfigError, PluginError
-from slotreeve_cli.main import COMMANDS, app
+from slotreeve_cli.main import COMMANDS, app, command_line
 from slotreeve_cli.options import MetaOption, SessionOption
 from slotreeve_cli.printing import print_json
 from slotreeve_harness.figures import percentile
@@ -69,11 +69,45 @@ def test_the_help_groups_the_commands_and_says_a_sentence_of_each() -> None:
 def test_the_command_line_imports_only_itself_until_a_command_runs() -> None:
     program = """
 import sys, slotreeve_cli.main
+slotreeve_cli.main.command_line()
 ours = {name.partition(".")[0] for name in sys.modules if name.startswith("slotreeve")}
 print(sorted(ours), "pydantic" in sys.modules)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout == "['slotreeve_bench', 'slotreeve_cli'] False\n"
+
+
+def test_one_command_imports_its_own_module_only_and_the_version_none() -> None:
+    program = """
+import sys, slotreeve_cli.main
+def ours():
+    return sorted(name for name in sys.modules if name.startswith("slotreeve_cli."))
+sys.argv = ["slotreeve", "--version"]
+slotreeve_cli.main.main()
+print(ours(), "typer" in sys.modules)
+slotreeve_cli.main.command_line("members")
+print(ours())
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    version, first, second = done.stdout.splitlines()
+    assert version.startswith("slotreeve 0.")
+    assert first == "['slotreeve_cli.main'] False"
+    assert second == "['slotreeve_cli.main', 'slotreeve_cli.options', 'slotreeve_cli.status']"
+
+
+@pytest.mark.parametrize(
+    ("module", "names"), [pair for below in COMMANDS.values() for pair in below.items()], ids=lambda text: text
+)
+def test_a_module_adds_the_commands_that_its_line_says(module: str, names: str) -> None:
+    every = names.split()
+    for name in every:
+        made = command_line(name)
+        added = [group.name for group in made.registered_groups] + [each.name for each in made.registered_commands]
+        assert sorted(map(str, added)) == sorted(every), module
+
+
+def test_what_is_no_command_is_looked_for_among_all() -> None:
+    assert len(command_line("statsu").registered_commands) == len(app.registered_commands)
 
 
 def test_config_show_tells_each_value_and_where_it_came_from(tmp_path: Path) -> None:

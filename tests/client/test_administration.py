@@ -7,22 +7,29 @@ import random
 from collections.abc import Awaitable, Callable
 
 import pytest
+from msgspec.structs import replace
 from slotreeve.errors import ClientError, ModelError, Refused, RequestTimeout, Unreachable
+from slotreeve.ports import Connection, Handler, Hello
 from slotreeve_client.administration import (
     ask_any,
     asker,
     change_config,
+    change_entry,
+    change_orders,
     change_overrides,
     cluster_leader,
     cluster_view,
     complete_view,
     counters,
     get_configs,
+    get_entry,
     put_config,
 )
+from slotreeve_client.on_behalf import OnBehalf
 from slotreeve_conformance import virtual_time
 from slotreeve_protocol.general_messages import Opaque
-from slotreeve_protocol.meta_messages import GetLeader
+from slotreeve_protocol.meta_messages import ConfigEntry, GetLeader
+from slotreeve_protocol.orders import ORDERS_KEY, Orders
 from slotreeve_protocol.overrides import MAX_OVERRIDES, OVERRIDES_KEY, Override, Overrides
 from slotreeve_simulator.simulated_cluster import SimulatedCluster
 from slotreeve_transport_memory.transport import MemoryTransport
@@ -178,3 +185,58 @@ def test_a_server_is_told_the_account_and_the_machine_of_who_asks(monkeypatch: p
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr("platform.node", str)
     assert asker() == "somebody on an unnamed machine"
+
+
+def test_a_change_of_orders_tells_what_they_were_and_are() -> None:
+    async def story(cluster: SimulatedCluster, tool: Tool) -> None:
+        asked = (tool.transport, "slotreeve", tool.metas)
+        read, same = await change_orders(*asked, lambda orders: orders)
+        assert read == same == Orders()
+        before, after = await change_orders(*asked, lambda orders: replace(orders, push_stopped=True))
+        assert (before.push_stopped, after.push_stopped) == (False, True)
+        assert (await get_entry(*asked, ORDERS_KEY)).version == 1
+
+    on_a_cluster(story)
+
+
+def test_a_change_of_an_entry_sees_its_version_also_of_one_that_was_deleted() -> None:
+    async def story(cluster: SimulatedCluster, tool: Tool) -> None:
+        asked = (tool.transport, "slotreeve", tool.metas)
+        seen: list[int] = []
+
+        def change_to(value: bytes | None) -> Callable[[ConfigEntry], bytes | None]:
+            def change(entry: ConfigEntry) -> bytes | None:
+                seen.append(entry.version)
+                return value
+
+            return change
+
+        for value in (b"1", None, b"2", b"2"):
+            before, after = await change_entry(*asked, "key", change_to(value))
+            assert after.value == value
+        assert before == after == ConfigEntry("key", b"2", 3)
+        assert seen == [0, 1, 2, 3]
+        with pytest.raises(ModelError):
+            await change_entry(*asked, " ", change_to(b"1"))
+
+    on_a_cluster(story)
+
+
+def test_who_asks_for_somebody_else_is_known_by_the_name_of_the_other() -> None:
+    async def story(cluster: SimulatedCluster, tool: Tool) -> None:
+        named: list[str] = []
+
+        class Seen(MemoryTransport):
+            async def connect(self, address: str, hello: Hello, handler: Handler, timeout_seconds: float) -> Connection:
+                named.append(hello.node)
+                return await super().connect(address, hello, handler, timeout_seconds)
+
+        seen = Seen(cluster.process_clock("gateway"), "gateway", cluster.network)
+        view = await cluster_view(OnBehalf(seen, "token ci-1 at 10.0.0.1"), "slotreeve", tool.metas)
+        assert view.data
+        assert set(named) == {"token ci-1 at 10.0.0.1"}
+        await OnBehalf(seen, "nobody").close()
+        await cluster_view(seen, "slotreeve", tool.metas)
+        assert asker() in named
+
+    on_a_cluster(story)

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import msgspec
 import pytest
 from slotreeve.model.slots import Move, Slot
-from slotreeve_events.schema import COMMON, KINDS, REGISTRATION_LISTS, Event, PushedVersion, SlotHolders, SlotMove
+from slotreeve_events.schema import (
+    COMMON,
+    HISTORY_KINDS,
+    KINDS,
+    REGISTRATION_LISTS,
+    Event,
+    PushedVersion,
+    SlotHolders,
+    SlotMove,
+)
 
 
 def test_every_event_has_the_common_fields_and_only_those() -> None:
@@ -42,3 +53,8 @@ def test_a_field_that_is_not_set_is_not_written_but_a_removal_is_written_as_null
         "service": "a",
         "changes": [{"register_id": "r", "version": None}],
     }
+
+
+def test_the_page_of_the_history_has_every_kind_of_its_events() -> None:
+    page = (Path(__file__).parents[2] / "docs/history.md").read_text()
+    assert [kind for kind in HISTORY_KINDS if f"`{kind}`" not in page] == []

@@ -111,6 +111,36 @@ class TestEnvoy(FaceContract):
     requests = (FaceRequest("POST", "/v3/discovery:endpoints", {"resource_names": [SERVICE]}, JSON),)
 
 
+class TestAdmin(FaceContract):
+    face = "admin"
+    service = SERVICE
+    shown = SERVICE
+    requests = (
+        FaceRequest("GET", "/v1/admin/status"),
+        FaceRequest("GET", "/v1/admin/members"),
+        FaceRequest("GET", "/v1/admin/slots?slot=1"),
+        FaceRequest("GET", "/v1/admin/orders"),
+        FaceRequest("GET", "/v1/admin/configuration?prefix=a"),
+        FaceRequest("GET", "/v1/admin/election"),
+        FaceRequest("GET", "/v1/admin/overrides"),
+        FaceRequest("GET", "/v1/admin/clients?limit=1"),
+        FaceRequest("GET", f"/v1/admin/services/{SERVICE}/subscribers"),
+        FaceRequest("PUT", "/v1/admin/drains/data-2", headers=JSON),
+        FaceRequest("DELETE", "/v1/admin/orders/banned/data-2", headers=JSON),
+        FaceRequest("PUT", "/v1/admin/orders/banned/session-9", headers=JSON),
+        FaceRequest("PUT", "/v1/admin/orders/push-stop", {"except": ["10.0.0.7"]}, JSON),
+        FaceRequest("DELETE", "/v1/admin/orders/push-stop", headers=JSON),
+        FaceRequest("PUT", "/v1/admin/orders/clients-off/10.0.0.9", headers=JSON),
+        FaceRequest("DELETE", "/v1/admin/orders/clients-off/10.0.0.9", headers=JSON),
+        FaceRequest("PUT", "/v1/admin/configuration/a", {"value": "b"}, JSON),
+        FaceRequest("PUT", "/v1/admin/configuration/a", {"base64": "AA==", "expected_version": None}, JSON),
+        FaceRequest("GET", "/v1/admin/configuration/a"),
+        FaceRequest("DELETE", "/v1/admin/configuration/a", headers=JSON),
+        FaceRequest("POST", "/v1/admin/election/resignation?dry_run=true", {"to": ""}, JSON),
+        FaceRequest("GET", "/v1/admin/openapi.json", is_open=True),
+    )
+
+
 class TestDns(DnsFaceContract):
     service = SERVICE
     shown = "com"

@@ -16,7 +16,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "slotreeve": set(),
     "slotreeve_protocol": {"slotreeve"},
     "slotreeve_machines": {"slotreeve", "slotreeve_protocol"},
-    "slotreeve_events": {"slotreeve"},
+    "slotreeve_events": {"slotreeve", "slotreeve_protocol"},
     "slotreeve_servers": {*FOUNDATION, "slotreeve_events"},
     "slotreeve_client": {"slotreeve", "slotreeve_protocol"},
     # Elections are tested on the network that the memory transport talks over.
@@ -73,9 +73,11 @@ def _packages_below(folder: str) -> dict[str, str]:
 PLUGINS, FACES = _packages_below("plugins"), _packages_below("faces")
 PACKAGES = {package: _folder_of(package) for package in MAY_IMPORT} | PLUGINS | FACES
 """The folder of each package."""
-MAY_IMPORT |= dict.fromkeys(PLUGINS, FOUNDATION) | {face: {*FOUNDATION, "slotreeve_gateway"} for face in FACES}
-# It shows operators what servers reply to the questions that the command line asks, too.
-MAY_IMPORT["slotreeve_face_console"] |= {"slotreeve_client"}
+MAY_IMPORT |= dict.fromkeys(PLUGINS, FOUNDATION) | {
+    # What operators read and order is computed in the client, for the command line and for faces.
+    face: {*FOUNDATION, "slotreeve_client", "slotreeve_gateway"}
+    for face in FACES
+}
 
 TOP_FOLDERS = tuple(dict.fromkeys(room.partition("/")[0] for room in PACKAGES.values()))
 """Folders at the top of the tree that hold what is shipped."""

@@ -18,6 +18,7 @@ from slotreeve.model.slots import Slot, SlotFacts, SlotTable
 from slotreeve.ports import Hello
 from slotreeve_protocol import client_messages as client
 from slotreeve_protocol import general_messages as general
+from slotreeve_protocol import history_messages as history
 from slotreeve_protocol import lease_messages as lease
 from slotreeve_protocol import meta_messages as meta
 from slotreeve_protocol import people_messages as people
@@ -118,6 +119,24 @@ SAMPLES: list[AnyMessage] = [
     people.GetClients("client-1", 10),
     people.ClientPage([people.ClientIs("client-2", "10.0.0.9:4711", 1.5, 3, 1, 2, 4, True)], True),
     people.GetSubscribers("orders@@shop", "client-1", 10),
+    history.GetServiceAt("orders@@shop", 1_700_000_000_000, "client-1-1"),
+    history.ServiceAt(history.KnownState.EXACTLY, 1_699_999_999_000, 3, 1_690_000_000_000, [RECORD], True),
+    history.GetChanges("orders@@shop", 1_699_999_999_000, 1_700_000_000_000, 10),
+    history.ChangePage(
+        1_690_000_000_000,
+        [
+            history.ServiceChange(
+                "orders@@shop",
+                1_699_999_999_500,
+                3,
+                True,
+                [history.RecordedChange("client-1-1", 1_699_999_999_400, True, 4, "s@1", "east", (b"a",), "why", 1)],
+            )
+        ],
+        True,
+    ),
+    history.GetEvents(1_699_999_999_000, 1_700_000_000_000, ("alarm",), 7, True, 10),
+    history.EventPage(1_690_000_000_000, 2, [history.HistoryEvent(8, b"{}")], True),
     people.SubscriberPage(9, 3, [people.SubscriberIs("client-2", "10.0.0.9:4711", client.Scope.ZONE, 8, 1)], True),
 ]
 

@@ -10,6 +10,7 @@ from slotreeve.ports import Hello, Message
 from slotreeve_protocol import (
     client_messages,
     general_messages,
+    history_messages,
     lease_messages,
     meta_messages,
     people_messages,
@@ -19,7 +20,15 @@ from slotreeve_protocol.messages import AnyMessage
 
 MESSAGES: list[type[Message]] = sorted(typing.get_args(AnyMessage), key=lambda message: message.__name__)
 NAMES = {message.__name__ for message in MESSAGES}
-MODULES = (client_messages, general_messages, lease_messages, meta_messages, people_messages, slot_messages)
+MODULES = (
+    client_messages,
+    general_messages,
+    history_messages,
+    lease_messages,
+    meta_messages,
+    people_messages,
+    slot_messages,
+)
 SENDER_AND_RECEIVER = re.compile(
     r"^(Client|Session|Data|Data leader|Data follower|Meta|Meta leader|Any process|Either end|A plugin|Data or session"
     r"|Tool) to .*(client|session|data|meta|server|follower|leader|other|process)"

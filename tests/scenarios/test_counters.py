@@ -26,6 +26,7 @@ ZERO_IN_A_QUIET_CLUSTER = (
     "refused_hellos",
     "backpressure",
     "handler_errors",
+    "history_lost",
     "unexpected_messages",
 )
 

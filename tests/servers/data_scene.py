@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from slotreeve.model.nodes import Role
 from slotreeve.model.publisher import Publisher
 from slotreeve.model.slots import Slot, SlotTable
+from slotreeve_events.history import NO_REASONS
 from slotreeve_protocol.meta_messages import LeaseGranted, View
 from slotreeve_protocol.slot_messages import (
     Changed,
@@ -61,7 +64,7 @@ class Scene:
     def slot(self) -> HeldSlot:
         return self.slots.held[0]
 
-    def store(self, slot: HeldSlot, write: SlotWrite) -> None:
+    def store(self, slot: HeldSlot, write: SlotWrite, reasons: Mapping[str, str] = NO_REASONS) -> None:
         """As the core does."""
         touched = slot.apply(write, self.outbox.now())
         self.streams.send(slot, write)

@@ -29,7 +29,7 @@ class Scene:
 
     def __init__(self, scope: Scope = Scope.DATA_CENTER) -> None:
         self.outbox, self.orders, self.copy = RecordingOutbox(), OrdersInForce("session-1"), DatumCopy("here")
-        self.rules = PushRules(self.outbox, SessionSettings(), "here", self.orders, None, DuePushes(self.outbox))
+        self.rules = PushRules(self.outbox, SessionSettings(), "here", self.orders, None, None, DuePushes(self.outbox))
         self.group = PushGroup("s", scope, self.copy, self.rules)
         self.truth: dict[str, Publisher] = {}
         self.version = 0

@@ -48,7 +48,7 @@ class Scene:
         self.writes = Writes(self.outbox, self.routes)
         self.registrations = Registrations(self.outbox, "session-1@1", ByLength(), self.writes, most_pending)
         self.interests = Interests(
-            self.routes, PushRules(self.outbox, SessionSettings(), "", self.orders, None, DuePushes(self.outbox))
+            self.routes, PushRules(self.outbox, SessionSettings(), "", self.orders, None, None, DuePushes(self.outbox))
         )
         self.leaders = SlotLeaders(
             self.outbox,

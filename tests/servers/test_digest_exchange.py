@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,6 +12,7 @@ from slotreeve.model.nodes import Role
 from slotreeve.model.publisher import Publisher
 from slotreeve.model.slots import Slot, SlotTable
 from slotreeve.ports import Message
+from slotreeve_events.history import NO_REASONS
 from slotreeve_protocol.general_messages import Done
 from slotreeve_protocol.meta_messages import GetNewerView
 from slotreeve_protocol.slot_messages import (
@@ -125,7 +127,7 @@ class Leadership:
     def __init__(self) -> None:
         self.done: list[int] = []
 
-    def store(self, slot: HeldSlot, write: SlotWrite) -> None:
+    def store(self, slot: HeldSlot, write: SlotWrite, reasons: Mapping[str, str] = NO_REASONS) -> None:
         slot.apply(write, 0.0)
 
     def compared(self, slot: HeldSlot, process_id: str) -> None:

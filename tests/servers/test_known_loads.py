@@ -180,3 +180,13 @@ def test_a_meta_leader_whose_plugins_do_not_look_at_loads_plans_nothing_for_them
     before = scene.core._settled
     scene.settle(names, 2 * PAUSE_SECONDS)
     assert scene.core._settled is before, "no other situation was planned"
+
+
+def test_the_busiest_slots_come_first_and_idle_ones_are_left_out() -> None:
+    loads, rows = known(5)
+    full, warm = SlotLoad(900, 1_000, 0.0), SlotLoad(2, 20, 1.0)
+    loads.take(heartbeat("data-1", {0: COLD, 1: HOT, 2: SlotLoad(), 3: warm, 4: full}), rows)
+    assert [*loads.busiest(10).items()] == [(1, HOT), (3, warm), (4, full), (0, COLD)]
+    assert [*loads.busiest(2)] == [1, 3]
+    loads.clear(1.0)
+    assert loads.busiest(2) == {}

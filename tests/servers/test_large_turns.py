@@ -4,7 +4,7 @@ calls, because time depends on the machine."""
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from types import FrameType
 
@@ -13,6 +13,7 @@ from slotreeve.model.datum import content_digest
 from slotreeve.model.nodes import Role
 from slotreeve.model.publisher import Publisher
 from slotreeve.model.slots import Slot, SlotTable
+from slotreeve_events.history import NO_REASONS
 from slotreeve_protocol.client_messages import Scope, Want
 from slotreeve_protocol.datum_copy import DatumCopy, Fit
 from slotreeve_protocol.slot_messages import (
@@ -196,7 +197,7 @@ class LargeLoss:
         self.losses = ClientLosses(self.outbox, self.slots, self.sessions, self.departures, rules)
         self.sessions.opened(a_peer("session-2", Role.SESSION))
 
-    def store(self, slot: HeldSlot, write: SlotWrite) -> None:
+    def store(self, slot: HeldSlot, write: SlotWrite, reasons: Mapping[str, str] = NO_REASONS) -> None:
         slot.apply(write, self.outbox.now())
 
 
@@ -267,7 +268,7 @@ def test_what_waits_to_be_announced_from_a_slot_is_dropped_when_the_slot_moves()
 
 def test_a_session_server_that_watches_very_many_services_declares_them_to_another_leader_without_a_long_turn() -> None:
     outbox, routes = CountingOutbox(), Routes()
-    rules = PushRules(outbox, SessionSettings(), "", OrdersInForce("session-1"), None, DuePushes(outbox))
+    rules = PushRules(outbox, SessionSettings(), "", OrdersInForce("session-1"), None, None, DuePushes(outbox))
     interests, client = Interests(routes, rules), ConnectedClient(a_peer("client", Role.CLIENT))
     routes.opened(a_peer("data-1", Role.DATA))
     names = [f"s{number}" for number in range(20_000)]

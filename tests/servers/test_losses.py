@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 from slotreeve.model.nodes import Node, Role
 from slotreeve.model.publisher import Publisher
 from slotreeve.model.slots import Slot, SlotTable
+from slotreeve_events.history import NO_REASONS
 from slotreeve_protocol.general_messages import Done
 from slotreeve_protocol.slot_messages import Claims, Deliver, SlotWrite
 from slotreeve_servers.data import departures, held_back
@@ -44,7 +47,7 @@ class Scene:
     def slot(self) -> HeldSlot:
         return self.slots.held[0]
 
-    def store(self, slot: HeldSlot, write: SlotWrite) -> None:
+    def store(self, slot: HeldSlot, write: SlotWrite, reasons: Mapping[str, str] = NO_REASONS) -> None:
         slot.apply(write, self.outbox.now())
 
     def view(self, *members: Peer) -> None:

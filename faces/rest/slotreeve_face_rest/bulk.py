@@ -9,10 +9,9 @@ from slotreeve.errors import ModelError
 from slotreeve.model.data_info import DataInfo
 from slotreeve_gateway import Gateway, LeaseAnswers, Registration, Right
 from slotreeve_gateway.http import BadBody
+from slotreeve_gateway.rest import Answer, Handler, RestCall, RestOperation, json_answer
 from starlette.responses import Response
 
-from slotreeve_face_rest.answers import json_answer
-from slotreeve_face_rest.call import Handler, RestCall
 from slotreeve_face_rest.documents import (
     MOST_AT_ONCE,
     LeasesBody,
@@ -21,7 +20,6 @@ from slotreeve_face_rest.documents import (
     RegistrationsBody,
     encode,
 )
-from slotreeve_face_rest.routes import Answer, RestOperation
 
 AT_A_TIME = 500
 DONE = Answer("What became of them: those that are not named are as they were asked to be.", LeasesDone)

@@ -211,16 +211,6 @@ class StreamEvent(Struct):
     data: Annotated[str, Meta(description="The JSON of Service.")]
 
 
-class Problem(Struct, omit_defaults=True):
-    """What went wrong (RFC 9457)."""
-
-    type: str
-    title: str
-    status: int
-    detail: Annotated[str, Meta(description="What happened, and what would be right.")] = ""
-    code: Annotated[str, Meta(description="The kind of error, see docs/errors.md.")] = ""
-
-
 def instance_shown(register_id: str, seen: Instance, said: Instance) -> InstanceShown:
     """What callers see of an instance.
 

@@ -7,12 +7,10 @@ from urllib.parse import quote
 from slotreeve.errors import RequestError, UnknownInstance
 from slotreeve.model.data_info import DataInfo
 from slotreeve_gateway import Gateway, Right
+from slotreeve_gateway.rest import Answer, Handler, RestCall, RestOperation, json_answer
 from starlette.responses import Response
 
-from slotreeve_face_rest.answers import json_answer
-from slotreeve_face_rest.call import Handler, RestCall
 from slotreeve_face_rest.documents import InstanceBody, Registered, encode
-from slotreeve_face_rest.routes import Answer, RestOperation
 
 
 class Instances:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from slotreeve.errors import UnknownInstance
 from slotreeve_gateway import Gateway, Right
+from slotreeve_gateway.rest import Answer, Handler, RestCall, RestOperation, json_answer
 from starlette.responses import Response
 
-from slotreeve_face_rest.answers import json_answer
-from slotreeve_face_rest.call import Handler, RestCall
 from slotreeve_face_rest.documents import OverrideBody, encode
-from slotreeve_face_rest.routes import Answer, RestOperation
 
 PATH = "/v1/services/{service}/instances/{id}/override"
 

@@ -1,21 +1,14 @@
-"""Query strings as typed structs. Pure."""
+"""The parameters of queries. Pure."""
 
 from __future__ import annotations
 
-from typing import Annotated, TypeVar
-from urllib.parse import parse_qsl
+from typing import Annotated
 
-import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
-from slotreeve.errors import RequestError
 from slotreeve_gateway import Filter
-from slotreeve_gateway.typos import explained
 from slotreeve_protocol.instance import Health
 
 from slotreeve_face_rest.documents import Index, Tag
-
-MOST_PARAMETERS = 100
-Q = TypeVar("Q", bound=Struct)
 
 After = Annotated[
     Index | UnsetType,
@@ -68,35 +61,3 @@ class InstancesQuery(WatchQuery, forbid_unknown_fields=True, frozen=True):
 
     index: After = UNSET
     wait: Wait = WAIT_SECONDS
-
-
-class NoQuery(Struct, forbid_unknown_fields=True, frozen=True):
-    """No parameters."""
-
-
-def query_of(text: bytes, kind: type[Q]) -> Q:
-    """The parameters of a query string.
-
-    Raises:
-        RequestError: one is unknown, is given twice, or has a wrong value; the message names it.
-    """
-    if not text:
-        return kind()
-    try:
-        pairs = parse_qsl(text.decode(), keep_blank_values=True, errors="strict", max_num_fields=MOST_PARAMETERS)
-    except ValueError as error:
-        raise RequestError(f"the query cannot be read: {error}") from None
-    found: dict[str, str | list[str]] = {}
-    for name, value in pairs:
-        if name == "tag":
-            tags = found.setdefault(name, [])
-            assert isinstance(tags, list)
-            tags.append(value)
-        elif name in found:
-            raise RequestError(f"query: {name} is given twice; expected it once")
-        else:
-            found[name] = value
-    try:
-        return msgspec.convert(found, kind, strict=False)
-    except msgspec.ValidationError as error:
-        raise RequestError(f"query: {explained(str(error), kind)}") from None

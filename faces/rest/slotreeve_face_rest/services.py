@@ -6,15 +6,14 @@ from msgspec import UNSET
 from slotreeve.errors import RequestError, UnknownInstance
 from slotreeve_gateway import Filter, Gateway, Right
 from slotreeve_gateway.http import token_of
+from slotreeve_gateway.rest import Answer, Handler, RestCall, RestOperation, json_answer
 from starlette.requests import Request
 from starlette.responses import Response
 
 from slotreeve_face_rest import RestOptions, documents
-from slotreeve_face_rest.answers import json_answer, while_there
-from slotreeve_face_rest.call import Handler, RestCall
 from slotreeve_face_rest.lookups import instance_body, newer, service_body
+from slotreeve_face_rest.presence import while_there
 from slotreeve_face_rest.queries import InstancesQuery, ServicesQuery, WatchQuery
-from slotreeve_face_rest.routes import Answer, RestOperation
 from slotreeve_face_rest.stream import EventStream
 
 LONGEST_INDEX = 18

@@ -12,7 +12,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from slotreeve_face_rest.answers import while_there
+from slotreeve_face_rest.presence import while_there
 
 HEARTBEAT_SECONDS = 15.0
 SLOW_SECONDS = 30.0

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import logging
 from collections import Counter, deque
+from collections.abc import Mapping
 
 from slotreeve.model.nodes import Node, Role
 from slotreeve.model.slots import SlotTable
 from slotreeve.ports import Message
+from slotreeve_events.changed_services import HeldRecords
+from slotreeve_events.history import NO_REASONS, ServerHistory
 from slotreeve_events.log import EventLog
 from slotreeve_protocol.client_messages import ListServices
 from slotreeve_protocol.general_messages import Done
@@ -72,7 +75,7 @@ class DataCore:
 
     Args:
         heartbeat_seconds: interval of the heartbeats to the meta leader.
-        events: the event log, where one is written.
+        events: the event log, where one is written. ``history``: what this server keeps of the past, if it does.
 
     Attributes:
         departures: the registrations of clients that have left. ``losses``: what this server knows of lost clients.
@@ -86,8 +89,10 @@ class DataCore:
         rules: DataSettings,
         heartbeat_seconds: float,
         events: EventLog | None = None,
+        history: ServerHistory | None = None,
     ) -> None:
         self._outbox, self._node, self._rules = outbox, node, rules
+        self._history = history
         self._counters: Counter[str] = Counter()
         self._is_member = False
         self.membership = Membership(outbox, node, heartbeat_seconds, self)
@@ -103,7 +108,7 @@ class DataCore:
         self.leases = LeaseKeeper(outbox, self.slots, self, self.membership, confirmations, rules, events)
         self._pages = Pages(outbox)
         self._comparisons: dict[Peer, DigestExchange] = {}
-        self.leaders = FollowedLeaders(outbox, self.slots, self, self._counters)
+        self.leaders = FollowedLeaders(outbox, self.slots, self, self._counters, history)
         self._repaired = 0
         self._told_openings = 0
         # Of the slots that this server leads, those that may serve without the records of a member.
@@ -303,10 +308,13 @@ class DataCore:
             answers.append(SlotAnswer(batch.slot, access, slot.slot.leader_epoch))
         return Answers(answers)
 
-    def store(self, slot: HeldSlot, write: SlotWrite) -> None:
+    def store(self, slot: HeldSlot, write: SlotWrite, reasons: Mapping[str, str] = NO_REASONS) -> None:
         """Store in a led slot; the followers and the interested session servers get it when this turn ends. This is the
-        one way by which records of led slots change."""
+        one way by which records of led slots change. ``reasons``: why registrations end, by register id, for the
+        history."""
         self._loads.written(slot)
+        if self._history is not None:
+            self._history.writing(HeldRecords(slot.store.services, slot.slot.leader_epoch), write, reasons)
         touched = slot.apply(write, self._outbox.now())
         if write.records:
             self.departures.stored(slot, write.records)

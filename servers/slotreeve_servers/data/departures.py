@@ -12,13 +12,14 @@ from __future__ import annotations
 import logging
 import math
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
 
 from slotreeve.model.publisher import Publisher
 from slotreeve.ports import Message
+from slotreeve_events.history import NO_REASONS
 from slotreeve_events.log import EventLog
 from slotreeve_protocol.general_messages import Done
 from slotreeve_protocol.slot_messages import Deliver, SlotWrite
@@ -47,8 +48,8 @@ BRAKED_PER_SECOND = 20_000
 class SlotWriter(Protocol):
     """The core of the server that leads the slots."""
 
-    def store(self, slot: HeldSlot, write: SlotWrite) -> None:
-        """Store in a led slot, and pass on what changed."""
+    def store(self, slot: HeldSlot, write: SlotWrite, reasons: Mapping[str, str] = NO_REASONS) -> None:
+        """Store in a led slot, and pass on what changed. ``reasons``: why registrations end, by register id."""
 
 
 @dataclass(slots=True)
@@ -345,9 +346,17 @@ class Departures:
         gone = [*departure.gone, *(entry.record.tombstone() for entry in lost if entry.leaves_tombstone)]
         purged = [(e.record.data_info_id, e.record.register_id) for e in lost if not e.leaves_tombstone]
         if gone or purged:
-            self._writer.store(slot, SlotWrite(slot.slot.id, slot.slot.leader_epoch, [], gone, purged))
+            reasons = {entry.record.register_id: _why(entry) for entry in lost}
+            self._writer.store(slot, SlotWrite(slot.slot.id, slot.slot.leader_epoch, [], gone, purged), reasons)
         if self._events is not None:
             for entry in lost:
                 # A session server that lives writes this down itself.
                 if not self._sessions.is_member(entry.record.session):
                     self._events.expired(entry.record)
+
+
+def _why(entry: LostRecord) -> str:
+    """Why a registration ends, for people."""
+    if entry.gone:
+        return f"its session server is gone (process {entry.gone}), and its client did not come back"
+    return "its client was lost: it did not come back after its connection had ended, or was silent for too long"

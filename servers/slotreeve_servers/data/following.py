@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from slotreeve.ports import Message
+from slotreeve_events.changed_services import HeldRecords
+from slotreeve_events.history import ServerHistory
 from slotreeve_protocol.lease_messages import Confirm, SlotEpoch
 from slotreeve_protocol.meta_messages import GetNewerView
 from slotreeve_protocol.slot_messages import (
@@ -83,8 +85,16 @@ class SlotFollowing:
 class FollowedLeaders:
     """The links to the leaders of followed slots, and what comes over them."""
 
-    def __init__(self, outbox: Outbox, slots: HeldSlots, followership: Followership, counters: Counter[str]) -> None:
+    def __init__(
+        self,
+        outbox: Outbox,
+        slots: HeldSlots,
+        followership: Followership,
+        counters: Counter[str],
+        history: ServerHistory | None = None,
+    ) -> None:
         self._outbox, self._slots, self._followership, self._counters = outbox, slots, followership, counters
+        self._history = history
         self._exchanges: dict[Peer, DigestExchange] = {}
         self.desk = Desk(
             {Replicate: self._on_replicate}, {Confirm: self._on_confirm, GetNewerView: followership.newer_view}
@@ -117,6 +127,10 @@ class FollowedLeaders:
         for write in message.batches:
             slot = self._slots.get(write.slot)
             if slot is not None and not slot.leads and slot.slot.leader_epoch == write.leader_epoch:
+                if self._history is not None and slot.synced:
+                    # The history of a leader that dies is at its followers, then.
+                    epoch, since = slot.slot.leader_epoch, slot.complete_until
+                    self._history.writing(HeldRecords(slot.store.services, epoch, False, since), write)
                 slot.apply(write, now)
 
     def _on_confirm(self, peer: Peer, message: Confirm) -> Message:

@@ -12,6 +12,7 @@ from functools import partial
 from itertools import islice
 
 from slotreeve.model.publisher import Publisher
+from slotreeve_events.history import NO_REASONS
 from slotreeve_events.log import EventLog
 from slotreeve_protocol.lease_messages import KeepLeases, KeptLeases, LeaseIds, LeasesKept, LeaseTerms, SlotLeases
 from slotreeve_protocol.leases import LEASE_OWNER, is_lease, lease_record
@@ -139,14 +140,15 @@ class LeaseKeeper:
             else:
                 tombstones.append(_tombstone(slot, record, lease_id))
                 self.held.ended(slot, data_info_id, lease_id)
-        self._store(slot, tombstones)
+        self._store(slot, tombstones, "its lease was ended by a caller")
         if self._events is not None:
             for tombstone in tombstones:
                 self._events.registration(tombstone)
         return missing
 
-    def _store(self, slot: HeldSlot, records: list[Publisher]) -> None:
-        self._writer.store(slot, SlotWrite(slot.slot.id, slot.slot.leader_epoch, records, [], []))
+    def _store(self, slot: HeldSlot, records: list[Publisher], why: str = "") -> None:
+        reasons = {record.register_id: why for record in records} if why else NO_REASONS
+        self._writer.store(slot, SlotWrite(slot.slot.id, slot.slot.leader_epoch, records, [], []), reasons)
 
     # --- a slot is led from now on -----------------------------------------------------------------------------------
 
@@ -224,7 +226,7 @@ class LeaseKeeper:
                 if self._events is not None:
                     self._events.expired(record)
         self.expired += len(tombstones)
-        self._store(slot, tombstones)
+        self._store(slot, tombstones, "its lease was not renewed in time")
 
     def _report(self) -> None:
         """Log when the guard begins and ends to hold leases of a service back."""

@@ -6,6 +6,7 @@ from slotreeve_protocol.meta_messages import Stopping
 
 from slotreeve_servers.data.core import DataCore
 from slotreeve_servers.node.environment import Environment
+from slotreeve_servers.node.history_desk import add_history
 from slotreeve_servers.node.readiness import Condition
 from slotreeve_servers.node.server import MemberServer
 
@@ -17,7 +18,10 @@ class DataServer(MemberServer):
         super().__init__(environment)
         self._rules = environment.settings.data
         heartbeat_seconds = environment.settings.meta.heartbeat_seconds
-        self.core = DataCore(self._peers, environment.node, self._rules, heartbeat_seconds, environment.events)
+        self.core = DataCore(
+            self._peers, environment.node, self._rules, heartbeat_seconds, environment.events, environment.history
+        )
+        add_history(self.core.desk, self._peers, environment.history, of_services=True)
 
     def counters(self) -> dict[str, int]:
         """What the core counts, and what every server counts."""

@@ -91,8 +91,8 @@ class MetaCore:
         self.recorder = LeadershipRecorder(outbox, node, election)
         self._peers: dict[Peer, None] = {}
         self._heartbeats = LastHeartbeats()
-        self._overview = Overview(self._leases, self._heartbeats, settings.meta.heartbeat_seconds)
         self._loads = KnownLoads()
+        self._overview = Overview(self._leases, self._heartbeats, self._loads, settings.meta.heartbeat_seconds)
         self._adopted_term, self._adopted_at = 0, -math.inf
         self._first_assign: float | None = None
         self._moves: Sequence[Move] | None = None

@@ -7,6 +7,7 @@ only if a load has changed noticeably: a cluster of steady load plans nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from heapq import nlargest
 from itertools import islice
 from typing import NamedTuple
 
@@ -77,6 +78,14 @@ class KnownLoads:
             self.picture = Loads(self.picture.version + 1, dict(self._told))
             self._is_news, self._pictured_at = False, now
         return self.picture
+
+    def busiest(self, most: int) -> dict[int, SlotLoad]:
+        """The loads of the slots that take the most writes, ``most`` of them at most; among equals those with the most
+        records. Slots without any load are left out."""
+        told = (
+            (load.writes_per_second, load.records, -number) for number, load in self._told.items() if load != NO_LOAD
+        )
+        return {-number: self._told[-number] for _, _, number in nlargest(most, told)}
 
     def to_report(self, now: float) -> dict[int, SlotLoad]:
         """The loads that observers do not have yet, once they are due; empty where none is."""

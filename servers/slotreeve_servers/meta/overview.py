@@ -9,16 +9,20 @@ from slotreeve_protocol.meta_messages import MemberIs, MemberLeft, Members, Stop
 
 from slotreeve_servers.meta.heartbeats import LastHeartbeats
 from slotreeve_servers.meta.leases import Leases
+from slotreeve_servers.meta.loads import KnownLoads
 
 REMEMBERED_DEPARTURES = 200
 """The newest servers that have left are remembered."""
+MOST_BUSY_SLOTS = 10
+"""Slots whose loads are told."""
 
 
 class Overview:
-    """What a meta leader knows of its members. ``leases`` and ``heartbeats`` are read only."""
+    """What a meta leader knows of its members. ``leases``, ``heartbeats`` and ``loads`` are read only."""
 
-    def __init__(self, leases: Leases, heartbeats: LastHeartbeats, heartbeat_seconds: float) -> None:
-        self._leases, self._heartbeats, self._interval = leases, heartbeats, heartbeat_seconds
+    def __init__(self, leases: Leases, heartbeats: LastHeartbeats, loads: KnownLoads, heartbeat_seconds: float) -> None:
+        self._leases, self._heartbeats, self._loads = leases, heartbeats, loads
+        self._interval = heartbeat_seconds
         self._left: deque[MemberLeft] = deque(maxlen=REMEMBERED_DEPARTURES)
 
     def clear(self) -> None:
@@ -34,7 +38,8 @@ class Overview:
     ) -> Members:
         """The members by name. ``now``: attended time, as leases have it; ``at_ms``: the wall clock."""
         members = [self._member(node, now, node.name in banned) for node in self._leases.nodes]
-        return Members(at_ms, members, [*self._left], view, is_protected, is_planning, self._interval)
+        busiest = self._loads.busiest(MOST_BUSY_SLOTS)
+        return Members(at_ms, members, [*self._left], view, is_protected, is_planning, self._interval, busiest)
 
     def _member(self, node: Node, now: float, is_banned: bool) -> MemberIs:
         heard, doubt = self._leases.heard_seconds(node.name, now), self._leases.doubt(node.name)

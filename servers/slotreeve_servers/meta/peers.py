@@ -9,7 +9,8 @@ from slotreeve.errors import ElectionError, RequestTimeout, SlotreeveError
 from slotreeve.ports import Election
 from slotreeve_machines.beside import Work, Worked
 from slotreeve_protocol.general_messages import Done, Failed
-from slotreeve_protocol.meta_messages import Configs, PutConfig, View
+from slotreeve_protocol.meta_messages import ConfigEntry, Configs, PutConfig, View
+from slotreeve_protocol.orders import ORDERS_KEY
 
 from slotreeve_servers.meta.back_end import HandsOver
 from slotreeve_servers.meta.core import MetaCore
@@ -31,7 +32,7 @@ class MetaPeers(Peers):
     def __init__(self, environment: Environment, supervisor: Supervisor, election: Election) -> None:
         super().__init__(environment.clock, supervisor)
         self._catalogue, self._election = environment.catalogue, election
-        self._beside = environment.beside
+        self._beside, self._history = environment.beside, environment.history
 
     def notify(self, hook: str, **arguments: object) -> None:
         """See :meth:`slotreeve_servers.meta.effects.MetaOutbox.notify`."""
@@ -82,7 +83,18 @@ class MetaPeers(Peers):
         except SlotreeveError as error:
             self.reply(request, Failed(error.code, str(error)))
         else:
+            self._note_author(request, entry)
             self.reply(request, Configs([entry]))
+
+    def _note_author(self, request: Request, entry: ConfigEntry) -> None:
+        """Keep who wrote it; of orders, what they are since then. Other values stay where they are."""
+        if self._history is None:
+            return
+        event = self._history.note("configured", "removed" if entry.value is None else "written")
+        if entry.key == ORDERS_KEY:
+            event.reason = f"the orders are: {self.core.configs.orders}"
+        event.author, event.address = request.peer.node, request.peer.address
+        event.key, event.version = entry.key, entry.version
 
     def resign(self, request: Request | None, to: str = "") -> None:
         """See :meth:`slotreeve_servers.meta.effects.MetaOutbox.resign`."""

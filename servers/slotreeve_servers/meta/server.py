@@ -15,6 +15,7 @@ from slotreeve_servers.meta.peers import MetaPeers
 from slotreeve_servers.meta.shadow import Shadow
 from slotreeve_servers.meta.swap_desk import SwapDesk
 from slotreeve_servers.node.environment import Environment
+from slotreeve_servers.node.history_desk import add_history
 from slotreeve_servers.node.outbox import Peer
 from slotreeve_servers.node.readiness import Condition
 from slotreeve_servers.node.server import NodeServer
@@ -47,6 +48,7 @@ class MetaServer(NodeServer):
         self.core.desk.requests[GetElection] = desk.on_get_election
         self.core.desk.later[SwapElection] = desk.on_swap_election
         self.core.desk.later[SwapOrder] = desk.on_swap_order
+        add_history(self.core.desk, peers, environment.history)
 
     def counters(self) -> dict[str, int]:
         """What the core counts, what its election counts, and what every server counts."""

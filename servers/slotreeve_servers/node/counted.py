@@ -52,6 +52,9 @@ EVERY_SERVER: Mapping[str, Counted] = {
     ),
     "backpressure": Counted(_C, "messages that were not sent because the queue to a peer was full", True),
     "handler_errors": Counted(_C, "errors raised while a message was handled", True),
+    "history_lost": Counted(
+        _C, "events and changes that the history lacks, because too many waited or the disk took none", True
+    ),
     "unexpected_messages": Counted(_C, "messages that this role has no handler for", True),
 }
 META: Mapping[str, Counted] = {
@@ -150,6 +153,8 @@ SESSION: Mapping[str, Counted] = {
         _C, "clients that were sent to another session server because this one is cut off", True
     ),
     "services_watched": Counted(_G, "services with at least one subscriber here"),
+    "publishes": Counted(_C, "registrations that clients have sent, repetitions and ends included"),
+    "pushes": Counted(_C, "pushes that were sent, each to one subscriber of one service"),
     "writes_waiting": Counted(_G, "registrations that a data server has not acknowledged yet"),
     "write_retries": Counted(_C, "batches of writes that were sent again", True),
     "change_gaps": Counted(

@@ -10,6 +10,7 @@ from slotreeve.clock import Clock
 from slotreeve.model.nodes import Node
 from slotreeve.model.slots import SlotFacts
 from slotreeve.ports import Hello, SlotFunction, Transport
+from slotreeve_events.history import ServerHistory
 from slotreeve_events.log import EventLog
 from slotreeve_machines.beside import Beside
 from slotreeve_protocol.hello import OLDEST_PROTOCOL_VERSION, PROTOCOL_VERSION
@@ -28,6 +29,7 @@ class Environment:
         facts: the slot facts of the cluster; every hello carries them.
         beside: runs what takes too long for the event loop.
         events: the event log, where one is asked for; the server closes it when it stops.
+        history: what this server keeps of the past, if it does; the server begins and closes it.
     """
 
     settings: Settings
@@ -41,6 +43,7 @@ class Environment:
     facts: SlotFacts
     beside: Beside
     events: EventLog | None = None
+    history: ServerHistory | None = None
 
     def common_counters(self, supervisor: Supervisor) -> dict[str, int]:
         """What every server counts: frames and connections, and failures of its own loops."""
@@ -52,6 +55,7 @@ class Environment:
             "refused_hellos": wire.refused_hellos,
             "backpressure": wire.backpressure,
             "handler_errors": wire.handler_errors,
+            "history_lost": self.history.lost_in_all if self.history is not None else 0,
         }
 
     def hello(self) -> Hello:

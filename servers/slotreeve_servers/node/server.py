@@ -90,9 +90,11 @@ class NodeServer(ABC):
         self._listener = await environment.transport.listen(environment.bind, environment.hello(), dispatcher)
         self._peers.listener = self._listener
         self._peers.attend()
+        if environment.history is not None:
+            environment.history.start()
 
     async def _close(self) -> None:
-        """End the loops, every connection that was accepted, and the event log."""
+        """End the loops, every connection that was accepted, the event log and the history."""
         self._peers.silence()
         await self._supervisor.stop()
         self._closed = True
@@ -100,6 +102,9 @@ class NodeServer(ABC):
             await self._listener.close()
         if self._environment.events is not None:
             self._environment.events.close()
+        if self._environment.history is not None:
+            self._environment.history.note("stopped")
+            await self._environment.history.close()
 
 
 class _MetaLinks:

@@ -13,6 +13,7 @@ from functools import partial
 
 from slotreeve.model.nodes import Node, Role
 from slotreeve.ports import Message, SlotFunction
+from slotreeve_events.history import ServerHistory
 from slotreeve_events.log import EventLog
 from slotreeve_protocol.client_messages import (
     Get,
@@ -87,7 +88,7 @@ class SessionCore:
 
     Args:
         heartbeat_seconds: interval of the heartbeats to the meta leader.
-        events: the event log, where one is written.
+        events: the event log, where one is written. ``history``: what this server keeps of the past, if it does.
 
     Attributes:
         clients: the connected clients by peer.
@@ -104,7 +105,9 @@ class SessionCore:
         heartbeat_seconds: float,
         slot_function: SlotFunction,
         events: EventLog | None = None,
+        history: ServerHistory | None = None,
     ) -> None:
+        self._history = history
         self._outbox, self._node, self._rules = outbox, node, rules
         self.membership = Membership(outbox, node, heartbeat_seconds, self)
         self.membership.desk.messages[Configs] = self._on_configs
@@ -116,7 +119,7 @@ class SessionCore:
             outbox, node.process_id, slot_function, self.writes, rules.max_pending_writes, events
         )
         self._due_pushes = DuePushes(outbox)
-        pushes = PushRules(outbox, rules, node.zone, self._orders, events, self._due_pushes)
+        pushes = PushRules(outbox, rules, node.zone, self._orders, events, history, self._due_pushes)
         self.push_waits = pushes.waits
         self.interests = Interests(self.routes, pushes)
         self._wants = DueWants(outbox, self.interests, self.registrations)
@@ -194,6 +197,9 @@ class SessionCore:
         client.is_off = self._orders.is_off(peer)
         self._leases.came(client, self._outbox.attended())
         self._arrivals.opened(client)
+        if self._history is not None:
+            event = self._history.note("client_joined")
+            event.member, event.address = peer.node, peer.address
 
     def _refuse_namesake(self, client: ConnectedClient, namesake: ConnectedClient) -> None:
         reason = f"another client, at {namesake.peer.address}, has the id {client.peer.node!r}"
@@ -216,6 +222,7 @@ class SessionCore:
         client = self.clients.pop(peer, None)
         if client is None:
             return
+        self._note_end(client, reason)
         self._namesakes.closed(client)
         seconds = self._leases.left(client, self._rules.linger_seconds)
         self._arrivals.lost(client, seconds)
@@ -227,6 +234,13 @@ class SessionCore:
             self.registrations.linger(client)
             self._lost_at.append(self._outbox.now())
             self._outbox.after(seconds, partial(self._linger_is_over, client))
+
+    def _note_end(self, client: ConnectedClient, reason: str) -> None:
+        if self._history is None:
+            return
+        had = f"; it had {len(client.records)} registrations here" if client.records else ""
+        event = self._history.note("client_left", f"{reason}{had}")
+        event.member, event.address = client.peer.node, client.peer.address
 
     def _linger_is_over(self, client: ConnectedClient, is_herd: bool = False) -> None:
         while self._lost_at and self._lost_at[0] < self._outbox.now() - HERD_LINGER_SECONDS:
@@ -385,6 +399,8 @@ class SessionCore:
             "clients_behind": self._due_pushes.crowded,
             "clients_refused": self._namesakes.found,
             "clients_sent_away": self.isolation.sent_away,
+            "publishes": self.registrations.published,
+            "pushes": self._due_pushes.sent,
             "writes_waiting": self.writes.waiting,
             "write_retries": self.writes.retries,
             "change_gaps": self.interests.gaps,

@@ -37,10 +37,14 @@ class DuePushes:
     A client waits once for each group at most, so there are no more entries than groups and subscriptions. A client
     that reads slower than services change waits outside of the turns until its connection has room: then it gets the
     newest state of each, and its queue stays short.
+
+    Attributes:
+        sent: pushes that the groups have sent, each to one subscriber.
     """
 
     def __init__(self, outbox: Outbox) -> None:
         self._outbox = outbox
+        self.sent = 0
         self._groups: deque[Pushes] = deque()
         self._behind: OrderedDict[ConnectedClient, OrderedDict[Pushes, None]] = OrderedDict()
         self._crowded: dict[ConnectedClient, dict[Pushes, None]] = {}

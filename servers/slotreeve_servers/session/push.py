@@ -21,6 +21,7 @@ from itertools import islice
 
 from slotreeve.model.datum import NO_VERSION
 from slotreeve.model.publisher import Publisher
+from slotreeve_events.history import ServerHistory
 from slotreeve_events.log import MOST_CHANGES, EventLog
 from slotreeve_protocol.client_messages import PushReceipt, Scope
 from slotreeve_protocol.datum_copy import DatumCopy, Step
@@ -53,7 +54,7 @@ class PushRules:
     Attributes:
         zone: the session server's zone.
         orders: the operator's orders, which may stop pushes.
-        events: the event log, where one is written.
+        events: the event log, where one is written. ``history``: what the server keeps of the past, if it does.
         due: the pushes that wait for the end of a turn.
         waits: how long changes waited until they were pushed.
     """
@@ -63,6 +64,7 @@ class PushRules:
     zone: str
     orders: OrdersInForce
     events: EventLog | None
+    history: ServerHistory | None
     due: DuePushes
     waits: Timing = field(default_factory=Timing)
 
@@ -200,6 +202,9 @@ class PushGroup:
         self._rules.waits.took(began - self._scheduled_at)
         if self._rules.events is not None:
             self._rules.events.pushed(self._data_info_id, self._pending, len(self.subscribers))
+        if self._rules.history is not None:
+            waited = began - self._scheduled_at
+            self._rules.history.pushed(self._data_info_id, len(self.subscribers), self._copy.version, waited)
         if self._version != NO_VERSION:
             if self._history is None:
                 self._history = deque(maxlen=HISTORY)
@@ -314,6 +319,7 @@ class PushGroup:
         subscriber.version = frames.version
         subscriber.in_flight.append(frames.version)
         self.pushes += 1
+        self._rules.due.sent += 1
         if frames.is_parted:
             subscriber.parted, subscriber.sent = frames, 1
         return True

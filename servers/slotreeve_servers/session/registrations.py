@@ -43,6 +43,7 @@ class Registrations:
 
     Attributes:
         stores: records and tombstones by slot; change them only by the methods.
+        published: records that clients have sent, repetitions and ends included.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class Registrations:
         self._slot_of = slot_function.slot_of
         self._max_pending_writes, self._events = max_pending_writes, events
         self.stores: dict[int, SlotStore] = {}
+        self.published = 0
         self._known_slots: dict[str, int] = {}
         # By client id: the connections that have ended, whose records stay for a while.
         self._former: dict[str, dict[ConnectedClient, None]] = {}
@@ -66,6 +68,7 @@ class Registrations:
 
     def publish(self, client: ConnectedClient, message: Publish) -> None:
         """Take a client's records. Each is acknowledged once its slot's leader has it, or rejected with the reason."""
+        self.published += len(message.records)
         if client.is_off:
             self._outbox.send(client.peer, Published([message.sequence + i for i in range(len(message.records))]))
             return

@@ -6,6 +6,7 @@ from slotreeve_protocol.meta_messages import Stopping
 
 from slotreeve_servers.node.counted import PUSH_WAIT, STORE
 from slotreeve_servers.node.environment import Environment
+from slotreeve_servers.node.history_desk import add_history
 from slotreeve_servers.node.readiness import Condition
 from slotreeve_servers.node.server import STOP_POLL_SECONDS, MemberServer
 from slotreeve_servers.node.timings import Timing
@@ -25,7 +26,9 @@ class SessionServer(MemberServer):
             environment.settings.meta.heartbeat_seconds,
             environment.slot_function,
             environment.events,
+            environment.history,
         )
+        add_history(self.core.desk, self._peers, environment.history)
 
     def counters(self) -> dict[str, int]:
         """What the core counts, and what every server counts."""

@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 from slotreeve.errors import ModelError, NotThere, RequestError
 from slotreeve_client import Health, Instance, Provider
 from slotreeve_face_rest.documents import InstanceBody, OverrideBody, encode, shown
-from slotreeve_face_rest.queries import InstancesQuery, ServicesQuery, query_of
-from slotreeve_face_rest.routes import Answer, NoSuchMethod, RestOperation, RestRoutes
+from slotreeve_face_rest.queries import InstancesQuery, ServicesQuery
+from slotreeve_gateway.rest import Answer, RestOperation
+from slotreeve_gateway.rest.queries import query_of
+from slotreeve_gateway.rest.routes import NoSuchMethod, RestRoutes
 from slotreeve_protocol.envelope import encode_instance
 from slotreeve_protocol.overrides import Override
 
@@ -106,7 +108,9 @@ def test_enough_without_a_zone_is_refused() -> None:
 def routes() -> RestRoutes[str]:
     good = {200: Answer("good")}
     paths = [("GET", "/v1/s"), ("PUT", "/v1/s/{service}/i/{id}"), ("GET", "/v1/s/{service}/i/{id}"), ("POST", "/v1/b")]
-    return RestRoutes([RestOperation(method, path, path, "", f"{method} {path}", good) for method, path in paths])
+    return RestRoutes(
+        [RestOperation(method, path, path, "", f"{method} {path}", good) for method, path in paths], "/v1/openapi.json"
+    )
 
 
 @given(TEXT, TEXT)

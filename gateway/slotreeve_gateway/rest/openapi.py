@@ -3,28 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 from msgspec import Struct
-from slotreeve_protocol.instance import MAX_ID_LENGTH
 
-from slotreeve_face_rest import documents
-from slotreeve_face_rest.call import Handler
-from slotreeve_face_rest.routes import Answer, RestOperation
+from slotreeve_gateway.rest.answers import Problem
+from slotreeve_gateway.rest.call import Handler
+from slotreeve_gateway.rest.routes import Answer, RestOperation
 
-PATH = "/v1/openapi.json"
 _REF = "#/components/schemas/{name}"
-_PLACES = {
-    "service": {"type": "string", "minLength": 1, "description": "A data id, or a whole data info id."},
-    "id": {
-        "type": "string",
-        "minLength": 1,
-        "maxLength": MAX_ID_LENGTH,
-        "description": "The id of the instance.",
-    },
-}
 _PROBLEMS = {
     400: "The request is not good; the detail says what would be right.",
     401: "There is no token, or it is not valid.",
@@ -33,14 +23,30 @@ _PROBLEMS = {
     415: "The body is not application/json.",
     503: "The registry does not answer, or too much is under way. Try again; every request may be repeated.",
 }
-_DESCRIPTION = "Services and leases of a slotreeve registry. Any gateway of the registry may be asked at any time."
 Json = dict[str, Any]
+SERVICE_PLACE: Json = {"type": "string", "minLength": 1, "description": "A data id, or a whole data info id."}
+"""The schema of the name ``service`` in a path."""
 
 
-def described_itself(handler: Handler) -> RestOperation[Handler]:
-    """The operation that hands the description out."""
+@dataclass(frozen=True)
+class RestDescription:
+    """What a description says beside the operations.
+
+    Attributes:
+        path: where it is handed out.
+        says: what the operations are about.
+        places: the JSON schema of each name that stands in the path of an operation.
+    """
+
+    path: str
+    says: str
+    places: Mapping[str, Json]
+
+
+def described_itself(path: str, handler: Handler) -> RestOperation[Handler]:
+    """The operation that hands the description out at ``path``."""
     good = Answer("This description.", _Description)
-    return RestOperation("GET", PATH, "getDescription", "This description.", handler, {200: good})
+    return RestOperation("GET", path, "getDescription", "This description.", handler, {200: good})
 
 
 class _Description(Struct):
@@ -49,15 +55,15 @@ class _Description(Struct):
     openapi: str
 
 
-def description(operations: Iterable[RestOperation[Handler]]) -> Json:
+def description(operations: Iterable[RestOperation[Handler]], about: RestDescription) -> Json:
     """The description of these operations, as JSON of OpenAPI 3.1."""
     chosen = list(operations)
     paths: dict[str, Json] = {}
     for operation in chosen:
-        paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(operation)
+        paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(operation, about)
     return {
         "openapi": "3.1.0",
-        "info": {"title": "slotreeve", "version": "1", "description": _DESCRIPTION},
+        "info": {"title": "slotreeve", "version": "1", "description": about.says},
         "paths": paths,
         "components": {
             "schemas": _schemas(chosen),
@@ -71,7 +77,7 @@ def description(operations: Iterable[RestOperation[Handler]]) -> Json:
 
 
 def _schemas(operations: Iterable[RestOperation[Handler]]) -> Json:
-    types: dict[type[Struct], None] = {documents.Problem: None}
+    types: dict[type[Struct], None] = {Problem: None}
     for operation in operations:
         bodies = [operation.body, *(answer.body for answer in operation.answers.values())]
         types.update(dict.fromkeys(body for body in bodies if body is not None))
@@ -83,23 +89,24 @@ def _schemas(operations: Iterable[RestOperation[Handler]]) -> Json:
     return found
 
 
-def _operation(operation: RestOperation[Handler]) -> Json:
+def _operation(operation: RestOperation[Handler], about: RestDescription) -> Json:
     described: Json = {
         "operationId": operation.name,
         "summary": operation.summary,
-        "parameters": [*_places(operation.path), *_parameters(operation.query), *_headers(operation)],
+        "parameters": [*_places(operation.path, about), *_parameters(operation.query), *_headers(operation)],
         "responses": {str(status): answer for status, answer in sorted(_answers(operation).items())},
     }
     if operation.right is not None:
-        described["description"] = f"The caller needs the right {operation.right!s} for the service."
+        services = "all services" if operation.for_all else "the service"
+        described["description"] = f"The caller needs the right {operation.right!s} for {services}."
     if operation.body is not None:
         described["requestBody"] = {"required": True, "content": _content(Answer("", operation.body))}
     return described
 
 
-def _places(path: str) -> list[Json]:
+def _places(path: str, about: RestDescription) -> list[Json]:
     names = re.findall(r"{(\w+)}", path)
-    return [{"name": name, "in": "path", "required": True, "schema": _PLACES[name]} for name in names]
+    return [{"name": name, "in": "path", "required": True, "schema": about.places[name]} for name in names]
 
 
 def _parameters(query: type[Struct]) -> list[Json]:
@@ -135,7 +142,7 @@ def _good(answer: Answer) -> Json:
 
 
 def _problem(says: str) -> Json:
-    return {"description": says, "content": _content(Answer(says, documents.Problem, "application/problem+json"))}
+    return {"description": says, "content": _content(Answer(says, Problem, "application/problem+json"))}
 
 
 def _content(answer: Answer) -> Json:

@@ -1,4 +1,4 @@
-"""Answers, and waiting for as long as the caller is there."""
+"""Waiting for as long as the caller is there."""
 
 from __future__ import annotations
 
@@ -6,30 +6,10 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-from slotreeve.errors import SlotreeveError
-from slotreeve_gateway.http import problem, status_of
 from starlette.requests import ClientDisconnect
-from starlette.responses import Response
 from starlette.types import Receive
 
-from slotreeve_face_rest.bodies import WrongMedia
-from slotreeve_face_rest.routes import NoSuchMethod
-
 T = TypeVar("T")
-_JSON = {"Content-Type": "application/json", "Cache-Control": "no-store"}
-
-
-def json_answer(body: bytes, status: int = 200, **headers: str) -> Response:
-    """JSON that nobody keeps: the next caller asks again."""
-    return Response(body, status, _JSON | headers)
-
-
-def refused(error: SlotreeveError) -> Response:
-    """The answer to an error: problem+json with its code."""
-    if isinstance(error, NoSuchMethod):
-        return problem(405, str(error), error.code, error.allowed)
-    status = 415 if isinstance(error, WrongMedia) else status_of(error)
-    return problem(status, str(error), error.code)
 
 
 async def while_there(receive: Receive, work: Coroutine[Any, Any, T], counters: dict[str, int]) -> T:

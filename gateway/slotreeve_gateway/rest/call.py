@@ -6,9 +6,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from slotreeve_gateway import Caller
 from starlette.requests import Request
 from starlette.responses import Response
+
+from slotreeve_gateway.access import Caller
 
 
 @dataclass(slots=True)

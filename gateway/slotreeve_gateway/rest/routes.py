@@ -9,9 +9,9 @@ from urllib.parse import unquote
 
 from msgspec import Struct
 from slotreeve.errors import NotThere, RequestError
-from slotreeve_gateway import Right
 
-from slotreeve_face_rest.queries import NoQuery
+from slotreeve_gateway.access import Right
+from slotreeve_gateway.rest.queries import NoQuery
 
 H = TypeVar("H")
 
@@ -53,6 +53,7 @@ class RestOperation(Generic[H]):
         query: the query parameters.
         body: the body; None: it has none.
         last_event: whether it reads the header Last-Event-ID.
+        for_all: whether the caller needs the right for all services, not for the one in the path.
     """
 
     method: str
@@ -65,12 +66,14 @@ class RestOperation(Generic[H]):
     query: type[Struct] = NoQuery
     body: type[Struct] | None = None
     last_event: bool = False
+    for_all: bool = False
 
 
 class RestRoutes(Generic[H]):
-    """The operations by path and method."""
+    """The operations by path and method. ``listed_at``: the path of their description, for those who ask in vain."""
 
-    def __init__(self, operations: Iterable[RestOperation[H]]) -> None:
+    def __init__(self, operations: Iterable[RestOperation[H]], listed_at: str) -> None:
+        self._listed_at = listed_at
         self._paths: dict[int, dict[str, tuple[list[str], dict[str, RestOperation[H]]]]] = {}
         for operation in operations:
             segments = operation.path.split("/")
@@ -96,7 +99,7 @@ class RestRoutes(Generic[H]):
                     allowed = (*methods, *(["HEAD"] if "GET" in methods else []))
                     raise NoSuchMethod(f"{method[:20]} is not for this path; it knows {', '.join(allowed)}", allowed)
                 return operation, found
-        raise NotThere(f"there is no page {'/'.join(given)[:200]}; /v1/openapi.json lists all of them")
+        raise NotThere(f"there is no page {'/'.join(given)[:200]}; {self._listed_at} lists all of them")
 
 
 def _names(segments: list[str], given: list[str]) -> dict[str, str] | None:

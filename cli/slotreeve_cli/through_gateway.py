@@ -1,0 +1,133 @@
+"""Commands of operators that ask a gateway (its face ``admin``) instead of the servers."""
+
+from __future__ import annotations
+
+import urllib.error
+import urllib.request
+from email.message import Message
+from pathlib import Path
+from typing import IO, TypeVar
+from urllib.parse import quote, urlencode, urlsplit
+
+import msgspec
+from slotreeve.errors import ConfigError, RequestError, SlotreeveError, Unreachable
+from slotreeve_client.reports import ClientReport, ClientsReport, SubscriberReport, SubscribersReport
+
+SECONDS = 30.0
+PAGE = 1_000
+T = TypeVar("T")
+
+
+class _ProblemSaid(msgspec.Struct):
+    """What is read of a problem (RFC 9457)."""
+
+    detail: str = ""
+    code: str = ""
+
+
+class _ActSaid(msgspec.Struct):
+    """What is read of the answer of an act."""
+
+    sentences: list[str]
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """A token goes to the gateway that was named, and to no other place."""
+
+    def redirect_request(
+        self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: Message, newurl: str
+    ) -> None:
+        return None
+
+
+class ThroughGateway:
+    """Asks one gateway. ``token_file`` holds the token; None: it asks without one.
+
+    Raises:
+        ConfigError: the URL is none of a gateway, or the file cannot be read.
+    """
+
+    def __init__(self, url: str, token_file: Path | None) -> None:
+        parts = urlsplit(url if "//" in url else f"http://{url}")
+        if parts.scheme not in ("http", "https") or not parts.netloc or parts.path.strip("/"):
+            raise ConfigError(f"--gateway {url}: expected http://host:port or https://host:port")
+        self._base = f"{parts.scheme}://{parts.netloc}/v1/admin"
+        self._headers = {"Content-Type": "application/json"}
+        if token_file is not None:
+            self._headers["Authorization"] = f"Bearer {_token(token_file)}"
+        self._opener = urllib.request.build_opener(_NoRedirect)
+
+    def read(self, path: str, kind: type[T], **query: str | int) -> T:
+        """The page at ``path``, which is encoded already, below ``/v1/admin``.
+
+        Raises:
+            SlotreeveError: the gateway refuses it; the error has the code that it says.
+            Unreachable: no gateway with the face ``admin`` answers.
+        """
+        return self._ask("GET", f"{path}?{urlencode(query)}" if query else path, None, kind)
+
+    def act(self, method: str, path: str, body: dict[str, object] | None = None) -> list[str]:
+        """Carry an act out; return what it did, in sentences. Raises as :meth:`read`."""
+        return self._ask(method, path, body, _ActSaid).sentences
+
+    def clients(self, prefix: str) -> ClientsReport:
+        """All connected clients whose id or address begins so. Raises as :meth:`read`."""
+        found: list[ClientReport] = []
+        after: str | None = ""
+        while after is not None:
+            page = self.read("clients", ClientsReport, prefix=prefix, after=after, limit=PAGE)
+            found, after = found + page.clients, page.next
+        return msgspec.structs.replace(page, clients=found)
+
+    def subscribers(self, service: str) -> SubscribersReport:
+        """All subscribers of a service. Raises as :meth:`read`."""
+        found: list[SubscriberReport] = []
+        after: str | None = ""
+        while after is not None:
+            path = f"services/{quote(service, safe='')}/subscribers"
+            page = self.read(path, SubscribersReport, after=after, limit=PAGE)
+            found, after = found + page.subscribers, page.next
+        return msgspec.structs.replace(page, subscribers=found)
+
+    def _ask(self, method: str, path: str, body: dict[str, object] | None, kind: type[T]) -> T:
+        data = None if body is None else msgspec.json.encode(body)
+        request = urllib.request.Request(f"{self._base}/{path}", data, self._headers, method=method)  # noqa: S310 - http
+        try:
+            with self._opener.open(request, timeout=SECONDS) as answer:
+                return msgspec.json.decode(answer.read(), type=kind)
+        except urllib.error.HTTPError as error:
+            with error:
+                raise _refusal(error.code, error.read()) from None
+        except (OSError, ValueError, msgspec.DecodeError) as error:
+            raise Unreachable(f"{self._base}: {getattr(error, 'reason', None) or error}") from None
+
+
+def gateway_of(url: str, token_file: Path | None) -> ThroughGateway | None:
+    """The gateway that ``--gateway`` names; None: the servers are asked. Raises ConfigError."""
+    return ThroughGateway(url, token_file) if url else None
+
+
+def _token(file: Path) -> str:
+    try:
+        token = file.read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"--token-file {file}: cannot be read: {error}") from None
+    if not token or any(character.isspace() for character in token):
+        raise ConfigError(f"--token-file {file}: expected one token, as slotreeve gateway token issue prints it")
+    return token
+
+
+def _refusal(status: int, body: bytes) -> SlotreeveError:
+    """The error that an answer tells of."""
+    try:
+        said = msgspec.json.decode(body, type=_ProblemSaid)
+    except msgspec.DecodeError:
+        said = _ProblemSaid()
+    if not said.code:
+        return Unreachable(f"the gateway answers with the status {status} {said.detail}; does its face.use name admin?")
+    kinds = [*SlotreeveError.__subclasses__()]
+    for kind in kinds:
+        if kind.code == said.code:
+            return kind(said.detail)
+        kinds += kind.__subclasses__()
+    return RequestError(f"{said.detail} ({said.code})")

@@ -1,0 +1,235 @@
+"""What operators read of a cluster, as documents: the same on the command line and through a gateway. Pure."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+from slotreeve_protocol.meta_messages import View
+
+from slotreeve_client.audience import AllClients, AllSubscribers
+from slotreeve_client.condition import ClusterCondition
+
+
+class ServerReport(msgspec.Struct, frozen=True, kw_only=True):
+    """One server. A meta server has no zone, weight, slots or clients.
+
+    Attributes:
+        name, role, address: which one it is.
+        state: in some words; ``well`` where there is nothing to say.
+        zone, weight: as it was configured.
+        leads, follows: number of slots.
+        clients: number of connected clients; None if it does not tell, or has none to tell of.
+        silent_s: seconds since the meta leader heard it last.
+        process_id: differs after each start of the process.
+    """
+
+    name: str
+    role: str
+    state: str
+    address: str
+    zone: str | None = None
+    weight: float | None = None
+    leads: int | None = None
+    follows: int | None = None
+    clients: int | None = None
+    silent_s: float | None = None
+    process_id: str | None = None
+
+
+class ClusterReport(msgspec.Struct, frozen=True, kw_only=True):
+    """A cluster at one moment.
+
+    Attributes:
+        well: whether there is no problem.
+        leader, term, election: the meta leader, its term, and the election that is in use; None while none leads.
+        slots: number of slots.
+        table_epoch: of the slot table.
+        is_planning: the next table is being made.
+        problems: what is not as it should be, in sentences, the worst first.
+        news: who left in the last hour, in sentences.
+        servers: meta servers, then data and session servers.
+    """
+
+    well: bool
+    leader: str | None
+    term: int | None
+    election: str | None
+    slots: int
+    table_epoch: int | None
+    is_planning: bool
+    problems: list[str]
+    news: list[str]
+    servers: list[ServerReport]
+
+
+class SlotReport(msgspec.Struct, frozen=True):
+    """One slot: its leader, the epoch of the table that made it the leader, and the followers."""
+
+    slot: int
+    leader: str | None
+    leader_epoch: int
+    followers: tuple[str, ...]
+
+
+class PlacedServer(msgspec.Struct, frozen=True):
+    """A data server as assigners and balancers see it."""
+
+    name: str
+    zone: str
+    weight: float
+
+
+class TableReport(msgspec.Struct, frozen=True):
+    """The slot table with what a dry run of a plugin needs.
+
+    Attributes:
+        epoch, term, revision: of the table, of the commit, and of the view.
+        servers: the data servers.
+        replicas: number of copies of each slot, with the leader's; None: not known.
+        slots: the slots in their order.
+    """
+
+    epoch: int
+    term: int
+    revision: int
+    servers: list[PlacedServer]
+    replicas: int | None
+    slots: list[SlotReport]
+
+
+Silent = Annotated[dict[str, str], Meta(description="Session servers that did not tell, with the reason.")]
+Next = Annotated[str | None, Meta(description="Ask again with this as after; null: no others follow.")]
+Unread = Annotated[int, Meta(description="Pushes whose receipt has not come.")]
+
+
+class ClientReport(msgspec.Struct, frozen=True):
+    """A client that is connected to a session server."""
+
+    client: Annotated[str, Meta(description="Its id.")]
+    address: str
+    server: str
+    connected_s: Annotated[float, Meta(description="For so many seconds.")]
+    records: Annotated[int, Meta(description="Number of its registrations.")]
+    not_stored: Annotated[int, Meta(description="Those that the leaders of their slots have not stored yet.")]
+    services: Annotated[int, Meta(description="Number of services that it subscribes to.")]
+    unread: Unread
+    hidden: Annotated[bool, Meta(description="An order hides what it publishes.")]
+
+
+class ClientsReport(msgspec.Struct, frozen=True):
+    """Connected clients."""
+
+    clients: list[ClientReport]
+    silent: Silent
+    next: Next = None
+
+
+class SubscriberReport(msgspec.Struct, frozen=True):
+    """A subscriber of a service."""
+
+    client: Annotated[str, Meta(description="Its id.")]
+    address: str
+    server: str
+    scope: Annotated[str, Meta(description="zone: providers of its zone; data_center: all of them.")]
+    is_current: Annotated[bool, Meta(description="It was sent the newest version, and has read it.")]
+    sent: Annotated[int, Meta(description="The version that the last push brings it to.")]
+    unread: Unread
+
+
+class SubscribersReport(msgspec.Struct, frozen=True):
+    """Subscribers of a service."""
+
+    newest: Annotated[int, Meta(description="The newest version that a session server has.")]
+    subscribers: list[SubscriberReport]
+    silent: Silent
+    next: Next = None
+
+
+def server_reports(found: ClusterCondition) -> list[ServerReport]:
+    """Meta servers, then data and session servers."""
+    metas = [ServerReport(name=m.name, role="meta", state=m.state, address=m.address) for m in found.metas]
+    if found.view is None:
+        return metas
+    heard = {} if found.members is None else {each.node.name: each.heard_seconds for each in found.members.members}
+    states, slots = found.states(), found.view.table.slots
+    return metas + [
+        ServerReport(
+            name=node.name,
+            role=str(node.role),
+            state=states.get(node.name, "joins"),
+            address=node.address,
+            zone=node.zone,
+            weight=node.weight,
+            leads=sum(slot.leader == node.name for slot in slots),
+            follows=sum(node.name in slot.followers for slot in slots),
+            clients=found.held.get(node.name, {}).get("clients"),
+            silent_s=None if node.name not in heard else round(heard[node.name], 1),
+            process_id=node.process_id,
+        )
+        for node in [*found.view.data, *found.view.sessions]
+    ]
+
+
+def cluster_report(found: ClusterCondition) -> ClusterReport:
+    """The whole cluster."""
+    leader, view, problems = found.leader, found.view, found.problems()
+    known = None if leader is None else leader.known
+    return ClusterReport(
+        well=not problems,
+        leader=None if leader is None else leader.name,
+        term=None if known is None else known.term,
+        election=None if known is None else known.use,
+        slots=0 if view is None else len(view.table.slots),
+        table_epoch=None if view is None else view.table.epoch,
+        is_planning=found.members is not None and found.members.is_planning,
+        problems=problems,
+        news=found.news(),
+        servers=server_reports(found),
+    )
+
+
+def table_report(view: View) -> TableReport:
+    """The slot table."""
+    return TableReport(
+        view.table.epoch,
+        view.term,
+        view.revision,
+        [PlacedServer(node.name, node.zone, node.weight) for node in view.data],
+        view.facts.replicas if view.facts else None,
+        [SlotReport(slot.id, slot.leader, slot.leader_epoch, slot.followers) for slot in view.table.slots],
+    )
+
+
+def clients_report(found: AllClients, prefix: str = "") -> ClientsReport:
+    """The clients whose id or address begins with ``prefix``, by session server."""
+    clients = [
+        ClientReport(
+            one.id,
+            one.address,
+            server,
+            round(one.connected_seconds, 1),
+            one.records,
+            one.unacknowledged,
+            one.services,
+            one.unread,
+            one.is_off,
+        )
+        for server, listed in sorted(found.clients.items())
+        for one in listed
+        if one.id.startswith(prefix) or one.address.startswith(prefix)
+    ]
+    return ClientsReport(clients, dict(found.silent))
+
+
+def subscribers_report(found: AllSubscribers) -> SubscribersReport:
+    """The subscribers, by session server."""
+    subscribers = [
+        SubscriberReport(
+            one.id, one.address, server, one.scope.name.lower(), found.is_current(one), one.sent, one.unread
+        )
+        for server, listed in sorted(found.subscribers.items())
+        for one in listed
+    ]
+    return SubscribersReport(found.newest, subscribers, dict(found.silent))

@@ -1,0 +1,123 @@
+"""What happened, in sentences for people. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+import msgspec
+from slotreeve.model.data_info import DEFAULT_GROUP, DEFAULT_INSTANCE, DELIMITER
+from slotreeve_protocol.envelope import decode_instance
+from slotreeve_protocol.history_messages import RecordedChange
+
+from slotreeve_events.schema import HistoryNote, SlotMove
+
+MOST_NAMED = 3
+_decoder = msgspec.json.Decoder(HistoryNote)
+
+
+def decoded_event(body: bytes) -> HistoryNote:
+    """An event as a server sent it. Raises msgspec.DecodeError: it is none."""
+    return _decoder.decode(body)
+
+
+def short_name(data_info_id: str) -> str:
+    """A service without an instance id and a group that are the default."""
+    return data_info_id.removesuffix(f"{DELIMITER}{DEFAULT_INSTANCE}{DELIMITER}{DEFAULT_GROUP}")
+
+
+def provider_text(change: RecordedChange) -> str:
+    """Who a registration is, for people: the address of its instance, or what it published."""
+    instance = decode_instance(change.data)
+    if instance is not None:
+        return f"{instance.endpoint} ({instance.id})" if instance.id != instance.endpoint else instance.endpoint
+    text = ", ".join(part.decode("utf-8", "backslashreplace") for part in change.data)
+    return f"{text} ({change.register_id})" if text else change.register_id
+
+
+def change_sentence(change: RecordedChange) -> str:
+    """One change of a registration."""
+    who = provider_text(change)
+    if change.is_gone:
+        again = f"; it ended {change.ends} times within a moment" if change.ends > 1 else ""
+        return f"{who} ended: {change.reason or 'the reason is not known'}{again}."
+    if change.ends:
+        times = "once" if change.ends == 1 else f"{change.ends} times"
+        return f"{who} ended {times} and is registered again: {change.reason}."
+    return f"{who} was registered, or changed (version {change.version}, session process {change.session})."
+
+
+def sentence(event: HistoryNote) -> str:
+    """One event. Kinds that this version does not know are told by their fields."""
+    tell = _TELL.get(event.kind)
+    return tell(event) if tell is not None else f"{event.kind}: {event.reason or ''}".rstrip(": ")
+
+
+def move_sentence(move: SlotMove) -> str:
+    """One move of a slot."""
+    way = " ".join(f"{word} {name}" for word, name in (("from", move.source), ("to", move.target)) if name)
+    return f"slot {move.slot}: {move.kind} {way} ({move.reason})"
+
+
+def moves_of(event: HistoryNote, slot: int) -> list[SlotMove]:
+    """The moves of one slot in an event."""
+    return [move for move in event.moves or () if move.slot == slot]
+
+
+def _table(event: HistoryNote) -> str:
+    moves = event.moves or []
+    head = f"{event.node} committed table {event.epoch}"
+    if not moves:
+        return f"{head}: {event.reason}."
+    reasons = Counter(move.reason for move in moves)
+    shown = "; ".join(f"{_moves(count)}: {reason}" for reason, count in reasons.most_common(MOST_NAMED))
+    more = f"; and {len(reasons) - MOST_NAMED} more reasons" if len(reasons) > MOST_NAMED else ""
+    return f"{head}: {shown}{more}."
+
+
+def _moves(count: int) -> str:
+    return "1 move" if count == 1 else f"{count} moves"
+
+
+def _leader(event: HistoryNote) -> str:
+    if event.leader is None:
+        return f"{event.node} knows no leader: {event.reason}."
+    does = "leads" if event.leader == event.node else f"follows {event.leader}"
+    return f"{event.node} {does} in term {event.term}: {event.reason}."
+
+
+def _pushed(event: HistoryNote) -> str:
+    waited = "" if event.waited_ms is None else f" at most {event.waited_ms:.1f} ms after the change arrived there"
+    times = "" if (event.count or 1) == 1 else f" {event.count} times"
+    subscribers = "1 subscriber" if event.subscribers == 1 else f"{event.subscribers} subscribers"
+    what = short_name(event.service) if event.service else "other services"
+    return f"{event.node} pushed {what}{times} to {subscribers}{waited}."
+
+
+def _configured(event: HistoryNote) -> str:
+    return f"{event.author} at {event.address} wrote {event.key} (version {event.version}): {event.reason}."
+
+
+_TELL: dict[str, Callable[[HistoryNote], str]] = {
+    "started": lambda e: f"{e.role} server {e.node} started: {e.reason}.",
+    "stopped": lambda e: f"{e.node} stopped in order.",
+    "leader": _leader,
+    "table": _table,
+    "node_joined": lambda e: f"{e.role} server {e.member} joined{f' in zone {e.zone}' if e.zone else ''}.",
+    "node_left": lambda e: f"{e.role} server {e.member} left: {e.reason}.",
+    "loads": lambda e: f"loads of {len(e.loads or ())} slots changed.",
+    "pushed": _pushed,
+    "client_joined": lambda e: f"client {e.member} connected to {e.node} from {e.address}.",
+    "client_left": lambda e: f"client {e.member} at {e.address} left {e.node}: {e.reason}.",
+    "configured": _configured,
+    "gap": lambda e: f"{e.node}: the history has a gap: {e.reason}.",
+    "alarm": lambda e: f"{e.node}: {e.reason}",
+    "critical": lambda e: f"{e.node}: {e.reason}",
+    "error": lambda e: f"{e.node}: {e.reason}",
+    "warning": lambda e: f"{e.node}: {e.reason}",
+}
+
+
+def newest_first(events: Sequence[HistoryNote]) -> list[HistoryNote]:
+    """Events of several servers in the order of their clocks."""
+    return sorted(events, key=lambda event: event.at_ms, reverse=True)

@@ -1,0 +1,59 @@
+"""REST under ``/v1/admin``: what operators read and order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from slotreeve.ports import Context
+from slotreeve_gateway import Gateway
+from slotreeve_gateway.rest import RestDescription, RestPages
+from slotreeve_gateway.rest.openapi import SERVICE_PLACE
+from slotreeve_protocol.provided import MAX_KEY_LENGTH
+
+from slotreeve_face_admin import AdminOptions
+from slotreeve_face_admin.acts import LONGEST_NAME, PREFIX
+from slotreeve_face_admin.configuring import Configuring
+from slotreeve_face_admin.guard import BrowserGuard
+from slotreeve_face_admin.ordering import Ordering
+from slotreeve_face_admin.reads import AdminReads
+from slotreeve_face_admin.resigning import Resigning
+
+COUNTERS = ("admin_answers", "admin_refusals")
+_NAME: dict[str, object] = {"type": "string", "minLength": 1, "maxLength": LONGEST_NAME}
+ABOUT = RestDescription(
+    f"{PREFIX}/openapi.json",
+    "What operators of a slotreeve registry read and order. Any gateway of the registry may be asked at any time.",
+    {
+        "service": SERVICE_PLACE,
+        "key": {"type": "string", "minLength": 1, "maxLength": MAX_KEY_LENGTH, "description": "The key."},
+        "node": _NAME | {"description": "The name of a data or session server."},
+        "client": _NAME | {"description": "The id of a client, or its IP address."},
+    },
+)
+
+
+class AdminFace:
+    """Implements :class:`slotreeve.ports.Face`."""
+
+    def __init__(self, options: AdminOptions, context: Context) -> None:
+        self._gateway = gateway = Gateway.of(context)
+        self._counters = dict.fromkeys(COUNTERS, 0)
+        operations = [
+            *AdminReads(gateway.servers).operations(),
+            *Ordering(gateway.servers, gateway.name).operations(),
+            *Configuring(gateway.servers, gateway.name).operations(),
+            *Resigning(gateway.servers, gateway.name).operations(),
+        ]
+        guard = BrowserGuard(options.hosts)
+        self._pages = RestPages(gateway.access, operations, ABOUT, self._counters, "admin", guard)
+
+    async def start(self) -> None:
+        """See Face."""
+        self._gateway.pages.add([PREFIX], self._pages)
+
+    async def stop(self) -> None:
+        """See Face."""
+
+    def counters(self) -> Mapping[str, int]:
+        """See Face."""
+        return self._counters

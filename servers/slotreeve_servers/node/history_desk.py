@@ -1,0 +1,110 @@
+"""Answers to people who ask a server of the past, in pages, so that no answer holds up anybody."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from slotreeve.errors import NotThere
+from slotreeve.model.publisher import Publisher
+from slotreeve.ports import Message
+from slotreeve_events.history import ServerHistory
+from slotreeve_events.history_files import HistoryFiles
+from slotreeve_protocol.general_messages import Failed
+from slotreeve_protocol.history_messages import (
+    MOST_EVENTS,
+    ChangePage,
+    EventPage,
+    GetChanges,
+    GetEvents,
+    GetServiceAt,
+    HistoryEvent,
+    ServiceAt,
+    ServiceChange,
+)
+
+from slotreeve_servers.node.deltas import PART_BYTES, size_of
+from slotreeve_servers.node.dispatch import Desk
+from slotreeve_servers.node.outbox import Outbox, Peer, Request
+
+_EVENT_BYTES = 20
+_CHANGE_BYTES = 60
+
+
+def add_history(desk: Desk, outbox: Outbox, history: ServerHistory | None, *, of_services: bool = False) -> None:
+    """Let a desk answer questions of the past; with ``of_services`` those about services, too."""
+    asking = _Asking(outbox, history)
+    desk.later[GetEvents] = asking.events
+    if of_services:
+        desk.later[GetServiceAt] = asking.service_at
+        desk.later[GetChanges] = asking.changes
+
+
+class _Asking:
+    def __init__(self, outbox: Outbox, history: ServerHistory | None) -> None:
+        self._outbox, self._history = outbox, history
+
+    def _ask(self, request: Request, question: Callable[[HistoryFiles], Message]) -> None:
+        if self._history is None:
+            raise NotThere("this server keeps no history (history.enabled, or its log says why)")
+
+        def answered(reply: Message | None, error: Exception | None) -> None:
+            if reply is None:
+                reply = Failed(NotThere.code, f"the history of this server cannot be read: {error}")
+            self._outbox.reply(request, reply)
+
+        self._history.ask(question, answered)
+
+    def events(self, peer: Peer, asked: GetEvents, request: Request) -> None:
+        """See GetEvents."""
+        lost = self._history.lost if self._history is not None else 0
+        self._ask(request, partial(_events, asked, lost))
+
+    def service_at(self, peer: Peer, asked: GetServiceAt, request: Request) -> None:
+        """See GetServiceAt."""
+        self._ask(request, partial(_service_at, asked))
+
+    def changes(self, peer: Peer, asked: GetChanges, request: Request) -> None:
+        """See GetChanges."""
+        self._ask(request, partial(_changes, asked))
+
+
+def _events(asked: GetEvents, lost: int, files: HistoryFiles) -> EventPage:
+    most = max(1, min(asked.most, MOST_EVENTS))
+    found, more = files.events(
+        asked.since_ms, asked.until_ms, asked.kinds, asked.after, most, newest_first=asked.newest_first
+    )
+    left, page = PART_BYTES, list[HistoryEvent]()
+    for event in found:
+        left -= _EVENT_BYTES + len(event.body)
+        if left < 0 and page:
+            more = True
+            break
+        page.append(HistoryEvent(event.place, event.body))
+    return EventPage(files.begins_ms, lost + files.lost, page, more)
+
+
+def _service_at(asked: GetServiceAt, files: HistoryFiles) -> ServiceAt:
+    found = files.state(asked.data_info_id, asked.at_ms)
+    records = sorted((r for r in found.records if r.register_id > asked.after), key=lambda r: r.register_id)
+    left, page = PART_BYTES, list[Publisher]()
+    for record in records:
+        left -= size_of(record)
+        if left < 0 and page:
+            break
+        page.append(record)
+    more = len(page) < len(records)
+    return ServiceAt(found.known, found.since_ms, found.leader_epoch, files.begins_ms, page, more)
+
+
+def _changes(asked: GetChanges, files: HistoryFiles) -> ChangePage:
+    most = max(1, min(asked.most, MOST_EVENTS))
+    found, more = files.changes(asked.data_info_id, asked.since_ms, asked.until_ms, most)
+    left, page = PART_BYTES, list[ServiceChange]()
+    for change in found:
+        left -= _CHANGE_BYTES + sum(len(c.register_id) + sum(map(len, c.data)) + _CHANGE_BYTES for c in change.changes)
+        if left < 0 and page and change.at_ms != page[-1].at_ms:
+            more = True
+            break
+        page.append(change)
+    return ChangePage(files.begins_ms, page, more)

@@ -1,0 +1,128 @@
+"""Commands of operators that ask a gateway instead of the servers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+from slotreeve.errors import ConfigError, Forbidden, NotThere, Unauthenticated, Unreachable
+from slotreeve_cli.main import app
+from slotreeve_cli.through_gateway import ThroughGateway
+from slotreeve_client.reports import ClusterReport
+from typer.testing import CliRunner, Result
+
+from tests.faces.admin.admin_scene import access_with
+from tests.faces.stage import Stage, run_story
+
+SERVICE = "com.example.Shop"
+
+
+async def command(stage: Stage, *arguments: str) -> Result:
+    gateway = ["--gateway", stage.gateway.address]
+    return await asyncio.to_thread(CliRunner().invoke, app, [*arguments, *gateway])
+
+
+def test_an_operator_looks_and_orders_with_a_route_to_a_gateway_only() -> None:
+    async def story(stage: Stage) -> None:
+        await stage.sdk.publish(SERVICE, "x").acknowledged()
+        await stage.sdk.subscribe(SERVICE, lambda _: None).ready()
+        status = await command(stage, "status", "-o", "json")
+        assert (status.exit_code, json.loads(status.stdout)["well"]) == (0, True), status.output
+        shown = await command(stage, "status")
+        assert shown.stdout.splitlines()[0] == "The cluster is well."
+        members = json.loads((await command(stage, "members", "-o", "json")).stdout)
+        servers = json.loads(status.stdout)["servers"]
+        assert [one["name"] for one in members] == [one["name"] for one in servers]
+        clients = json.loads((await command(stage, "clients", "-o", "json")).stdout)
+        assert stage.sdk.client_id in {one["client"] for one in clients}
+        (subscriber,) = json.loads((await command(stage, "subscribers", SERVICE, "-o", "json")).stdout)
+        assert (subscriber["client"], subscriber["scope"]) == (stage.sdk.client_id, "data_center")
+        nobody = await command(stage, "subscribers", "com.example.Nobody")
+        assert nobody.exit_code == 3
+        banned = await command(stage, "admin", "ban", "data-1", "a/b", "-o", "json")
+        assert json.loads(banned.stdout)[0]["banned"] == ["a/b", "data-1"], banned.output
+        assert "Banning a/b has no effect yet" in banned.stderr
+        unbanned = await command(stage, "admin", "unban", "data-1", "a/b", "-o", "json")
+        assert json.loads(unbanned.stdout)[0]["banned"] == []
+        stopped = await command(stage, "admin", "stop-push", "--except", "10.0.0.7", "-o", "json")
+        assert json.loads(stopped.stdout)[0] == {
+            "banned": [],
+            "push": "stopped",
+            "push_to": ["10.0.0.7"],
+            "clients_off": [],
+        }
+        assert (await command(stage, "status")).exit_code == 1
+        await command(stage, "admin", "start-push")
+        off = await command(stage, "admin", "client-off", "10.0.0.9", "-o", "json")
+        assert json.loads(off.stdout)[0]["clients_off"] == ["10.0.0.9"]
+        await command(stage, "admin", "client-on", "10.0.0.9")
+        assert json.loads((await command(stage, "admin", "show", "-o", "json")).stdout)[0]["clients_off"] == []
+
+    run_story(story, faces="admin")
+
+
+def test_the_token_of_a_file_is_shown_and_refusals_have_their_codes(tmp_path: Path) -> None:
+    access, token = access_with("operate:*")
+    weak, weak_token = access_with("read:*")
+    file = tmp_path / "token"
+
+    def read(stage: Stage, file: Path | None) -> ClusterReport:
+        return ThroughGateway(stage.url, file).read("status", ClusterReport)
+
+    async def story(stage: Stage) -> None:
+        with pytest.raises(Unauthenticated, match="a token is needed"):
+            await asyncio.to_thread(read, stage, None)
+        file.write_text(token["Authorization"].partition(" ")[2] + "\n")
+        assert (await asyncio.to_thread(read, stage, file)).well
+        with pytest.raises(NotThere):
+            await asyncio.to_thread(lambda: ThroughGateway(stage.url, file).read("nothing", ClusterReport))
+
+    async def weak_story(stage: Stage) -> None:
+        file.write_text(weak_token["Authorization"].partition(" ")[2])
+        with pytest.raises(Forbidden, match="no right to operate"):
+            await asyncio.to_thread(read, stage, file)
+
+    run_story(story, faces="admin", access=access)
+    run_story(weak_story, faces="admin", access=weak)
+
+
+def test_a_gateway_without_the_face_or_that_is_not_there_is_named(tmp_path: Path) -> None:
+    async def story(stage: Stage) -> None:
+        with pytest.raises(Unreachable, match=r"does its face\.use name admin"):
+            await asyncio.to_thread(lambda: ThroughGateway(stage.url, None).read("status", ClusterReport))
+
+    run_story(story, faces="rest")
+    with pytest.raises(Unreachable, match=r"127\.0\.0\.1:9"):
+        ThroughGateway("http://127.0.0.1:9", None).read("status", ClusterReport)
+    for url in ("file:///etc/passwd", "ftp://a", "http://", "http://a/b"):
+        with pytest.raises(ConfigError, match="expected http"):
+            ThroughGateway(url, None)
+    for content in ("", "two words", "\u00fc"):
+        file = tmp_path / "token"
+        file.write_text(content)
+        with pytest.raises(ConfigError, match="--token-file"):
+            ThroughGateway("http://a", file)
+    with pytest.raises(ConfigError, match="--token-file"):
+        ThroughGateway("http://a", tmp_path / "missing")
+
+
+def test_a_redirect_is_not_followed_with_the_token(tmp_path: Path) -> None:
+    seen: list[bytes] = []
+
+    async def elsewhere(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        seen.append(await reader.readuntil(b"\r\n\r\n"))
+        place = b"Location: http://127.0.0.1:9/v1/admin/status\r\n"
+        writer.write(b"HTTP/1.1 302 Found\r\nContent-Length: 0\r\n" + place + b"Connection: close\r\n\r\n")
+        writer.close()
+
+    async def scene() -> None:
+        server = await asyncio.start_server(elsewhere, "127.0.0.1", 0)
+        host, port = server.sockets[0].getsockname()
+        with pytest.raises(Unreachable, match="status 302"):
+            await asyncio.to_thread(lambda: ThroughGateway(f"http://{host}:{port}", None).read("status", ClusterReport))
+        server.close()
+
+    asyncio.run(scene())
+    assert len(seen) == 1

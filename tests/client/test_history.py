@@ -1,0 +1,202 @@
+"""The past of a whole cluster: what was, what happened, and why."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import TypeVar
+
+from slotreeve_client.administration import put_config
+from slotreeve_client.history import PastService, Span, past_changes, past_events, service_at
+from slotreeve_conformance import virtual_time
+from slotreeve_events.stories import change_sentence, decoded_event, sentence
+from slotreeve_protocol.history_messages import KnownState
+from slotreeve_protocol.orders import ORDERS_KEY, Orders
+from slotreeve_simulator.simulated_cluster import SimulatedCluster
+from slotreeve_transport_memory.transport import MemoryTransport
+
+T = TypeVar("T")
+SERVICE = "com.example.Greeter"
+Scenario = Callable[["Watched"], Coroutine[object, object, T]]
+
+
+class Watched:
+    """A cluster with a history, and somebody who asks it."""
+
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        self.cluster = cluster
+        self.clock = virtual_time.VirtualClock()
+        self.transport = MemoryTransport(self.clock, "tool", cluster.network)
+
+    @property
+    def metas(self) -> list[str]:
+        return [self.cluster.address(name) for name in self.cluster.servers if name.startswith("meta")]
+
+    async def at(self, at_ms: int) -> PastService:
+        return await service_at(self.transport, "slotreeve", self.metas, SERVICE, at_ms)
+
+    async def providers(self, at_ms: int) -> list[str]:
+        past = await self.at(at_ms)
+        assert not past.silent
+        return sorted((record.data or (b"",))[0].decode() for record in past.records.values())
+
+    async def story(self) -> list[str]:
+        past = await past_changes(self.transport, "slotreeve", self.metas, SERVICE)
+        return [change_sentence(change) for _, row in past.changes for change in row.changes]
+
+    async def told(self, *kinds: str) -> list[str]:
+        past = await past_events(self.transport, "slotreeve", self.metas, kinds=kinds)
+        return [sentence(decoded_event(event.event)) for _, event in past.events]
+
+
+def play(tmp_path: Path, scenario: Scenario[T], seed: int = 5, **settings: object) -> T:
+    async def main(rng: random.Random) -> T:
+        every = {
+            "history.directory": str(tmp_path),
+            **{key.replace("__", "."): value for key, value in settings.items()},
+        }
+        async with SimulatedCluster(rng, meta=3, data=3, session=2, settings=every) as cluster:
+            return await scenario(Watched(cluster))
+
+    return virtual_time.run(main, seed=seed)
+
+
+def test_what_a_service_was_is_known_after_its_slot_has_moved_and_servers_have_died(tmp_path: Path) -> None:
+    async def scenario(it: Watched) -> None:
+        cluster, was = it.cluster, dict[int, list[str]]()
+        client = cluster.client()
+        kept = [client.publish(SERVICE, f"10.0.0.{number}:80") for number in range(3)]
+        await client.flush()
+        for second in range(12):
+            if second == 3:
+                kept[0].unpublish()
+            if second == 5:
+                (leader,) = {await leader_of(it)}
+                await cluster.stop(leader)
+            if second == 9:
+                client.publish(SERVICE, "10.0.0.9:80")
+            await client.flush()
+            await asyncio.sleep(1)
+            was[it.clock.wall_ms()] = sorted(provider.data[0].decode() for provider in await client.get(SERVICE))
+        for at_ms, providers in was.items():
+            assert await it.providers(at_ms - 1) == providers, f"{at_ms}: {was}"
+        before = await it.at(next(iter(was)) - 60_000)
+        assert before.known is KnownState.BEFORE_A_CHANGE
+
+    play(tmp_path, scenario)
+
+
+async def leader_of(it: Watched) -> str:
+    """The data server that told of the last change."""
+    return (await it.at(it.clock.wall_ms())).server
+
+
+def test_each_end_is_told_with_its_reason(tmp_path: Path) -> None:
+    async def scenario(it: Watched) -> None:
+        cluster = it.cluster
+        keeper = cluster.client("session-2")
+        keeper.publish(SERVICE, "keeps")
+        leaver, unpublisher, lost = (cluster.client("session-2", name=name) for name in ("leaver", "un", "lost"))
+        for client in (leaver, unpublisher, lost):
+            registration = client.publish(SERVICE, client.client_id)
+            await client.flush()
+            if client is unpublisher:
+                registration.unpublish()
+                await client.flush()
+        await leaver.close()
+        cluster.kill("lost")
+        await asyncio.sleep(60)
+        stranded = cluster.client("session-1", name="stranded")
+        stranded.publish(SERVICE, "stranded")
+        await stranded.flush()
+        cluster.kill("stranded")
+        cluster.kill("session-1")
+        await asyncio.sleep(120)
+        story = "\n".join(await it.story())
+        for reason in (
+            "its client left.",
+            "its client unpublished it",
+            "its client was lost",
+            "its session server is gone (process session-1@",
+        ):
+            assert reason in story, story
+
+    play(tmp_path, scenario)
+
+
+def test_moves_leaders_departures_and_orders_are_told_with_cause_and_author(tmp_path: Path) -> None:
+    async def scenario(it: Watched) -> None:
+        cluster = it.cluster
+        await asyncio.sleep(5)
+        cluster.kill("data-2")
+        await asyncio.sleep(30)
+        value = Orders(push_stopped=True).encode()
+        await put_config(it.transport, "slotreeve", it.metas, ORDERS_KEY, value)
+        await put_config(it.transport, "slotreeve", it.metas, "com.example.secret", b"hidden-value")
+        await asyncio.sleep(5)
+        told = "\n".join(await it.told())
+        assert "data server data-2 left: " in told
+        assert "leads in term" in told
+        assert "data-2" in "\n".join(await it.told("table"))
+        assert f"wrote {ORDERS_KEY}" in told
+        assert "push_stopped=True" in told
+        assert "wrote com.example.secret" in told
+        assert "hidden-value" not in told
+
+    play(tmp_path, scenario)
+
+
+def test_a_server_that_does_not_answer_is_named_and_the_others_tell_what_they_know(tmp_path: Path) -> None:
+    async def scenario(it: Watched) -> None:
+        client = it.cluster.client()
+        client.publish(SERVICE, "a")
+        await client.flush()
+        await asyncio.sleep(2)
+        others = {"data-1", "data-2", "data-3"} - {await leader_of(it)}
+        frozen = min(others)
+        it.cluster.freeze(frozen)
+        past = await it.at(it.clock.wall_ms())
+        assert set(past.silent) == {frozen}
+        assert [record.data for record in past.records.values()] == [(b"a",)]
+
+    play(tmp_path, scenario)
+
+
+def test_one_who_follows_gets_each_event_once(tmp_path: Path) -> None:
+    async def scenario(it: Watched) -> None:
+        past = await past_events(it.transport, "slotreeve", it.metas, Span(), most=3)
+        clients = []
+        seen, places = [event.event for _, event in past.events], dict[str, int]()
+        for _ in range(6):
+            for server, event in past.events:
+                places[server] = max(places.get(server, 0), event.place)
+            client = it.cluster.client()
+            clients.append(client.client_id)
+            client.publish(SERVICE, "a")
+            await client.flush()
+            await asyncio.sleep(2)
+            past = await past_events(it.transport, "slotreeve", it.metas, Span(), ("client_joined",), 100, places)
+            seen += [event.event for _, event in past.events]
+        assert len(seen) == len(set(seen))
+        joined = [decoded_event(body).member for body in seen if decoded_event(body).kind == "client_joined"]
+        assert set(clients) <= set(joined)
+
+    play(tmp_path, scenario)
+
+
+def test_a_history_survives_the_restart_of_its_server(tmp_path: Path) -> None:
+    async def scenario(it: Watched) -> None:
+        client = it.cluster.client()
+        client.publish(SERVICE, "a")
+        await client.flush()
+        await asyncio.sleep(2)
+        then = it.clock.wall_ms()
+        for name in ("data-1", "data-2", "data-3"):
+            await it.cluster.stop(name)
+            await it.cluster.start(name)
+            await it.cluster.ready()
+        assert await it.providers(then) == ["a"]
+
+    play(tmp_path, scenario)
