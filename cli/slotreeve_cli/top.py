@@ -25,7 +25,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 @dataclass
-class ClusterWatch:
+class LiveCluster:
     """Looks at a cluster again and again.
 
     Attributes:
@@ -95,7 +95,7 @@ async def _top(addresses: list[str], cluster: str, interval: float, count: int |
     from slotreeve_cli.run import stop_requested
 
     transport = open_transport()
-    watch = ClusterWatch(transport, cluster, addresses, interval, count, stop_requested(until_eof=False))
+    watch = LiveCluster(transport, cluster, addresses, interval, count, stop_requested(until_eof=False))
     try:
         first = await watch.begin()
         if output is Output.TABLE and sys.stdout.isatty():
@@ -106,7 +106,7 @@ async def _top(addresses: list[str], cluster: str, interval: float, count: int |
         await transport.close()
 
 
-async def _printed(watch: ClusterWatch, output: Output) -> None:
+async def _printed(watch: LiveCluster, output: Output) -> None:
     from slotreeve_cli.printing import print_json
     from slotreeve_cli.top_screen import print_activity
 
@@ -119,7 +119,7 @@ async def _printed(watch: ClusterWatch, output: Output) -> None:
         sys.stdout.flush()
 
 
-async def _on_screen(watch: ClusterWatch, first: Activity) -> None:
+async def _on_screen(watch: LiveCluster, first: Activity) -> None:
     from slotreeve_cli.top_screen import Screen, key_ends
 
     with Screen() as screen, key_ends("q", watch.stopping):

@@ -13,7 +13,7 @@ from slotreeve.clock import LoopClock
 from slotreeve.errors import Unreachable
 from slotreeve.model.loads import SlotLoad
 from slotreeve_cli.printing import print_json
-from slotreeve_cli.top import ClusterWatch, document
+from slotreeve_cli.top import LiveCluster, document
 from slotreeve_cli.top_screen import MOST_PROBLEMS, Screen, busiest, head, print_activity, servers
 from slotreeve_client.activity import Activity, BusySlot, ServerActivity
 from slotreeve_conformance.virtual_time import run
@@ -87,7 +87,7 @@ def test_looks_go_on_while_the_cluster_is_away_and_after_it_is_back() -> None:
             await cluster.ready()
             clock = LoopClock()
             transport = MemoryTransport(clock, "operator", cluster.network)
-            watch = ClusterWatch(transport, "slotreeve", [cluster.address("meta-1")], 2.0, 4, now=clock.now)
+            watch = LiveCluster(transport, "slotreeve", [cluster.address("meta-1")], 2.0, 4, now=clock.now)
             first = await watch.begin()
             assert first.leader == "meta-1"
             assert first.total("publishes") is None
@@ -113,7 +113,7 @@ def test_it_ends_between_two_looks_when_it_is_told_to() -> None:
             await cluster.ready()
             clock = LoopClock()
             transport = MemoryTransport(clock, "operator", cluster.network)
-            watch = ClusterWatch(transport, "slotreeve", [cluster.address("meta-1")], 3_600.0, None, now=clock.now)
+            watch = LiveCluster(transport, "slotreeve", [cluster.address("meta-1")], 3_600.0, None, now=clock.now)
             await watch.begin()
             clock.call_later(1.0, watch.stopping.set)
             assert [look async for look in watch.looks()] == []
@@ -127,7 +127,7 @@ def test_a_cluster_that_is_not_there_at_the_beginning_is_an_error() -> None:
         async with SimulatedCluster(rng, meta=1, data=1, session=1) as cluster:
             transport = MemoryTransport(LoopClock(), "operator", cluster.network)
             with pytest.raises(Unreachable):
-                await ClusterWatch(transport, "slotreeve", ["nowhere:1"], 1.0, 1).begin()
+                await LiveCluster(transport, "slotreeve", ["nowhere:1"], 1.0, 1).begin()
             await transport.close()
 
     run(scenario, seed=3)
