@@ -89,10 +89,11 @@ def show(
     """Print every setting with its value and its origin, the options of the chosen plugins included."""
     from slotreeve_cli.printing import print_rows
 
-    print_rows(_rows(read_configuration(config, settings)), output)
+    print_rows(setting_rows(read_configuration(config, settings)), output)
 
 
-def _rows(configuration: ServerConfiguration) -> list[dict[str, object]]:
+def setting_rows(configuration: ServerConfiguration) -> list[dict[str, object]]:
+    """Every setting with its key, its value and its origin. Raises PluginError."""
     from slotreeve.catalogue import Catalogue
     from slotreeve.offers import Port
 

@@ -29,6 +29,7 @@ COMMANDS = {
         "audience": "clients subscribers",
         "past": "why events diff",
         "explain": "explain",
+        "debug": "debug",
     },
     "Operate": {
         "drain": "drain",
