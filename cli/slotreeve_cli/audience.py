@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from slotreeve_client.reports import ClientsReport, SubscribersReport
 
 
+LATE_SECONDS = 1.0
+
+
 def add_to(app: typer.Typer) -> None:
     """Add the commands."""
     app.command("clients", epilog="Examples: slotreeve clients  |  slotreeve clients orders- -o tsv")(clients)
@@ -62,8 +65,8 @@ def subscribers(
     token_file: TokenFileOption = None,
     output: RowsOption = Rows.TABLE,
 ) -> None:
-    """The subscribers of SERVICE at all session servers, and whether each was sent the newest version. Exit code 3 if
-    there are none, 1 if a server is silent."""
+    """The subscribers of SERVICE at all session servers, and whether each was sent the newest version, and how late
+    its callbacks run. Exit code 3 if there are none, 1 if a server is silent."""
     from slotreeve_client.tools import run_async
 
     from slotreeve_cli.printing import print_rows
@@ -77,8 +80,9 @@ def subscribers(
             "address": one.address,
             "server": one.server,
             "scope": one.scope,
-            "state": "current" if one.is_current else "behind",
+            "state": "behind" if not one.is_current else "late" if one.late_s >= LATE_SECONDS else "current",
             "unread": one.unread,
+            "late_s": one.late_s,
             "sent": one.sent,
             "newest": found.newest,
         }

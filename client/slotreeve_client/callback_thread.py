@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 
 from slotreeve_client.callbacks import CallbackRunner
+from slotreeve_client.lateness import CallbackLateness
 
 
 class CallbackThread:
@@ -23,6 +24,7 @@ class CallbackThread:
 
     def __init__(self, now: Callable[[], float]) -> None:
         self.runner = CallbackRunner(now, (BaseException,))
+        self._late = CallbackLateness(now)
         self._changed = threading.Condition()
         self._waiting: dict[object, tuple[str, Callable[[], None]]] = {}
         self._closed = False
@@ -39,8 +41,14 @@ class CallbackThread:
         ``label`` is for the log. Does nothing after :meth:`close`."""
         with self._changed:
             if not self._closed:
+                self._late.waits(key)
                 self._waiting[key] = (label, function)
                 self._changed.notify()
+
+    def late_seconds(self) -> float:
+        """How late the functions are since the last call, in seconds; see CallbackLateness.take."""
+        with self._changed:
+            return self._late.take()
 
     def close(self) -> None:
         """Take no further function. What waits still runs; this method does not wait for it, so that a callback may
@@ -56,5 +64,9 @@ class CallbackThread:
                     if self._closed:
                         return
                     self._changed.wait()
-                label, function = self._waiting.pop(next(iter(self._waiting)))
+                key = next(iter(self._waiting))
+                label, function = self._waiting.pop(key)
+                self._late.begins(key)
             self.runner.run(label, function)
+            with self._changed:
+                self._late.ends()

@@ -9,6 +9,8 @@ from typing import Protocol
 
 from slotreeve.clock import Clock
 
+from slotreeve_client.lateness import CallbackLateness
+
 log = logging.getLogger("slotreeve.client")
 
 BUDGET_SECONDS = 0.005
@@ -75,10 +77,11 @@ class Callbacks:
     turn are seen as one.
 
     Attributes:
-        runner: runs them and counts.
+        runner: runs them and counts. ``late``: how late they are.
     """
 
     def __init__(self, clock: Clock) -> None:
+        self.late = CallbackLateness(clock.now)
         self.runner = CallbackRunner(clock.now, (Exception, asyncio.CancelledError))
         self._clock = clock
         self._waiting: dict[Called, None] = {}
@@ -94,6 +97,7 @@ class Callbacks:
 
     def add(self, called: Called) -> None:
         """Something has changed: call it, now or in a later turn."""
+        self.late.waits(called)
         if self._waiting or self._is_running or not self._may_run_at_once():
             self._waiting[called] = None
             self._schedule()
@@ -128,8 +132,10 @@ class Callbacks:
 
     def _run(self, called: Called) -> None:
         self._is_running = True
+        self.late.begins(called)
         try:
             if not self.runner.run(called.label, called.call):
                 called.callback_failures += 1
         finally:
+            self.late.ends()
             self._is_running = False

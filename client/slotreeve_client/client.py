@@ -78,6 +78,7 @@ class Client:
         self.state = ClientState.CONNECTING
         self._clock, self._zone, self._request_seconds = clock, options.zone, options.request_seconds
         self._callbacks = Callbacks(clock)
+        self._late_elsewhere: Callable[[], float] = lambda: 0.0
         self._sender = Sender(clock)
         self._core = ClientCore(self.client_id, options, self._sender.flush_soon, self._callbacks)
         self._listeners: list[Callable[[ClientState], None]] = []
@@ -242,6 +243,11 @@ class Client:
         """Why each address could not be reached, for a message; empty while there is a connection."""
         return self._connector.failures
 
+    def callbacks_elsewhere(self, late_seconds: Callable[[], float]) -> None:
+        """The user's functions run elsewhere, such as on a thread of their own. ``late_seconds`` tells how late they
+        are since its last call, and the session server is told."""
+        self._late_elsewhere = late_seconds
+
     def statistics(self) -> ClientStatistics:
         """What this client counted since it was made."""
         runner = self._callbacks.runner
@@ -300,6 +306,10 @@ class Client:
         self._core.disconnected()
         if not self._core.closed:
             self._set_state(ClientState.CONNECTING)
+
+    def late_seconds(self) -> float:
+        """See :class:`slotreeve_client.connector.ConnectorOwner`."""
+        return max(self._callbacks.late.take(), self._late_elsewhere())
 
     def ping_sent(self) -> None:
         """A ping was sent to the session server."""

@@ -111,6 +111,8 @@ class ClusterCondition:
         for name, held in self.held.items():
             if behind := held.get("clients_behind", 0):
                 found.append(f"{_count(behind, 'client')} of {name} read more slowly than their services change.")
+            if late := held.get("clients_late", 0):
+                found.append(f"{_count(late, 'client')} of {name} run their callbacks late: slotreeve clients.")
         if self.orders is not None and self.orders.push_stopped:
             found.append("Pushing is stopped by an order; slotreeve admin start-push undoes it.")
         if self.orders is not None and self.orders.clients_off:

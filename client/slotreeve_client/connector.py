@@ -51,6 +51,9 @@ class ConnectorOwner(Protocol):
     def session_closed(self) -> None:
         """The connection was lost. The connector looks for another one."""
 
+    def late_seconds(self) -> float:
+        """How late the callbacks of this client are since the last call: each ping tells it."""
+
     def ping_sent(self) -> None:
         """A ping was sent to the session server."""
 
@@ -256,6 +259,10 @@ class Connector:
         self._wake.set()
 
     # --- for the lines ---------------------------------------------------------------------------------------------
+
+    def late_seconds(self) -> float:
+        """See :class:`slotreeve_client.line.PingListener`."""
+        return self._owner.late_seconds()
 
     def ping_sent(self, connection: Connection) -> None:
         """A ping was sent."""

@@ -27,6 +27,9 @@ LASTING_SECONDS = 1.0
 class PingListener(Protocol):
     """Learns of the pings of a :class:`Line`, on the event loop."""
 
+    def late_seconds(self) -> float:
+        """A ping is about to be sent: how late the callbacks of this client are since the last one."""
+
     def ping_sent(self, connection: Connection) -> None:
         """A ping was sent."""
 
@@ -120,7 +123,7 @@ class Line:
 
         try:
             # No time-out of its own: as long as anything arrives, its reply is on the way.
-            self.connection.request(Ping(), answered, math.inf)
+            self.connection.request(Ping(self._listener.late_seconds()), answered, math.inf)
         except Backpressure as error:
             log.info("no ping now, because other messages wait: %s", error)
         except TransportError as error:

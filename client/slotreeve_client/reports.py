@@ -101,6 +101,7 @@ class TableReport(msgspec.Struct, frozen=True):
 
 Silent = Annotated[dict[str, str], Meta(description="Session servers that did not tell, with the reason.")]
 Next = Annotated[str | None, Meta(description="Ask again with this as after; null: no others follow.")]
+Late = Annotated[float, Meta(description="How many seconds its callbacks were late, by its last ping.")]
 Unread = Annotated[int, Meta(description="Pushes whose receipt has not come.")]
 
 
@@ -116,6 +117,7 @@ class ClientReport(msgspec.Struct, frozen=True):
     services: Annotated[int, Meta(description="Number of services that it subscribes to.")]
     unread: Unread
     hidden: Annotated[bool, Meta(description="An order hides what it publishes.")]
+    late_s: Late = 0.0
 
 
 class ClientsReport(msgspec.Struct, frozen=True):
@@ -136,6 +138,7 @@ class SubscriberReport(msgspec.Struct, frozen=True):
     is_current: Annotated[bool, Meta(description="It was sent the newest version, and has read it.")]
     sent: Annotated[int, Meta(description="The version that the last push brings it to.")]
     unread: Unread
+    late_s: Late = 0.0
 
 
 class SubscribersReport(msgspec.Struct, frozen=True):
@@ -215,6 +218,7 @@ def clients_report(found: AllClients, prefix: str = "") -> ClientsReport:
             one.services,
             one.unread,
             one.is_off,
+            round(one.late_seconds, 1),
         )
         for server, listed in sorted(found.clients.items())
         for one in listed
@@ -227,7 +231,14 @@ def subscribers_report(found: AllSubscribers) -> SubscribersReport:
     """The subscribers, by session server."""
     subscribers = [
         SubscriberReport(
-            one.id, one.address, server, one.scope.name.lower(), found.is_current(one), one.sent, one.unread
+            one.id,
+            one.address,
+            server,
+            one.scope.name.lower(),
+            found.is_current(one),
+            one.sent,
+            one.unread,
+            round(one.late_seconds, 1),
         )
         for server, listed in sorted(found.subscribers.items())
         for one in listed

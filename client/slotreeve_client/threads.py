@@ -153,7 +153,9 @@ class BlockingClient:
         self._callbacks = CallbackThread(self._loop.time)
 
         async def start() -> Client:
-            return connect(*addresses, options=options)
+            client = connect(*addresses, options=options)
+            client.callbacks_elsewhere(self._callbacks.late_seconds)
+            return client
 
         try:
             self._client = self.wait(start(), START_SECONDS)

@@ -16,7 +16,8 @@ class ClientIs(msgspec.Struct, array_like=True, frozen=True):
 
     ``connected_seconds``: for how long. ``records``: how many registrations it has here. ``unacknowledged``: those that
     their slots' leaders have not stored yet. ``services``: how many it subscribes to. ``unread``: pushes that were sent
-    and whose receipt has not come. ``is_off``: hidden by an order.
+    and whose receipt has not come. ``is_off``: hidden by an order. ``late_seconds``: how late its callbacks were, as it
+    said with its last ping.
     """
 
     id: str
@@ -27,6 +28,7 @@ class ClientIs(msgspec.Struct, array_like=True, frozen=True):
     services: int
     unread: int
     is_off: bool = False
+    late_seconds: float = 0.0
 
 
 class GetClients(Message, frozen=True, tag=100):
@@ -48,7 +50,7 @@ class SubscriberIs(msgspec.Struct, array_like=True, frozen=True):
     """A client that subscribes to a service.
 
     ``sent``: the version that the last push brings it to; 0 before the first push. ``unread``: pushes whose receipt has
-    not come.
+    not come. ``late_seconds``: see ClientIs.
     """
 
     id: str
@@ -56,6 +58,7 @@ class SubscriberIs(msgspec.Struct, array_like=True, frozen=True):
     scope: Scope
     sent: int
     unread: int
+    late_seconds: float = 0.0
 
 
 class GetSubscribers(Message, frozen=True, tag=102):

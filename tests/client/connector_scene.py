@@ -41,6 +41,9 @@ class RecordingOwner:
     def former_message(self, message: Message) -> None:
         self.former_messages.append(message)
 
+    def late_seconds(self) -> float:
+        return 0.0
+
     def ping_sent(self) -> None:
         self.pings += 1
 

@@ -143,6 +143,7 @@ DATA: Mapping[str, Counted] = {
 SESSION: Mapping[str, Counted] = {
     "clients": Counted(_G, "clients connected"),
     "clients_waiting": Counted(_G, "clients that are connected and not let in yet, because many came at once", True),
+    "clients_late": Counted(_G, "clients whose callbacks run more than a second late, as they say themselves", True),
     "clients_behind": Counted(
         _G, "clients that read slower than their services change: pushes wait until there is room for them", True
     ),

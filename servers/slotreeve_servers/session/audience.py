@@ -47,6 +47,7 @@ class Audience:
             len(client.watched),
             sum(self._unread(client, name) for name in client.watched),
             client.is_off,
+            client.late_seconds,
         )
 
     def _unread(self, client: ConnectedClient, data_info_id: str) -> int:
@@ -61,7 +62,14 @@ class Audience:
         if service is None:
             return SubscriberPage(0, 0, [])
         all_of_them = [
-            SubscriberIs(client.peer.node, client.peer.address, scope, subscriber.version, len(subscriber.in_flight))
+            SubscriberIs(
+                client.peer.node,
+                client.peer.address,
+                scope,
+                subscriber.version,
+                len(subscriber.in_flight),
+                client.late_seconds,
+            )
             for scope, group in service.groups.items()
             for client, subscriber in group.subscribers.items()
             if client.peer.node > asked.after

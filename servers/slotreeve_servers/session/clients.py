@@ -23,6 +23,7 @@ class ConnectedClient:
         is_replaying: it may still send records that it published before this connection.
         has_given_up: it said that it lives and looks for another session server.
         is_sent_away: it was told to use another session server.
+        late_seconds: how late its callbacks were, by its last ping.
         rest_seconds: it was last told to wait so long before its next ping.
         stored: sequences of records that are stored but not acknowledged to it yet.
     """
@@ -33,6 +34,7 @@ class ConnectedClient:
         "is_off",
         "is_replaying",
         "is_sent_away",
+        "late_seconds",
         "peer",
         "records",
         "rest_seconds",
@@ -52,7 +54,7 @@ class ConnectedClient:
         self.is_replaying = True
         self.has_given_up = False
         self.is_sent_away = False
-        self.rest_seconds = 0.0
+        self.rest_seconds = self.late_seconds = 0.0
         self.stored: list[int] = []
 
 

@@ -79,6 +79,8 @@ these clients: each has this time more to come back."""
 COMPACT_SECONDS = 10.0
 SCAN_PAUSE_SECONDS = 0.005
 LEAVING_AT_ONCE = 128
+LATE_SECONDS = 1.0
+"""Clients whose callbacks are so late are counted."""
 """A server that stops sends so many clients away at a time: more than another server lets in at once, so that it has no
 pause, and not all, because each has two connections until its turn comes there."""
 
@@ -128,6 +130,7 @@ class SessionCore:
         self._reads = Reads(outbox, self.routes)
         self._listings = Listings(outbox, self.routes, slot_function)
         self.clients: dict[Peer, ConnectedClient] = {}
+        self._late: dict[ConnectedClient, None] = {}
         self._lease_requests = LeaseRequests(outbox, self.routes, self.registrations.slot, self.clients)
         self._namesakes = Namesakes()
         self._leases = ClientLeases(rules.client_lease_seconds)
@@ -155,7 +158,7 @@ class SessionCore:
                 UnwatchConfig: self._on_unwatch,
             },
             {
-                Ping: lambda peer, message: self._on_ping(peer),
+                Ping: self._on_ping,
                 GetClients: audience.on_get_clients,
                 GetSubscribers: audience.on_get_subscribers,
             },
@@ -210,10 +213,15 @@ class SessionCore:
         """Let the client send its records and subscriptions: it waits for the list of session servers."""
         self._sessions.send_to(client)
 
-    def _on_ping(self, peer: Peer) -> Pong:
+    def _on_ping(self, peer: Peer, message: Ping) -> Pong:
         client = self.clients.get(peer)
         if client is None:
             return Pong(0.0)
+        client.late_seconds = max(0.0, message.late_seconds)  # also where it is no number
+        if client.late_seconds >= LATE_SECONDS:
+            self._late[client] = None
+        else:
+            self._late.pop(client, None)
         waiting = self._arrivals.waiting + self._leaving.waiting
         return Pong(self._leases.ask(client, len(self.clients), waiting, self._outbox.attended()))
 
@@ -223,6 +231,7 @@ class SessionCore:
         if client is None:
             return
         self._note_end(client, reason)
+        self._late.pop(client, None)
         self._namesakes.closed(client)
         seconds = self._leases.left(client, self._rules.linger_seconds)
         self._arrivals.lost(client, seconds)
@@ -397,6 +406,7 @@ class SessionCore:
             "services_watched": len(self.interests.services),
             "clients_waiting": self._arrivals.waiting,
             "clients_behind": self._due_pushes.crowded,
+            "clients_late": len(self._late),
             "clients_refused": self._namesakes.found,
             "clients_sent_away": self.isolation.sent_away,
             "publishes": self.registrations.published,
