@@ -206,15 +206,21 @@ async def _story(
     from slotreeve_events.stories import decoded_event, move_sentence, moves_of, sentence
 
     if what[0] in ("slot", "leader"):
-        kinds = ("table",) if what[0] == "slot" else ("leader", "started", "stopped", "error", "critical", "alarm")
+        kinds = (
+            ("table", "slots_wait")
+            if what[0] == "slot"
+            else ("leader", "started", "stopped", "error", "critical", "alarm")
+        )
         past = await past_events(transport, cluster, metas, Span(since_ms), kinds, 5_000)
         events = [decoded_event(event.event) for _, event in past.events]
         if what[0] == "leader":
             return [(e.at_ms, sentence(e)) for e in events if e.node.startswith("meta") or e.kind == "leader"], past
-        return [
+        number = int(what[1])
+        waits = [(e.at_ms, sentence(e)) for e in events if number in (e.slots or ())]
+        return waits + [
             (e.at_ms, f"{move_sentence(move)}, in table {e.epoch} by {e.node}.")
             for e in events
-            for move in moves_of(e, int(what[1]))
+            for move in moves_of(e, number)
         ], past
     past = await past_changes(transport, cluster, metas, what[0], Span(since_ms))
     lines = _change_lines(past, "")

@@ -125,6 +125,7 @@ class HistoryNote(Event, omit_defaults=True):
         address: where a client connects from.
         author: who gave an order: account and machine of the asker, or the name of a token.
         key, version: of provided configuration; ``version`` also of a push.
+        slots: that wait.
         count: pushes in this event. ``waited_ms``: the longest time from the arrival of a change to its push.
     """
 
@@ -134,6 +135,7 @@ class HistoryNote(Event, omit_defaults=True):
     version: int | None = None
     count: int | None = None
     waited_ms: float | None = None
+    slots: list[int] | None = None
 
 
 COMMON = ("v", "id", "at_ms", "node", "kind")
@@ -163,6 +165,7 @@ HISTORY_KINDS: dict[str, str] = {
     "node_joined": "a data or session server joined",
     "node_left": "a data or session server left",
     "loads": "loads of slots changed",
+    "slots_wait": "slots that a data server took over do not serve yet, or none waits any more",
     "pushed": "a session server pushed changes of a service",
     "client_joined": "a client connected",
     "client_left": "the connection of a client ended",

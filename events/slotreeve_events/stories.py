@@ -110,6 +110,7 @@ _TELL: dict[str, Callable[[HistoryNote], str]] = {
     "client_joined": lambda e: f"client {e.member} connected to {e.node} from {e.address}.",
     "client_left": lambda e: f"client {e.member} at {e.address} left {e.node}: {e.reason}.",
     "configured": _configured,
+    "slots_wait": lambda e: f"{e.node}: {e.reason}.",
     "gap": lambda e: f"{e.node}: the history has a gap: {e.reason}.",
     "alarm": lambda e: f"{e.node}: {e.reason}",
     "critical": lambda e: f"{e.node}: {e.reason}",

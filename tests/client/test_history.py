@@ -200,3 +200,33 @@ def test_a_history_survives_the_restart_of_its_server(tmp_path: Path) -> None:
         assert await it.providers(then) == ["a"]
 
     play(tmp_path, scenario)
+
+
+def test_slots_that_wait_for_a_frozen_session_server_are_told_with_its_name_and_that_it_is_over(tmp_path: Path) -> None:
+    async def scenario(it: Watched) -> None:
+        cluster = it.cluster
+        client = cluster.client("session-1")
+        client.publish(SERVICE, "a")
+        await client.flush()
+        cluster.freeze("session-2")
+        cluster.kill("data-1")
+        await asyncio.sleep(4)
+        told = "\n".join(await it.told("slots_wait"))
+        assert "slots wait for the records of session-2@" in told
+        assert "any more" not in told
+        cluster.thaw("session-2")
+        await asyncio.sleep(30)
+        assert "no slot waits for session-2@" in "\n".join(await it.told("slots_wait"))
+
+    play(tmp_path, scenario)
+
+
+def test_a_quiet_take_over_tells_of_no_slot_that_waits(tmp_path: Path) -> None:
+    async def scenario(it: Watched) -> None:
+        await asyncio.sleep(2)
+        it.cluster.kill("data-1")
+        await asyncio.sleep(20)
+        assert await it.told("slots_wait") == []
+        assert any("data-1" in line for line in await it.told("table"))
+
+    play(tmp_path, scenario)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import logging
 from collections import Counter, deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import islice
 
 from slotreeve.model.nodes import Node, Role
 from slotreeve.model.slots import SlotTable
@@ -46,6 +47,7 @@ from slotreeve_servers.data.losses import ClientLosses
 from slotreeve_servers.data.pages import Pages
 from slotreeve_servers.data.sessions import SessionServers
 from slotreeve_servers.data.settings import DataSettings
+from slotreeve_servers.data.slot_waits import MOST_LOOKED_AT, TOLD_AFTER_SECONDS, SlotWaits
 from slotreeve_servers.data.slots import HeldSlot, HeldSlots
 from slotreeve_servers.data.streams import Streams
 from slotreeve_servers.node.dispatch import Desk
@@ -109,6 +111,7 @@ class DataCore:
         self._pages = Pages(outbox)
         self._comparisons: dict[Peer, DigestExchange] = {}
         self.leaders = FollowedLeaders(outbox, self.slots, self, self._counters, history)
+        self._waits = SlotWaits(history)
         self._repaired = 0
         self._told_openings = 0
         # Of the slots that this server leads, those that may serve without the records of a member.
@@ -366,7 +369,16 @@ class DataCore:
         self._serve_what_is_complete()
         self.losses.look()
         self.departures.look_by_timer()
+        self._waits.look(islice(self._long_waits(), MOST_LOOKED_AT))
         return None
+
+    def _long_waits(self) -> Iterator[tuple[HeldSlot, set[str]]]:
+        """The slots that do not serve after a while, with what they wait for."""
+        since = self._outbox.attended() - TOLD_AFTER_SECONDS
+        for number in self.slots.unsettled():
+            slot = self.slots.held[number]
+            if slot.leads and slot.led_since < since:
+                yield slot, self._to_compare(slot) - slot.compared
 
     # --- for people --------------------------------------------------------------------------------------------------
 
