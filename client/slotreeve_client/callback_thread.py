@@ -46,9 +46,9 @@ class CallbackThread:
                 self._changed.notify()
 
     def late_seconds(self) -> float:
-        """How late the functions are since the last call, in seconds; see CallbackLateness.take."""
+        """How late the functions were lately, in seconds; see CallbackLateness.seconds."""
         with self._changed:
-            return self._late.take()
+            return self._late.seconds()
 
     def close(self) -> None:
         """Take no further function. What waits still runs; this method does not wait for it, so that a callback may

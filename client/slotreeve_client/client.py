@@ -245,7 +245,7 @@ class Client:
 
     def callbacks_elsewhere(self, late_seconds: Callable[[], float]) -> None:
         """The user's functions run elsewhere, such as on a thread of their own. ``late_seconds`` tells how late they
-        are since its last call, and the session server is told."""
+        were lately, and the session server is told."""
         self._late_elsewhere = late_seconds
 
     def statistics(self) -> ClientStatistics:
@@ -309,7 +309,7 @@ class Client:
 
     def late_seconds(self) -> float:
         """See :class:`slotreeve_client.connector.ConnectorOwner`."""
-        return max(self._callbacks.late.take(), self._late_elsewhere())
+        return max(self._callbacks.late.seconds(), self._late_elsewhere())
 
     def ping_sent(self) -> None:
         """A ping was sent to the session server."""

@@ -52,7 +52,7 @@ class ConnectorOwner(Protocol):
         """The connection was lost. The connector looks for another one."""
 
     def late_seconds(self) -> float:
-        """How late the callbacks of this client are since the last call: each ping tells it."""
+        """How late the callbacks of this client were lately: each ping tells it."""
 
     def ping_sent(self) -> None:
         """A ping was sent to the session server."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+WINDOW_SECONDS = 15.0
+
 
 class CallbackLateness:
     """From the change that a callback tells until the callback has ended.
@@ -16,7 +18,8 @@ class CallbackLateness:
         self._now = now
         self._since: dict[object, float] = {}
         self._running: float | None = None
-        self._worst = 0.0
+        self._worst = self._worst_before = 0.0
+        self._began = now()
 
     def waits(self, key: object) -> None:
         """A callback is to be run. It may wait already: then it tells the older change, too."""
@@ -32,9 +35,11 @@ class CallbackLateness:
         self._worst = max(self._worst, self._now() - self._running)
         self._running = None
 
-    def take(self) -> float:
-        """The longest time since the last call, in seconds, callbacks that run or wait included."""
+    def seconds(self) -> float:
+        """The longest time lately, in seconds, callbacks that run or wait included. It is remembered for
+        :data:`WINDOW_SECONDS` at least, and twice as long at most: one who looks now and then must see it."""
         now = self._now()
+        if now - self._began >= WINDOW_SECONDS:
+            self._began, self._worst_before, self._worst = now, self._worst, 0.0
         running = now if self._running is None else self._running
-        worst, self._worst = self._worst, 0.0
-        return max(worst, now - running, now - next(iter(self._since.values()), now))
+        return max(self._worst, self._worst_before, now - running, now - next(iter(self._since.values()), now))

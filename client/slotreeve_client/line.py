@@ -28,7 +28,7 @@ class PingListener(Protocol):
     """Learns of the pings of a :class:`Line`, on the event loop."""
 
     def late_seconds(self) -> float:
-        """A ping is about to be sent: how late the callbacks of this client are since the last one."""
+        """A ping is about to be sent: how late the callbacks of this client were lately."""
 
     def ping_sent(self, connection: Connection) -> None:
         """A ping was sent."""

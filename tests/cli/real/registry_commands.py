@@ -14,6 +14,7 @@ def command(cluster: LocalCluster, *arguments: str) -> subprocess.CompletedProce
     """Run a command to its end."""
     asked = {
         "SLOTREEVE_META": ",".join(cluster.meta_addresses.values()),
+        "SLOTREEVE_SESSION": ",".join(cluster.session_addresses),
         "SLOTREEVE_CLUSTER": cluster.name,
         "COLUMNS": "120",
     }
