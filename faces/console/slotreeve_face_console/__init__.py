@@ -27,6 +27,11 @@ class ConsoleOptions(Options):
     most_readers: int = Field(
         default=200, ge=1, le=10_000, description="Open pages that follow changes at a time; more are refused."
     )
+    hosts: tuple[str, ...] = Field(
+        default=(),
+        description="Names by which browsers without a token may reach the gateway, without ports. IP addresses and "
+        "localhost always may; other names are refused, since a web page may make its name stand for this machine.",
+    )
     stream_seconds: float = Field(
         default=3600.0, gt=0, le=86_400, description="A page's stream of changes ends after so long; it connects again."
     )

@@ -11,6 +11,7 @@ from slotreeve.errors import SlotreeveError, Unauthenticated
 from slotreeve.ports import Context
 from slotreeve_gateway import Gateway
 from slotreeve_gateway.http import status_of
+from slotreeve_gateway.known_hosts import KnownHosts
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
@@ -44,6 +45,7 @@ class ConsoleFace:
         self._login = Login(gateway, options, self._rendering)
         self._pages = ConsolePages(gateway, options, self._rendering, self._login, secrets.token_hex(4))
         self._static = StaticFiles()
+        self._hosts = KnownHosts(options.hosts, "face.console.hosts")
         self._answered = self._refused = 0
 
     async def start(self) -> None:
@@ -100,6 +102,8 @@ class ConsoleFace:
         if handler is None:
             allowed = ", ".join([*handlers, *(["HEAD"] if "GET" in handlers else [])])
             return self._error(request, 405, f"This page takes {allowed}, not {request.method[:20]}.", allowed=allowed)
+        if handler != self._file and path not in self._login.handlers():
+            self._hosts.check(request.headers.get("host"), self._login.caller(request))
         return await handler(request)
 
     def _handlers(self, request: Request) -> Mapping[str, PageHandler]:

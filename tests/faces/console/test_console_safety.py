@@ -315,3 +315,15 @@ def test_a_gateway_that_asks_for_no_tokens_shows_no_login() -> None:
         assert "set-cookie" not in answer.headers
 
     play(story)
+
+
+def test_a_page_whose_name_stands_for_this_machine_sees_nothing_without_a_token() -> None:
+    async def story(trial: ConsoleOnTrial) -> None:
+        for path in (*PAGES, "/ui/slots.json", "/ui/events?page=first", "/ui/services/com.example.Web"):
+            for host, status in (("evil.example.net:7740", 403), ("127.0.0.1.evil.net", 403), ("127.0.0.1:7740", 200)):
+                answer = await trial.gateway.ask("GET", path, headers={"Host": host}, leave=1)
+                assert answer.status == status, (path, host, answer.status)
+                if status == 403:
+                    assert not any(secret in answer.body.decode() for secret in SECRETS), (path, host)
+
+    play(story)

@@ -1,0 +1,55 @@
+"""By which names callers without a token may come. Pure.
+
+A browser sends the request of any page to whatever its name stands for. A page can let its own name stand for this
+machine (DNS rebinding), and would then read what a gateway without tokens tells those on the same machine.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable
+
+from slotreeve.errors import Forbidden
+
+from slotreeve_gateway.access import ANONYMOUS, Caller
+
+
+class KnownHosts:
+    """IP addresses and ``localhost`` are known.
+
+    Args:
+        hosts: further names, without ports.
+        setting: where they stand in a configuration, for the message.
+    """
+
+    def __init__(self, hosts: Iterable[str], setting: str) -> None:
+        self._hosts, self._setting = frozenset(name.lower() for name in hosts), setting
+
+    def check(self, host: str | None, caller: Caller) -> None:
+        """Look at the header ``Host`` of a request; None: it has none, so no browser has sent it.
+
+        Raises:
+            Forbidden: the caller has no token, and the name is not known.
+        """
+        if host is not None and caller.name == ANONYMOUS and not self._is_known(host):
+            raise Forbidden(
+                f"the header Host is {host[:80]!r}; a caller without a token comes by an IP address, localhost, or a "
+                f"name in {self._setting}"
+            )
+
+    def _is_known(self, host: str) -> bool:
+        name = _name(host)
+        if name == "localhost" or name in self._hosts:
+            return True
+        try:
+            ipaddress.ip_address(name)
+        except ValueError:
+            return False
+        return True
+
+
+def _name(host: str) -> str:
+    """The name in a header Host, without the port and the brackets of IPv6."""
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return host.partition(":")[0].lower()
