@@ -256,11 +256,12 @@ def _moments(since: str, until: str) -> tuple[int, int]:
 
 def _end(past: Past, since_ms: int = 0) -> None:
     """Say what is missing. Exit code 1 if a server did not answer."""
+    from slotreeve_events.stories import begins_text
+
     from slotreeve_cli.times import shown_time
 
     if since_ms and past.begins_ms > since_ms:
-        begins = shown_time(past.begins_ms)
-        typer.echo(f"the history of a server begins at {begins}; what was before is not in it", err=True)
+        typer.echo(begins_text(shown_time(past.begins_ms)), err=True)
     for name, lost in past.lost.items():
         typer.echo(f"{name} could not write {lost} events since its start", err=True)
     say_silent(past.silent)
@@ -268,7 +269,9 @@ def _end(past: Past, since_ms: int = 0) -> None:
 
 def say_silent(silent: Mapping[str, str]) -> None:
     """Say which servers did not tell of the past, and end with exit code 1 if there are any."""
+    from slotreeve_events.stories import silent_text
+
     for server, reason in silent.items():
-        typer.echo(f"{server} does not tell of the past: {reason}", err=True)
+        typer.echo(silent_text(server, reason), err=True)
     if silent:
         raise typer.Exit(1)

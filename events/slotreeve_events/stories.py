@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 from slotreeve.model.data_info import DEFAULT_GROUP, DEFAULT_INSTANCE, DELIMITER
 from slotreeve_protocol.envelope import decode_instance
-from slotreeve_protocol.history_messages import RecordedChange
+from slotreeve_protocol.history_messages import KnownState, RecordedChange
 
 from slotreeve_events.schema import HistoryNote, SlotMove
 
@@ -121,3 +121,29 @@ _TELL: dict[str, Callable[[HistoryNote], str]] = {
 def newest_first(events: Sequence[HistoryNote]) -> list[HistoryNote]:
     """Events of several servers in the order of their clocks."""
     return sorted(events, key=lambda event: event.at_ms, reverse=True)
+
+
+def known_text(known: KnownState, server: str, at: str, since: str) -> str:
+    """How it is known what a service was. ``at``: the time in question; ``since``: of the change that
+    :class:`slotreeve_protocol.history_messages.KnownState` names; both as the reader is to see them."""
+    return {
+        KnownState.EXACTLY: f"as of {at}; the last change before was at {since}, told by {server}",
+        KnownState.BEFORE_A_CHANGE: f"as before the first change that is known, at {since}, told by {server}",
+        KnownState.AS_NOW: f"as now: it did not change after {since}, told by {server}",
+        KnownState.NOTHING: "as now: no server knows a change of it",
+    }[known]
+
+
+def may_begin_too_late(known: KnownState) -> bool:
+    """Whether such an answer may be wrong where a history begins after the time in question."""
+    return known in (KnownState.NOTHING, KnownState.BEFORE_A_CHANGE)
+
+
+def silent_text(server: str, reason: str) -> str:
+    """A server gave no answer, and why."""
+    return f"{server} does not tell of the past: {reason}"
+
+
+def begins_text(begins: str) -> str:
+    """The history of a server begins within the time in question. ``begins``: as the reader is to see it."""
+    return f"the history of a server begins at {begins}; what was before is not in it"
