@@ -59,9 +59,10 @@ def move_sentence(move: SlotMove) -> str:
     return f"slot {move.slot}: {move.kind} {way} ({move.reason})"
 
 
-def moves_of(event: HistoryNote, slot: int) -> list[SlotMove]:
+def move_sentences(event: HistoryNote, slot: int) -> list[str]:
     """The moves of one slot in an event."""
-    return [move for move in event.moves or () if move.slot == slot]
+    moves = [move for move in event.moves or () if move.slot == slot]
+    return [f"{move_sentence(move)}, in table {event.epoch} by {event.node}." for move in moves]
 
 
 def _table(event: HistoryNote) -> str:
@@ -139,9 +140,10 @@ def may_begin_too_late(known: KnownState) -> bool:
     return known in (KnownState.NOTHING, KnownState.BEFORE_A_CHANGE)
 
 
-def silent_text(server: str, reason: str) -> str:
-    """A server gave no answer, and why."""
-    return f"{server} does not tell of the past: {reason}"
+def silent_text(servers: Sequence[str], reason: str) -> str:
+    """Servers gave no answer, all for the same reason."""
+    does = "does" if len(servers) == 1 else "do"
+    return f"{', '.join(servers)} {does} not tell of the past: {reason}"
 
 
 def begins_text(begins: str) -> str:

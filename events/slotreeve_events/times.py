@@ -44,7 +44,7 @@ def parse_time(name: str, text: str, now_ms: int, zone: tzinfo | None = None) ->
 
 
 def _ms(moment: datetime) -> int:
-    return int(moment.astimezone(UTC).timestamp() * 1000)
+    return round(moment.astimezone(UTC).timestamp() * 1000)
 
 
 def shown_time(at_ms: int, zone: tzinfo | None = None) -> str:
