@@ -40,7 +40,7 @@ NEWS_KINDS = (
     *("gap", "alarm", "error", "critical"),
 )
 """Kinds of events that the first page tells."""
-MOST_NEWS, EVENTS_A_PAGE, MOST_SOUGHT = 60, 100, 1_000
+MOST_NEWS, EVENTS_A_PAGE, MOST_SOUGHT = 40, 100, 1_000
 MOST_CHANGES, MOST_LOSSES, MOST_OF_SERVICE = 1_000, 20, 50
 MOST_TABLES, MOST_MOVES = 300, 20
 HISTORY_COLUMNS = 4
@@ -154,9 +154,10 @@ class PastPieces:
         texts = {row.text for row in rows}
         is_whole = past is not None and not any(META_NAME + meta in past.silent for meta in self._servers.metas)
         notes = [note for note in seen if note.text not in texts and (not is_whole or note.at_ms > reading.asked_ms)]
-        found = [(-row.at_ms, row.key, row.text, row.tone) for row in rows]
-        found += [(-note.at_ms, f"{note.at_ms} {note.text}", note.text, "") for note in notes]
-        news = {key: make.piece("note", key, -at_ms, text, tone) for at_ms, key, text, tone in sorted(found)}
+        found = [(f"{note.at_ms} {note.text}", note.at_ms, note.text, "") for note in notes]
+        found += [(row.key, row.at_ms, row.text, row.tone) for row in rows]
+        found.sort(key=lambda each: -each[1])
+        news = {key: make.piece("note", key, at_ms, text, tone) for key, at_ms, text, tone in found}
         nothing = make.sentences([], f"Nothing is known to have changed in the last {LATELY_MINUTES} minutes.")
         return news or nothing, self._untold(reading, past, since_ms + LATELY_MS // 24)
 
