@@ -65,11 +65,22 @@ def move_sentences(event: HistoryNote, slot: int) -> list[str]:
     return [f"{move_sentence(move)}, in table {event.epoch} by {event.node}." for move in moves]
 
 
+def tables_sentence(events: Sequence[HistoryNote]) -> str:
+    """Commits of slot tables by one server that followed each other, the oldest first: as one."""
+    first, last = events[0], events[-1]
+    if len(events) == 1:
+        return sentence(first)
+    moves = [move for event in events for move in event.moves or ()]
+    return _moved(f"{first.node} committed {len(events)} tables, {first.epoch} to {last.epoch}", moves, last.reason)
+
+
 def _table(event: HistoryNote) -> str:
-    moves = event.moves or []
-    head = f"{event.node} committed table {event.epoch}"
+    return _moved(f"{event.node} committed table {event.epoch}", event.moves or (), event.reason)
+
+
+def _moved(head: str, moves: Sequence[SlotMove], reason: str | None) -> str:
     if not moves:
-        return f"{head}: {event.reason}."
+        return f"{head}: {reason}."
     reasons = Counter(move.reason for move in moves)
     shown = "; ".join(f"{_moves(count)}: {reason}" for reason, count in reasons.most_common(MOST_NAMED))
     more = f"; and {len(reasons) - MOST_NAMED} more reasons" if len(reasons) > MOST_NAMED else ""

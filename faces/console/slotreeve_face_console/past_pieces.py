@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
@@ -19,6 +20,7 @@ from slotreeve_face_console.past_rows import (
     change_rows,
     decoded_events,
     ends_text,
+    merged_tables,
     page_of_events,
     service_ends,
     told_events,
@@ -36,13 +38,13 @@ AGAIN_SECONDS = 5.0
 SELDOM_SECONDS = 60.0
 """What is over changes little; so often at most it is asked for."""
 NEWS_KINDS = (
-    *("started", "stopped", "leader", "table", "node_joined", "node_left", "configured"),
+    *("started", "stopped", "leader", "node_joined", "node_left", "configured"),
     *("gap", "alarm", "error", "critical"),
 )
-"""Kinds of events that the first page tells."""
+"""Kinds of events that the first page tells, beside slot tables."""
 MOST_NEWS, EVENTS_A_PAGE, MOST_SOUGHT = 40, 100, 1_000
 MOST_CHANGES, MOST_LOSSES, MOST_OF_SERVICE = 1_000, 20, 50
-MOST_TABLES, MOST_MOVES = 300, 20
+MOST_TABLES, MOST_NEWS_TABLES, MOST_MOVES = 300, 100, 20
 HISTORY_COLUMNS = 4
 T = TypeVar("T")
 
@@ -147,10 +149,14 @@ class PastPieces:
             seen: what this gateway has seen by itself. It is told where it is newer than what the servers told, and
                 where a meta server does not tell: that one may be the only one that knows.
         """
-        reading, make = await self._read_events(NEWS_KINDS, LATELY_MS, MOST_NEWS), self._rendering
-        told, since_ms = reading.value, self._clock.wall_ms() - LATELY_MS
+        reading, tables = await asyncio.gather(
+            self._read_events(NEWS_KINDS, LATELY_MS, MOST_NEWS), self._read_tables(LATELY_MS, MOST_NEWS_TABLES)
+        )
+        make, told, since_ms = self._rendering, reading.value, self._clock.wall_ms() - LATELY_MS
         past = told.past if told is not None else None
-        rows = [row for row in told.rows if row.at_ms >= since_ms][:MOST_NEWS] if told is not None else []
+        of_tables = merged_tables(tables.value.events) if tables.value is not None else ()
+        rows = [row for row in (*(told.rows if told is not None else ()), *of_tables) if row.at_ms >= since_ms]
+        rows = sorted(rows, key=lambda row: -row.at_ms)[:MOST_NEWS]
         texts = {row.text for row in rows}
         is_whole = past is not None and not any(META_NAME + meta in past.silent for meta in self._servers.metas)
         notes = [note for note in seen if note.text not in texts and (not is_whole or note.at_ms > reading.asked_ms)]
@@ -229,13 +235,15 @@ class PastPieces:
 
     async def tables(self) -> Reading[ToldTables]:
         """The last commits of slot tables, of a day at most."""
+        return await self._read_tables(DAY_MS, MOST_TABLES)
 
+    async def _read_tables(self, span_ms: int, most: int) -> Reading[ToldTables]:
         async def ask() -> ToldTables:
-            span = Span(self._clock.wall_ms() - DAY_MS)
-            past = await past_events(*self._servers.asked, span, ("table",), MOST_TABLES)
+            span = Span(self._clock.wall_ms() - span_ms)
+            past = await past_events(*self._servers.asked, span, ("table",), most)
             return ToldTables(past, decoded_events(past))
 
-        return await self._tables.read("all", ask, AGAIN_SECONDS)
+        return await self._tables.read(span_ms, ask, AGAIN_SECONDS)
 
     def commits(self, reading: Reading[ToldTables]) -> tuple[Sequence[HistoryNote], Sequence[str]]:
         """The commits of a reading, the newest first, and what is missing."""

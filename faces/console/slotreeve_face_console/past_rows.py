@@ -9,13 +9,17 @@ from typing import NamedTuple
 import msgspec
 from slotreeve_client.history import Past
 from slotreeve_events.schema import HistoryNote
-from slotreeve_events.stories import begins_text, change_sentence, decoded_event, sentence, silent_text
+from slotreeve_events.stories import begins_text, change_sentence, decoded_event, sentence, silent_text, tables_sentence
 
 from slotreeve_face_console.rendering import counted, moment_text, time_text
 from slotreeve_face_console.server_rows import BAD, SOON
 
 TONES = {"alarm": BAD, "critical": BAD, "error": BAD, "warning": SOON, "gap": SOON}
 """How kinds of events are shown that somebody should look at."""
+
+
+TOGETHER_MS = 60_000
+"""Commits of slot tables that are no further apart can be told as one."""
 
 
 class EventRow(NamedTuple):
@@ -83,6 +87,21 @@ def decoded_events(past: Past) -> list[HistoryNote]:
             continue
         found[decoded.id] = (-decoded.at_ms, server, -event.place), decoded
     return [event for _, event in sorted(found.values(), key=lambda pair: pair[0])]
+
+
+def merged_tables(events: Sequence[HistoryNote]) -> list[EventRow]:
+    """Commits of slot tables, the newest first, as rows; those of one server that followed each other are one."""
+    groups: list[list[HistoryNote]] = []
+    for event in reversed(events):
+        before = groups[-1][-1] if groups else None
+        if before is not None and before.node == event.node and event.at_ms - before.at_ms <= TOGETHER_MS:
+            groups[-1].append(event)
+        else:
+            groups.append([event])
+    return [
+        EventRow(group[0].id, group[-1].at_ms, group[0].node, "table", tables_sentence(group))
+        for group in reversed(groups)
+    ]
 
 
 def event_rows(events: Iterable[HistoryNote]) -> list[EventRow]:

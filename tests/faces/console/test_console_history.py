@@ -145,7 +145,7 @@ def test_whoever_opens_the_console_after_an_incident_sees_it(tmp_path: Path) -> 
         history = await late.words("/ui/history?kind=node_left")
         left = "data server data-1 left"
         assert news.count(left) == history.count(left), "the meta leader tells the same, which is said once"
-        assert re.search(r"meta-\d committed table \d+: ", said)
+        assert re.search(r"meta-\d committed (table \d+|\d+ tables, \d+ to \d+): ", said)
         losses = said[said.index("Services that lost instances") : said.index("Who lags")]
         assert re.search(rf"{WEB} 2 instances ended, the last at \d\d:\d\d:\d\d UTC: .+?\. It has 1 now\.", losses), (
             losses

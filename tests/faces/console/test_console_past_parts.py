@@ -14,9 +14,17 @@ from slotreeve.errors import ModelError, RequestError, Unreachable
 from slotreeve.model.slots import Slot
 from slotreeve_client.history import Past
 from slotreeve_conformance.virtual_time import VirtualClock, run
-from slotreeve_events.schema import HISTORY_KINDS, USUAL_KINDS, HistoryNote, SlotHolders
+from slotreeve_events.schema import HISTORY_KINDS, USUAL_KINDS, HistoryNote, SlotHolders, SlotMove
 from slotreeve_face_console.history_filter import filter_of, moment_of
-from slotreeve_face_console.past_rows import EventRow, ends_text, page_of_events, service_ends, told_events, untold
+from slotreeve_face_console.past_rows import (
+    EventRow,
+    ends_text,
+    merged_tables,
+    page_of_events,
+    service_ends,
+    told_events,
+    untold,
+)
 from slotreeve_face_console.readings import MOST_KEPT, SharedReadings
 from slotreeve_face_console.slot_past import slot_past
 from slotreeve_face_console.slot_states import ServerNumbers
@@ -134,6 +142,22 @@ def test_a_time_that_is_none_or_has_not_come_is_refused() -> None:
 def table(at_ms: int, epoch: int, **slots: str) -> HistoryNote:
     holders = [SlotHolders(int(slot[1:]), names[0], epoch, tuple(names[1:])) for slot, names in slots.items()]
     return HistoryNote(1, f"m/{epoch}", at_ms, "meta-1", "table", epoch=epoch, changed=holders)
+
+
+def test_commits_that_follow_each_other_are_told_as_one() -> None:
+    def commit(at_ms: int, epoch: int, node: str = "meta-1", *reasons: str) -> HistoryNote:
+        moves = [SlotMove(slot, "leader", "a", "b", reason) for slot, reason in enumerate(reasons)]
+        return HistoryNote(1, f"{node}/{epoch}", at_ms, node, "table", epoch=epoch, moves=moves, reason="a swap")
+
+    events = [
+        *(commit(900_000, 6, "meta-2", "left"), commit(500_000, 5), commit(62_000, 4, "meta-1", "left", "even")),
+        *(commit(61_000, 3, "meta-1", "left"), commit(1_000, 2, "meta-1", "thin")),
+    ]
+    assert [(row.key, row.at_ms, row.text) for row in merged_tables(events)] == [
+        ("meta-2/6", 900_000, "meta-2 committed table 6: 1 move: left."),
+        ("meta-1/5", 500_000, "meta-1 committed table 5: a swap."),
+        ("meta-1/2", 62_000, "meta-1 committed 3 tables, 2 to 4: 2 moves: left; 1 move: thin; 1 move: even."),
+    ]
 
 
 def test_the_table_of_a_time_is_made_of_the_commits_before_and_after() -> None:
