@@ -154,8 +154,9 @@ class PastPieces:
         )
         make, told, since_ms = self._rendering, reading.value, self._clock.wall_ms() - LATELY_MS
         past = told.past if told is not None else None
-        of_tables = merged_tables(tables.value.events) if tables.value is not None else ()
-        rows = [row for row in (*(told.rows if told is not None else ()), *of_tables) if row.at_ms >= since_ms]
+        others = told.rows if told is not None else ()
+        of_tables = merged_tables(tables.value.events, others) if tables.value is not None else ()
+        rows = [row for row in (*others, *of_tables) if row.at_ms >= since_ms]
         rows = sorted(rows, key=lambda row: -row.at_ms)[:MOST_NEWS]
         texts = {row.text for row in rows}
         is_whole = past is not None and not any(META_NAME + meta in past.silent for meta in self._servers.metas)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -89,12 +90,18 @@ def decoded_events(past: Past) -> list[HistoryNote]:
     return [event for _, event in sorted(found.values(), key=lambda pair: pair[0])]
 
 
-def merged_tables(events: Sequence[HistoryNote]) -> list[EventRow]:
-    """Commits of slot tables, the newest first, as rows; those of one server that followed each other are one."""
+def merged_tables(events: Sequence[HistoryNote], others: Sequence[EventRow]) -> list[EventRow]:
+    """Commits of slot tables, the newest first, as rows. Those of one server that followed each other are one, where
+    nothing of ``others`` happened between them."""
+    times = sorted(row.at_ms for row in others)
+
+    def follows(before: HistoryNote, event: HistoryNote) -> bool:
+        is_near = before.node == event.node and event.at_ms - before.at_ms <= TOGETHER_MS
+        return is_near and bisect_right(times, before.at_ms) == bisect_right(times, event.at_ms)
+
     groups: list[list[HistoryNote]] = []
     for event in reversed(events):
-        before = groups[-1][-1] if groups else None
-        if before is not None and before.node == event.node and event.at_ms - before.at_ms <= TOGETHER_MS:
+        if groups and follows(groups[-1][-1], event):
             groups[-1].append(event)
         else:
             groups.append([event])

@@ -153,11 +153,13 @@ def test_commits_that_follow_each_other_are_told_as_one() -> None:
         *(commit(900_000, 6, "meta-2", "left"), commit(500_000, 5), commit(62_000, 4, "meta-1", "left", "even")),
         *(commit(61_000, 3, "meta-1", "left"), commit(1_000, 2, "meta-1", "thin")),
     ]
-    assert [(row.key, row.at_ms, row.text) for row in merged_tables(events)] == [
+    assert [(row.key, row.at_ms, row.text) for row in merged_tables(events, ())] == [
         ("meta-2/6", 900_000, "meta-2 committed table 6: 1 move: left."),
         ("meta-1/5", 500_000, "meta-1 committed table 5: a swap."),
         ("meta-1/2", 62_000, "meta-1 committed 3 tables, 2 to 4: 2 moves: left; 1 move: thin; 1 move: even."),
     ]
+    left = EventRow("m/1", 60_500, "meta-1", "node_left", "a left")
+    assert [row.key for row in merged_tables(events, [left])] == ["meta-2/6", "meta-1/5", "meta-1/3", "meta-1/2"]
 
 
 def test_the_table_of_a_time_is_made_of_the_commits_before_and_after() -> None:

@@ -120,7 +120,7 @@ async def until(browser: Chromium, script: str, seconds: float = 30) -> None:
 
 
 def says(text: str, where: str = "main") -> str:
-    return f"document.querySelector({json.dumps(where)}).innerText.includes({json.dumps(text)})"
+    return f"document.querySelector({json.dumps(where)})?.innerText.includes({json.dumps(text)})"
 
 
 def test_an_open_page_shows_a_service_that_appears_and_a_server_that_is_killed(
