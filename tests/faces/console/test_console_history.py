@@ -156,6 +156,22 @@ def test_whoever_opens_the_console_after_an_incident_sees_it(tmp_path: Path) -> 
     play(tmp_path, story)
 
 
+def test_where_a_meta_server_does_not_tell_the_gateway_tells_what_it_has_seen(tmp_path: Path) -> None:
+    async def story(trial: ConsoleOnTrial) -> None:
+        await asyncio.sleep(2)
+        leader = trial.cluster.leader
+        assert leader is not None
+        await trial.page("/ui/")
+        trial.cluster.kill(leader)
+        await trial.cluster.until(lambda: trial.cluster.leader not in (None, leader), "another leads")
+        await asyncio.sleep(10)
+        said = await trial.words("/ui/")
+        assert f"{trial.cluster.leader} leads the meta servers in term 2; {leader} led before." in said
+        assert f"{trial.cluster.leader} leads in term 2: " in said, "the history has it, too"
+
+    play(tmp_path, story)
+
+
 def test_a_service_has_a_timeline_and_is_shown_as_it_was(tmp_path: Path) -> None:
     async def story(trial: ConsoleOnTrial) -> None:
         await asyncio.sleep(1)

@@ -284,6 +284,23 @@ async function loadPast() {
   pastAsked = Date.now();
 }
 
+// The servers that led slots then, and have no row beside the map.
+function nameFormer() {
+  const rows = document.querySelectorAll("[data-live=legend] .swatch");
+  const present = new Set([...rows].map((swatch) => Number(swatch.dataset.number)));
+  const numbers = moment === 0 ? [] : [...new Set(slots.leaders)].filter((number) => number >= 0 && !present.has(number));
+  const made = numbers.map((number) => {
+    const swatch = document.createElement("span");
+    swatch.className = "swatch";
+    swatch.dataset.number = String(number);
+    const item = document.createElement("li");
+    item.append(swatch, `${names[number]}, no member now`);
+    return item;
+  });
+  document.getElementById("former").replaceChildren(...made);
+  drawLegend();
+}
+
 // The map at a time; what is known of it must be there.
 function showMoment(at) {
   const cells = [...past.cells];
@@ -296,6 +313,7 @@ function showMoment(at) {
   moment = at;
   take({ followers: slots?.followers ?? 0, names: past.names, cells });
   explain(chosen);
+  nameFormer();
   const table = epoch === null ? "" : `, slot table ${epoch}`;
   const notes = past.notes.length === 0 ? "" : ` ${past.notes.join(" ")}`;
   const unknown = cells.includes("?") ? " An empty frame is a slot of which it is not known who led it then." : "";
@@ -304,6 +322,7 @@ function showMoment(at) {
 
 function showNow() {
   moment = 0;
+  nameFormer();
   when.value = "0";
   whenText.textContent = "Now.";
   return load();

@@ -170,11 +170,15 @@ def test_an_open_page_shows_a_service_that_appears_and_a_server_that_is_killed(
             await asyncio.sleep(0.2)
         else:
             pytest.fail("no commit has the map from before the death")
-        assert "As of " in browser.text("#explanation")
+        assert f"As of {browser.text('#when-text')[6:14]} UTC: Slot {slot}: {victim.name} leads it" in browser.text(
+            "#explanation"
+        )
+        assert browser.text("#former") == f"{victim.name}, no member now"
         browser.screenshot(shots / "slots-before-a-kill.png")
         browser.evaluate("document.getElementById('when').value = 0")
         browser.evaluate("document.getElementById('when').dispatchEvent(new Event('input'))")
         await until(browser, f"document.getElementById('map').toDataURL() === {json.dumps(after)}")
+        assert browser.text("#former") == ""
 
         browser.open(setting.url)
         await until(browser, says(f"data server {victim.name} left: "))
