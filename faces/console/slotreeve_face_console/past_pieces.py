@@ -15,6 +15,7 @@ from slotreeve_gateway import Gateway, Provider
 from slotreeve_face_console.history_filter import MINUTE_MS, HistoryFilter
 from slotreeve_face_console.notes import Note
 from slotreeve_face_console.past_rows import (
+    EventRow,
     ServiceEnds,
     ToldEvents,
     change_rows,
@@ -56,6 +57,13 @@ class ToldEnds(NamedTuple):
     ends: Sequence[ServiceEnds]
 
 
+class ToldService(NamedTuple):
+    """What a service was, with its providers in the order of their registrations."""
+
+    past: PastService
+    providers: Sequence[Provider]
+
+
 class ToldTables(NamedTuple):
     """Commits of slot tables, the newest first, and the answers that tell of them."""
 
@@ -80,7 +88,8 @@ class PastPieces:
         self._ends: SharedReadings[ToldEnds] = SharedReadings(gateway.clock)
         self._tables: SharedReadings[ToldTables] = SharedReadings(gateway.clock)
         self._changes: SharedReadings[Past] = SharedReadings(gateway.clock)
-        self._services: SharedReadings[PastService] = SharedReadings(gateway.clock)
+        self._services: SharedReadings[ToldService] = SharedReadings(gateway.clock)
+        self._news: tuple[ToldEvents | None, ToldTables | None, Sequence[EventRow]] = None, None, ()
         self._all = self._events, self._ends, self._tables, self._changes, self._services
 
     async def stop(self) -> None:
@@ -154,10 +163,7 @@ class PastPieces:
         )
         make, told, since_ms = self._rendering, reading.value, self._clock.wall_ms() - LATELY_MS
         past = told.past if told is not None else None
-        others = told.rows if told is not None else ()
-        of_tables = merged_tables(tables.value.events, others) if tables.value is not None else ()
-        rows = [row for row in (*others, *of_tables) if row.at_ms >= since_ms]
-        rows = sorted(rows, key=lambda row: -row.at_ms)[:MOST_NEWS]
+        rows = [row for row in self._news_rows(told, tables.value) if row.at_ms >= since_ms][:MOST_NEWS]
         texts = {row.text for row in rows}
         is_whole = past is not None and not any(META_NAME + meta in past.silent for meta in self._servers.metas)
         notes = [note for note in seen if note.text not in texts and (not is_whole or note.at_ms > reading.asked_ms)]
@@ -167,6 +173,16 @@ class PastPieces:
         news = {key: make.piece("note", key, at_ms, text, tone) for key, at_ms, text, tone in found}
         nothing = make.sentences([], f"Nothing is known to have changed in the last {LATELY_MINUTES} minutes.")
         return news or nothing, self._untold(reading, past, since_ms + LATELY_MS // 24)
+
+    def _news_rows(self, told: ToldEvents | None, tables: ToldTables | None) -> Sequence[EventRow]:
+        """Events and slot tables, the newest first; made once of each answer."""
+        known_told, known_tables, rows = self._news
+        if known_told is not told or known_tables is not tables:
+            others = told.rows if told is not None else ()
+            of_tables = merged_tables(tables.events, others) if tables is not None else ()
+            rows = sorted((*others, *of_tables), key=lambda row: -row.at_ms)
+            self._news = told, tables, rows
+        return rows
 
     async def losses(self, counts: Mapping[str, int] | None, data: Iterable[str]) -> Mapping[str, str] | None:
         """The services of which instances ended in the last half hour; None: no data server tells.
@@ -213,23 +229,24 @@ class PastPieces:
             "timeline": {row.key: make.piece("change", row) for row in rows} or make.sentences([], nothing),
         }
 
-    async def at(self, data_info_id: str, at_ms: int) -> tuple[list[Provider], Mapping[str, str]]:
+    async def at(self, data_info_id: str, at_ms: int) -> tuple[Sequence[Provider], Mapping[str, str]]:
         """The providers of a service at some time, and sentences that say how they are known."""
 
-        async def ask() -> PastService:
-            return await service_at(*self._servers.asked, data_info_id, at_ms)
+        async def ask() -> ToldService:
+            past = await service_at(*self._servers.asked, data_info_id, at_ms)
+            records = [record for _, record in sorted(past.records.items())]
+            return ToldService(past, [Provider(each.register_id, each.zone, each.data or ()) for each in records])
 
         reading, make = await self._services.read((data_info_id, at_ms), ask, SELDOM_SECONDS), self._rendering
-        past = reading.value
-        if past is None:
+        if reading.value is None:
             return [], self._untold(reading, None, at_ms)
+        past, providers = reading.value
         at, since, begins = (moment_text(moment) for moment in (at_ms, past.since_ms, past.begins_ms))
         known = f"The instances {known_text(past.known, past.server, at, since)}."
         texts = make.sentences([known], "")
         if may_begin_too_late(past.known) and past.begins_ms > at_ms:
             texts |= make.sentences([f"The history begins at {begins} only."], "", "soon")
         silent = self._untold(reading, Past(silent=past.silent), at_ms)
-        providers = [Provider(each.register_id, each.zone, each.data or ()) for _, each in sorted(past.records.items())]
         return providers, {**texts, **silent}
 
     # --- slots -----------------------------------------------------------------------------------------------------
