@@ -19,6 +19,9 @@ TONES = {"alarm": BAD, "critical": BAD, "error": BAD, "warning": SOON, "gap": SO
 """How kinds of events are shown that somebody should look at."""
 
 
+LATE_MS = 1_000
+"""A server writes lines of its log down with others that happened meanwhile, so its events may be out of order by so
+much."""
 TOGETHER_MS = 60_000
 """Commits of slot tables that are no further apart can be told as one."""
 
@@ -139,16 +142,23 @@ def told_events(past: Past, most: int) -> ToldEvents:
 
 def page_of_events(told: ToldEvents, sought: str, size: int) -> PageOfEvents:
     """The newest events with ``sought`` in them, in any case, about ``size``: those of one moment are not parted."""
-    rows, needle, cut_ms = told.rows, sought.casefold(), told.cut_ms
-    before_ms = cut_ms
-    if cut_ms is not None:
-        complete = [row for row in rows if row.at_ms > cut_ms]
-        before_ms = cut_ms + 1 if complete else cut_ms
-        rows = complete or [row for row in rows if row.at_ms == cut_ms]
+    needle = sought.casefold()
+    rows, before_ms = _complete(told)
     found = [row for row in rows if not needle or row.holds(needle)]
     shown = found[:size]
     shown += [row for row in found[size:] if row.at_ms == shown[-1].at_ms]
     return PageOfEvents(shown, shown[-1].at_ms if len(found) > len(shown) else before_ms)
+
+
+def _complete(told: ToldEvents) -> tuple[Sequence[EventRow], int | None]:
+    """The rows of the time in which no server lacks any, and before which time others are."""
+    cut_ms = told.cut_ms
+    if cut_ms is None:
+        return told.rows, None
+    for last_ms in (cut_ms + LATE_MS, cut_ms):
+        if rows := [row for row in told.rows if row.at_ms > last_ms]:
+            return rows, last_ms + 1
+    return [row for row in told.rows if row.at_ms == cut_ms], cut_ms
 
 
 def change_rows(past: Past, most: int) -> list[ChangeRow]:

@@ -32,6 +32,9 @@ from slotreeve_protocol.history_messages import HistoryEvent, RecordedChange, Se
 
 NOW_MS = int(datetime(2026, 11, 26, 14, 30, tzinfo=UTC).timestamp() * 1000)
 
+TIMES = st.integers(0, 30).map(lambda tenths: 100 * tenths)
+"""Milliseconds."""
+
 
 def told_of(server: str, *times: int) -> list[tuple[str, HistoryEvent]]:
     notes = [
@@ -42,9 +45,7 @@ def told_of(server: str, *times: int) -> list[tuple[str, HistoryEvent]]:
 
 
 @given(
-    histories=st.dictionaries(
-        st.sampled_from("abc"), st.lists(st.integers(0, 30), max_size=25).map(sorted), max_size=3
-    ),
+    histories=st.dictionaries(st.sampled_from("abc"), st.lists(TIMES, max_size=25).map(sorted), max_size=3),
     most=st.integers(1, 8),
     size=st.integers(1, 8),
     sought=st.sampled_from(["", "at 1", "AT 2", "nothing"]),
