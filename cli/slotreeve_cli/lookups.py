@@ -68,7 +68,7 @@ def _get_at(metas: list[str], cluster: str, service: str, at: str, output: Rows)
     from slotreeve_client import Provider
     from slotreeve_client.history import service_at
     from slotreeve_client.tools import asked, run_async
-    from slotreeve_protocol.history_messages import KnownState
+    from slotreeve_events.stories import known_text, may_begin_too_late
 
     from slotreeve_cli.instances import provider_row, provider_table
     from slotreeve_cli.past import say_silent
@@ -80,15 +80,8 @@ def _get_at(metas: list[str], cluster: str, service: str, at: str, output: Rows)
     providers = [Provider(r.register_id, r.zone, r.data or ()) for _, r in sorted(past.records.items())]
     rows = list(map(provider_row, providers)) if output is Rows.JSON else provider_table(providers)
     print_rows(rows, output, empty=f"{service} had no providers", only_wide=("register_id",))
-    since = shown_time(past.since_ms)
-    told = {
-        KnownState.EXACTLY: f"as of {shown_time(at_ms)}; the last change before was at {since}, told by {past.server}",
-        KnownState.BEFORE_A_CHANGE: f"as before the first change that is known, at {since}, told by {past.server}",
-        KnownState.AS_NOW: f"as now: it did not change after {since}, told by {past.server}",
-        KnownState.NOTHING: "as now: no server knows a change of it",
-    }
-    typer.echo(told[past.known], err=True)
-    if past.known in (KnownState.NOTHING, KnownState.BEFORE_A_CHANGE) and past.begins_ms > at_ms:
+    typer.echo(known_text(past.known, past.server, shown_time(at_ms), shown_time(past.since_ms)), err=True)
+    if may_begin_too_late(past.known) and past.begins_ms > at_ms:
         typer.echo(f"the history begins at {shown_time(past.begins_ms)} only", err=True)
     say_silent(past.silent)
     if not rows:

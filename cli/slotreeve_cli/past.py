@@ -20,8 +20,6 @@ SinceOption = Annotated[
 ]
 MostOption = Annotated[int, typer.Option("--most", "-n", min=1, max=100_000, help="Print so many at most.")]
 FOLLOW_SECONDS = 1.0
-QUIET = ("pushed", "client_joined", "client_left", "loads")
-"""Kinds that a busy cluster has very many of: they are shown where they are asked for."""
 
 
 def add_to(app: typer.Typer) -> None:
@@ -59,12 +57,12 @@ def events(
     """What happened in the cluster, in sentences, the newest last: starts, ends, moves of slots with their cause,
     leaders, orders with who gave them, alarms. As JSON one event a line. Exit code 1 if a server does not answer."""
     from slotreeve_client.tools import run_async
-    from slotreeve_events.schema import HISTORY_KINDS
+    from slotreeve_events.schema import HISTORY_KINDS, USUAL_KINDS
 
     unknown = sorted(set(kind) - HISTORY_KINDS.keys())
     if unknown:
         raise typer.BadParameter(f"--kind {unknown[0]}: expected one of {', '.join(sorted(HISTORY_KINDS))}")
-    kinds = tuple(kind) or (() if everything else tuple(k for k in HISTORY_KINDS if k not in QUIET))
+    kinds = tuple(kind) or (() if everything else USUAL_KINDS)
     begins, ends = _moments(since, until)
     run_async(_events(meta, cluster, _span(begins, None if follow else ends), kinds, most, follow, output))
 
@@ -203,7 +201,7 @@ async def _story(
     transport: Transport, cluster: str, metas: list[str], what: list[str], since_ms: int
 ) -> tuple[list[tuple[int, str]], Past]:
     from slotreeve_client.history import Span, past_changes, past_events
-    from slotreeve_events.stories import decoded_event, move_sentence, moves_of, sentence
+    from slotreeve_events.stories import decoded_event, move_sentences, sentence
 
     if what[0] in ("slot", "leader"):
         kinds = (
@@ -215,13 +213,7 @@ async def _story(
         events = [decoded_event(event.event) for _, event in past.events]
         if what[0] == "leader":
             return [(e.at_ms, sentence(e)) for e in events if e.node.startswith("meta") or e.kind == "leader"], past
-        number = int(what[1])
-        waits = [(e.at_ms, sentence(e)) for e in events if number in (e.slots or ())]
-        return waits + [
-            (e.at_ms, f"{move_sentence(move)}, in table {e.epoch} by {e.node}.")
-            for e in events
-            for move in moves_of(e, number)
-        ], past
+        return [(e.at_ms, text) for e in events for text in move_sentences(e, int(what[1]))], past
     past = await past_changes(transport, cluster, metas, what[0], Span(since_ms))
     lines = _change_lines(past, "")
     if not lines:
@@ -262,11 +254,12 @@ def _moments(since: str, until: str) -> tuple[int, int]:
 
 def _end(past: Past, since_ms: int = 0) -> None:
     """Say what is missing. Exit code 1 if a server did not answer."""
+    from slotreeve_events.stories import begins_text
+
     from slotreeve_cli.times import shown_time
 
     if since_ms and past.begins_ms > since_ms:
-        begins = shown_time(past.begins_ms)
-        typer.echo(f"the history of a server begins at {begins}; what was before is not in it", err=True)
+        typer.echo(begins_text(shown_time(past.begins_ms)), err=True)
     for name, lost in past.lost.items():
         typer.echo(f"{name} could not write {lost} events since its start", err=True)
     say_silent(past.silent)
@@ -274,7 +267,9 @@ def _end(past: Past, since_ms: int = 0) -> None:
 
 def say_silent(silent: Mapping[str, str]) -> None:
     """Say which servers did not tell of the past, and end with exit code 1 if there are any."""
+    from slotreeve_events.stories import silent_text
+
     for server, reason in silent.items():
-        typer.echo(f"{server} does not tell of the past: {reason}", err=True)
+        typer.echo(silent_text([server], reason), err=True)
     if silent:
         raise typer.Exit(1)

@@ -1,53 +1,24 @@
-"""Times on the command line. Pure."""
+"""Times on the command line."""
 
 from __future__ import annotations
 
-import re
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import tzinfo
 
 import typer
+from slotreeve.errors import ModelError
+from slotreeve_events import times
+from slotreeve_events.times import shown_time
 
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
-_AGO = re.compile(r"(\d+(?:\.\d+)?)\s*([smhd])(?:\s*ago)?")
-EXPECTED = "expected how long ago, such as 90s, 10m, 2h, 1d; or a time of day such as 14:05 or 14:05:30; or an ISO "
-EXPECTED += "time such as 2026-11-26T14:05:30; or now"
+__all__ = ["parse_time", "shown_time"]
 
 
 def parse_time(option: str, text: str, now_ms: int, zone: tzinfo | None = None) -> int:
-    """A moment in milliseconds since 1970.
-
-    Args:
-        option: where it stands, for the message.
-        now_ms: the present moment.
-        zone: of times without one; None: of this machine. A time of day is the last such time.
+    """A moment in milliseconds since 1970; see :func:`slotreeve_events.times.parse_time`.
 
     Raises:
         typer.BadParameter: it is no time.
     """
-    given = text.strip().lower()
-    if given == "now":
-        return now_ms
-    if ago := _AGO.fullmatch(given):
-        return now_ms - int(1000 * float(ago[1]) * _UNITS[ago[2]])
-    now = datetime.fromtimestamp(now_ms / 1000, zone)
-    now = now if now.tzinfo is not None else now.astimezone()
     try:
-        if re.fullmatch(r"\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?", given):
-            hour, _, rest = given.partition(":")
-            of_day = datetime.fromisoformat(f"{now:%Y-%m-%d}T{hour.zfill(2)}:{rest}")
-            found = of_day.replace(tzinfo=now.tzinfo)
-            return _ms(found if found <= now else found - timedelta(days=1))
-        found = datetime.fromisoformat(text.strip())
-    except ValueError:
-        raise typer.BadParameter(f"{option} {text[:40]!r} is no time; {EXPECTED}") from None
-    return _ms(found if found.tzinfo is not None else found.replace(tzinfo=now.tzinfo))
-
-
-def _ms(moment: datetime) -> int:
-    return int(moment.astimezone(UTC).timestamp() * 1000)
-
-
-def shown_time(at_ms: int, zone: tzinfo | None = None) -> str:
-    """A moment for people: date and time with milliseconds, in ``zone`` (None: that of this machine)."""
-    moment = datetime.fromtimestamp(at_ms / 1000, UTC).astimezone(zone)
-    return f"{moment:%Y-%m-%d %H:%M:%S}.{at_ms % 1000:03d}"
+        return times.parse_time(option, text, now_ms, zone)
+    except ModelError as error:
+        raise typer.BadParameter(str(error)) from None

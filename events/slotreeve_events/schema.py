@@ -177,3 +177,8 @@ HISTORY_KINDS: dict[str, str] = {
     "warning": "a server logged a warning",
 }
 """Kinds of events in the history of servers, beside the changes of services."""
+
+QUIET_KINDS = ("pushed", "client_joined", "client_left", "loads")
+"""Kinds that a busy cluster has very many of: they are shown where they are asked for."""
+USUAL_KINDS = tuple(kind for kind in HISTORY_KINDS if kind not in QUIET_KINDS)
+"""The others."""

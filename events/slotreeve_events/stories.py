@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 from slotreeve.model.data_info import DEFAULT_GROUP, DEFAULT_INSTANCE, DELIMITER
 from slotreeve_protocol.envelope import decode_instance
-from slotreeve_protocol.history_messages import RecordedChange
+from slotreeve_protocol.history_messages import KnownState, RecordedChange
 
 from slotreeve_events.schema import HistoryNote, SlotMove
 
@@ -59,16 +59,30 @@ def move_sentence(move: SlotMove) -> str:
     return f"slot {move.slot}: {move.kind} {way} ({move.reason})"
 
 
-def moves_of(event: HistoryNote, slot: int) -> list[SlotMove]:
-    """The moves of one slot in an event."""
-    return [move for move in event.moves or () if move.slot == slot]
+def move_sentences(event: HistoryNote, slot: int) -> list[str]:
+    """What an event says of one slot: its moves, or what it waits for."""
+    if slot in (event.slots or ()):
+        return [sentence(event)]
+    moves = [move for move in event.moves or () if move.slot == slot]
+    return [f"{move_sentence(move)}, in table {event.epoch} by {event.node}." for move in moves]
+
+
+def tables_sentence(events: Sequence[HistoryNote]) -> str:
+    """Commits of slot tables by one server that followed each other, the oldest first: as one."""
+    first, last = events[0], events[-1]
+    if len(events) == 1:
+        return sentence(first)
+    moves = [move for event in events for move in event.moves or ()]
+    return _moved(f"{first.node} committed {len(events)} tables, {first.epoch} to {last.epoch}", moves, last.reason)
 
 
 def _table(event: HistoryNote) -> str:
-    moves = event.moves or []
-    head = f"{event.node} committed table {event.epoch}"
+    return _moved(f"{event.node} committed table {event.epoch}", event.moves or (), event.reason)
+
+
+def _moved(head: str, moves: Sequence[SlotMove], reason: str | None) -> str:
     if not moves:
-        return f"{head}: {event.reason}."
+        return f"{head}: {reason}."
     reasons = Counter(move.reason for move in moves)
     shown = "; ".join(f"{_moves(count)}: {reason}" for reason, count in reasons.most_common(MOST_NAMED))
     more = f"; and {len(reasons) - MOST_NAMED} more reasons" if len(reasons) > MOST_NAMED else ""
@@ -122,3 +136,30 @@ _TELL: dict[str, Callable[[HistoryNote], str]] = {
 def newest_first(events: Sequence[HistoryNote]) -> list[HistoryNote]:
     """Events of several servers in the order of their clocks."""
     return sorted(events, key=lambda event: event.at_ms, reverse=True)
+
+
+def known_text(known: KnownState, server: str, at: str, since: str) -> str:
+    """How it is known what a service was. ``at``: the time in question; ``since``: of the change that
+    :class:`slotreeve_protocol.history_messages.KnownState` names; both as the reader is to see them."""
+    return {
+        KnownState.EXACTLY: f"as of {at}; the last change before was at {since}, told by {server}",
+        KnownState.BEFORE_A_CHANGE: f"as before the first change that is known, at {since}, told by {server}",
+        KnownState.AS_NOW: f"as now: it did not change after {since}, told by {server}",
+        KnownState.NOTHING: "as now: no server knows a change of it",
+    }[known]
+
+
+def may_begin_too_late(known: KnownState) -> bool:
+    """Whether such an answer may be wrong where a history begins after the time in question."""
+    return known in (KnownState.NOTHING, KnownState.BEFORE_A_CHANGE)
+
+
+def silent_text(servers: Sequence[str], reason: str) -> str:
+    """Servers gave no answer, all for the same reason."""
+    does = "does" if len(servers) == 1 else "do"
+    return f"{', '.join(servers)} {does} not tell of the past: {reason}"
+
+
+def begins_text(begins: str) -> str:
+    """The history of a server begins within the time in question. ``begins``: as the reader is to see it."""
+    return f"the history of a server begins at {begins}; what was before is not in it"

@@ -74,8 +74,9 @@ PLUGINS, FACES = _packages_below("plugins"), _packages_below("faces")
 PACKAGES = {package: _folder_of(package) for package in MAY_IMPORT} | PLUGINS | FACES
 """The folder of each package."""
 MAY_IMPORT |= dict.fromkeys(PLUGINS, FOUNDATION) | {
-    # What operators read and order is computed in the client, for the command line and for faces.
-    face: {*FOUNDATION, "slotreeve_client", "slotreeve_gateway"}
+    # What operators read and order is computed in the client, for the command line and for faces; what happened is told
+    # by the events.
+    face: {*FOUNDATION, "slotreeve_events", "slotreeve_client", "slotreeve_gateway"}
     for face in FACES
 }
 

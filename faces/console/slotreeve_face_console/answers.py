@@ -31,6 +31,11 @@ def html(text: str, status: int = 200, headers: Mapping[str, str] | None = None)
     return Response(text, status, {**HEADERS, "Cache-Control": "no-store", **(headers or {})}, "text/html")
 
 
+def fresh(body: bytes) -> Response:
+    """JSON that no cache keeps."""
+    return Response(body, 200, {**HEADERS, "Cache-Control": "no-store"}, "application/json")
+
+
 def moved(place: str, status: int = 303, headers: Mapping[str, str] | None = None) -> Response:
     """Go to ``place``, a path of the console."""
     return Response(b"", status, {**HEADERS, "Cache-Control": "no-store", "Location": place, **(headers or {})})

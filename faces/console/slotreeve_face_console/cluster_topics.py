@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -16,15 +17,19 @@ from slotreeve_face_console.entries import entry_rows
 from slotreeve_face_console.lag import LaggingClients
 from slotreeve_face_console.losses import InstanceLoss, ServiceLosses
 from slotreeve_face_console.notes import departures
+from slotreeve_face_console.past_pieces import PastPieces
 from slotreeve_face_console.rendering import Rendering, counted, time_text
 from slotreeve_face_console.server_rows import server_rows
+from slotreeve_face_console.slot_past import SlotPast, slot_past
 from slotreeve_face_console.slot_states import ServerNumbers, SlotStates, slot_states, slots_key, wanted_followers
 from slotreeve_face_console.topics import Regions
-from slotreeve_face_console.watch import ClusterLook, ClusterWatch, Trouble
+from slotreeve_face_console.watch import ClusterLook, ConsoleWatch, Trouble
 
 ANSWER_STEPS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0)
 """Seconds that answers are said to come within: a page changes where a step is crossed only."""
-MOST_CHANGES, HISTORY_COLUMNS = 20, 5
+MOST_CHANGES, LEADERSHIP_COLUMNS = 20, 5
+MAP_MS = 3_600_000
+"""The slot map can be set back by so long."""
 KINDS = {
     "whole": "have a leader that serves and all followers",
     "copying": "have a follower that still copies",
@@ -48,13 +53,13 @@ class StatusBar:
 
 
 class ClusterTopics:
-    """Makes the pieces of each page from one shared reading of the cluster.
+    """Makes the pieces of each page from one shared reading of the cluster, and what the servers tell of the past.
 
     All methods raise Unreachable where no state of the cluster is known yet.
     """
 
-    def __init__(self, gateway: Gateway, watch: ClusterWatch, rendering: Rendering) -> None:
-        self._gateway, self._watch, self._rendering = gateway, watch, rendering
+    def __init__(self, gateway: Gateway, watch: ConsoleWatch, past: PastPieces, rendering: Rendering) -> None:
+        self._gateway, self._watch, self._past, self._rendering = gateway, watch, past, rendering
         self._losses, self._numbers = ServiceLosses(), ServerNumbers()
         self._lag = LaggingClients(gateway.servers, gateway.clock)
         self._slots: tuple[object, SlotStates] | None = None
@@ -92,14 +97,12 @@ class ClusterTopics:
         look, make = await self.look(), self._rendering
         condition = look.condition
         notes = [*departures(condition), *self._watch.recent_notes(RECENT_SECONDS)]
-        news = {
-            f"{note.at_ms} {note.text}": make.piece("note", f"{note.at_ms} {note.text}", note)
-            for note in sorted(notes, key=lambda note: -note.at_ms)
-        }
+        (news, untold), losses = await asyncio.gather(self._past.news(notes), self._of_services(condition))
         return {
             "bar": await self.bar(),
-            "news": news or make.sentences([], "Nothing is known to have changed in the last hour."),
-            "losses": await self._of_services(),
+            "news": news,
+            "untold": untold,
+            "losses": losses,
             "lag": make.sentences(
                 await self._lag.sentences(condition), "No session server has a client that lags.", "soon"
             ),
@@ -107,15 +110,26 @@ class ClusterTopics:
             "problems": make.sentences(condition.problems(), "There are none.", "bad"),
         }
 
-    async def _of_services(self) -> Mapping[str, str]:
+    async def _of_services(self, condition: ClusterCondition) -> Mapping[str, str]:
+        """The services that lost instances, as the data servers tell, or as was seen here where none tells."""
         directory, make = self._gateway.registry.directory, self._rendering
+        counts: Mapping[str, int] | None = None
         try:
             counts = await directory.services()
+            self._losses.note(directory.index, counts, self._gateway.clock.wall_ms())
         except SlotreeveError as error:
-            return make.sentences([f"The services cannot be listed now: {error}."], "", "bad")
-        self._losses.note(directory.index, counts, self._gateway.clock.wall_ms())
+            why = error
+        data = [node.name for node in condition.view.data] if condition.view is not None else []
+        told = await self._past.losses(counts, data)
+        if told is not None:
+            return told
+        if counts is None:
+            return make.sentences([f"The services cannot be listed now: {why}."], "", "bad")
         losses = list(reversed(self._losses.found.values()))
-        found = {loss.data_info_id: make.piece("loss", loss, _loss_text(loss)) for loss in losses}
+        found = {
+            loss.data_info_id: make.piece("loss", loss.data_info_id, "soon" if loss.now else "bad", _loss_text(loss))
+            for loss in losses
+        }
         return found or make.sentences([], "No service lost an instance while a console was open in the last hour.")
 
     def _health(self, look: ClusterLook) -> Mapping[str, str]:
@@ -171,6 +185,14 @@ class ClusterTopics:
             "cells": states.cells,
         }
 
+    async def slot_past(self) -> SlotPast:
+        """The slot map of the last hour."""
+        look, reading = await self.look(), await self._past.tables()
+        until_ms = self._gateway.clock.wall_ms()
+        events, notes = self._past.commits(reading)
+        slots = look.condition.view.table.slots if look.condition.view is not None else ()
+        return slot_past(events, slots, until_ms - MAP_MS, until_ms, self._numbers, notes)
+
     # --- servers, election, configuration --------------------------------------------------------------------------
 
     async def servers(self) -> Regions:
@@ -218,7 +240,7 @@ class ClusterTopics:
                 shown = list(reversed(reply.changes))[:MOST_CHANGES]
                 rows = {f"{each.at_ms} {each.term} {each.leader}": each for each in shown}
                 self._changes = {key: make.piece("leadership", key, each, seen_by.name) for key, each in rows.items()}
-        return self._changes or make.rows_none("No change of leadership is known.", HISTORY_COLUMNS)
+        return self._changes or make.rows_none("No change of leadership is known.", LEADERSHIP_COLUMNS)
 
     async def configuration(self) -> Regions:
         """The keys of the provided configuration."""

@@ -18,7 +18,8 @@ NAVIGATION = (
     NavigationEntry("services", "/ui/services", "Services"),
     NavigationEntry("servers", "/ui/servers", "Servers"),
     NavigationEntry("slots", "/ui/slots", "Slots"),
+    NavigationEntry("history", "/ui/history", "History"),
     NavigationEntry("election", "/ui/election", "Election"),
     NavigationEntry("configuration", "/ui/configuration", "Configuration"),
 )
-"""In the order of the links. A page of events or of history has its entry here, its template below ``templates``."""
+"""In the order of the links."""

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from urllib.parse import parse_qs, urlencode
 
 import msgspec
 from slotreeve.errors import Backpressure, NotThere, RequestError, SlotreeveError
+from slotreeve_events.schema import HISTORY_KINDS
 from slotreeve_gateway import Caller, Gateway, Right
 from starlette.requests import Request
 from starlette.responses import Response
 
 from slotreeve_face_console import ConsoleOptions
-from slotreeve_face_console.answers import html, tag_of, tagged
+from slotreeve_face_console.answers import fresh, html, tag_of, tagged
 from slotreeve_face_console.cluster_topics import ClusterTopics
+from slotreeve_face_console.history_filter import LONGEST_SOUGHT, SPANS, HistoryFilter, filter_of, moment_of
 from slotreeve_face_console.login import Login
+from slotreeve_face_console.past_pieces import PastPieces
 from slotreeve_face_console.rendering import Rendering, service_text
 from slotreeve_face_console.routing import PageHandler
 from slotreeve_face_console.service_topics import ServiceTopics, known_service
@@ -23,11 +26,12 @@ from slotreeve_face_console.sessions import PATH
 from slotreeve_face_console.slot_states import wanted_followers
 from slotreeve_face_console.stream import TopicStream
 from slotreeve_face_console.topics import Regions, Topic, TopicBoard
-from slotreeve_face_console.watch import ClusterWatch
+from slotreeve_face_console.watch import ConsoleWatch
 
-LONGEST_SOUGHT = 200
 LONGEST_NUMBER = 9
 """In digits."""
+MOST_FIELDS = 40
+"""Fields of a query."""
 TITLES = {
     "first": "Now",
     "slots": "Slots",
@@ -54,9 +58,10 @@ class ConsolePages:
     ) -> None:
         self._gateway, self._options, self._rendering = gateway, options, rendering
         self._login, self._born = login, born
-        self._watch = ClusterWatch(gateway.servers, gateway.clock, options.seconds)
-        self._cluster = ClusterTopics(gateway, self._watch, rendering)
-        self._services = ServiceTopics(gateway, self._cluster, rendering)
+        self._watch = ConsoleWatch(gateway.servers, gateway.clock, options.seconds)
+        self._past = PastPieces(gateway, rendering)
+        self._cluster = ClusterTopics(gateway, self._watch, self._past, rendering)
+        self._services = ServiceTopics(gateway, self._cluster, self._past, rendering)
         self._board = TopicBoard(gateway.clock, options.seconds)
         self._map: tuple[Mapping[str, str], bytes, str] | None = None
 
@@ -66,6 +71,9 @@ class ConsolePages:
             f"{PATH}/": {"GET": self._first},
             f"{PATH}/slots": {"GET": self._slots},
             f"{PATH}/slots.json": {"GET": self._slot_map},
+            f"{PATH}/slots/moves.json": {"GET": self._slot_moves},
+            f"{PATH}/slots/past.json": {"GET": self._slot_past},
+            f"{PATH}/history": {"GET": self._history},
             f"{PATH}/servers": {"GET": self._servers},
             f"{PATH}/election": {"GET": self._election},
             f"{PATH}/configuration": {"GET": self._configuration},
@@ -74,12 +82,17 @@ class ConsolePages:
         }
 
     def counters(self) -> Mapping[str, int]:
-        """How often the cluster was asked, and how many open pages follow changes now."""
-        return {"console_readings": self._watch.readings, "console_readers": self._board.readers}
+        """How often the cluster was asked, and of the past, and how many open pages follow changes now."""
+        return {
+            "console_readings": self._watch.readings,
+            "console_past_questions": self._past.questions,
+            "console_readers": self._board.readers,
+        }
 
     async def stop(self) -> None:
         """End what goes on by itself."""
         await self._board.stop()
+        await self._past.stop()
         await self._watch.stop()
 
     # --- pages about the cluster -----------------------------------------------------------------------------------
@@ -126,6 +139,28 @@ class ConsolePages:
             self._map = cells, body, tag_of(body)
         return tagged(request, self._map[1], self._map[2], "application/json", "private, no-cache")
 
+    async def _slot_moves(self, request: Request) -> Response:
+        self._login.operator(request)
+        slot = _number(_query(request).get("slot", ""), "slot")
+        return fresh(msgspec.json.encode(await self._past.moves(slot)))
+
+    async def _slot_past(self, request: Request) -> Response:
+        self._login.operator(request)
+        return fresh(msgspec.json.encode(await self._cluster.slot_past()))
+
+    async def _history(self, request: Request) -> Response:
+        self._login.operator(request)
+        chosen = filter_of(_queries(request))
+        values = {"title": "History", "chosen": chosen, "kinds": HISTORY_KINDS, "spans": SPANS}
+        query = chosen.query(chosen.before_ms)
+        return await self._show(request, self._history_topic(chosen), "history", values, {"page": "history"}, query)
+
+    def _history_topic(self, chosen: HistoryFilter) -> Topic:
+        async def make() -> Regions:
+            return {"bar": await self._cluster.bar(), **await self._past.events(chosen)}
+
+        return self._board.topic(f"history {chosen.query(chosen.before_ms)}", make)
+
     # --- pages about services --------------------------------------------------------------------------------------
 
     async def _service_list(self, request: Request) -> Response:
@@ -145,16 +180,24 @@ class ConsolePages:
         return self._board.topic(f"services {self._key(request, caller)} {number} {sought}", make)
 
     async def service(self, request: Request, service: str) -> Response:
-        """The page of one service."""
-        caller, number = self._login.caller(request), _number(_query(request).get("number", "1"))
-        name = known_service(service)
+        """The page of one service, now or, for operators, at another time."""
+        query, caller = _query(request), self._login.caller(request)
+        number, name = _number(query.get("number", "1")), known_service(service)
         _require_read(caller, name)
-        topic = self._service_topic(caller, name, number)
-        is_operator = caller.may(Right.OPERATE, "*")
-        values = {"title": service_text(name), "service": name, "with_subscribers": is_operator}
-        return await self._show(
-            request, topic, "service", values, {"page": "service", "name": name, "number": str(number)}
-        )
+        is_operator, typed = caller.may(Right.OPERATE, "*"), query.get("at", "").strip()
+        values = {"title": service_text(name), "service": name, "with_subscribers": is_operator, "at": typed}
+        followed = {"page": "service", "name": name, "number": str(number)}
+        if not typed:
+            return await self._show(request, self._service_topic(caller, name, number), "service", values, followed)
+        self._login.operator(request)
+        at = moment_of(typed, self._gateway.clock.wall_ms())
+        return await self._show(request, self._topic_at(name, number, at), "service", values, {**followed, "at": at})
+
+    def _topic_at(self, name: str, number: int, at: str) -> Topic:
+        async def make() -> Regions:
+            return await self._services.one_at(name, number, at)
+
+        return self._board.topic(f"service at {at} {number} {name}", make)
 
     def _service_topic(self, caller: Caller, name: str, number: int) -> Topic:
         is_operator = caller.may(Right.OPERATE, "*")
@@ -179,7 +222,9 @@ class ConsolePages:
         template: str,
         values: Mapping[str, object],
         followed: Mapping[str, str],
+        query: str = "",
     ) -> Response:
+        """Show a page. ``followed``, ``query``: what its stream of changes is asked for with; the latter is encoded."""
         try:
             await topic.refresh()
         except SlotreeveError:
@@ -188,10 +233,11 @@ class ConsolePages:
         regions = dict(topic.regions)
         if "bar" in regions and (age := self._cluster.age_seconds) is not None:
             regions["bar"] = await self._cluster.bar(age)
+        asked = urlencode({**followed, "after": f"{self._born}-{topic.number}"}) + (query and f"&{query}")
         common = {
             "regions": regions,
             "current": "services" if template == "service" else template,
-            "events": f"{PATH}/events?{urlencode({**followed, 'after': f'{self._born}-{topic.number}'})}",
+            "events": f"{PATH}/events?{asked}",
             "now_ms": self._gateway.clock.wall_ms(),
             "who": self._login.who(request),
             "retries": False,
@@ -212,9 +258,15 @@ class ConsolePages:
             service = known_service(query.get("name", ""))
             _require_read(caller, service)
             topic = self._service_topic(caller, service, number)
+            if at := query.get("at", ""):
+                check = self._login.operator
+                topic = self._topic_at(service, number, moment_of(at, self._gateway.clock.wall_ms()))
+        elif name == "history":
+            check = self._login.operator
+            topic = self._history_topic(filter_of(_queries(request)))
         else:
             raise NotThere(
-                f"there are no events of a page {name[:40]!r}; expected {', '.join(TITLES)}, services, service"
+                f"there are no events of a page {name[:40]!r}; expected {', '.join(TITLES)}, history, services, service"
             )
         check(request)
         if self._board.readers >= self._options.most_readers:
@@ -237,16 +289,21 @@ def _require_read(caller: Caller, service: str) -> None:
 
 
 def _query(request: Request) -> Mapping[str, str]:
+    """The query of a request, of each name the first value. Raises RequestError."""
+    return {name: values[0] for name, values in _queries(request).items()}
+
+
+def _queries(request: Request) -> Mapping[str, Sequence[str]]:
     """The query of a request. Raises RequestError."""
     try:
-        found = parse_qs(request.scope["query_string"].decode("ascii"), max_num_fields=20)
+        return parse_qs(request.scope["query_string"].decode("ascii"), max_num_fields=MOST_FIELDS)
     except ValueError:
         raise RequestError("the query of the address cannot be read; expected name=value pairs") from None
-    return {name: values[0] for name, values in found.items()}
 
 
-def _number(text: str) -> int:
-    """Which page of a list. Raises RequestError."""
+def _number(text: str, name: str = "number") -> int:
+    """Which page of a list, or which slot. Raises RequestError."""
     if not (text.isascii() and text.isdigit() and len(text) <= LONGEST_NUMBER):
-        raise RequestError(f"number is {text[:20]!r}; expected the number of a page, from 1 on")
+        what = "the number of a page, from 1 on" if name == "number" else "the number of a slot"
+        raise RequestError(f"{name} is {text[:20]!r}; expected {what}")
     return int(text)

@@ -9,12 +9,14 @@ from urllib.parse import urlencode
 from slotreeve.errors import SlotreeveError, Unreachable
 from slotreeve.model.data_info import DataInfo
 from slotreeve_client.audience import AllSubscribers, subscribers_of
+from slotreeve_events.times import parse_time
 from slotreeve_gateway import Caller, Gateway, Provider, Right, ServiceView
 from slotreeve_protocol.instance import Instance
 from slotreeve_protocol.overrides import Override
 from slotreeve_protocol.people_messages import SubscriberIs
 
 from slotreeve_face_console.cluster_topics import ClusterTopics
+from slotreeve_face_console.past_pieces import PastPieces
 from slotreeve_face_console.rendering import Rendering, counted, version_text
 from slotreeve_face_console.server_rows import BAD, GOOD, SOON
 from slotreeve_face_console.topics import Regions
@@ -109,8 +111,8 @@ class _KeptOverrides:
 class ServiceTopics:
     """Makes the pieces of pages about services."""
 
-    def __init__(self, gateway: Gateway, cluster: ClusterTopics, rendering: Rendering) -> None:
-        self._gateway, self._cluster, self._rendering = gateway, cluster, rendering
+    def __init__(self, gateway: Gateway, cluster: ClusterTopics, past: PastPieces, rendering: Rendering) -> None:
+        self._gateway, self._cluster, self._past, self._rendering = gateway, cluster, past, rendering
         self._kept: dict[str, _KeptOverrides] = {}
 
     async def listed(self, caller: Caller, sought: str, asked: int) -> Regions:
@@ -162,8 +164,25 @@ class ServiceTopics:
             or make.rows_none("No instance is registered now.", 9),
         }
         if is_operator:
-            regions |= await self._of_subscribers(service)
+            regions |= {"known": {}, **await self._past.timeline(service), **await self._of_subscribers(service)}
         return regions
+
+    async def one_at(self, service: str, asked: int, at: str) -> Regions:
+        """A service as it was at some time, for operators: what its providers said then, without overrides. ``at``: an
+        ISO time with a zone."""
+        at_ms = parse_time("at", at, 0)
+        (providers, known), make = await self._past.at(service, at_ms), self._rendering
+        page = page_of(asked, PROVIDERS_A_PAGE, len(providers))
+        rows = [provider_row(provider, {}) for provider in providers[page.shown]]
+        return {
+            **await self._bar(True),
+            "known": known,
+            "pager": {"pager": make.piece("pager", page, urlencode({"at": at}))},
+            "providers": {row.register_id: make.piece("provider", row) for row in rows}
+            or make.rows_none("No instance is known of that time.", 9),
+            **await self._past.timeline(service),
+            **await self._of_subscribers(service),
+        }
 
     async def _overrides(self, view: ServiceView) -> Mapping[str, Override]:
         """The overrides of a service; they are asked for again when the service has changed, or an override of it."""

@@ -53,7 +53,7 @@ class Trouble:
     since_ms: int
 
 
-class ClusterWatch:
+class ConsoleWatch:
     """Asks when somebody looks and the last reading is older than ``seconds``. All who look share a reading.
 
     Args:

@@ -17,7 +17,7 @@ from slotreeve_simulator.simulated_cluster import SimulatedCluster
 from slotreeve_simulator.simulated_gateway import GatewayAnswer, SimulatedGateway
 
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
-PAGES = ("/ui/", "/ui/services", "/ui/servers", "/ui/slots", "/ui/election", "/ui/configuration")
+PAGES = ("/ui/", "/ui/services", "/ui/servers", "/ui/slots", "/ui/history", "/ui/election", "/ui/configuration")
 OPERATOR, READER = "token-of-an-operator", "token-of-a-reader"
 
 

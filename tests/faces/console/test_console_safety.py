@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 from contextlib import suppress
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -60,7 +62,7 @@ def test_no_page_has_a_script_or_a_style_in_it() -> None:
     play(story)
 
 
-def test_what_clients_say_comes_out_as_text() -> None:
+def test_what_clients_say_comes_out_as_text(tmp_path: Path) -> None:
     async def story(trial: ConsoleOnTrial) -> None:
         registry = trial.gateway.registry
         service = f"com.{EVIL}.S"
@@ -85,10 +87,15 @@ def test_what_clients_say_comes_out_as_text() -> None:
         client.subscribe(service, lambda subscription: None)
         client.publish(service, EVIL.encode())
         await client.flush()
+        logging.getLogger("slotreeve.test").warning("ALARM %s", EVIL)
+        await trial.gateway.put_config("limits", EVIL.encode())
+        await trial.gateway.put_config(f"limits.{EVIL}", b"1")
         await asyncio.sleep(2)
         link = re.search(r'href="(/ui/services/com[^"]+)"', await trial.page("/ui/services"))
         assert link is not None
-        for path in (*PAGES, link[1], "/ui/services?q=%3Cscript%3E", "/ui/<script>", f"/ui/login?next={EVIL}"):
+        paths = (*PAGES, link[1], f"{link[1]}?at=0", "/ui/services?q=%3Cscript%3E", "/ui/<script>")
+        history = ("/ui/history?kind=client_joined", "/ui/history?q=%3Cscript%3E", f"/ui/history?span={EVIL}")
+        for path in (*paths, *history, f"{link[1]}?at={EVIL}", "/ui/history?kind=alarm", f"/ui/login?next={EVIL}"):
             answer = await trial.get(path)
             assert b"<script>" not in answer.body, path
             assert b"alert('" not in answer.body, path
@@ -99,8 +106,19 @@ def test_what_clients_say_comes_out_as_text() -> None:
             assert not any("<script>" in piece for piece in region["set"].values())
         page = await trial.page(link[1])
         assert page.count("&lt;script&gt;") >= 8
+        timeline = page[page.index('data-live="timeline"') :]
+        assert timeline.count("&lt;script&gt;") >= 2, "an id and a payload"
+        assert "from &lt;script&gt;" in await trial.page("/ui/history?kind=client_joined")
+        assert "ALARM &lt;script&gt;" in await trial.page("/ui/history?kind=alarm")
+        assert "&lt;script&gt;" in await trial.page("/ui/history?kind=configured")
+        await registry.deregister(service, "i-1")
+        await asyncio.sleep(6)
+        first = await trial.page("/ui/")
+        assert "<script>" not in first
+        assert "1 instance ended" in first
+        assert "&lt;script&gt;" in first
 
-    play(story)
+    play(story, settings={"history.directory": str(tmp_path)})
 
 
 def test_without_a_token_there_is_the_login_and_nothing_else() -> None:

@@ -7,10 +7,14 @@ const WIDE = 12; // cells from here on have room for a ring
 const SETTLING = 1;
 const COPYING = 2;
 const GONE = 4;
+const UNKNOWN = -2; // instead of the number of a leader
+const PAST_MS = 60000; // what is known of the past is asked for again after so long
 
 const canvas = document.getElementById("map");
 const explanation = document.getElementById("explanation");
 const input = document.getElementById("slot");
+const when = document.getElementById("when");
+const whenText = document.getElementById("when-text");
 const names = [];
 const earlier = []; // changes that came before the map
 let slots = null; // {count, followers, leaders, places, flags}
@@ -18,6 +22,9 @@ let size = LARGEST;
 let columns = 1;
 let chosen = -1;
 let ink = {};
+let past = null; // the map an hour ago, and the steps since then
+let pastAsked = 0;
+let moment = 0; // the time that the map shows, in milliseconds since 1970; 0: now
 
 // Hue, saturation, and lightness on a light and on a dark screen. None is the red of what is wrong.
 const COLOURS = [
@@ -42,6 +49,11 @@ function readInk() {
 // --- what is known -------------------------------------------------------------------------------------------------
 
 function setCell(id, text) {
+  if (text === "?") {
+    slots.leaders[id] = UNKNOWN;
+    slots.flags[id] = slots.counts[id] = 0;
+    return;
+  }
   const places = text.replace(/[gsc]+$/, "").split(",").map(Number);
   slots.flags[id] = (text.includes("s") ? SETTLING : 0) | (text.includes("c") ? COPYING : 0) | (text.includes("g") ? GONE : 0);
   slots.leaders[id] = places[0];
@@ -68,6 +80,7 @@ function take(shown) {
 }
 
 function kind(id) {
+  if (slots.leaders[id] === UNKNOWN) return "unknown";
   if (slots.leaders[id] < 0 || slots.flags[id] & GONE) return "lost";
   if (slots.flags[id] & SETTLING) return "settling";
   if (slots.counts[id] < slots.followers) return "thin";
@@ -79,6 +92,7 @@ function inWords(id) {
   const places = [...slots.places.subarray(id * slots.width, id * slots.width + Math.min(slots.counts[id], slots.width))];
   const followers = places.map(named);
   const words = [];
+  if (slots.leaders[id] === UNKNOWN) return `Slot ${id}: it is not known which server led it then.`;
   if (slots.leaders[id] < 0) words.push("no server leads it, so its services can be neither read nor written");
   else if (slots.flags[id] & GONE) words.push(`${named(slots.leaders[id])} should lead it and is gone, so its services can be neither read nor written`);
   else if (slots.flags[id] & SETTLING) words.push(`${named(slots.leaders[id])} leads it, and does not serve it yet: it still takes over`);
@@ -88,7 +102,8 @@ function inWords(id) {
   const missing = slots.followers - followers.length;
   if (missing > 0) words.push(`it lacks ${missing === 1 ? "one copy" : `${missing} copies`}`);
   if (slots.flags[id] & COPYING) words.push("a follower still copies");
-  return `Slot ${id}: ${words.join("; ")}.`;
+  const then = moment === 0 ? "" : `As of ${timeText(moment)}: `;
+  return `${then}Slot ${id}: ${words.join("; ")}.`;
 }
 
 // --- drawing -------------------------------------------------------------------------------------------------------
@@ -112,6 +127,12 @@ function drawSign(context, what, x, y, side, fill) {
       context.lineTo(x + 3, y + inner - 3);
       context.stroke();
     }
+    return;
+  }
+  if (what === "unknown") {
+    context.strokeStyle = ink.text;
+    context.lineWidth = 1;
+    context.strokeRect(x + 1.5, y + 1.5, inner - 3, inner - 3);
     return;
   }
   context.fillStyle = fill;
@@ -201,6 +222,7 @@ function choose(id) {
   draw(size < WIDE ? null : [before, id]);
   if (input.value !== String(id)) input.value = String(id);
   explain(id);
+  document.dispatchEvent(new CustomEvent("slot", { detail: id }));
 }
 
 function under(event) {
@@ -233,7 +255,7 @@ input.addEventListener("input", () => choose(Number(input.value === "" ? NaN : i
 
 function change({ region, change: { set = {}, order } }) {
   if (region === "names") for (const [number, name] of Object.entries(set)) names[Number(number)] = name;
-  if (region === "cells") {
+  if (region === "cells" && moment === 0) {
     if (order !== undefined && order.length !== slots.count) return void load();
     const ids = Object.keys(set).map(Number);
     for (const id of ids) setCell(id, set[id]);
@@ -248,11 +270,104 @@ document.addEventListener("region", ({ detail }) => {
   else change(detail);
 });
 
+// --- the last hour -------------------------------------------------------------------------------------------------
+
+function timeText(at) {
+  return `${new Date(at).toISOString().slice(11, 19)} UTC`;
+}
+
+async function loadPast() {
+  if (past !== null && Date.now() - pastAsked < PAST_MS) return;
+  const answer = await fetch(when.dataset.source, { cache: "no-store" });
+  if (!answer.ok) throw new Error(`the gateway answers ${answer.status}`);
+  past = await answer.json();
+  pastAsked = Date.now();
+}
+
+// The servers that led slots then, and have no row beside the map.
+function nameFormer() {
+  const rows = document.querySelectorAll("[data-live=legend] .swatch");
+  const present = new Set([...rows].map((swatch) => Number(swatch.dataset.number)));
+  const numbers = moment === 0 ? [] : [...new Set(slots.leaders)].filter((number) => number >= 0 && !present.has(number));
+  const made = numbers.map((number) => {
+    const swatch = document.createElement("span");
+    swatch.className = "swatch";
+    swatch.dataset.number = String(number);
+    const item = document.createElement("li");
+    item.append(swatch, `${names[number]}, no member now`);
+    return item;
+  });
+  document.getElementById("former").replaceChildren(...made);
+  drawLegend();
+}
+
+// The map at a time; what is known of it must be there.
+function showMoment(at) {
+  const cells = [...past.cells];
+  let epoch = null;
+  for (const step of past.steps) {
+    if (step.at_ms > at) break;
+    epoch = step.epoch;
+    for (const [id, text] of Object.entries(step.cells)) cells[Number(id)] = text;
+  }
+  moment = at;
+  take({ followers: slots?.followers ?? 0, names: past.names, cells });
+  explain(chosen);
+  nameFormer();
+  const table = epoch === null ? "" : `, slot table ${epoch}`;
+  const notes = past.notes.length === 0 ? "" : ` ${past.notes.join(" ")}`;
+  const unknown = cells.includes("?") ? " An empty frame is a slot of which it is not known who led it then." : "";
+  whenText.textContent = `As of ${timeText(at)}${table}.${unknown} The tables beside the map show the present.${notes}`;
+}
+
+function showNow() {
+  moment = 0;
+  nameFormer();
+  when.value = "0";
+  whenText.textContent = "Now.";
+  return load();
+}
+
+async function onPast(work) {
+  try {
+    await loadPast();
+    work();
+  } catch (error) {
+    whenText.textContent = `The past cannot be asked for: ${error.message}.`;
+  }
+}
+
+when.addEventListener("input", () => {
+  if (Number(when.value) === 0) showNow();
+  else onPast(() => Number(when.value) !== 0 && showMoment(past.until_ms + 1000 * Number(when.value)));
+});
+
+// To the commit before (-1) or after (1) what is shown; after the last one comes the present.
+function walk(direction) {
+  return onPast(() => {
+    const at = moment === 0 ? past.until_ms + 1 : moment;
+    const steps = past.steps.filter((step) => (direction < 0 ? step.at_ms < at : step.at_ms > at));
+    if (steps.length === 0) {
+      if (direction > 0) showNow();
+      else whenText.textContent = "No earlier change of the slot table is known in the last hour.";
+      return;
+    }
+    const to = direction < 0 ? steps[steps.length - 1] : steps[0];
+    when.value = String(Math.min(-1, Math.round((to.at_ms - past.until_ms) / 1000)));
+    showMoment(to.at_ms);
+  });
+}
+
+document.getElementById("earlier").addEventListener("click", () => walk(-1));
+document.getElementById("later").addEventListener("click", () => walk(1));
+
 async function load() {
   try {
     const answer = await fetch(canvas.dataset.source);
     if (!answer.ok) throw new Error(`the gateway answers ${answer.status}`);
-    take(await answer.json());
+    const shown = await answer.json();
+    if (moment !== 0) return; // the past is shown meanwhile
+    take(shown);
     while (earlier.length > 0) change(earlier.shift());
     if (chosen >= slots.count) chosen = -1;
     explain(chosen);

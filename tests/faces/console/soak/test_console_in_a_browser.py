@@ -28,7 +28,7 @@ pytestmark = pytest.mark.processes
 
 SERVICE = "com.example.Greeter"
 SLOTS = 256
-PAGES = ("", "services", f"services/{SERVICE}", "servers", "slots", "election", "configuration")
+PAGES = ("", "services", f"services/{SERVICE}", "servers", "slots", "history", "election", "configuration")
 GROUNDS = {"light": (0xF4, 0xF6, 0xF9), "dark": (0x11, 0x15, 0x1B)}
 CONTRASTS = """(() => {
   const numbers = (text) => text.match(/[\\d.]+/g).map(Number);
@@ -120,7 +120,7 @@ async def until(browser: Chromium, script: str, seconds: float = 30) -> None:
 
 
 def says(text: str, where: str = "main") -> str:
-    return f"document.querySelector({json.dumps(where)}).innerText.includes({json.dumps(text)})"
+    return f"document.querySelector({json.dumps(where)})?.innerText.includes({json.dumps(text)})"
 
 
 def test_an_open_page_shows_a_service_that_appears_and_a_server_that_is_killed(
@@ -143,20 +143,58 @@ def test_an_open_page_shows_a_service_that_appears_and_a_server_that_is_killed(
         victim = setting.cluster.of(Role.DATA)[1]
         leads = f"document.querySelector('[data-live=legend] [data-key={victim.name}] .number')?.innerText"
         assert int(browser.evaluate(leads)) > SLOTS // 5
+        led = f"cells.findIndex((cell) => names[parseInt(cell)] === {json.dumps(victim.name)})"
+        fetched = "fetch('/ui/slots.json').then((answer) => answer.json())"
+        slot = browser.evaluate(f"{fetched}.then(({{ names, cells }}) => {led})")
+        assert browser.text("#moves") == "No slot is chosen."
+        browser.evaluate(f"document.getElementById('slot').value = {slot}")
+        browser.evaluate("document.getElementById('slot').dispatchEvent(new Event('input'))")
+        await until(browser, says(f"slot {slot}: ", "#moves"))
         before = browser.evaluate("document.getElementById('map').toDataURL()")
         victim.kill()
         await until(browser, says("1 problem", ".status"), 60)
         await until(browser, f"({leads} ?? '0') === '0'", 60)
         await until(browser, f"{whole} === '{SLOTS}'", 60)
         assert browser.evaluate("document.getElementById('map').toDataURL()") != before
+        await until(browser, says(f"{victim.name} left", "#moves"))
         browser.screenshot(shots / "slots-after-a-kill.png")
+        after = browser.evaluate("document.getElementById('map').toDataURL()")
+        browser.evaluate("document.getElementById('when').value = -3000")
+        browser.evaluate("document.getElementById('when').dispatchEvent(new Event('input'))")
+        await until(browser, says("As of ", "#when-text"))
+        assert "it is not known which server led it then" in browser.text("#explanation")
+        for _ in range(60):
+            if browser.evaluate("document.getElementById('map').toDataURL()") == before:
+                break
+            browser.evaluate("document.getElementById('later').click()")
+            await asyncio.sleep(0.2)
+        else:
+            pytest.fail("no commit has the map from before the death")
+        assert f"As of {browser.text('#when-text')[6:14]} UTC: Slot {slot}: {victim.name} leads it" in browser.text(
+            "#explanation"
+        )
+        assert browser.text("#former") == f"{victim.name}, no member now"
+        browser.screenshot(shots / "slots-before-a-kill.png")
+        browser.evaluate("document.getElementById('when').value = 0")
+        browser.evaluate("document.getElementById('when').dispatchEvent(new Event('input'))")
+        await until(browser, f"document.getElementById('map').toDataURL() === {json.dumps(after)}")
+        assert browser.text("#former") == ""
 
         browser.open(setting.url)
         await until(browser, says(f"data server {victim.name} left: "))
         browser.screenshot(shots / "first-after-a-kill.png")
+        browser.open(f"{setting.url}services/{SERVICE}?at=0")
+        await until(browser, says("The instances as"))
+        browser.screenshot(shots / "service-at-a-time.png")
+        browser.open(f"{setting.url}history")
+        await until(browser, says(f"data server {victim.name} left: "))
+        await until(browser, says("committed table"))
+        browser.screenshot(shots / "history-after-a-kill.png")
         victim.start()
-        await until(browser, says(f"{victim.name} joined"), 60)
+        await until(browser, says(f"data server {victim.name} joined"), 60)
         await until(browser, says("The cluster is well", ".status"), 60)
+        browser.open(setting.url)
+        await until(browser, says(f"{victim.name} joined"), 60)
         assert browser.complaints() == []
 
     play(story, tmp_path / "cluster")
