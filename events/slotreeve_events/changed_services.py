@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import NamedTuple
 
 from slotreeve.model.publisher import Publisher
@@ -162,27 +163,31 @@ class ChangedServices:
         self._based.clear()
 
     def take(self, most: int) -> list[ServiceRow]:
-        """Rows of the services that were touched first, with about ``most`` changes; the others wait."""
+        """Rows of the services that were touched first, with ``most`` changes at most; the others wait."""
         rows: list[ServiceRow] = []
-        left = most
-        while left > 0 and self._touched:
-            name = next(iter(self._touched))
-            touched = self._touched.pop(name)
-            left -= len(touched.entries)
-            self._waiting -= len(touched.entries)
-            row = self._row(name, touched)
+        while most > 0 and self._touched:
+            name, touched = next(iter(self._touched.items()))
+            taken = dict(islice(touched.entries.items(), most))
+            row = self._row(name, touched, taken)
             if row is not None:
                 rows.append(row)
+            if len(taken) == len(touched.entries):
+                del self._touched[name]
+            else:
+                for register_id in taken:
+                    del touched.entries[register_id]
+            most -= len(taken)
+            self._waiting -= len(taken)
         if not self._touched:
             self._waiting = 0
         return rows
 
-    def _row(self, name: str, touched: _Touched) -> ServiceRow | None:
+    def _row(self, name: str, touched: _Touched, taken: Mapping[str, _Entry]) -> ServiceRow | None:
         held = touched.held
         records = held.services.get(name, {})
         changes = [
             change
-            for register_id, entry in touched.entries.items()
+            for register_id, entry in taken.items()
             if (change := _change(register_id, entry, records.get(register_id))) is not None
         ]
         if not changes:

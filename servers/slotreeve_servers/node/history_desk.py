@@ -20,15 +20,11 @@ from slotreeve_protocol.history_messages import (
     GetServiceAt,
     HistoryEvent,
     ServiceAt,
-    ServiceChange,
 )
 
 from slotreeve_servers.node.deltas import PART_BYTES, size_of
 from slotreeve_servers.node.dispatch import Desk
 from slotreeve_servers.node.outbox import Outbox, Peer, Request
-
-_EVENT_BYTES = 20
-_CHANGE_BYTES = 60
 
 
 def add_history(desk: Desk, outbox: Outbox, history: ServerHistory | None, *, of_services: bool = False) -> None:
@@ -72,15 +68,9 @@ class _Asking:
 def _events(asked: GetEvents, lost: int, files: HistoryFiles) -> EventPage:
     most = max(1, min(asked.most, MOST_EVENTS))
     found, more = files.events(
-        asked.since_ms, asked.until_ms, asked.kinds, asked.after, most, newest_first=asked.newest_first
+        asked.since_ms, asked.until_ms, asked.kinds, asked.after, most, PART_BYTES, newest_first=asked.newest_first
     )
-    left, page = PART_BYTES, list[HistoryEvent]()
-    for event in found:
-        left -= _EVENT_BYTES + len(event.body)
-        if left < 0 and page:
-            more = True
-            break
-        page.append(HistoryEvent(event.place, event.body))
+    page = [HistoryEvent(event.place, event.body) for event in found]
     return EventPage(files.begins_ms, lost + files.lost, page, more)
 
 
@@ -99,12 +89,5 @@ def _service_at(asked: GetServiceAt, files: HistoryFiles) -> ServiceAt:
 
 def _changes(asked: GetChanges, files: HistoryFiles) -> ChangePage:
     most = max(1, min(asked.most, MOST_EVENTS))
-    found, more = files.changes(asked.data_info_id, asked.since_ms, asked.until_ms, most)
-    left, page = PART_BYTES, list[ServiceChange]()
-    for change in found:
-        left -= _CHANGE_BYTES + sum(len(c.register_id) + sum(map(len, c.data)) + _CHANGE_BYTES for c in change.changes)
-        if left < 0 and page and change.at_ms != page[-1].at_ms:
-            more = True
-            break
-        page.append(change)
-    return ChangePage(files.begins_ms, page, more)
+    found, more = files.changes(asked.data_info_id, asked.since_ms, asked.until_ms, most, PART_BYTES)
+    return ChangePage(files.begins_ms, found, more)
