@@ -104,6 +104,11 @@ class ChangedServices:
     def __bool__(self) -> bool:
         return bool(self._touched) or self._gap is not None
 
+    @property
+    def waiting(self) -> int:
+        """Number of changes that wait to be taken, at most."""
+        return self._waiting
+
     def has_room(self, count: int, at_ms: int) -> bool:
         """Whether so many changes, which come now, are to be noted; else they are counted."""
         if self._gap is None:
