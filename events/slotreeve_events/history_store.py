@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
 import logging
 import os
 import re
 import sqlite3
+import urllib.parse
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -33,9 +35,24 @@ CLOCK_STEP_MS = 60_000
 """A clock that was set back by less is waited for: times in one file rise."""
 PLACES_PER_MS = 1000
 """Fewer events happen in a millisecond."""
+LONGEST_NAME = 100
 _BESIDE = ("-wal", "-shm")
 _NAME = re.compile(rf"([0-9]{{1,18}}){re.escape(SUFFIX)}")
 T = TypeVar("T")
+
+
+def directory_of(directory: Path, cluster: str, server: str) -> Path:
+    """Where a server has its history below ``directory``: a place for each, whatever the names are."""
+    return directory / _file_name(cluster) / _file_name(server)
+
+
+def _file_name(name: str) -> str:
+    quoted = urllib.parse.quote(name, safe=":@")
+    if quoted.startswith("."):
+        quoted = f"%2E{quoted[1:]}"
+    if len(quoted) <= LONGEST_NAME:
+        return quoted
+    return f"{quoted[:LONGEST_NAME]}-{hashlib.sha256(name.encode()).hexdigest()}"
 
 
 class StoredGap(NamedTuple):
