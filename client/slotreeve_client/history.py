@@ -117,7 +117,7 @@ async def service_at(transport: Transport, cluster: str, metas: Iterable[str], s
     exact = {n: f for n, f in found.items() if f[0].known in (KnownState.EXACTLY, KnownState.AS_NOW)}
     before = {n: f for n, f in found.items() if f[0].known is KnownState.BEFORE_A_CHANGE}
     if exact:
-        server = max(exact, key=lambda name: (exact[name][0].leader_epoch, exact[name][0].since_ms))
+        server = max(exact, key=lambda name: _weight(exact[name][0]))
     elif before:
         server = min(before, key=lambda name: (before[name][0].leader_epoch, before[name][0].since_ms))
     else:
@@ -129,6 +129,11 @@ async def service_at(transport: Transport, cluster: str, metas: Iterable[str], s
         return PastService(KnownState.AS_NOW, found[server][0].since_ms, server, begins, records, silent)
     page, records = found[server]
     return PastService(page.known, page.since_ms, server, begins, records, silent)
+
+
+def _weight(page: ServiceAt) -> tuple[int, bool, int]:
+    """The answer of the greatest weight counts. A server that lacks a part of an epoch may hold the slot no more."""
+    return page.leader_epoch, page.known is KnownState.EXACTLY, page.since_ms
 
 
 async def _present(

@@ -20,6 +20,9 @@ BASE_AGAIN = 1_000
 question reads about as much."""
 
 
+Anchor = tuple[int, bool, float, bool]
+
+
 class HeldRecords(NamedTuple):
     """What a server holds of a slot.
 
@@ -29,20 +32,22 @@ class HeldRecords(NamedTuple):
         leader_epoch: of the slot.
         leads: this server leads the slot; else it follows.
         since: since when it has heard of every change, on any clock of its own.
+        is_complete: these are all records of the slot; a new leader gathers them first.
     """
 
     services: Mapping[str, Mapping[str, Publisher]]
     leader_epoch: int
     leads: bool = True
     since: float = 0.0
+    is_complete: bool = True
 
     @property
-    def anchor(self) -> tuple[int, bool, float]:
+    def anchor(self) -> Anchor:
         """Rows of one service under the same anchor go on from each other."""
-        return self.leader_epoch, self.leads, self.since
+        return self.leader_epoch, self.leads, self.since, self.is_complete
 
 
-_NOWHERE = (0, False, 0.0)
+_NOWHERE = (0, False, 0.0, False)
 
 
 @dataclass(slots=True)
@@ -69,6 +74,7 @@ class ServiceRow:
 
     Attributes:
         base: all its records before these changes, where a reader may begin with this row; else None.
+        is_complete: the records of the service are known; else only these changes are.
     """
 
     data_info_id: str
@@ -76,6 +82,7 @@ class ServiceRow:
     leads: bool
     base: list[Publisher] | None
     changes: list[RecordedChange]
+    is_complete: bool = True
 
 
 class Gap(NamedTuple):
@@ -99,7 +106,7 @@ class ChangedServices:
         self._gap: tuple[int, int] | None = None
         self._since_look = 0
         self._touched: dict[str, _Touched] = {}
-        self._based: dict[str, tuple[tuple[int, bool, float], int]] = {}
+        self._based: dict[str, tuple[Anchor, int]] = {}
 
     def __bool__(self) -> bool:
         return bool(self._touched) or self._gap is not None
@@ -139,6 +146,19 @@ class ChangedServices:
     def comes(self, record: Publisher, held: HeldRecords, at_ms: int) -> None:
         """A record is about to be stored."""
         self._entry(record.data_info_id, record.register_id, held, at_ms).sent = record
+
+    def buried(self, tombstone: Publisher, held: HeldRecords, at_ms: int, reason: str, *, client_left: bool) -> None:
+        """A tombstone is about to be stored, because its client has left or for itself. It ends nothing that is newer,
+        and a client that left ends only what it had at that session server. ``reason``: why, for people."""
+        entry = self._entry(tombstone.data_info_id, tombstone.register_id, held, at_ms)
+        ours = entry.sent
+        if ours is None or (
+            not ours.newer_than(tombstone) and ours.session == tombstone.session
+            if client_left
+            else tombstone.newer_than(ours)
+        ):
+            entry.reason = reason
+            entry.ends += 1
 
     def ends(self, data_info_id: str, register_id: str, held: HeldRecords, at_ms: int, reason: str) -> None:
         """A registration is about to end. ``reason``: why, for people."""
@@ -202,7 +222,7 @@ class ChangedServices:
         if anchor != held.anchor or since_base > max(BASE_AGAIN, 2 * len(records)):
             base, since_base = _before(records, touched.entries), 0
         self._based[name] = held.anchor, since_base + len(changes)
-        return ServiceRow(name, held.leader_epoch, held.leads, base, changes)
+        return ServiceRow(name, held.leader_epoch, held.leads, base, changes, held.is_complete)
 
 
 def _before(records: Mapping[str, Publisher], entries: Mapping[str, _Entry]) -> list[Publisher]:

@@ -131,7 +131,7 @@ class ServerHistory(MetaEvents):
         return event
 
     def writing(self, held: HeldRecords, write: SlotWrite, reasons: Mapping[str, str] = NO_REASONS) -> None:
-        """A server is about to store ``write`` in a slot that it holds completely.
+        """A server is about to store ``write`` in a slot.
 
         Args:
             held: what it holds of the slot.
@@ -145,10 +145,10 @@ class ServerHistory(MetaEvents):
                 changed.comes(record, held, at_ms)
             else:
                 why = reasons.get(record.register_id, "its client unpublished it")
-                changed.ends(record.data_info_id, record.register_id, held, at_ms, why)
+                changed.buried(record, held, at_ms, why, client_left=False)
         for record in write.gone:
             why = reasons.get(record.register_id, "its client left")
-            changed.ends(record.data_info_id, record.register_id, held, at_ms, why)
+            changed.buried(record, held, at_ms, why, client_left=True)
         for data_info_id, register_id in write.purged:
             changed.ends(data_info_id, register_id, held, at_ms, reasons.get(register_id, "its client is gone"))
 

@@ -38,7 +38,7 @@ _CACHE_KIB = 4096
 _PAGE_BYTES = 4096
 _WAL_PAGES = 1000
 _KNOWN, _UNKNOWN = 1, 0
-"""Of a row that stands alone: its state is in ``states``; or it was too large to be written."""
+"""Of a row that stands alone: its state is in ``states``; or is not known, or was too large to be written."""
 _LOCKED_SECONDS = 0.5
 """Another process may hold the file for so long."""
 PIECE = 500
@@ -60,7 +60,7 @@ class StoredEvent(msgspec.Struct, frozen=True):
 
 class FoundState(NamedTuple):
     """A state of a service: when its last change was, or the next one, and under which leader epoch. ``records``: None
-    if it was too large to be written."""
+    if it is not known, or was too large to be written."""
 
     at_ms: int
     leader_epoch: int
@@ -155,13 +155,15 @@ class HistoryFile:
             at_ms = min(now_ms, max(self.begins_ms, last_ms + 1, min(change.at_ms for change in row.changes)))
             self._services[row.data_info_id] = service, at_ms
             encoded = _encoded(row, left)
+            if not row.is_complete and encoded is not None:
+                encoded = encoded[0], []
             if encoded is None:
                 cut = [msgspec.structs.replace(change, data=()) for change in row.changes]
                 changes.append((service, at_ms, row.leader_epoch, row.leads, _UNKNOWN, _encode(cut)))
                 continue
             body, pieces = encoded
             left -= len(body) + sum(map(len, pieces))
-            base = None if row.base is None else _KNOWN
+            base = None if row.base is None else _KNOWN if row.is_complete else _UNKNOWN
             changes.append((service, at_ms, row.leader_epoch, row.leads, base, body))
             states += ((service, at_ms, part, piece) for part, piece in enumerate(pieces))
         self._database.executemany("INSERT INTO changes VALUES (?, ?, ?, ?, ?, ?)", changes)
@@ -212,12 +214,12 @@ class HistoryFile:
                     records[change.register_id] = _record(name, change)
         return FoundState(since, epoch, list(records.values()) if is_known else None)
 
-    def first_base(self, name: str, after_ms: int) -> FoundState | None:
-        """A service before its first change after ``after_ms``; None if it did not change here."""
+    def before_next(self, name: str, after_ms: int) -> FoundState | None:
+        """A service before its first change after ``after_ms``; None if it did not change here. Without records where
+        that change goes on from another one."""
         service = self._find(name)
         row = self._database.execute(
-            "SELECT at, epoch, base FROM changes WHERE service = ? AND base IS NOT NULL AND at > ? ORDER BY at LIMIT 1",
-            (service, after_ms),
+            "SELECT at, epoch, base FROM changes WHERE service = ? AND at > ? ORDER BY at LIMIT 1", (service, after_ms)
         ).fetchone()
         if row is None:
             return None

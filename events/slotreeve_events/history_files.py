@@ -25,13 +25,6 @@ class StateAt:
     leader_epoch: int = 0
     records: Sequence[Publisher] = ()
 
-    @classmethod
-    def of(cls, known: KnownState, found: FoundState) -> StateAt:
-        """A state as it stands in a file; unknown where it does not stand there."""
-        if found.records is None:
-            return cls(KnownState.NOTHING, found.at_ms, found.leader_epoch)
-        return cls(known, found.at_ms, found.leader_epoch, found.records)
-
 
 class HistoryFiles(HistoryStore):
     """The history of one server: written, and asked. Its methods block; call them in one thread at a time. A question
@@ -42,32 +35,34 @@ class HistoryFiles(HistoryStore):
         for begins_ms, path in reversed(self._files()):
             found = self._ask(path, begins_ms, lambda file: file.state(name, at_ms), None)
             if found is not None:
-                return self._unless_in_gap(name, at_ms, begins_ms, StateAt.of(KnownState.EXACTLY, found))
-        return self._next_base(name, at_ms) or StateAt(KnownState.NOTHING)
+                return self._unless_in_gap(name, at_ms, begins_ms, found)
+        return self._before_next(name, at_ms) or StateAt(KnownState.NOTHING)
 
-    def _unless_in_gap(self, name: str, at_ms: int, begins_ms: int, found: StateAt) -> StateAt:
-        """The state, unless there was a gap since. Then it is that before the next change, or the present one."""
-        gaps = self._gaps_after(begins_ms, found.since_ms)
+    def _unless_in_gap(self, name: str, at_ms: int, begins_ms: int, found: FoundState) -> StateAt:
+        """The state, unless it is not known, or there was a gap since. Then it is that before the next change, or the
+        present one."""
+        gaps = self._gaps_after(begins_ms, found.at_ms)
         since_ms = max((gap.until_ms for gap in gaps if gap.since_ms <= at_ms), default=0)
-        if not since_ms or found.known is KnownState.NOTHING:
-            return found
-        later = self._next_base(name, at_ms)
+        if found.records is not None and not since_ms:
+            return StateAt(KnownState.EXACTLY, found.at_ms, found.leader_epoch, found.records)
+        later = self._before_next(name, at_ms)
         if later is None:
-            return StateAt(KnownState.AS_NOW, max(gap.until_ms for gap in gaps), found.leader_epoch)
+            return StateAt(KnownState.AS_NOW, max([found.at_ms, *(g.until_ms for g in gaps)]), found.leader_epoch)
         if (
             later.known is KnownState.NOTHING
-            or since_ms > at_ms
+            or not 0 < since_ms <= at_ms
             or any(at_ms < gap.since_ms < later.since_ms for gap in gaps)
         ):
             return later
         return StateAt(KnownState.EXACTLY, since_ms, later.leader_epoch, later.records)
 
-    def _next_base(self, name: str, at_ms: int) -> StateAt | None:
-        """The state before the first change after ``at_ms``."""
+    def _before_next(self, name: str, at_ms: int) -> StateAt | None:
+        """The state before the first change after ``at_ms``; NOTHING where it is not known."""
         for begins_ms, path in self._files():
-            found = self._ask(path, begins_ms, lambda file: file.first_base(name, at_ms), None)
+            found = self._ask(path, begins_ms, lambda file: file.before_next(name, at_ms), None)
             if found is not None:
-                return StateAt.of(KnownState.BEFORE_A_CHANGE, found)
+                known = KnownState.NOTHING if found.records is None else KnownState.BEFORE_A_CHANGE
+                return StateAt(known, found.at_ms, found.leader_epoch, found.records or ())
         return None
 
     def changes(

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TypeVar
 
 from slotreeve_client.administration import put_config
-from slotreeve_client.history import PastService, Span, past_changes, past_events, service_at
+from slotreeve_client.history import PastService, Span, _weight, past_changes, past_events, service_at
 from slotreeve_conformance import virtual_time
 from slotreeve_events.stories import change_sentence, decoded_event, sentence
-from slotreeve_protocol.history_messages import KnownState
+from slotreeve_protocol.history_messages import KnownState, ServiceAt
 from slotreeve_protocol.orders import ORDERS_KEY, Orders
 from slotreeve_simulator.simulated_cluster import SimulatedCluster
 from slotreeve_transport_memory.transport import MemoryTransport
@@ -200,3 +200,30 @@ def test_a_history_survives_the_restart_of_its_server(tmp_path: Path) -> None:
         assert await it.providers(then) == ["a"]
 
     play(tmp_path, scenario)
+
+
+def test_while_a_leader_without_a_copy_gathers_what_there_is_nothing_is_told_as_exact(tmp_path: Path) -> None:
+    async def scenario(it: Watched) -> None:
+        clients = [it.cluster.client(f"session-{1 + number % 2}") for number in range(8)]
+        for number, client in enumerate(clients):
+            client.publish(SERVICE, f"{number}")
+            await client.flush()
+        await asyncio.sleep(2)
+        leader, since_ms = await leader_of(it), it.clock.wall_ms()
+        await it.cluster.stop(leader)
+        await asyncio.sleep(10)
+        await it.cluster.start(leader)
+        await it.cluster.ready()
+        await asyncio.sleep(2)
+        for at_ms in range(since_ms, it.clock.wall_ms(), 5):
+            past = await it.at(at_ms)
+            assert len(past.records) == 8, f"{at_ms - since_ms} ms later it was {past.known}"
+
+    play(tmp_path, scenario, cluster__replicas=1)
+
+
+def test_of_one_epoch_one_who_knows_exactly_outweighs_one_who_lacks_a_part() -> None:
+    exact = ServiceAt(KnownState.EXACTLY, 100, 5, 1, [])
+    lacks = ServiceAt(KnownState.AS_NOW, 150, 5, 1, [])
+    later = ServiceAt(KnownState.AS_NOW, 50, 6, 1, [])
+    assert sorted([later, lacks, exact], key=_weight) == [lacks, exact, later]

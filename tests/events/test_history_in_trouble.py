@@ -60,7 +60,7 @@ def test_between_two_processes_of_a_server_nothing_is_told_as_exact(server: Serv
     server.put(START + HOUR + 5000, "b")
     server.write(START + HOUR + 5001)
     found = server.files.state(A, START + HOUR + SECOND)
-    assert (found.known, found.records) == (KnownState.EXACTLY, [])
+    assert (found.known, list(found.records)) == (KnownState.EXACTLY, [])
     assert server.files.state(A, START + HOUR // 2).known is KnownState.BEFORE_A_CHANGE
 
 
@@ -129,6 +129,23 @@ def test_a_service_that_is_too_large_for_a_file_is_not_told_and_costs_the_others
     assert (row.changes[0].register_id, row.changes[0].reason) == ("r3", "it ended")
     assert bytes_in(tmp_path) < 1 << 20
     server.files.close()
+
+
+def test_what_a_new_leader_has_gathered_so_far_is_not_told_as_a_state(server: Server) -> None:
+    gathered = HeldRecords(server.services, 2, is_complete=False)
+    for number in range(3):
+        record = Publisher(f"r{number}", A, 1, 1, "s", "", (b"x",))
+        server.changed.comes(record, gathered, START + number)
+        server.services.setdefault(A, {})[record.register_id] = record
+        server.write(START + number)
+    assert server.files.state(A, START + 1).known is KnownState.NOTHING
+    assert server.files.state(A, START + 5000).known is KnownState.AS_NOW
+    assert len(server.files.changes(A, 0, FAR, 10)[0]) == 3
+    server.put(START + 9000, "new")
+    server.write(START + 9001)
+    found = server.files.state(A, START + 5000)
+    assert (found.known, len(found.records)) == (KnownState.BEFORE_A_CHANGE, 3)
+    assert server.known(START + 9500) == server.was(START + 9500)
 
 
 # --- places of events ------------------------------------------------------------------------------------------------

@@ -314,7 +314,8 @@ class DataCore:
         history."""
         self._loads.written(slot)
         if self._history is not None:
-            self._history.writing(HeldRecords(slot.store.services, slot.slot.leader_epoch), write, reasons)
+            held = HeldRecords(slot.store.services, slot.slot.leader_epoch, is_complete=slot.serving)
+            self._history.writing(held, write, reasons)
         touched = slot.apply(write, self._outbox.now())
         if write.records:
             self.departures.stored(slot, write.records)
