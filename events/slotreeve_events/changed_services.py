@@ -40,6 +40,7 @@ class HeldRecords(NamedTuple):
     leads: bool = True
     since: float = 0.0
     is_complete: bool = True
+    slot: int = -1
 
     @property
     def anchor(self) -> Anchor:
@@ -83,6 +84,7 @@ class ServiceRow:
     base: list[Publisher] | None
     changes: list[RecordedChange]
     is_complete: bool = True
+    slot: int = -1
 
 
 class Gap(NamedTuple):
@@ -91,6 +93,14 @@ class Gap(NamedTuple):
     since_ms: int
     until_ms: int
     changes: int
+
+
+class Lapse(NamedTuple):
+    """From ``since_ms`` to ``until_ms`` a server did not hold these slots completely: it did not hear of changes."""
+
+    since_ms: int
+    until_ms: int
+    slots: frozenset[int]
 
 
 class ChangedServices:
@@ -222,7 +232,7 @@ class ChangedServices:
         if anchor != held.anchor or since_base > max(BASE_AGAIN, 2 * len(records)):
             base, since_base = _before(records, touched.entries), 0
         self._based[name] = held.anchor, since_base + len(changes)
-        return ServiceRow(name, held.leader_epoch, held.leads, base, changes, held.is_complete)
+        return ServiceRow(name, held.leader_epoch, held.leads, base, changes, held.is_complete, held.slot)
 
 
 def _before(records: Mapping[str, Publisher], entries: Mapping[str, _Entry]) -> list[Publisher]:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import sys
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from typing import TypeVar
 
@@ -16,7 +16,7 @@ from slotreeve.model.nodes import Node
 from slotreeve_protocol.slot_messages import SlotWrite
 
 from slotreeve_events import schema
-from slotreeve_events.changed_services import ChangedServices, Gap, HeldRecords
+from slotreeve_events.changed_services import ChangedServices, Gap, HeldRecords, Lapse
 from slotreeve_events.history_files import HistoryFiles
 from slotreeve_events.meta_events import MetaEvents
 from slotreeve_events.schema import HistoryNote
@@ -57,6 +57,7 @@ class ServerHistory(MetaEvents):
 
     Attributes:
         lost: number of events that were not handed to the disk, because too many waited.
+        complete_of: of these slots, those that the server holds completely.
     """
 
     def __init__(self, files: HistoryFiles, node: Node, clock: Clock, run: Run, rules: HistorySettings) -> None:
@@ -73,6 +74,9 @@ class ServerHistory(MetaEvents):
         self._questions = 0
         self._failure = ""
         self._ended_gap: Gap | None = None
+        self._lapsing: dict[int, int] = {}
+        self._ended_lapse: Lapse | None = None
+        self.complete_of: Callable[[Collection[int]], Collection[int]] = frozenset
         # No question needs the holders of all slots, which would be a large event in each file.
         self._wrote_whole_table = True
         self._number = self.lost = 0
@@ -101,6 +105,7 @@ class ServerHistory(MetaEvents):
 
     async def _write_all(self) -> None:
         await self._idle.wait()
+        self._end_lapses(list(self._lapsing))
         while self._has_news():
             self._end_gap(sys.maxsize)
             self._begin(self._writing)
@@ -152,6 +157,12 @@ class ServerHistory(MetaEvents):
         for data_info_id, register_id in write.purged:
             changed.ends(data_info_id, register_id, held, at_ms, reasons.get(register_id, "its client is gone"))
 
+    def lapse(self, slots: Iterable[int]) -> None:
+        """The server holds these slots no more, or not completely. It does so again where ``complete_of`` says it."""
+        at_ms = self._clock.wall_ms()
+        for slot in slots:
+            self._lapsing.setdefault(slot, at_ms)
+
     def pushed(self, data_info_id: str, subscribers: int, version: int, waited_seconds: float) -> None:
         """A session server pushed a change. The pushes of a service in one interval are one event, with the longest
         wait."""
@@ -169,11 +180,12 @@ class ServerHistory(MetaEvents):
     # --- writing -----------------------------------------------------------------------------------------------------
 
     def _has_news(self) -> bool:
-        return bool(self._services or self._events or self._lines or self._ended_gap)
+        return bool(self._services or self._events or self._lines or self._ended_gap or self._ended_lapse)
 
     def _tick(self) -> None:
         self._timer = self._clock.call_later(self._rules.flush_seconds, self._tick)
         self._end_gap(self._most)
+        self._end_lapses(self.complete_of(self._lapsing))
         if self._has_news() and self._idle.is_set():
             self._begin(self._writing)
 
@@ -184,6 +196,12 @@ class ServerHistory(MetaEvents):
             self._was_gap(gap)
             self.lost += gap.changes
             self.note("gap", f"{gap.changes} changes were too many to write each down").count = gap.changes
+
+    def _end_lapses(self, slots: Collection[int]) -> None:
+        if slots:
+            known = self._ended_lapse or Lapse(self._clock.wall_ms(), 0, frozenset())
+            since_ms = min(known.since_ms, *(self._lapsing.pop(slot) for slot in slots))
+            self._ended_lapse = Lapse(since_ms, self._clock.wall_ms(), known.slots.union(slots))
 
     def _was_gap(self, gap: Gap) -> None:
         known = self._ended_gap or gap
@@ -196,6 +214,7 @@ class ServerHistory(MetaEvents):
             event.at_ms = at_ms
         now_ms = self._clock.wall_ms()
         gap, self._ended_gap = self._ended_gap, None
+        lapse, self._ended_lapse = self._ended_lapse, None
         events, self._events = self._events, []
         self._pushed = {}
         rows = self._services.take(self._most)
@@ -208,11 +227,13 @@ class ServerHistory(MetaEvents):
                 self._was_gap(Gap(since_ms, now_ms, 0))
                 if gap is not None:
                     self._was_gap(gap)
+                if lapse is not None:
+                    self._was_gap(Gap(lapse.since_ms, now_ms, 0))
             self._failure = str(error or "")
             if result is not False:
                 self._services.begin_anew()
 
-        return lambda: self._files.write(now_ms, rows, events, gap), written
+        return lambda: self._files.write(now_ms, rows, events, gap, lapse), written
 
     def _begin(self, job: Callable[[], tuple[Work, Worked]]) -> None:
         """Run a job when the ones before are done. What it works on is gathered when its turn comes."""
@@ -265,7 +286,17 @@ class ServerHistory(MetaEvents):
         if self._has_news():
             for _ in range(1 + self._services.waiting // self._most):
                 self._begin(self._writing)
-        self._begin(lambda: (lambda: question(self._files), worked))
+
+        def asking() -> tuple[Work, Worked]:
+            lapsing = dict(self._lapsing)
+
+            def work() -> object:
+                self._files.lapsing = lapsing
+                return question(self._files)
+
+            return work, worked
+
+        self._begin(asking)
 
 
 class _Lines(logging.Handler):

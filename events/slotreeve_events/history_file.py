@@ -21,8 +21,8 @@ SUFFIX = ".db"
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS services (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
 CREATE TABLE IF NOT EXISTS changes (
-    service INTEGER NOT NULL, at INTEGER NOT NULL, epoch INTEGER NOT NULL, leads INTEGER NOT NULL, base INTEGER,
-    body BLOB NOT NULL,
+    service INTEGER NOT NULL, at INTEGER NOT NULL, slot INTEGER NOT NULL, epoch INTEGER NOT NULL,
+    leads INTEGER NOT NULL, base INTEGER, body BLOB NOT NULL,
     PRIMARY KEY (service, at)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS states (
     service INTEGER NOT NULL, at INTEGER NOT NULL, part INTEGER NOT NULL, body BLOB NOT NULL,
@@ -32,7 +32,7 @@ CREATE INDEX IF NOT EXISTS times ON changes (at);
 CREATE TABLE IF NOT EXISTS events (
     place INTEGER PRIMARY KEY, at INTEGER NOT NULL, kind TEXT NOT NULL, body BLOB NOT NULL);
 CREATE INDEX IF NOT EXISTS event_times ON events (at);
-CREATE TABLE IF NOT EXISTS gaps (since INTEGER NOT NULL, until INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS gaps (since INTEGER NOT NULL, until INTEGER NOT NULL, slots TEXT);
 """
 _CACHE_KIB = 4096
 _PAGE_BYTES = 4096
@@ -58,11 +58,15 @@ class StoredEvent(msgspec.Struct, frozen=True):
     body: bytes
 
 
+Missed = tuple[int, int, frozenset[int] | None]
+
+
 class FoundState(NamedTuple):
     """A state of a service: when its last change was, or the next one, and under which leader epoch. ``records``: None
     if it is not known, or was too large to be written."""
 
     at_ms: int
+    slot: int
     leader_epoch: int
     records: list[Publisher] | None
 
@@ -128,17 +132,25 @@ class HistoryFile:
         now_ms: int,
         rows: Iterable[ServiceRow],
         events: Sequence[StoredEvent],
-        gaps: Sequence[tuple[int, int]] = (),
+        gaps: Sequence[Missed] = (),
     ) -> None:
-        """Add rows, events, and times when changes of services were not written, all or none. A row stands at the time
-        of its first change, behind the rows of its service. ``now_ms``: later than at the last write."""
+        """Add rows, events, and gaps, all or none. A row stands at the time of its first change, behind the rows of its
+        service.
+
+        Args:
+            now_ms: later than at the last write.
+            gaps: from when to when changes were not written, of all services or in these slots.
+        """
         self._database.execute("BEGIN")
         try:
             self._add(now_ms, rows)
             self._database.executemany(
                 "INSERT INTO events VALUES (?, ?, ?, ?)", [(e.place, e.at_ms, e.kind, e.body) for e in events]
             )
-            self._database.executemany("INSERT INTO gaps VALUES (?, ?)", gaps)
+            self._database.executemany(
+                "INSERT INTO gaps VALUES (?, ?, ?)",
+                [(g[0], g[1], None if g[2] is None else msgspec.json.encode(sorted(g[2])).decode()) for g in gaps],
+            )
             self._database.execute("COMMIT")
         except BaseException:
             self._services.clear()
@@ -148,7 +160,7 @@ class HistoryFile:
 
     def _add(self, now_ms: int, rows: Iterable[ServiceRow]) -> None:
         states: list[tuple[int, int, int, bytes]] = []
-        changes: list[tuple[int, int, int, bool, int | None, bytes]] = []
+        changes: list[tuple[int, int, int, int, bool, int | None, bytes]] = []
         left = self._most_bytes
         for row in rows:
             service, last_ms = self._services.get(row.data_info_id) or self._service(row.data_info_id)
@@ -159,19 +171,22 @@ class HistoryFile:
                 encoded = encoded[0], []
             if encoded is None:
                 cut = [msgspec.structs.replace(change, data=()) for change in row.changes]
-                changes.append((service, at_ms, row.leader_epoch, row.leads, _UNKNOWN, _encode(cut)))
+                changes.append((service, at_ms, row.slot, row.leader_epoch, row.leads, _UNKNOWN, _encode(cut)))
                 continue
             body, pieces = encoded
             left -= len(body) + sum(map(len, pieces))
             base = None if row.base is None else _KNOWN if row.is_complete else _UNKNOWN
-            changes.append((service, at_ms, row.leader_epoch, row.leads, base, body))
+            changes.append((service, at_ms, row.slot, row.leader_epoch, row.leads, base, body))
             states += ((service, at_ms, part, piece) for part, piece in enumerate(pieces))
-        self._database.executemany("INSERT INTO changes VALUES (?, ?, ?, ?, ?, ?)", changes)
+        self._database.executemany("INSERT INTO changes VALUES (?, ?, ?, ?, ?, ?, ?)", changes)
         self._database.executemany("INSERT INTO states VALUES (?, ?, ?, ?)", states)
 
-    def gaps(self) -> list[tuple[int, int]]:
-        """When changes were not written."""
-        return [(since, until) for since, until in self._database.execute("SELECT since, until FROM gaps")]
+    def gaps(self) -> list[Missed]:
+        """When changes were not written, of all services or in these slots."""
+        return [
+            (since, until, None if slots is None else frozenset(msgspec.json.decode(slots, type=list[int])))
+            for since, until, slots in self._database.execute("SELECT since, until, slots FROM gaps")
+        ]
 
     def _service(self, name: str) -> tuple[int, int]:
         known = self._find(name)
@@ -190,13 +205,13 @@ class HistoryFile:
         """A service after its last change until ``at_ms``; None if it did not change here until then."""
         service = self._find(name)
         row = self._database.execute(
-            "SELECT at, epoch, base FROM changes WHERE service = ? AND base IS NOT NULL AND at <= ? "
+            "SELECT at, slot, epoch, base FROM changes WHERE service = ? AND base IS NOT NULL AND at <= ? "
             "ORDER BY at DESC LIMIT 1",
             (service, at_ms),
         ).fetchone()
         if row is None:
             return None
-        base, epoch, is_known = row
+        base, slot, epoch, is_known = row
         records = self._records(service, base)
         since = base
         for at, leader_epoch, body in self._database.execute(
@@ -212,19 +227,20 @@ class HistoryFile:
                     records.pop(change.register_id, None)
                 else:
                     records[change.register_id] = _record(name, change)
-        return FoundState(since, epoch, list(records.values()) if is_known else None)
+        return FoundState(since, slot, epoch, list(records.values()) if is_known else None)
 
     def before_next(self, name: str, after_ms: int) -> FoundState | None:
         """A service before its first change after ``after_ms``; None if it did not change here. Without records where
         that change goes on from another one."""
         service = self._find(name)
         row = self._database.execute(
-            "SELECT at, epoch, base FROM changes WHERE service = ? AND at > ? ORDER BY at LIMIT 1", (service, after_ms)
+            "SELECT at, slot, epoch, base FROM changes WHERE service = ? AND at > ? ORDER BY at LIMIT 1",
+            (service, after_ms),
         ).fetchone()
         if row is None:
             return None
-        at, epoch, is_known = row
-        return FoundState(at, epoch, list(self._records(service, at).values()) if is_known else None)
+        at, slot, epoch, is_known = row
+        return FoundState(at, slot, epoch, list(self._records(service, at).values()) if is_known else None)
 
     def _records(self, service: int | None, at_ms: int) -> dict[str, Publisher]:
         found: dict[str, Publisher] = {}

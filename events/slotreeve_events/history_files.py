@@ -10,7 +10,7 @@ from slotreeve.model.publisher import Publisher
 from slotreeve_protocol.history_messages import KnownState, ServiceChange
 
 from slotreeve_events.history_file import FoundState, HistoryFile, StoredEvent
-from slotreeve_events.history_store import HistoryStore
+from slotreeve_events.history_store import FAR_MS, HistoryStore
 
 _CHANGE_BYTES = 60
 _EVENT_BYTES = 20
@@ -41,13 +41,15 @@ class HistoryFiles(HistoryStore):
     def _unless_in_gap(self, name: str, at_ms: int, begins_ms: int, found: FoundState) -> StateAt:
         """The state, unless it is not known, or there was a gap since. Then it is that before the next change, or the
         present one."""
-        gaps = self._gaps_after(begins_ms, found.at_ms)
+        gaps = self._gaps_after(begins_ms, found.at_ms, found.slot)
         since_ms = max((gap.until_ms for gap in gaps if gap.since_ms <= at_ms), default=0)
         if found.records is not None and not since_ms:
             return StateAt(KnownState.EXACTLY, found.at_ms, found.leader_epoch, found.records)
-        later = self._before_next(name, at_ms)
+        later = self._before_next(name, at_ms) if since_ms < FAR_MS else None
         if later is None:
-            return StateAt(KnownState.AS_NOW, max([found.at_ms, *(g.until_ms for g in gaps)]), found.leader_epoch)
+            until_ms = max([found.at_ms, *(gap.until_ms for gap in gaps)])
+            known = KnownState.AS_NOW if until_ms < FAR_MS else KnownState.NOTHING
+            return StateAt(known, until_ms, found.leader_epoch)
         if (
             later.known is KnownState.NOTHING
             or not 0 < since_ms <= at_ms

@@ -14,15 +14,15 @@ import os
 import re
 import sqlite3
 import urllib.parse
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 import msgspec
 from slotreeve.errors import StorageError
 
-from slotreeve_events.changed_services import Gap, ServiceRow
-from slotreeve_events.history_file import SUFFIX, HistoryFile, StoredEvent
+from slotreeve_events.changed_services import Gap, Lapse, ServiceRow
+from slotreeve_events.history_file import SUFFIX, HistoryFile, Missed, StoredEvent
 from slotreeve_events.schema import Event
 from slotreeve_events.settings import HistorySettings
 
@@ -36,6 +36,7 @@ CLOCK_STEP_MS = 60_000
 PLACES_PER_MS = 1000
 """Fewer events happen in a millisecond."""
 LONGEST_NAME = 100
+FAR_MS = 1 << 62
 _BESIDE = ("-wal", "-shm")
 _NAME = re.compile(rf"([0-9]{{1,18}}){re.escape(SUFFIX)}")
 T = TypeVar("T")
@@ -56,12 +57,13 @@ def _file_name(name: str) -> str:
 
 
 class StoredGap(NamedTuple):
-    """Changes of services between these times were not written, or are lost. It concerns what was written before: up to
-    the file that begins at ``file_ms``."""
+    """Changes of services, of all or in these slots, between these times were not written, or are lost. It concerns
+    what was written before: up to the file that begins at ``file_ms``."""
 
     file_ms: int
     since_ms: int
     until_ms: int
+    slots: frozenset[int] | None = None
 
 
 class HistoryStore:
@@ -76,11 +78,13 @@ class HistoryStore:
 
     Attributes:
         lost: number of events and changes that could not be written.
+        lapsing: slots that this server does not hold completely any more, each with the time since when.
     """
 
     def __init__(self, directory: Path, rules: HistorySettings, now_ms: int) -> None:
         self._directory, self._rules = directory, rules
         self.lost = 0
+        self.lapsing: Mapping[int, int] = {}
         self._last_ms = 0
         self._gaps: list[StoredGap] = []
         # From when to when nothing was written, where no file tells it yet.
@@ -112,7 +116,7 @@ class HistoryStore:
             file = HistoryFile(path, begins_ms)
             try:
                 self._last_ms, self._place = max(self._last_ms, file.last_ms), max(self._place, file.last_place)
-                self._gaps += (StoredGap(begins_ms, since_ms, until_ms) for since_ms, until_ms in file.gaps())
+                self._gaps += (StoredGap(begins_ms, *gap) for gap in file.gaps())
             finally:
                 file.close()
         except sqlite3.Error as error:
@@ -154,7 +158,14 @@ class HistoryStore:
 
     # --- writing -----------------------------------------------------------------------------------------------------
 
-    def write(self, now_ms: int, rows: Sequence[ServiceRow], events: Sequence[Event], gap: Gap | None = None) -> bool:
+    def write(
+        self,
+        now_ms: int,
+        rows: Sequence[ServiceRow],
+        events: Sequence[Event],
+        gap: Gap | None = None,
+        lapse: Lapse | None = None,
+    ) -> bool:
         """Write down what happened. Returns whether the next rows must stand alone: they go to another file, or these
         were lost. ``gap``: when changes were not written."""
         at_ms, is_set_back = max(now_ms, self._last_ms + 1), self._last_ms > now_ms + CLOCK_STEP_MS
@@ -171,15 +182,18 @@ class HistoryStore:
         try:
             stored = [StoredEvent(place + n, e.at_ms, e.kind, msgspec.json.encode(e)) for n, e in enumerate(events, 1)]
             current = self._writable(now_ms, rows, stored)
-            current.write(at_ms, rows, stored, [self._lack] if self._lack is not None else [])
+            gaps: list[Missed] = [] if self._lack is None else [(*self._lack, None)]
+            gaps += [] if lapse is None else [lapse]
+            current.write(at_ms, rows, stored, gaps)
         except Exception as error:  # noqa: BLE001 - whatever it is costs history, and nothing else
             self.lost += len(events) + changes
             self._lacks(min(self._last_ms, _earliest(now_ms, rows, ())), now_ms)
+            if lapse is not None:
+                self._lacks(lapse.since_ms, lapse.until_ms)
             self._cannot_write(error)
             self._is_broken = False
             return True
-        if self._lack is not None:
-            self._gaps.append(StoredGap(current.begins_ms, *self._lack))
+        self._gaps += (StoredGap(current.begins_ms, *each) for each in gaps)
         self._lack = self._unwritten = None
         self._last_ms, self._is_broken = 0 if is_set_back else at_ms, False
         if self._failure:
@@ -308,10 +322,18 @@ class HistoryStore:
         current = [] if self._current is None else [(self._current.begins_ms, self._current.path)]
         return [*self._finished, *current]
 
-    def _gaps_after(self, begins_ms: int, since_ms: int) -> list[StoredGap]:
-        """The gaps that end after ``since_ms``, and concern what stands in the file that begins at ``begins_ms``."""
-        lack = [] if self._lack is None else [StoredGap(begins_ms, *self._lack)]
-        return [gap for gap in (*self._gaps, *lack) if gap.file_ms >= begins_ms and gap.until_ms > since_ms]
+    def _gaps_after(self, begins_ms: int, since_ms: int, slot: int) -> list[StoredGap]:
+        """The gaps of a slot that end after ``since_ms``, and concern what stands in the file that begins at
+        ``begins_ms``. One that has not ended does so at ``FAR_MS``."""
+        gaps = [] if self._lack is None else [StoredGap(begins_ms, *self._lack)]
+        if slot in self.lapsing:
+            gaps.append(StoredGap(begins_ms, self.lapsing[slot], FAR_MS))
+        gaps += self._gaps
+        return [
+            gap
+            for gap in gaps
+            if gap.file_ms >= begins_ms and gap.until_ms > since_ms and (gap.slots is None or slot in gap.slots)
+        ]
 
 
 def _earliest(now_ms: int, rows: Sequence[ServiceRow], events: Sequence[StoredEvent]) -> int:

@@ -210,7 +210,11 @@ def test_while_a_leader_without_a_copy_gathers_what_there_is_nothing_is_told_as_
             await client.flush()
         await asyncio.sleep(2)
         leader, since_ms = await leader_of(it), it.clock.wall_ms()
-        await it.cluster.stop(leader)
+        it.cluster.kill(leader)
+        await asyncio.sleep(0.5)
+        it.cluster.freeze("session-2")
+        await asyncio.sleep(2)
+        it.cluster.thaw("session-2")
         await asyncio.sleep(10)
         await it.cluster.start(leader)
         await it.cluster.ready()
@@ -220,6 +224,32 @@ def test_while_a_leader_without_a_copy_gathers_what_there_is_nothing_is_told_as_
             assert len(past.records) == 8, f"{at_ms - since_ms} ms later it was {past.known}"
 
     play(tmp_path, scenario, cluster__replicas=1)
+
+
+def test_what_a_follower_missed_is_not_unsaid_by_its_history_once_the_leader_has_died(tmp_path: Path) -> None:
+    async def scenario(it: Watched) -> None:
+        client = it.cluster.client()
+        client.publish(SERVICE, "first")
+        await client.flush()
+        await asyncio.sleep(2)
+        leader = await leader_of(it)
+        others = [name for name in ("data-1", "data-2", "data-3") if name != leader]
+        it.cluster.network.partition([leader], others)
+        await asyncio.sleep(30)
+        client.publish(SERVICE, "second")
+        await client.flush()
+        await asyncio.sleep(1)
+        it.cluster.network.heal()
+        await asyncio.sleep(20)
+        then = it.clock.wall_ms()
+        await asyncio.sleep(1)
+        it.cluster.kill(leader)
+        await it.cluster.ready()
+        await asyncio.sleep(20)
+        past = await it.at(then)
+        assert sorted((r.data or (b"",))[0] for r in past.records.values()) == [b"first", b"second"], past
+
+    play(tmp_path, scenario)
 
 
 def test_of_one_epoch_one_who_knows_exactly_outweighs_one_who_lacks_a_part() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from slotreeve.model.publisher import Publisher
-from slotreeve_events.changed_services import ChangedServices, Gap, HeldRecords
+from slotreeve_events.changed_services import ChangedServices, Gap, HeldRecords, Lapse
 from slotreeve_events.history_file import SUFFIX
 from slotreeve_events.history_files import HistoryFiles
 from slotreeve_events.history_store import DAMAGED
@@ -146,6 +146,27 @@ def test_what_a_new_leader_has_gathered_so_far_is_not_told_as_a_state(server: Se
     found = server.files.state(A, START + 5000)
     assert (found.known, len(found.records)) == (KnownState.BEFORE_A_CHANGE, 3)
     assert server.known(START + 9500) == server.was(START + 9500)
+
+
+def test_of_a_slot_that_a_server_holds_no_more_it_tells_what_was_until_then(server: Server) -> None:
+    for slot, service in enumerate((A, B)):
+        record = Publisher("a", service, 1, 1, "s", "", (b"x",))
+        server.changed.comes(record, HeldRecords(server.services, 1, slot=slot), START)
+        server.services[service] = {"a": record}
+    server.write(START + 1)
+    server.files.lapsing = {0: START + 1000}
+    known = [server.files.state(A, START + at).known for at in (500, 1500)]
+    assert known == [KnownState.EXACTLY, KnownState.NOTHING]
+    assert server.files.state(B, START + 1500).known is KnownState.EXACTLY
+    server.files.lapsing = {}
+    server.files.write(START + 3000, [], [], None, Lapse(START + 1000, START + 2000, frozenset({0})))
+    for until in (2000, 5000):
+        assert server.files.state(B, START + 2500).known is KnownState.EXACTLY
+        found = server.files.state(A, START + 2500)
+        assert (found.known, found.since_ms) == (KnownState.AS_NOW, START + until)
+        assert server.files.state(A, START + 500).known is KnownState.EXACTLY
+        server.files.write(START + 4000, [], [event(START + 4000)])
+        server.restart(START + 5000)
 
 
 # --- places of events ------------------------------------------------------------------------------------------------
