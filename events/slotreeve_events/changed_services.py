@@ -69,22 +69,33 @@ class _Touched:
     entries: dict[str, _Entry] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class ServiceRow:
     """What is written of one service at a time.
 
     Attributes:
-        base: all its records before these changes, where a reader may begin with this row; else None.
+        changes: of registrations.
         is_complete: the records of the service are known; else only these changes are.
+        records: all its records, where a reader may begin with this row; else None. ``before``: those of them that were
+            others before these changes, or none, by register id.
     """
 
     data_info_id: str
+    slot: int
     leader_epoch: int
     leads: bool
-    base: list[Publisher] | None
+    is_complete: bool
     changes: list[RecordedChange]
-    is_complete: bool = True
-    slot: int = -1
+    records: list[Publisher] | None = None
+    before: Mapping[str, Publisher | None] = field(default_factory=dict)
+
+    @property
+    def base(self) -> list[Publisher] | None:
+        """All records before these changes, where a reader may begin with this row. It costs what there are."""
+        if self.records is None:
+            return None
+        same = (record for record in self.records if record.register_id not in self.before)
+        return [*same, *(record for record in self.before.values() if record is not None)]
 
 
 class Gap(NamedTuple):
@@ -200,19 +211,24 @@ class ChangedServices:
     def take(self, most: int) -> list[ServiceRow]:
         """Rows of the services that were touched first, with ``most`` changes at most; the others wait."""
         rows: list[ServiceRow] = []
-        while most > 0 and self._touched:
-            name, touched = next(iter(self._touched.items()))
-            taken = dict(islice(touched.entries.items(), most))
+        done: list[str] = []
+        for name, touched in self._touched.items():
+            if most <= 0:
+                break
+            taken = touched.entries
+            if len(taken) > most:
+                taken = dict(islice(taken.items(), most))
             row = self._row(name, touched, taken)
             if row is not None:
                 rows.append(row)
-            if len(taken) == len(touched.entries):
-                del self._touched[name]
+            if taken is touched.entries:
+                done.append(name)
             else:
-                for register_id in taken:
-                    del touched.entries[register_id]
+                touched.entries = dict(islice(touched.entries.items(), most, None))
             most -= len(taken)
             self._waiting -= len(taken)
+        for name in done:
+            del self._touched[name]
         if not self._touched:
             self._waiting = 0
         return rows
@@ -228,21 +244,15 @@ class ChangedServices:
         if not changes:
             return None
         anchor, since_base = self._based.get(name, (_NOWHERE, 0))
-        base = None
+        row = ServiceRow(name, held.slot, held.leader_epoch, held.leads, held.is_complete, changes)
         if anchor != held.anchor or since_base > max(BASE_AGAIN, 2 * len(records)):
-            base, since_base = _before(records, touched.entries), 0
+            since_base = 0
+            row.records = []
+            if held.is_complete:
+                row.records = list(records.values())
+                row.before = {register_id: entry.old for register_id, entry in touched.entries.items()}
         self._based[name] = held.anchor, since_base + len(changes)
-        return ServiceRow(name, held.leader_epoch, held.leads, base, changes, held.is_complete, held.slot)
-
-
-def _before(records: Mapping[str, Publisher], entries: Mapping[str, _Entry]) -> list[Publisher]:
-    before = dict(records)
-    for register_id, entry in entries.items():
-        if entry.old is None:
-            before.pop(register_id, None)
-        else:
-            before[register_id] = entry.old
-    return list(before.values())
+        return row
 
 
 def _change(register_id: str, entry: _Entry, new: Publisher | None) -> RecordedChange | None:

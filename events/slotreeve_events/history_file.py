@@ -167,17 +167,17 @@ class HistoryFile:
             at_ms = min(now_ms, max(self.begins_ms, last_ms + 1, min(change.at_ms for change in row.changes)))
             self._services[row.data_info_id] = service, at_ms
             encoded = _encoded(row, left)
-            if not row.is_complete and encoded is not None:
-                encoded = encoded[0], []
             if encoded is None:
                 cut = [msgspec.structs.replace(change, data=()) for change in row.changes]
                 changes.append((service, at_ms, row.slot, row.leader_epoch, row.leads, _UNKNOWN, _encode(cut)))
                 continue
             body, pieces = encoded
-            left -= len(body) + sum(map(len, pieces))
-            base = None if row.base is None else _KNOWN if row.is_complete else _UNKNOWN
+            left -= len(body)
+            base = None if row.records is None else _KNOWN if row.is_complete else _UNKNOWN
             changes.append((service, at_ms, row.slot, row.leader_epoch, row.leads, base, body))
-            states += ((service, at_ms, part, piece) for part, piece in enumerate(pieces))
+            for part, piece in enumerate(pieces):
+                left -= len(piece)
+                states.append((service, at_ms, part, piece))
         self._database.executemany("INSERT INTO changes VALUES (?, ?, ?, ?, ?, ?, ?)", changes)
         self._database.executemany("INSERT INTO states VALUES (?, ?, ?, ?)", states)
 
@@ -276,21 +276,27 @@ class HistoryFile:
         return (StoredEvent(*row) for row in found)
 
 
-def _encoded(row: ServiceRow, most_bytes: int) -> tuple[bytes, list[bytes]] | None:
+def _encoded(row: ServiceRow, most_bytes: int) -> tuple[bytes, Sequence[bytes]] | None:
     """The changes, and the state in pieces; None if they are larger than ``most_bytes``."""
-    if sum(len(part) for change in row.changes for part in change.data) > most_bytes:
+    size = 0
+    for change in row.changes:
+        for part in change.data:
+            size += len(part)
+    if size > most_bytes:
         return None
     body = _encode(row.changes)
-    pieces = list[bytes]()
+    base = row.base
+    if base is None:
+        return body, ()
     left = most_bytes - len(body)
-    base = row.base or []
+    pieces = list[bytes]()
     for start in range(0, len(base), PIECE):
         piece = base[start : start + PIECE]
         if sum(len(part) for record in piece for part in record.data or ()) > left:
             return None
         pieces.append(_encode(piece))
         left -= len(pieces[-1])
-    return (body, pieces) if left >= 0 else None
+    return body, pieces
 
 
 def _record(name: str, change: RecordedChange) -> Publisher:

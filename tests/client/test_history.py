@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import TypeVar
 
-from slotreeve_client.administration import put_config
+from slotreeve.errors import ClientError
+from slotreeve_client.administration import ask_any, put_config
 from slotreeve_client.history import PastService, Span, _weight, past_changes, past_events, service_at
 from slotreeve_conformance import virtual_time
 from slotreeve_events.stories import change_sentence, decoded_event, sentence
-from slotreeve_protocol.history_messages import KnownState, ServiceAt
+from slotreeve_protocol.history_messages import (
+    ChangePage,
+    EventPage,
+    GetChanges,
+    GetEvents,
+    GetServiceAt,
+    KnownState,
+    ServiceAt,
+)
 from slotreeve_protocol.orders import ORDERS_KEY, Orders
 from slotreeve_simulator.simulated_cluster import SimulatedCluster
 from slotreeve_transport_memory.transport import MemoryTransport
@@ -248,6 +258,34 @@ def test_what_a_follower_missed_is_not_unsaid_by_its_history_once_the_leader_has
         await asyncio.sleep(20)
         past = await it.at(then)
         assert sorted((r.data or (b"",))[0] for r in past.records.values()) == [b"first", b"second"], past
+
+    play(tmp_path, scenario)
+
+
+ABSURD = (
+    GetEvents(-(1 << 62), 1 << 62, ("", "x" * 10_000, "\0"), 1 << 62, most=0),
+    GetEvents(0, (1 << 64) - 1, (), -(1 << 63), True, most=-5),
+    GetEvents(5, 4, after=(1 << 64) - 1, most=1 << 62),
+    GetChanges("x" * 10_000, -(1 << 63), 1 << 62, most=0),
+    GetChanges("\0%_'", 0, (1 << 64) - 1, most=1 << 62),
+    GetServiceAt("", -(1 << 63)),
+    GetServiceAt("x" * 100_000, (1 << 64) - 1, "\U0010ffff"),
+)
+
+
+def test_absurd_questions_are_answered_or_refused_and_cost_nothing_else(tmp_path: Path) -> None:
+    async def scenario(it: Watched) -> None:
+        client = it.cluster.client()
+        client.publish(SERVICE, "a")
+        await client.flush()
+        await asyncio.sleep(2)
+        for name in ("data-1", "data-2", "data-3"):
+            for question in ABSURD:
+                with contextlib.suppress(ClientError):
+                    reply = await ask_any(it.transport, "slotreeve", [it.cluster.address(name)], question)
+                    assert isinstance(reply, EventPage | ChangePage | ServiceAt)
+        assert await it.providers(it.clock.wall_ms()) == ["a"]
+        assert (await it.at(it.clock.wall_ms())).known is KnownState.EXACTLY
 
     play(tmp_path, scenario)
 
