@@ -9,10 +9,17 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import TypeVar
 
+import pytest
 from slotreeve.errors import ClientError
+from slotreeve.model.nodes import Node, Role
+from slotreeve.model.publisher import Publisher
+from slotreeve.model.slots import SlotTable
+from slotreeve.ports import Message
+from slotreeve_client import history
 from slotreeve_client.administration import ask_any, put_config
 from slotreeve_client.history import PastService, Span, _weight, past_changes, past_events, service_at
 from slotreeve_conformance import virtual_time
+from slotreeve_events.history_files import HistoryFiles, StateAt
 from slotreeve_events.stories import change_sentence, decoded_event, sentence
 from slotreeve_protocol.history_messages import (
     ChangePage,
@@ -20,11 +27,15 @@ from slotreeve_protocol.history_messages import (
     GetChanges,
     GetEvents,
     GetServiceAt,
+    HistoryEvent,
     KnownState,
     ServiceAt,
+    ServiceChange,
 )
+from slotreeve_protocol.meta_messages import View
 from slotreeve_protocol.orders import ORDERS_KEY, Orders
 from slotreeve_simulator.simulated_cluster import SimulatedCluster
+from slotreeve_transport_memory.network import MemoryNetwork
 from slotreeve_transport_memory.transport import MemoryTransport
 
 T = TypeVar("T")
@@ -286,6 +297,59 @@ def test_absurd_questions_are_answered_or_refused_and_cost_nothing_else(tmp_path
                     assert isinstance(reply, EventPage | ChangePage | ServiceAt)
         assert await it.providers(it.clock.wall_ms()) == ["a"]
         assert (await it.at(it.clock.wall_ms())).known is KnownState.EXACTLY
+
+    play(tmp_path, scenario)
+
+
+def test_pages_that_never_end_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    node = Node("data-1", Role.DATA, "127.0.0.1:1", "data-1@1")
+    record = Publisher("r", f"{SERVICE}#@#i#@#g", 1, 1, "s", "", (b"x",))
+    change = ServiceChange("s", 5, 1, True, [])
+
+    async def view_of(*_: object) -> View:
+        return View(1, 1, SlotTable(), [node], [])
+
+    async def same_page(_transport: object, _cluster: str, _addresses: object, question: Message) -> Message:
+        if isinstance(question, GetServiceAt):
+            return ServiceAt(KnownState.EXACTLY, 1, 1, 1, [record], more=True)
+        if isinstance(question, GetChanges):
+            return ChangePage(1, [change], more=True)
+        return EventPage(1, 0, [HistoryEvent(7, b"{}")], more=True)
+
+    monkeypatch.setattr(history, "cluster_view", view_of)
+    monkeypatch.setattr(history, "ask_any", same_page)
+
+    async def main(_rng: random.Random) -> None:
+        transport = MemoryTransport(virtual_time.VirtualClock(), "tool", MemoryNetwork())
+        for past in (
+            await past_changes(transport, "c", [], "s"),
+            await past_events(transport, "c", []),
+            await past_events(transport, "c", [], after={}),
+        ):
+            assert past.silent == {"data-1": "data-1 answers with the same page again"}
+
+    virtual_time.run(main)
+
+
+def test_the_state_of_a_large_service_is_read_once_and_comes_in_pages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = list[int]()
+    state = HistoryFiles.state
+
+    def counted(files: HistoryFiles, name: str, at_ms: int) -> StateAt:
+        asked.append(at_ms)
+        return state(files, name, at_ms)
+
+    async def scenario(it: Watched) -> None:
+        client = it.cluster.client()
+        for number in range(30):
+            client.publish(SERVICE, str(number) * 30_000)
+        await client.flush()
+        await asyncio.sleep(2)
+        monkeypatch.setattr(HistoryFiles, "state", counted)
+        assert len((await it.at(it.clock.wall_ms())).records) == 30
+        assert len(asked) == 3, "once by each data server"
 
     play(tmp_path, scenario)
 
