@@ -119,7 +119,7 @@ class HistoryStore:
                 self._gaps += (StoredGap(begins_ms, *gap) for gap in file.gaps())
             finally:
                 file.close()
-        except sqlite3.Error as error:
+        except Exception as error:  # noqa: BLE001 - a damaged file raises anything
             self._leave_out(begins_ms, path, error)
 
     def _on_disk(self) -> Iterator[tuple[int, Path]]:
@@ -138,7 +138,7 @@ class HistoryStore:
             self._finished.pop()
             if self._last_ms > now_ms + CLOCK_STEP_MS:
                 self.write(now_ms, (), ())
-        except sqlite3.Error as error:
+        except Exception as error:  # noqa: BLE001 - as above
             self._cannot_write(error)
 
     @property
@@ -309,7 +309,7 @@ class HistoryStore:
                 return question(self._current)
             opened = HistoryFile(path, begins_ms)
             return question(opened)
-        except (sqlite3.Error, msgspec.DecodeError) as error:
+        except Exception as error:
             if not _is_damage(error) and path.exists():
                 raise
             self._leave_out(begins_ms, path, error)
@@ -341,8 +341,8 @@ def _earliest(now_ms: int, rows: Sequence[ServiceRow], events: Sequence[StoredEv
 
 
 def _is_damage(error: Exception) -> bool:
-    if isinstance(error, msgspec.DecodeError):
-        return True
+    if isinstance(error, msgspec.DecodeError | ValueError | TypeError):
+        return True  # what stands in the file is no such text or number
     return isinstance(error, sqlite3.DatabaseError) and any(
         word in str(error)
         for word in ("malformed", "not a database", "no such table", "no such column", "corrupt", "disk I/O error")
