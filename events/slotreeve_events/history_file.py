@@ -37,8 +37,9 @@ CREATE TABLE IF NOT EXISTS gaps (since INTEGER NOT NULL, until INTEGER NOT NULL,
 _CACHE_KIB = 4096
 _PAGE_BYTES = 4096
 _WAL_PAGES = 1000
-_KNOWN, _UNKNOWN = 1, 0
-"""Of a row that stands alone: its state is in ``states``; or is not known, or was too large to be written."""
+_UNKNOWN = -1
+"""Of a row that stands alone, instead of the number of pieces in ``states``: its state is not known, or was too large
+to be written."""
 _LOCKED_SECONDS = 0.5
 """Another process may hold the file for so long."""
 PIECE = 500
@@ -173,7 +174,7 @@ class HistoryFile:
                 continue
             body, pieces = encoded
             left -= len(body)
-            base = None if row.records is None else _KNOWN if row.is_complete else _UNKNOWN
+            base = None if row.records is None else len(pieces) if row.is_complete else _UNKNOWN
             changes.append((service, at_ms, row.slot, row.leader_epoch, row.leads, base, body))
             for part, piece in enumerate(pieces):
                 left -= len(piece)
@@ -211,8 +212,8 @@ class HistoryFile:
         ).fetchone()
         if row is None:
             return None
-        base, slot, epoch, is_known = row
-        records = self._records(service, base)
+        base, slot, epoch, pieces = row
+        records = self._records(service, base, pieces)
         since = base
         for at, leader_epoch, body in self._database.execute(
             "SELECT at, epoch, body FROM changes WHERE service = ? AND at BETWEEN ? AND ? ORDER BY at",
@@ -227,7 +228,7 @@ class HistoryFile:
                     records.pop(change.register_id, None)
                 else:
                     records[change.register_id] = _record(name, change)
-        return FoundState(since, slot, epoch, list(records.values()) if is_known else None)
+        return FoundState(since, slot, epoch, None if pieces == _UNKNOWN else list(records.values()))
 
     def before_next(self, name: str, after_ms: int) -> FoundState | None:
         """A service before its first change after ``after_ms``; None if it did not change here. Without records where
@@ -239,15 +240,20 @@ class HistoryFile:
         ).fetchone()
         if row is None:
             return None
-        at, slot, epoch, is_known = row
-        return FoundState(at, slot, epoch, list(self._records(service, at).values()) if is_known else None)
+        at, slot, epoch, pieces = row
+        is_unknown = pieces is None or pieces == _UNKNOWN
+        return FoundState(at, slot, epoch, None if is_unknown else list(self._records(service, at, pieces).values()))
 
-    def _records(self, service: int | None, at_ms: int) -> dict[str, Publisher]:
+    def _records(self, service: int | None, at_ms: int, pieces: int) -> dict[str, Publisher]:
         found: dict[str, Publisher] = {}
+        read = 0
         for (piece,) in self._database.execute(
             "SELECT body FROM states WHERE service = ? AND at = ? ORDER BY part", (service, at_ms)
         ):
             found.update((record.register_id, record) for record in _state(piece))
+            read += 1
+        if read != max(0, pieces):
+            raise sqlite3.DatabaseError(f"malformed: a state of {pieces} pieces has {read}")
         return found
 
     def changes(self, name: str, since_ms: int, until_ms: int) -> Iterator[ServiceChange]:

@@ -79,7 +79,7 @@ def test_a_state_between_two_gaps_is_not_told_as_exact_by_what_came_after_the_se
     assert (as_now.known, as_now.since_ms) == (KnownState.AS_NOW, START + 8000)
 
 
-@pytest.mark.parametrize("how", ["damaged", "removed", "bad rows", "bad names"])
+@pytest.mark.parametrize("how", ["damaged", "removed", "bad rows", "bad names", "lacks rows"])
 def test_over_a_file_that_is_lost_nothing_is_told_as_exact(server: Server, how: str) -> None:
     for part in range(3):
         server.put(START + 1000 * part, f"r{part}", (A, A, B)[part])
@@ -94,7 +94,8 @@ def test_over_a_file_that_is_lost_nothing_is_told_as_exact(server: Server, how: 
         middle.write_bytes(middle.read_bytes().replace(b"CREATE TABLE", b"CREATE\xff\xffABLE"))
     else:
         with sqlite3.connect(middle) as database:
-            database.execute("UPDATE changes SET body = x'c1'")
+            lost = "DELETE FROM states" if how == "lacks rows" else "UPDATE changes SET body = x'c1'"
+            database.execute(lost)
         database.close()
     assert server.files.state(A, START + 1500).known is KnownState.AS_NOW
     assert server.files.state(A, START + 1).known is KnownState.EXACTLY
