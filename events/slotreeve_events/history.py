@@ -18,6 +18,7 @@ from slotreeve_protocol.slot_messages import SlotWrite
 from slotreeve_events import schema
 from slotreeve_events.changed_services import ChangedServices, Gap, HeldRecords, Lapse
 from slotreeve_events.history_files import HistoryFiles
+from slotreeve_events.history_store import MOST_LETTERS
 from slotreeve_events.meta_events import MetaEvents
 from slotreeve_events.schema import HistoryNote
 from slotreeve_events.settings import HistorySettings
@@ -32,8 +33,6 @@ MOST_PUSHED = 100
 """The pushes of so many services are told one by one in an interval, those of others together."""
 MOST_LINES = 200
 """So many lines of the log are kept of one interval."""
-MOST_LETTERS = 4_000
-"""A longer line of the log is cut."""
 MOST_QUESTIONS = 32
 """So many questions may wait for the disk; others are refused."""
 CLOSE_SECONDS = 5.0

@@ -33,6 +33,8 @@ PARTS = 8
 DAMAGED = ".damaged"
 CLOCK_STEP_MS = 60_000
 """A clock that was set back by less is waited for: times in one file rise."""
+MOST_LETTERS = 4_000
+"""A longer text in an event is cut."""
 PLACES_PER_MS = 1000
 """Fewer events happen in a millisecond."""
 LONGEST_NAME = 100
@@ -180,7 +182,7 @@ class HistoryStore:
             self.lost, rows, changes = self.lost + changes, (), 0
         place, self._place = self._place, self._place + len(events)  # given once, whatever becomes of the event
         try:
-            stored = [StoredEvent(place + n, e.at_ms, e.kind, msgspec.json.encode(e)) for n, e in enumerate(events, 1)]
+            stored = [StoredEvent(place + n, e.at_ms, e.kind, _encoded(e)) for n, e in enumerate(events, 1)]
             current = self._writable(now_ms, rows, stored)
             gaps: list[Missed] = [] if self._lack is None else [(*self._lack, None)]
             gaps += [] if lapse is None else [lapse]
@@ -338,6 +340,19 @@ class HistoryStore:
 
 def _earliest(now_ms: int, rows: Sequence[ServiceRow], events: Sequence[StoredEvent]) -> int:
     return min([now_ms, *(event.at_ms for event in events), *(c.at_ms for row in rows for c in row.changes)])
+
+
+def _encoded(event: Event) -> bytes:
+    """An event as JSON, with texts of others cut."""
+    body = msgspec.json.encode(event)
+    if len(body) <= MOST_LETTERS:
+        return body
+    cut = {
+        name: text[:MOST_LETTERS]
+        for name in event.__struct_fields__
+        if isinstance(text := getattr(event, name), str) and len(text) > MOST_LETTERS
+    }
+    return msgspec.json.encode(msgspec.structs.replace(event, **cut)) if cut else body
 
 
 def _is_damage(error: Exception) -> bool:

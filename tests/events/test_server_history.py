@@ -17,8 +17,9 @@ from slotreeve.model.publisher import Publisher
 from slotreeve.model.slots import Slot, SlotTable
 from slotreeve_conformance import virtual_time
 from slotreeve_events.changed_services import HeldRecords
-from slotreeve_events.history import MOST_LETTERS, MOST_QUESTIONS, ServerHistory, Work, Worked
+from slotreeve_events.history import MOST_QUESTIONS, ServerHistory, Work, Worked
 from slotreeve_events.history_files import HistoryFiles
+from slotreeve_events.history_store import MOST_LETTERS
 from slotreeve_events.schema import HistoryNote
 from slotreeve_events.settings import HistorySettings
 from slotreeve_machines.beside import InTurn
@@ -189,6 +190,16 @@ def test_lines_of_the_log_may_be_very_long_wrong_or_no_utf_8(
         first, second = (await it.events())[-2:]
         assert MOST_LETTERS < len(first) < MOST_LETTERS + 200
         assert b"no UTF-8: \\\\udc80" in second
+
+    play(tmp_path, scenario)
+
+
+def test_texts_of_others_may_be_very_long(tmp_path: Path) -> None:
+    async def scenario(it: Watched) -> None:
+        event = it.history.note("client_left", "x" * 30_000_000)
+        event.member = event.address = event.author = "y" * 1_000_000
+        (body,) = await it.events()
+        assert len(body) < 5 * MOST_LETTERS
 
     play(tmp_path, scenario)
 
