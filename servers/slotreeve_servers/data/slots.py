@@ -207,7 +207,7 @@ class HeldSlots:
 
     def complete_of(self, numbers: Collection[int]) -> set[int]:
         """Of these slots, those that this server holds completely."""
-        return {number for number in self.held.keys() & numbers if self.held[number].settled}
+        return (self.held.keys() & numbers).difference(self.unsettled()) if numbers else set()
 
     def unsettled(self) -> list[int]:
         """The slots that this server does not hold completely yet, sorted. It costs what is open, not what is held."""
