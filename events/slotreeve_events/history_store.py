@@ -97,8 +97,9 @@ class HistoryStore:
         try:
             directory.mkdir(parents=True, exist_ok=True)
             self._lock = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        except OSError as error:
-            raise StorageError(f"history.directory: {directory} cannot be written: {error.strerror}") from None
+        except (OSError, ValueError) as error:  # ValueError: no file can have such a name
+            why = error.strerror if isinstance(error, OSError) else error
+            raise StorageError(f"history.directory: {directory} cannot be written: {why}") from None
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

@@ -243,6 +243,8 @@ def test_two_processes_do_not_share_a_directory(server: Server) -> None:
 
 
 def test_a_directory_that_cannot_be_made_is_said_with_its_name(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match=r"history\.directory: .*cannot be written"):
+        HistoryFiles(tmp_path / "a\0b", HistorySettings(), START)
     (tmp_path / "file").write_text("")
     with pytest.raises(StorageError, match=r"history\.directory: .*file/x cannot be written"):
         HistoryFiles(tmp_path / "file" / "x", HistorySettings(), START)
