@@ -309,7 +309,7 @@ class _Lines(logging.Handler):
         if record.name == log.name:
             return  # the history does not tell of itself: what the disk does not take cannot be told there
         try:
-            text = record.getMessage()[:MOST_LETTERS].encode("utf-8", "backslashreplace").decode()
+            text = record.getMessage()[:MOST_LETTERS]
         except Exception:  # noqa: BLE001 - whoever logs a line must not fail by it
             self.handleError(record)
             return

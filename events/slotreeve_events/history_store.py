@@ -35,6 +35,8 @@ CLOCK_STEP_MS = 60_000
 """A clock that was set back by less is waited for: times in one file rise."""
 MOST_LETTERS = 4_000
 """A longer text in an event is cut."""
+UNREADABLE = "disk I/O error"
+"""So the disk says, and may say of a file that is whole: it is left out, and stays."""
 PLACES_PER_MS = 1000
 """Fewer events happen in a millisecond."""
 LONGEST_NAME = 100
@@ -107,6 +109,7 @@ class HistoryStore:
             raise StorageError(f"history.directory: {directory} is in use by another process") from None
         self._current: HistoryFile | None = None
         self._finished = sorted(self._on_disk())
+        self._newest_ms = self._finished[-1][0] if self._finished else 0
         # Places rise also where files are lost: those of a process begin at the time of its start.
         self._place = now_ms * PLACES_PER_MS
         for begins_ms, path in self._files():
@@ -216,7 +219,7 @@ class HistoryStore:
                 raise FileNotFoundError(f"{self._current.path} was removed")
             return self._current
         begins_ms = self._last_ms + 1 if self._last_ms else _earliest(now_ms, rows, events)
-        begins_ms = max(begins_ms, self._finished[-1][0] + 1 if self._finished else 0)
+        begins_ms = max(begins_ms, self._newest_ms + 1)
         path = self._directory / f"{begins_ms:013d}{SUFFIX}"
         try:
             self._directory.mkdir(parents=True, exist_ok=True)
@@ -224,7 +227,7 @@ class HistoryStore:
         except (sqlite3.Error, OSError):
             self._remove(path)
             raise
-        self._unwritten = path
+        self._unwritten, self._newest_ms = path, begins_ms
         return self._current
 
     def _lacks(self, one_ms: int, other_ms: int) -> None:
@@ -313,7 +316,7 @@ class HistoryStore:
             opened = HistoryFile(path, begins_ms)
             return question(opened)
         except Exception as error:
-            if not _is_damage(error) and path.exists():
+            if not _is_damage(error) and UNREADABLE not in str(error) and path.exists():
                 raise
             self._leave_out(begins_ms, path, error)
             return otherwise
@@ -344,24 +347,24 @@ def _earliest(now_ms: int, rows: Sequence[ServiceRow], events: Sequence[StoredEv
 
 
 def _encoded(event: Event) -> bytes:
-    """An event as JSON, with texts of others cut."""
-    body = msgspec.json.encode(event)
-    if len(body) <= MOST_LETTERS:
-        return body
-    cut = {
-        name: text[:MOST_LETTERS]
+    """An event as JSON, with texts of others cut, and in UTF-8."""
+    with contextlib.suppress(UnicodeEncodeError):
+        body = msgspec.json.encode(event)
+        if len(body) <= MOST_LETTERS:
+            return body
+    texts = {
+        name: text[:MOST_LETTERS].encode("utf-8", "backslashreplace").decode()
         for name in event.__struct_fields__
-        if isinstance(text := getattr(event, name), str) and len(text) > MOST_LETTERS
+        if isinstance(text := getattr(event, name), str)
     }
-    return msgspec.json.encode(msgspec.structs.replace(event, **cut)) if cut else body
+    return msgspec.json.encode(msgspec.structs.replace(event, **texts))
 
 
 def _is_damage(error: Exception) -> bool:
-    if isinstance(error, msgspec.DecodeError | ValueError | TypeError):
+    if isinstance(error, msgspec.DecodeError | UnicodeDecodeError):
         return True  # what stands in the file is no such text or number
     return isinstance(error, sqlite3.DatabaseError) and any(
-        word in str(error)
-        for word in ("malformed", "not a database", "no such table", "no such column", "corrupt", "disk I/O error")
+        word in str(error) for word in ("malformed", "not a database", "no such table", "no such column", "corrupt")
     )
 
 

@@ -206,13 +206,15 @@ def test_a_write_that_fails_in_the_end_does_not_keep_the_next_ones_from_being_wr
     assert server.files.state(A, START + 2500).known is KnownState.AS_NOW
 
 
-def test_an_event_that_cannot_be_encoded_makes_a_gap(server: Server) -> None:
+def test_a_text_that_is_no_utf_8_is_kept_and_costs_nothing_beside_it(server: Server) -> None:
     server.put(START, "a")
     server.write(START + 1)
     server.put(START + 1000, "b")
-    server.write(START + 1001, [event(START + 1000, reason="\udc80")])
-    server.write(START + 2000)
-    assert server.files.state(A, START + 1500).known is not KnownState.EXACTLY
+    server.write(START + 1001, [event(START + 1000, reason="x\udc80")])
+    assert server.known(START + 1500) == server.was(START + 1500)
+    (found,), _ = server.files.events(0, FAR, (), 0, 10, newest_first=False)
+    assert b"x\\\\udc80" in found.body
+    assert len(list(server.directory.iterdir())) == len(["the file", "-wal", "-shm", "lock"])
 
 
 # --- the directory ---------------------------------------------------------------------------------------------------
@@ -253,6 +255,28 @@ def test_files_that_cannot_be_written_at_a_start_are_kept(server: Server) -> Non
     server.put(START + 11_000, "q")
     server.write(START + 11_001)
     assert server.files.state(A, START + 500).known is KnownState.EXACTLY
+
+
+def test_a_file_that_could_not_be_read_at_a_start_stays_before_the_ones_that_come_after(server: Server) -> None:
+    server.put(START + 1000, "a")
+    server.write(START + 1001)
+    next_file(server)
+    server.put(START + 2000, "b")
+    server.write(START + 2001)
+    server.files.close()
+    newest = files_of(server.directory)[-1]
+    kept = newest.rename(server.directory / "kept")
+    newest.mkdir()
+    server.files = HistoryFiles(server.directory, server.rules, START + 3000)
+    assert not list(server.directory.glob(f"*{DAMAGED}"))
+    server.changed.begin_anew()
+    server.put(START + 3000, "c")
+    server.write(START + 3001, [event(START + 3001)])
+    server.files.close()
+    newest.rmdir()
+    kept.rename(newest)
+    server.files = HistoryFiles(server.directory, server.rules, START + 4000)
+    assert set(server.known(START + 3500)) == {"a", "b", "c"}
 
 
 def test_files_that_are_removed_while_it_writes_are_said_once_and_written_anew(
