@@ -83,13 +83,15 @@ async def _events(
     try:
         past = await past_events(transport, cluster, metas, span, kinds, most)
         _print_events(past, most, output)
+        if not follow and (past.more or len(past.events) > most):
+            typer.echo(f"only the newest events are here; -n {2 * most} shows more", err=True)
         places: dict[str, int] = dict.fromkeys(past.silent, 0)
         while follow:
             for server, event in past.events:
                 places[server] = max(places.get(server, 0), event.place)
             await asyncio.sleep(FOLLOW_SECONDS)
             past = await past_events(transport, cluster, metas, span, kinds, most, places)
-            _print_events(past, most, output)
+            _print_events(past, len(past.events), output)
     finally:
         await transport.close()
     _end(past)
@@ -98,15 +100,15 @@ async def _events(
 def _print_events(past: Past, most: int, output: Output) -> None:
     from slotreeve_events.stories import decoded_event, sentence
 
-    from slotreeve_cli.printing import as_text
+    from slotreeve_cli.printing import as_line
     from slotreeve_cli.times import shown_time
 
     found = sorted(((decoded_event(e.event), e.event) for _, e in past.events), key=lambda pair: pair[0].at_ms)
-    for event, body in found[-most:]:
+    for event, body in found[max(0, len(found) - most) :]:
         if output is Output.JSON:
             print(body.decode(), flush=True)
         else:
-            print(f"{shown_time(event.at_ms)}  {as_text(sentence(event))}", flush=True)
+            print(f"{shown_time(event.at_ms)}  {as_line(sentence(event))}", flush=True)
 
 
 def diff(
@@ -174,7 +176,7 @@ def why(
     with times, reasons, and who noticed. Exit code 3 if nothing is known of it."""
     from slotreeve_client.tools import asked, run_async
 
-    from slotreeve_cli.printing import as_text, print_rows
+    from slotreeve_cli.printing import as_line, print_rows
     from slotreeve_cli.times import shown_time
 
     begins, _ = _moments(since, "now")
@@ -189,7 +191,7 @@ def why(
         print_rows(rows, output)
     else:
         for row in rows:
-            print(f"{row['at']}  {as_text(row['what'])}")
+            print(f"{row['at']}  {as_line(row['what'])}")
     if not rows:
         typer.echo(f"nothing is known of {' '.join(what)} since then", err=True)
     _end(past, begins)

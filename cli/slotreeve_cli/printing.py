@@ -10,6 +10,7 @@ import msgspec
 from slotreeve_cli.options import Output, Rows
 
 _FIELD_ENDS = re.compile(r"[\t\n]").sub
+_LINE_ENDS = re.compile(r"[\t\n\u2028\u2029]").sub
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]").sub
 
 
@@ -86,6 +87,11 @@ def as_text(value: object) -> str:
     if isinstance(value, list | tuple):
         return ", ".join(map(as_text, value))
     return "-" if value is None else _CONTROL(_escaped, str(value))
+
+
+def as_line(value: object) -> str:
+    """A value that stands in one line: ends of lines are escaped, too, so that no text looks like another line."""
+    return _LINE_ENDS(_escaped, as_text(value))
 
 
 def _escaped(match: re.Match[str]) -> str:

@@ -34,6 +34,7 @@ from slotreeve_client.administration import ask_any, cluster_view
 from slotreeve_client.each_server import ask_each
 
 M = TypeVar("M", bound=Message)
+P = TypeVar("P", int, str)
 FOREVER_MS = 1 << 62
 META_NAME = "meta server at "
 
@@ -110,14 +111,14 @@ async def service_at(transport: Transport, cluster: str, metas: Iterable[str], s
             records.update((record.register_id, record) for record in page.records)
             if not page.more or not page.records:
                 return page, records
-            after = page.records[-1].register_id
+            after = _further(after, page.records[-1].register_id, node)
 
     found, silent = await ask_each(view.data, asked)
     begins = max((page.begins_ms for page, _ in found.values()), default=0)
     exact = {n: f for n, f in found.items() if f[0].known in (KnownState.EXACTLY, KnownState.AS_NOW)}
     before = {n: f for n, f in found.items() if f[0].known is KnownState.BEFORE_A_CHANGE}
     if exact:
-        server = max(exact, key=lambda name: (exact[name][0].leader_epoch, exact[name][0].since_ms))
+        server = max(exact, key=lambda name: _weight(exact[name][0]))
     elif before:
         server = min(before, key=lambda name: (before[name][0].leader_epoch, before[name][0].since_ms))
     else:
@@ -129,6 +130,11 @@ async def service_at(transport: Transport, cluster: str, metas: Iterable[str], s
         return PastService(KnownState.AS_NOW, found[server][0].since_ms, server, begins, records, silent)
     page, records = found[server]
     return PastService(page.known, page.since_ms, server, begins, records, silent)
+
+
+def _weight(page: ServiceAt) -> tuple[int, bool, int]:
+    """The answer of the greatest weight counts. A server that lacks a part of an epoch may hold the slot no more."""
+    return page.leader_epoch, page.known is KnownState.EXACTLY, page.since_ms
 
 
 async def _present(
@@ -175,7 +181,7 @@ async def past_changes(
             if not page.more or not page.changes or left <= 0:
                 gathered = [change for each in pages for change in each.changes]
                 return ChangePage(page.begins_ms, gathered, page.more)
-            until = page.changes[-1].at_ms
+            until = -_further(-until, -page.changes[-1].at_ms, node)
 
     found, silent = await ask_each(view.data, asked)
     changes = _told_once([(name, change) for name, page in found.items() for change in page.changes])
@@ -233,7 +239,10 @@ async def past_events(
             if not page.more or not page.events or left <= 0:
                 gathered = [event for each in pages for event in each.events]
                 return EventPage(page.begins_ms, page.lost, gathered, page.more)
-            place = page.events[-1].place
+            if after is None:
+                place = -_further(-(place or FOREVER_MS), -page.events[-1].place, node)
+            else:
+                place = _further(place, page.events[-1].place, node)
 
     found, silent = await ask_each(nodes, asked)
     events = [(name, event) for name, page in found.items() for event in page.events]
@@ -244,6 +253,13 @@ async def past_events(
         more=any(page.more for page in found.values()),
         silent=silent,
     )
+
+
+def _further(before: P, after: P, node: Node) -> P:
+    """Where the next page begins. Raises ClientError: it would be the same one, again and again."""
+    if not after > before:
+        raise ClientError(f"{node.name} answers with the same page again")
+    return after
 
 
 def _expected(kind: type[M], reply: Message, node: Node) -> M:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import NamedTuple
 
 from slotreeve.model.publisher import Publisher
@@ -17,6 +18,9 @@ from slotreeve_protocol.history_messages import RecordedChange
 BASE_AGAIN = 1_000
 """After so many changes of a service, or twice as many as it has records, its whole state is written again, so that a
 question reads about as much."""
+
+
+Anchor = tuple[int, bool, float, bool]
 
 
 class HeldRecords(NamedTuple):
@@ -28,20 +32,23 @@ class HeldRecords(NamedTuple):
         leader_epoch: of the slot.
         leads: this server leads the slot; else it follows.
         since: since when it has heard of every change, on any clock of its own.
+        is_complete: these are all records of the slot; a new leader gathers them first.
     """
 
     services: Mapping[str, Mapping[str, Publisher]]
     leader_epoch: int
     leads: bool = True
     since: float = 0.0
+    is_complete: bool = True
+    slot: int = -1
 
     @property
-    def anchor(self) -> tuple[int, bool, float]:
+    def anchor(self) -> Anchor:
         """Rows of one service under the same anchor go on from each other."""
-        return self.leader_epoch, self.leads, self.since
+        return self.leader_epoch, self.leads, self.since, self.is_complete
 
 
-_NOWHERE = (0, False, 0.0)
+_NOWHERE = (0, False, 0.0, False)
 
 
 @dataclass(slots=True)
@@ -62,19 +69,33 @@ class _Touched:
     entries: dict[str, _Entry] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class ServiceRow:
     """What is written of one service at a time.
 
     Attributes:
-        base: all its records before these changes, where a reader may begin with this row; else None.
+        changes: of registrations.
+        is_complete: the records of the service are known; else only these changes are.
+        records: all its records, where a reader may begin with this row; else None. ``before``: those of them that were
+            others before these changes, or none, by register id.
     """
 
     data_info_id: str
+    slot: int
     leader_epoch: int
     leads: bool
-    base: list[Publisher] | None
+    is_complete: bool
     changes: list[RecordedChange]
+    records: list[Publisher] | None = None
+    before: Mapping[str, Publisher | None] = field(default_factory=dict)
+
+    @property
+    def base(self) -> list[Publisher] | None:
+        """All records before these changes, where a reader may begin with this row. It costs what there are."""
+        if self.records is None:
+            return None
+        same = (record for record in self.records if record.register_id not in self.before)
+        return [*same, *(record for record in self.before.values() if record is not None)]
 
 
 class Gap(NamedTuple):
@@ -83,6 +104,14 @@ class Gap(NamedTuple):
     since_ms: int
     until_ms: int
     changes: int
+
+
+class Lapse(NamedTuple):
+    """From ``since_ms`` to ``until_ms`` a server did not hold these slots completely: it did not hear of changes."""
+
+    since_ms: int
+    until_ms: int
+    slots: frozenset[int]
 
 
 class ChangedServices:
@@ -98,10 +127,15 @@ class ChangedServices:
         self._gap: tuple[int, int] | None = None
         self._since_look = 0
         self._touched: dict[str, _Touched] = {}
-        self._based: dict[str, tuple[tuple[int, bool, float], int]] = {}
+        self._based: dict[str, tuple[Anchor, int]] = {}
 
     def __bool__(self) -> bool:
         return bool(self._touched) or self._gap is not None
+
+    @property
+    def waiting(self) -> int:
+        """Number of changes that wait to be taken, at most."""
+        return self._waiting
 
     def has_room(self, count: int, at_ms: int) -> bool:
         """Whether so many changes, which come now, are to be noted; else they are counted."""
@@ -134,6 +168,19 @@ class ChangedServices:
         """A record is about to be stored."""
         self._entry(record.data_info_id, record.register_id, held, at_ms).sent = record
 
+    def buried(self, tombstone: Publisher, held: HeldRecords, at_ms: int, reason: str, *, client_left: bool) -> None:
+        """A tombstone is about to be stored, because its client has left or for itself. It ends nothing that is newer,
+        and a client that left ends only what it had at that session server. ``reason``: why, for people."""
+        entry = self._entry(tombstone.data_info_id, tombstone.register_id, held, at_ms)
+        ours = entry.sent
+        if ours is None or (
+            not ours.newer_than(tombstone) and ours.session == tombstone.session
+            if client_left
+            else tombstone.newer_than(ours)
+        ):
+            entry.reason = reason
+            entry.ends += 1
+
     def ends(self, data_info_id: str, register_id: str, held: HeldRecords, at_ms: int, reason: str) -> None:
         """A registration is about to end. ``reason``: why, for people."""
         entry = self._entry(data_info_id, register_id, held, at_ms)
@@ -162,47 +209,50 @@ class ChangedServices:
         self._based.clear()
 
     def take(self, most: int) -> list[ServiceRow]:
-        """Rows of the services that were touched first, with about ``most`` changes; the others wait."""
+        """Rows of the services that were touched first, with ``most`` changes at most; the others wait."""
         rows: list[ServiceRow] = []
-        left = most
-        while left > 0 and self._touched:
-            name = next(iter(self._touched))
-            touched = self._touched.pop(name)
-            left -= len(touched.entries)
-            self._waiting -= len(touched.entries)
-            row = self._row(name, touched)
+        done: list[str] = []
+        for name, touched in self._touched.items():
+            if most <= 0:
+                break
+            taken = touched.entries
+            if len(taken) > most:
+                taken = dict(islice(taken.items(), most))
+            row = self._row(name, touched, taken)
             if row is not None:
                 rows.append(row)
+            if taken is touched.entries:
+                done.append(name)
+            else:
+                touched.entries = dict(islice(touched.entries.items(), most, None))
+            most -= len(taken)
+            self._waiting -= len(taken)
+        for name in done:
+            del self._touched[name]
         if not self._touched:
             self._waiting = 0
         return rows
 
-    def _row(self, name: str, touched: _Touched) -> ServiceRow | None:
+    def _row(self, name: str, touched: _Touched, taken: Mapping[str, _Entry]) -> ServiceRow | None:
         held = touched.held
         records = held.services.get(name, {})
         changes = [
             change
-            for register_id, entry in touched.entries.items()
+            for register_id, entry in taken.items()
             if (change := _change(register_id, entry, records.get(register_id))) is not None
         ]
         if not changes:
             return None
         anchor, since_base = self._based.get(name, (_NOWHERE, 0))
-        base = None
+        row = ServiceRow(name, held.slot, held.leader_epoch, held.leads, held.is_complete, changes)
         if anchor != held.anchor or since_base > max(BASE_AGAIN, 2 * len(records)):
-            base, since_base = _before(records, touched.entries), 0
+            since_base = 0
+            row.records = []
+            if held.is_complete:
+                row.records = list(records.values())
+                row.before = {register_id: entry.old for register_id, entry in touched.entries.items()}
         self._based[name] = held.anchor, since_base + len(changes)
-        return ServiceRow(name, held.leader_epoch, held.leads, base, changes)
-
-
-def _before(records: Mapping[str, Publisher], entries: Mapping[str, _Entry]) -> list[Publisher]:
-    before = dict(records)
-    for register_id, entry in entries.items():
-        if entry.old is None:
-            before.pop(register_id, None)
-        else:
-            before[register_id] = entry.old
-    return list(before.values())
+        return row
 
 
 def _change(register_id: str, entry: _Entry, new: Publisher | None) -> RecordedChange | None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import partial
 from typing import TypeVar
 
 from slotreeve.clock import Clock, Timer
@@ -14,8 +16,9 @@ from slotreeve.model.nodes import Node
 from slotreeve_protocol.slot_messages import SlotWrite
 
 from slotreeve_events import schema
-from slotreeve_events.changed_services import ChangedServices, HeldRecords
+from slotreeve_events.changed_services import ChangedServices, Gap, HeldRecords, Lapse
 from slotreeve_events.history_files import HistoryFiles
+from slotreeve_events.history_store import MOST_LETTERS
 from slotreeve_events.meta_events import MetaEvents
 from slotreeve_events.schema import HistoryNote
 from slotreeve_events.settings import HistorySettings
@@ -30,6 +33,10 @@ MOST_PUSHED = 100
 """The pushes of so many services are told one by one in an interval, those of others together."""
 MOST_LINES = 200
 """So many lines of the log are kept of one interval."""
+MOST_QUESTIONS = 32
+"""So many questions may wait for the disk; others are refused."""
+CLOSE_SECONDS = 5.0
+"""A server that stops waits so long for the disk."""
 
 Work = Callable[[], object]
 Worked = Callable[[object, Exception | None], None]
@@ -49,6 +56,7 @@ class ServerHistory(MetaEvents):
 
     Attributes:
         lost: number of events that were not handed to the disk, because too many waited.
+        complete_of: of these slots, those that the server holds completely.
     """
 
     def __init__(self, files: HistoryFiles, node: Node, clock: Clock, run: Run, rules: HistorySettings) -> None:
@@ -62,9 +70,16 @@ class ServerHistory(MetaEvents):
         self._jobs: deque[Callable[[], tuple[Work, Worked]]] = deque()
         self._idle = asyncio.Event()
         self._idle.set()
+        self._questions = 0
+        self._failure = ""
+        self._ended_gap: Gap | None = None
+        self._lapsing: dict[int, int] = {}
+        self._ended_lapse: Lapse | None = None
+        self.complete_of: Callable[[Collection[int]], Collection[int]] = frozenset
         self._number = self.lost = 0
         self._most = max(1, int(rules.changes_per_second * rules.flush_seconds))
         self._timer: Timer | None = None
+        self._is_closed = False
 
     def start(self) -> None:
         """Begin to write, and to keep what this process logs as warnings and errors."""
@@ -72,17 +87,28 @@ class ServerHistory(MetaEvents):
         self._timer = self._clock.call_later(self._rules.flush_seconds, self._tick)
 
     async def close(self) -> None:
-        """Write what waits, all of it, and close the files. Idempotent."""
-        if self._timer is None:
+        """Write what waits, all of it, and close the files. Idempotent. Where the disk hangs, what waits is lost."""
+        if self._is_closed:
             return
-        self._timer.cancel()
-        self._timer = None
+        self._is_closed = True
+        if self._timer is not None:
+            self._timer.cancel()
         logging.getLogger("slotreeve").removeHandler(self._lines)
+        try:
+            async with asyncio.timeout(CLOSE_SECONDS):
+                await self._write_all()
+        except TimeoutError:
+            log.error("the end of the history is lost: the disk has not answered for %g s", CLOSE_SECONDS)
+
+    async def _write_all(self) -> None:
         await self._idle.wait()
+        self._end_lapses(list(self._lapsing))
         while self._has_news():
+            self._end_gap(sys.maxsize)
             self._begin(self._writing)
             await self._idle.wait()
-        self._files.close()
+        self._begin(lambda: (self._files.close, lambda result, error: None))
+        await self._idle.wait()
 
     @property
     def lost_in_all(self) -> int:
@@ -107,7 +133,7 @@ class ServerHistory(MetaEvents):
         return event
 
     def writing(self, held: HeldRecords, write: SlotWrite, reasons: Mapping[str, str] = NO_REASONS) -> None:
-        """A server is about to store ``write`` in a slot that it holds completely.
+        """A server is about to store ``write`` in a slot.
 
         Args:
             held: what it holds of the slot.
@@ -121,12 +147,18 @@ class ServerHistory(MetaEvents):
                 changed.comes(record, held, at_ms)
             else:
                 why = reasons.get(record.register_id, "its client unpublished it")
-                changed.ends(record.data_info_id, record.register_id, held, at_ms, why)
+                changed.buried(record, held, at_ms, why, client_left=False)
         for record in write.gone:
             why = reasons.get(record.register_id, "its client left")
-            changed.ends(record.data_info_id, record.register_id, held, at_ms, why)
+            changed.buried(record, held, at_ms, why, client_left=True)
         for data_info_id, register_id in write.purged:
             changed.ends(data_info_id, register_id, held, at_ms, reasons.get(register_id, "its client is gone"))
+
+    def lapse(self, slots: Iterable[int]) -> None:
+        """The server holds these slots no more, or not completely. It does so again where ``complete_of`` says it."""
+        at_ms = self._clock.wall_ms()
+        for slot in slots:
+            self._lapsing.setdefault(slot, at_ms)
 
     def pushed(self, data_info_id: str, subscribers: int, version: int, waited_seconds: float) -> None:
         """A session server pushed a change. The pushes of a service in one interval are one event, with the longest
@@ -145,34 +177,62 @@ class ServerHistory(MetaEvents):
     # --- writing -----------------------------------------------------------------------------------------------------
 
     def _has_news(self) -> bool:
-        return bool(self._services or self._events or self._lines)
+        return bool(self._services or self._events or self._lines or self._ended_gap or self._ended_lapse)
 
     def _tick(self) -> None:
         self._timer = self._clock.call_later(self._rules.flush_seconds, self._tick)
+        self._end_gap(self._most)
+        self._end_lapses(self.complete_of(self._lapsing))
         if self._has_news() and self._idle.is_set():
             self._begin(self._writing)
+
+    def _end_gap(self, few: int) -> None:
+        """End the gap where there were at most so many changes in the last interval."""
+        gap = self._services.end_gap(self._clock.wall_ms(), few)
+        if gap is not None:
+            self._was_gap(gap)
+            self.lost += gap.changes
+            self.note("gap", f"{gap.changes} changes were too many to write each down").count = gap.changes
+
+    def _end_lapses(self, slots: Collection[int]) -> None:
+        if slots:
+            known = self._ended_lapse or Lapse(self._clock.wall_ms(), 0, frozenset())
+            since_ms = min(known.since_ms, *(self._lapsing.pop(slot) for slot in slots))
+            self._ended_lapse = Lapse(since_ms, self._clock.wall_ms(), known.slots.union(slots))
+
+    def _was_gap(self, gap: Gap) -> None:
+        known = self._ended_gap or gap
+        since_ms, until_ms = min(known.since_ms, gap.since_ms), max(known.until_ms, gap.until_ms)
+        self._ended_gap = Gap(since_ms, until_ms, gap.changes)
 
     def _writing(self) -> tuple[Work, Worked]:
         for level, at_ms, text in self._lines.take():
             event = self.note("alarm" if text.startswith("ALARM") else level, text)
             event.at_ms = at_ms
         now_ms = self._clock.wall_ms()
-        gap = self._services.end_gap(now_ms, self._most)
-        if gap is not None:
-            self.lost += gap.changes
-            self.note("gap", f"{gap.changes} changes were too many to write each down").count = gap.changes
+        gap, self._ended_gap = self._ended_gap, None
+        lapse, self._ended_lapse = self._ended_lapse, None
         events, self._events = self._events, []
         self._pushed = {}
         rows = self._services.take(self._most)
 
         def written(result: object, error: Exception | None) -> None:
             if error is not None:
-                log.error("a part of the history is lost: %s", error)
+                if str(error) != self._failure:
+                    log.error("a part of the history is lost: %s", error)
+                since_ms = min((change.at_ms for row in rows for change in row.changes), default=now_ms)
+                self._was_gap(Gap(since_ms, now_ms, 0))
+                if gap is not None:
+                    self._was_gap(gap)
+                if lapse is not None:
+                    self._was_gap(Gap(lapse.since_ms, now_ms, 0))
+            self._failure = str(error or "")
             if result is not False:
+                # Another file begins. It stands alone: the map of slots of a time is made from the tables in it.
                 self._services.begin_anew()
                 self._wrote_whole_table = False
 
-        return lambda: self._files.write(now_ms, rows, events, gap), written
+        return lambda: self._files.write(now_ms, rows, events, gap, lapse), written
 
     def _begin(self, job: Callable[[], tuple[Work, Worked]]) -> None:
         """Run a job when the ones before are done. What it works on is gathered when its turn comes."""
@@ -193,31 +253,49 @@ class ServerHistory(MetaEvents):
                 else:
                     self._idle.set()
 
-        self._run(work, done)
+        try:
+            self._run(work, done)
+        except RuntimeError as error:  # no thread can be started
+            self._clock.call_soon(partial(done, None, error))
 
     # --- questions ---------------------------------------------------------------------------------------------------
 
     def ask(
         self, question: Callable[[HistoryFiles], T], answered: Callable[[T | None, Exception | None], None]
     ) -> None:
-        """Ask the files, once what happened until now is written, as far as it may be at once.
+        """Ask the files, once what happened until now is written.
 
         Args:
             question: blocks; it runs away from the event loop.
             answered: is called on the event loop with the answer, or with the error that came instead.
 
         Raises:
-            NotThere: this server stops.
+            NotThere: this server stops, or too many questions wait.
         """
-        if self._timer is None:
+        if self._is_closed:
             raise NotThere("this server stops; its history is closed")
+        if self._questions >= MOST_QUESTIONS:
+            raise NotThere(f"{MOST_QUESTIONS} questions of the past wait already; ask again later")
+        self._questions += 1
 
         def worked(result: object, error: Exception | None) -> None:
+            self._questions -= 1
             answered(None if error is not None else result, error)  # type: ignore[arg-type]
 
         if self._has_news():
-            self._begin(self._writing)
-        self._begin(lambda: (lambda: question(self._files), worked))
+            for _ in range(1 + self._services.waiting // self._most):
+                self._begin(self._writing)
+
+        def asking() -> tuple[Work, Worked]:
+            lapsing = dict(self._lapsing)
+
+            def work() -> object:
+                self._files.lapsing = lapsing
+                return question(self._files)
+
+            return work, worked
+
+        self._begin(asking)
 
 
 class _Lines(logging.Handler):
@@ -230,7 +308,12 @@ class _Lines(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         if record.name == log.name:
             return  # the history does not tell of itself: what the disk does not take cannot be told there
-        self._waiting.append((record.levelname.lower(), int(record.created * 1000), record.getMessage()))
+        try:
+            text = record.getMessage()[:MOST_LETTERS]
+        except Exception:  # noqa: BLE001 - whoever logs a line must not fail by it
+            self.handleError(record)
+            return
+        self._waiting.append((record.levelname.lower(), int(record.created * 1000), text))
 
     def __bool__(self) -> bool:
         return bool(self._waiting)

@@ -28,9 +28,14 @@ class HistorySettings(Section):
         "cannot be used costs the history, and the server starts without.",
     )
     most_bytes: int = Field(default=256 << 20, ge=1 << 20, description="A history of this size loses its oldest part.")
-    keep_seconds: float = Field(default=86_400.0, ge=60, description="What is older may be removed.")
+    keep_seconds: float = Field(
+        default=86_400.0, ge=60, allow_inf_nan=False, description="What is older may be removed."
+    )
     flush_seconds: float = Field(
-        default=0.5, ge=0.05, description="Interval of writes. Changes of a registration within it are one entry."
+        default=0.5,
+        ge=0.05,
+        allow_inf_nan=False,
+        description="Interval of writes. Changes of a registration within it are one entry.",
     )
     changes_per_second: int = Field(
         default=2_000,

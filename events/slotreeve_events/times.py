@@ -19,7 +19,7 @@ def parse_time(name: str, text: str, now_ms: int, zone: tzinfo | None = None) ->
     Args:
         name: what the text is, for the message.
         now_ms: the present moment.
-        zone: of times without one; None: of this machine. A time of day is the last such time.
+        zone: of times without one; None: of this machine. A time of day is the last such time, and none is before 1970.
 
     Raises:
         ModelError: it is no time.
@@ -28,7 +28,7 @@ def parse_time(name: str, text: str, now_ms: int, zone: tzinfo | None = None) ->
     if given == "now":
         return now_ms
     if ago := _AGO.fullmatch(given):
-        return now_ms - int(1000 * float(ago[1]) * _UNITS[ago[2]])
+        return now_ms - int(min(now_ms, 1000 * float(ago[1]) * _UNITS[ago[2]]))
     now = datetime.fromtimestamp(now_ms / 1000, zone)
     now = now if now.tzinfo is not None else now.astimezone()
     try:
@@ -38,9 +38,9 @@ def parse_time(name: str, text: str, now_ms: int, zone: tzinfo | None = None) ->
             found = of_day.replace(tzinfo=now.tzinfo)
             return _ms(found if found <= now else found - timedelta(days=1))
         found = datetime.fromisoformat(text.strip())
-    except ValueError:
+        return max(0, _ms(found if found.tzinfo is not None else found.replace(tzinfo=now.tzinfo)))
+    except (ValueError, OverflowError):
         raise ModelError(f"{name} {text[:40]!r} is no time; {EXPECTED}") from None
-    return _ms(found if found.tzinfo is not None else found.replace(tzinfo=now.tzinfo))
 
 
 def _ms(moment: datetime) -> int:
@@ -49,5 +49,8 @@ def _ms(moment: datetime) -> int:
 
 def shown_time(at_ms: int, zone: tzinfo | None = None) -> str:
     """A moment for people: date and time with milliseconds, in ``zone`` (None: that of this machine)."""
-    moment = datetime.fromtimestamp(at_ms / 1000, UTC).astimezone(zone)
+    try:
+        moment = datetime.fromtimestamp(at_ms / 1000, UTC).astimezone(zone)
+    except (ValueError, OverflowError, OSError):  # the clock of a server that is far off
+        return f"{at_ms} ms"
     return f"{moment:%Y-%m-%d %H:%M:%S}.{at_ms % 1000:03d}"

@@ -6,7 +6,6 @@ import dataclasses
 import functools
 import logging
 import random
-import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -21,6 +20,7 @@ from slotreeve.offers import Options, Port
 from slotreeve.ports import Assigner, Balancer, Context, Election, SlotFunction, Storage, Transport
 from slotreeve_events.history import ServerHistory
 from slotreeve_events.history_files import HistoryFiles
+from slotreeve_events.history_store import directory_of
 from slotreeve_events.log import EventLog
 from slotreeve_events.segments import Segments
 from slotreeve_machines.beside import Beside, InThread
@@ -197,7 +197,7 @@ class Launcher:
         rules = self._configuration.settings.history
         if not rules.enabled:
             return None
-        directory = Path(rules.directory, *(re.sub(r"[^\w.-]", "_", name) for name in (self.cluster, node.name)))
+        directory = directory_of(Path(rules.directory), self.cluster, node.name)
         try:
             files = HistoryFiles(directory, rules, self._clock.wall_ms())
         except StorageError as error:

@@ -3,19 +3,41 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import TypeVar
 
-from slotreeve_client.administration import put_config
-from slotreeve_client.history import PastService, Span, past_changes, past_events, service_at
+import pytest
+from slotreeve.errors import ClientError
+from slotreeve.model.nodes import Node, Role
+from slotreeve.model.publisher import Publisher
+from slotreeve.model.slots import SlotTable
+from slotreeve.ports import Message
+from slotreeve_client.administration import ask_any, put_config
+from slotreeve_client.history import PastService, Span, _weight, past_changes, past_events, service_at
 from slotreeve_conformance import virtual_time
+from slotreeve_events.history_files import HistoryFiles, StateAt
 from slotreeve_events.stories import change_sentence, decoded_event, sentence
-from slotreeve_protocol.history_messages import KnownState
+from slotreeve_protocol.history_messages import (
+    ChangePage,
+    EventPage,
+    GetChanges,
+    GetEvents,
+    GetServiceAt,
+    HistoryEvent,
+    KnownState,
+    ServiceAt,
+    ServiceChange,
+)
+from slotreeve_protocol.meta_messages import GetLeader, GetView, LeaderIs, View
 from slotreeve_protocol.orders import ORDERS_KEY, Orders
 from slotreeve_simulator.simulated_cluster import SimulatedCluster
+from slotreeve_transport_memory.network import MemoryNetwork
 from slotreeve_transport_memory.transport import MemoryTransport
+
+from tests.client.scripted_server import ScriptedServer
 
 T = TypeVar("T")
 SERVICE = "com.example.Greeter"
@@ -230,3 +252,139 @@ def test_a_quiet_take_over_tells_of_no_slot_that_waits(tmp_path: Path) -> None:
         assert any("data-1" in line for line in await it.told("table"))
 
     play(tmp_path, scenario)
+
+
+def test_while_a_leader_without_a_copy_gathers_what_there_is_nothing_is_told_as_exact(tmp_path: Path) -> None:
+    async def scenario(it: Watched) -> None:
+        clients = [it.cluster.client(f"session-{1 + number % 2}") for number in range(8)]
+        for number, client in enumerate(clients):
+            client.publish(SERVICE, f"{number}")
+            await client.flush()
+        await asyncio.sleep(2)
+        leader, since_ms = await leader_of(it), it.clock.wall_ms()
+        it.cluster.kill(leader)
+        await asyncio.sleep(0.5)
+        it.cluster.freeze("session-2")
+        await asyncio.sleep(2)
+        it.cluster.thaw("session-2")
+        await asyncio.sleep(10)
+        await it.cluster.start(leader)
+        await it.cluster.ready()
+        await asyncio.sleep(2)
+        for at_ms in range(since_ms, it.clock.wall_ms(), 5):
+            past = await it.at(at_ms)
+            assert len(past.records) == 8, f"{at_ms - since_ms} ms later it was {past.known}"
+
+    play(tmp_path, scenario, cluster__replicas=1)
+
+
+def test_what_a_follower_missed_is_not_unsaid_by_its_history_once_the_leader_has_died(tmp_path: Path) -> None:
+    async def scenario(it: Watched) -> None:
+        client = it.cluster.client()
+        client.publish(SERVICE, "first")
+        await client.flush()
+        await asyncio.sleep(2)
+        leader = await leader_of(it)
+        others = [name for name in ("data-1", "data-2", "data-3") if name != leader]
+        it.cluster.network.partition([leader], others)
+        await asyncio.sleep(30)
+        client.publish(SERVICE, "second")
+        await client.flush()
+        await asyncio.sleep(1)
+        it.cluster.network.heal()
+        await asyncio.sleep(20)
+        then = it.clock.wall_ms()
+        await asyncio.sleep(1)
+        it.cluster.kill(leader)
+        await it.cluster.ready()
+        await asyncio.sleep(20)
+        past = await it.at(then)
+        assert sorted((r.data or (b"",))[0] for r in past.records.values()) == [b"first", b"second"], past
+
+    play(tmp_path, scenario)
+
+
+ABSURD = (
+    GetEvents(-(1 << 62), 1 << 62, ("", "x" * 10_000, "\0"), 1 << 62, most=0),
+    GetEvents(0, (1 << 64) - 1, (), -(1 << 63), True, most=-5),
+    GetEvents(5, 4, after=(1 << 64) - 1, most=1 << 62),
+    GetChanges("x" * 10_000, -(1 << 63), 1 << 62, most=0),
+    GetChanges("\0%_'", 0, (1 << 64) - 1, most=1 << 62),
+    GetServiceAt("", -(1 << 63)),
+    GetServiceAt("x" * 100_000, (1 << 64) - 1, "\U0010ffff"),
+)
+
+
+def test_absurd_questions_are_answered_or_refused_and_cost_nothing_else(tmp_path: Path) -> None:
+    async def scenario(it: Watched) -> None:
+        client = it.cluster.client()
+        client.publish(SERVICE, "a")
+        await client.flush()
+        await asyncio.sleep(2)
+        for name in ("data-1", "data-2", "data-3"):
+            for question in ABSURD:
+                with contextlib.suppress(ClientError):
+                    reply = await ask_any(it.transport, "slotreeve", [it.cluster.address(name)], question)
+                    assert isinstance(reply, EventPage | ChangePage | ServiceAt)
+        assert await it.providers(it.clock.wall_ms()) == ["a"]
+        assert (await it.at(it.clock.wall_ms())).known is KnownState.EXACTLY
+
+    play(tmp_path, scenario)
+
+
+def test_pages_that_never_end_are_refused() -> None:
+    record = Publisher("r", f"{SERVICE}#@#i#@#g", 1, 1, "s", "", (b"x",))
+    change = ServiceChange("s", 5, 1, True, [])
+    node = Node("data-1", Role.DATA, "data-1:1", "data-1@1")
+    same: dict[type[Message], Message] = {
+        GetLeader: LeaderIs(1, "data-1", "data-1:1"),
+        GetView: View(1, 1, SlotTable(), [node], []),
+        GetServiceAt: ServiceAt(KnownState.EXACTLY, 1, 1, 1, [record], more=True),
+        GetChanges: ChangePage(1, [change], more=True),
+        GetEvents: EventPage(1, 0, [HistoryEvent(7, b"{}")], more=True),
+    }
+
+    async def main(_rng: random.Random) -> None:
+        network = MemoryNetwork()
+        server = await ScriptedServer(network, "data-1").start()
+        server.admits = False
+        server.answer = lambda message: same[type(message)]
+        asked = MemoryTransport(virtual_time.VirtualClock(), "tool", network), "slotreeve", [server.address]
+        for past in (
+            await past_changes(*asked, "s"),
+            await past_events(*asked),
+            await past_events(*asked, after={}),
+        ):
+            assert "data-1 answers with the same page again" in past.silent.values()
+
+    virtual_time.run(main)
+
+
+def test_the_state_of_a_large_service_is_read_once_and_comes_in_pages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = list[int]()
+    state = HistoryFiles.state
+
+    def counted(files: HistoryFiles, name: str, at_ms: int) -> StateAt:
+        asked.append(at_ms)
+        return state(files, name, at_ms)
+
+    async def scenario(it: Watched) -> None:
+        client = it.cluster.client()
+        for number in range(30):
+            client.publish(SERVICE, str(number) * 30_000)
+        await client.flush()
+        await asyncio.sleep(2)
+        monkeypatch.setattr(HistoryFiles, "state", counted)
+        assert len((await it.at(it.clock.wall_ms())).records) == 30
+        assert len(asked) == 3, "once by each data server"
+
+    play(tmp_path, scenario)
+
+
+def test_of_one_epoch_one_who_knows_exactly_outweighs_one_who_lacks_a_part() -> None:
+    exact = ServiceAt(KnownState.EXACTLY, 100, 5, 1, [])
+    lacks = ServiceAt(KnownState.AS_NOW, 150, 5, 1, [])
+    later = ServiceAt(KnownState.AS_NOW, 50, 6, 1, [])
+    assert sorted([later, lacks, exact], key=_weight) == [lacks, exact, later]

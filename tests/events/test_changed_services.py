@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 from slotreeve.model.publisher import Publisher
@@ -67,7 +68,7 @@ def test_a_reader_of_the_rows_knows_every_state_that_was_there_when_they_were_ta
             epoch += 1
         else:
             rows += changed.take(1 if what == "one" else 100)
-            assert rows == [] or state(rows) == contents(services)
+            assert changed or rows == [] or state(rows) == contents(services)
             begun_anew = [row for row in rows if row.base is not None]
             assert rows == [] or begun_anew
 
@@ -148,3 +149,20 @@ def test_changes_that_are_written_in_time_make_no_gap_however_many_they_are() ->
             put(changed, services, record(register_id, number, number), number)
         assert changed.end_gap(number, few=1) is None
         assert len(changed.take(100)[0].changes) == 4
+
+
+def test_a_tombstone_that_comes_too_late_ends_nothing() -> None:
+    changed, services = ChangedServices(), Services()
+    put(changed, services, record("a", 1, version=5), 10)
+    changed.take(10)
+    held = HeldRecords(services, 1)
+    late = record("a", 1, version=4).tombstone()
+    elsewhere = msgspec.structs.replace(record("a", 1, version=5).tombstone(), session="session-2@b")
+    changed.buried(late, held, 20, "unpublished", client_left=False)
+    changed.buried(late, held, 20, "left", client_left=True)
+    changed.buried(elsewhere, held, 20, "left there", client_left=True)
+    assert changed.take(10) == []
+    changed.buried(record("a", 1, version=5).tombstone(), held, 30, "left", client_left=True)
+    services[A].clear()
+    ((change,),) = [row.changes for row in changed.take(10)]
+    assert (change.is_gone, change.ends, change.reason) == (True, 1, "left")

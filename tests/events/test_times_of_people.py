@@ -9,6 +9,7 @@ from slotreeve.errors import ModelError
 from slotreeve_events.times import parse_time, shown_time
 
 NOW = datetime(2026, 11, 26, 14, 30, 15, 250_000, UTC)
+FAR = "9999-12-31T23:59:59-12:00"
 NOW_MS = int(NOW.timestamp() * 1000)
 
 
@@ -44,7 +45,10 @@ def test_iso_times_with_and_without_a_zone() -> None:
     assert at("2026-11-26") == datetime(2026, 11, 26, tzinfo=UTC)
 
 
-@pytest.mark.parametrize("text", ["", "yesterday", "25:00", "10", "10x", "-5m", "14:30:99", "2026-13-01", "1e9d"])
+@pytest.mark.parametrize(
+    "text",
+    ["", "yesterday", "25:00", "10", "10x", "-5m", "14:30:99", "2026-13-01", "1e9d", FAR],
+)
 def test_what_is_no_time_is_refused_with_examples(text: str) -> None:
     with pytest.raises(ModelError, match=r"--at .* is no time; expected how long ago, such as 90s"):
         at(text)
@@ -53,3 +57,13 @@ def test_what_is_no_time_is_refused_with_examples(text: str) -> None:
 def test_a_moment_is_shown_to_the_millisecond_in_the_zone_of_the_reader() -> None:
     assert shown_time(NOW_MS, UTC) == "2026-11-26 14:30:15.250"
     assert shown_time(NOW_MS, timezone(timedelta(hours=2))) == "2026-11-26 16:30:15.250"
+
+
+@pytest.mark.parametrize("text", ["1000000d", "9" * 400 + "d", "1960-01-01"])
+def test_nothing_is_before_1970(text: str) -> None:
+    assert at(text) == datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("at_ms", [1 << 62, -(1 << 62)])
+def test_a_moment_that_no_calendar_has_is_shown_as_a_number(at_ms: int) -> None:
+    assert shown_time(at_ms, UTC) == f"{at_ms} ms"

@@ -203,3 +203,23 @@ def test_a_meta_server_says_at_its_start_which_swap_would_be_refused(caplog: pyt
         assert "a swap to the election fle" not in caplog.text
 
     in_loop(scenario)
+
+
+@pytest.mark.parametrize("name", ["..", ".", "../../x", "a/b", "a_b", "a b", "%2E.", "x" * 5000, "ä" * 5000, "a\0b"])
+def test_each_server_has_a_directory_of_its_own_for_its_history_whatever_its_name_is(tmp_path: Path, name: str) -> None:
+    top = tmp_path / "history"
+
+    async def main(_rng: random.Random) -> None:
+        for cluster, node in (("c", name), (name, "n"), ("c", "n"), ("c", name + "y")):
+            made = launcher(cluster__name=cluster, node__name=node, history__directory=str(top)).environment(
+                Role.DATA, keeps_history=True
+            )
+            assert made.history is not None
+            kept.append(made)
+        for environment in kept:
+            assert environment.history is not None
+            await environment.history.close()
+
+    kept: list[Environment] = []
+    run(main)
+    assert len(list(top.glob("*/*/lock"))) == len(list(tmp_path.rglob("lock"))) == 4

@@ -99,6 +99,8 @@ class DataCore:
         self._is_member = False
         self.membership = Membership(outbox, node, heartbeat_seconds, self)
         self.slots = HeldSlots(node.name, outbox.part_bytes)
+        if history is not None:
+            history.complete_of = self.slots.complete_of
         self._loads = self.membership.loads = LedLoads(outbox, self.slots)
         self.changes = Changes(outbox)
         self._streams = Streams(outbox, self.slots, NewerView(outbox, self.membership))
@@ -144,7 +146,10 @@ class DataCore:
         before = self._sessions.members
         self._sessions.view_changed(view.sessions)
         self.losses.view_changed({node.process_id for node in old.sessions}, alive)
+        complete = self.slots.complete_of(self.slots.held.keys()) if self._history is not None else set()
         led, followed = self.slots.apply(self._table_of(view), self._outbox.now())
+        if self._history is not None:
+            self._history.lapse(complete - self.slots.complete_of(complete))
         for slot in led:
             slot.led_since = self._outbox.attended()
         self._loads.led(led)
@@ -317,7 +322,9 @@ class DataCore:
         history."""
         self._loads.written(slot)
         if self._history is not None:
-            self._history.writing(HeldRecords(slot.store.services, slot.slot.leader_epoch), write, reasons)
+            epoch, number = slot.slot.leader_epoch, slot.slot.id
+            held = HeldRecords(slot.store.services, epoch, is_complete=slot.serving, slot=number)
+            self._history.writing(held, write, reasons)
         touched = slot.apply(write, self._outbox.now())
         if write.records:
             self.departures.stored(slot, write.records)

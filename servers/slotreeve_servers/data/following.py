@@ -109,6 +109,8 @@ class FollowedLeaders:
     def closed(self, peer: Peer, reason: str) -> None:
         """The connection to a leader has ended, and its streams with it."""
         self._exchanges.pop(peer).stop()
+        if self._history is not None:
+            self._history.lapse(self._slots.complete_of([slot.slot.id for slot in self._slots.followed(peer.node)]))
         self._slots.leader_lost(peer.node, self._outbox.now())
 
     def follow(self, slots: Iterable[HeldSlot]) -> None:
@@ -130,7 +132,7 @@ class FollowedLeaders:
                 if self._history is not None and slot.synced:
                     # The history of a leader that dies is at its followers, then.
                     epoch, since = slot.slot.leader_epoch, slot.complete_until
-                    self._history.writing(HeldRecords(slot.store.services, epoch, False, since), write)
+                    self._history.writing(HeldRecords(slot.store.services, epoch, False, since, slot=write.slot), write)
                 slot.apply(write, now)
 
     def _on_confirm(self, peer: Peer, message: Confirm) -> Message:

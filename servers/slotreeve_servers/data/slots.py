@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from slotreeve.model.datum import first_version, with_change
@@ -204,6 +204,10 @@ class HeldSlots:
     def leaders(self) -> set[str]:
         """The servers that lead a slot which this server follows."""
         return {slot.slot.leader for slot in self.held.values() if not slot.leads and slot.slot.leader is not None}
+
+    def complete_of(self, numbers: Collection[int]) -> set[int]:
+        """Of these slots, those that this server holds completely."""
+        return (self.held.keys() & numbers).difference(self.unsettled()) if numbers else set()
 
     def unsettled(self) -> list[int]:
         """The slots that this server does not hold completely yet, sorted. It costs what is open, not what is held."""
