@@ -15,6 +15,7 @@ from slotreeve_face_admin.acts import LONGEST_NAME, PREFIX
 from slotreeve_face_admin.configuring import Configuring
 from slotreeve_face_admin.guard import BrowserGuard
 from slotreeve_face_admin.ordering import Ordering
+from slotreeve_face_admin.past import PastReads
 from slotreeve_face_admin.reads import AdminReads
 from slotreeve_face_admin.resigning import Resigning
 
@@ -40,6 +41,7 @@ class AdminFace:
         self._counters = dict.fromkeys(COUNTERS, 0)
         operations = [
             *AdminReads(gateway.servers).operations(),
+            *PastReads(gateway.servers, gateway.clock).operations(),
             *Ordering(gateway.servers, gateway.name).operations(),
             *Configuring(gateway.servers, gateway.name).operations(),
             *Resigning(gateway.servers, gateway.name).operations(),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from slotreeve.clock import LoopClock
@@ -73,11 +74,14 @@ def on_admin(
     access: GatewayAccess | None = None,
     options: Mapping[str, object] | None = None,
     meta: int = 1,
+    history: Path | None = None,
 ) -> None:
-    """Run a story on a settled cluster with some meta servers, three data and two session servers."""
+    """Run a story on a settled cluster with some meta servers, three data and two session servers. ``history``: where
+    they keep theirs, if they keep one."""
+    settings = {} if history is None else {"history.directory": str(history)}
 
     async def scenario(rng: random.Random) -> None:
-        async with SimulatedCluster(rng, meta=meta, data=3, session=2) as cluster:
+        async with SimulatedCluster(rng, meta=meta, data=3, session=2, settings=settings) as cluster:
             gateway = SimulatedGateway(cluster, "gateway-1", access)
             await gateway.start_face("admin", options)
             client = cluster.client(name="shop")

@@ -25,6 +25,9 @@ READS = (
     "overrides",
     "clients",
     f"services/{SERVICE}/subscribers",
+    f"services/{SERVICE}/changes",
+    f"services/{SERVICE}/past",
+    "events",
 )
 
 
