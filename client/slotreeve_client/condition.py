@@ -138,7 +138,11 @@ class ClusterCondition:
         without = [slot.id for slot in self.view.table.slots if slot.leader is None]
         found = []
         if without:
-            found.append(f"{_count(len(without), 'slot')} have no leader: {_some(without)}.")
+            found.append(f"{_have(len(without))} no leader: {_some(without)}.")
+        names = {node.name for node in self.view.data}
+        gone = [slot.id for slot in self.view.table.slots if slot.leader is not None and slot.leader not in names]
+        if gone:
+            found.append(f"{_have(len(gone))} a leader that is gone: {_some(gone)}.")
         if not self.view.table.slots:
             found.append("There is no slot table yet: it is made once data servers have joined.")
         if self.members is not None and self.members.is_protected:
@@ -252,6 +256,10 @@ async def _orders(transport: Transport, cluster: str, leader: str) -> Orders | N
 def _said(left: MemberLeft) -> str:
     when = datetime.fromtimestamp(left.at_ms / 1000, UTC).strftime("%H:%M:%S")
     return f"{left.node.role} server {left.node.name} left at {when} UTC: {left.reason}."
+
+
+def _have(slots: int) -> str:
+    return f"{_count(slots, 'slot')} {'has' if slots == 1 else 'have'}"
 
 
 def _count(number: int, noun: str) -> str:

@@ -20,6 +20,7 @@ from slotreeve_transport_memory.transport import MemoryTransport
 DATA = Node("data-1", Role.DATA, "data-1:1", "d1")
 SESSION = Node("session-1", Role.SESSION, "session-1:1", "s1")
 VIEW = View(3, 12, SlotTable(9, (Slot(0, "data-1", 1, ()), Slot(1, "data-1", 1, ()))), [DATA], [SESSION])
+GONE = Slot(5, "data-9", 1, ())
 LEADS = MetaSeen("meta-1", "meta-1:1", ElectionIs("meta-1", "fle", "fle", 0, "meta-1", 3))
 FOLLOWS = MetaSeen("meta-2", "meta-2:1", ElectionIs("meta-2", "fle", "fle", 0, "meta-1", 3))
 NOW_MS = 1_700_000_000_000
@@ -69,6 +70,12 @@ def test_of_a_quiet_cluster_there_is_nothing_to_say() -> None:
         (
             replace(WELL, view=View(3, 12, SlotTable(9, tuple(Slot(n, None, 1, ()) for n in range(7))), [DATA], [])),
             "7 slots have no leader: 0, 1, 2, 3, 4 and 2 more.",
+        ),
+        (
+            replace(
+                WELL, view=View(3, 12, SlotTable(9, (Slot(0, "data-1", 1, ()), Slot(5, "data-9", 1, ()))), [DATA], [])
+            ),
+            "1 slot has a leader that is gone: 5.",
         ),
         (
             replace(WELL, metas=(LEADS, MetaSeen("meta-2", "meta-2:1", None, "refused"))),
