@@ -14,13 +14,14 @@ from slotreeve_cli.options import Output, OutputOption
 if TYPE_CHECKING:
     from rich.progress import Progress
     from slotreeve_demo.stage import DemoOutcome, DemoPlan
+    from slotreeve_harness.processes import LocalCluster
 
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
     app.command(
         "demo",
-        epilog="Examples: slotreeve demo  |  slotreeve demo --names services.txt --rate 500 -o json. "
+        epilog="Examples: slotreeve demo  |  slotreeve demo --keep  |  slotreeve demo --names services.txt -o json. "
         "Exit code 0 only if every check held.",
     )(demo)
 
@@ -39,6 +40,9 @@ def demo(
     directory: Annotated[
         Path | None, typer.Option(help="Keep logs and state here; default: only where a check fails, and named then.")
     ] = None,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Keep the cluster at the end, to look at it, until Ctrl-C.")
+    ] = False,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Start a cluster of processes, publish every module and class of this Python, and subscribe to them. Kill a meta
@@ -57,14 +61,39 @@ def demo(
     began = time.monotonic()
     with _progress_bars() as bars:
         lines = _ProgressLines(bars)
-        outcome = run_async(perform(service_names(names, lines), plan, size, lines, directory))
-    seconds = time.monotonic() - began
-    if output is Output.JSON:
-        print_json(as_json(outcome, plan, seconds))
-    else:
-        _print_summary(outcome, plan, seconds)
+
+        def show(outcome: DemoOutcome) -> None:
+            bars.stop()
+            seconds = time.monotonic() - began
+            if output is Output.JSON:
+                print_json(as_json(outcome, plan, seconds))
+            else:
+                _print_summary(outcome, plan, seconds)
+
+        async def kept(outcome: DemoOutcome, cluster: LocalCluster) -> None:
+            show(outcome)
+            await _until_stopped(cluster)
+
+        services = service_names(names, lines)
+        outcome = run_async(perform(services, plan, size, lines, directory, kept if keep else None))
+    if not keep:
+        show(outcome)
     if not all_held(outcome):
         raise typer.Exit(1)
+
+
+async def _until_stopped(cluster: LocalCluster) -> None:
+    """Say where to look at the cluster, and wait for Ctrl-C."""
+    from slotreeve_cli.run import stop_requested
+
+    metas, sessions = ",".join(cluster.meta_addresses.values()), ",".join(cluster.session_addresses)
+    typer.echo(
+        f"the cluster goes on until Ctrl-C; look at it: http://{cluster.gateway_addresses[0]}/ui/\n"
+        f"  export SLOTREEVE_META={metas} SLOTREEVE_SESSION={sessions} SLOTREEVE_CLUSTER={cluster.name}\n"
+        "  slotreeve status; slotreeve top; slotreeve events",
+        err=True,
+    )
+    await stop_requested(until_eof=False).wait()
 
 
 def _progress_bars() -> Progress:

@@ -13,7 +13,7 @@ from slotreeve_harness.processes import ClusterSize, LocalCluster
 
 from slotreeve_demo.names import names_from, names_in, source_files
 from slotreeve_demo.report import all_held
-from slotreeve_demo.stage import DemoOutcome, DemoPlan, DemoStage, ReportProgress
+from slotreeve_demo.stage import DemoOutcome, DemoPlan, DemoStage, Keep, ReportProgress
 
 READY_SECONDS = 120.0
 """The cluster has so long to start, on a machine that is busy too."""
@@ -41,9 +41,10 @@ async def perform(
     size: ClusterSize,
     report_progress: ReportProgress,
     directory: Path | None = None,
+    keep: Keep | None = None,
 ) -> DemoOutcome:
-    """Start a cluster, play the demonstration on it, stop the cluster. The logs and the state stay in ``directory``;
-    without one they stay only where a check failed.
+    """Start a cluster, play the demonstration on it, await ``keep``, stop the cluster. The logs and the state stay in
+    ``directory``; without one they stay only where a check failed.
 
     Raises:
         RequestTimeout: something did not happen within a generous time; the message names it, and where the logs are.
@@ -55,7 +56,7 @@ async def perform(
         report_progress(f"starting {size}", 0, 1)
         with cluster:
             await cluster.ready(transport, READY_SECONDS)
-            outcome = await DemoStage(cluster, transport, services, plan, report_progress).play()
+            outcome = await DemoStage(cluster, transport, services, plan, report_progress).play(keep)
     except RequestTimeout as error:
         raise RequestTimeout(f"{error}; the logs are in {kept}") from None
     finally:

@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import random
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -75,6 +75,10 @@ ReportProgress = Callable[[str, int, int], None]
 """(the step, how much of it is done, how much there is); 0 of 0 where that is not known."""
 
 
+Keep = Callable[[DemoOutcome, LocalCluster], Awaitable[None]]
+"""What goes on with the cluster after the demonstration."""
+
+
 class DemoStage:
     """One demonstration on a running cluster. Clients live in this process, each with a connection of its own."""
 
@@ -98,48 +102,53 @@ class DemoStage:
         self._subscriptions: list[Subscription] = []
         self.outcome = DemoOutcome(services=len(self._names))
 
-    async def play(self) -> DemoOutcome:
-        """Play all of it.
+    async def play(self, keep: Keep | None = None) -> DemoOutcome:
+        """Play all of it. ``keep`` is awaited at the end, while the clients are connected and publish.
 
         Raises:
             RequestTimeout: something did not happen within a generous time; the message names it.
         """
-        self._pace.calibrate()
-        watching = asyncio.create_task(self._pace.watch())
-        try:
-            await self._play()
-        finally:
-            watching.cancel()
-            await asyncio.gather(watching, return_exceptions=True)
+        async with AsyncExitStack() as open_clients:
+            self._pace.calibrate()
+            watching = asyncio.create_task(self._pace.watch())
+            try:
+                await self._play(open_clients)
+            finally:
+                watching.cancel()
+                await asyncio.gather(watching, return_exceptions=True)
+            self._conclude()
+            if keep is not None:
+                await keep(self.outcome, self._cluster)
+        return self.outcome
+
+    def _conclude(self) -> None:
         self.outcome.callbacks = self._watch.callbacks
         self.outcome.latencies_ms = self._watch.latencies_ms
         self.outcome.vanished = self._watch.vanished
         self.outcome.slowdown = self._pace.slowdown
-        return self.outcome
 
-    async def _play(self) -> None:
-        async with AsyncExitStack() as open_clients:
-            for clients, count in (
-                (self._publishers, self._plan.publishers),
-                (self._subscribers, self._plan.subscribers),
-            ):
-                for _ in range(count):
-                    client = open_client(self._cluster.session_addresses, self._cluster.name)
-                    clients.append(await open_clients.enter_async_context(client))
-            await self._timed("publish", self._publish_all())
-            await self._timed("subscribe", self._subscribe_all())
-            await self._timed("compare before", self._compare("before the kills"))
-            for publication in self._publications:
-                self._watch.hold(publication)
-            await self._timed("kills", self._survive_kills())
-            await self._timed("compare after", self._compare("after the kills"))
-            await self._timed("look up", self._look_up())
-            await self._timed("read over REST", self._read_over_rest())
-            await self._timed("unpublish", self._unpublish_some())
-            clients = [*self._publishers, *self._subscribers]
-            reconnections = sum(client.statistics().reconnections for client in clients)
-            self.outcome.reconnections = reconnections - self._displaced
-            self._report("done", 1, 1)
+    async def _play(self, open_clients: AsyncExitStack) -> None:
+        for clients, count in (
+            (self._publishers, self._plan.publishers),
+            (self._subscribers, self._plan.subscribers),
+        ):
+            for _ in range(count):
+                client = open_client(self._cluster.session_addresses, self._cluster.name)
+                clients.append(await open_clients.enter_async_context(client))
+        await self._timed("publish", self._publish_all())
+        await self._timed("subscribe", self._subscribe_all())
+        await self._timed("compare before", self._compare("before the kills"))
+        for publication in self._publications:
+            self._watch.hold(publication)
+        await self._timed("kills", self._survive_kills())
+        await self._timed("compare after", self._compare("after the kills"))
+        await self._timed("look up", self._look_up())
+        await self._timed("read over REST", self._read_over_rest())
+        await self._timed("unpublish", self._unpublish_some())
+        clients = [*self._publishers, *self._subscribers]
+        reconnections = sum(client.statistics().reconnections for client in clients)
+        self.outcome.reconnections = reconnections - self._displaced
+        self._report("done", 1, 1)
 
     async def _timed(self, phase: str, work: Coroutine[object, object, None]) -> None:
         began = time.monotonic()
