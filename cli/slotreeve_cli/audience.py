@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from slotreeve_client.reports import ClientsReport, SubscribersReport
 
 
-LATE_SECONDS = 1.0
-
-
 def add_to(app: typer.Typer) -> None:
     """Add the commands."""
     app.command("clients", epilog="Examples: slotreeve clients  |  slotreeve clients orders- -o tsv")(clients)
@@ -68,6 +65,7 @@ def subscribers(
     """The subscribers of SERVICE at all session servers, and whether each was sent the newest version, and how late
     its callbacks run. Exit code 3 if there are none, 1 if a server is silent."""
     from slotreeve_client.tools import run_async
+    from slotreeve_protocol.people_messages import LATE_SECONDS
 
     from slotreeve_cli.printing import print_rows
     from slotreeve_cli.through_gateway import gateway_of

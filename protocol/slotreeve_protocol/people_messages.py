@@ -9,6 +9,8 @@ from slotreeve_protocol.client_messages import Scope
 
 MOST_LISTED = 1_000
 """Most clients or subscribers in one reply."""
+LATE_SECONDS = 1.0
+"""A client whose callbacks are so late is named to operators. No server does anything else for it."""
 
 
 class ClientIs(msgspec.Struct, array_like=True, frozen=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -15,6 +16,8 @@ from slotreeve_gateway import ClusterServers
 
 from slotreeve_face_console.notes import Note, differences
 from slotreeve_face_console.server_rows import states_of
+
+log = logging.getLogger("slotreeve.face.console")
 
 PATIENCE_SECONDS = 1.0
 """How long a page waits for a newer state than the one that is there."""
@@ -100,6 +103,9 @@ class ConsoleWatch:
             self._take(condition, self._clock.now() - began)
         except SlotreeveError as error:
             self._fail(str(error))
+        except Exception:
+            log.exception("the cluster cannot be read")
+            self._fail("the gateway has failed; its log says why")
         finally:
             self._pause = max(self._seconds, SHARE * (self._clock.now() - began))
             self._reading = None

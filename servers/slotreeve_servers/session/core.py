@@ -39,7 +39,7 @@ from slotreeve_protocol.meta_messages import (
     View,
     WatchConfigs,
 )
-from slotreeve_protocol.people_messages import GetClients, GetSubscribers
+from slotreeve_protocol.people_messages import LATE_SECONDS, GetClients, GetSubscribers
 
 from slotreeve_servers.node.dispatch import Desk
 from slotreeve_servers.node.membership import Incomplete, Membership
@@ -79,8 +79,6 @@ these clients: each has this time more to come back."""
 COMPACT_SECONDS = 10.0
 SCAN_PAUSE_SECONDS = 0.005
 LEAVING_AT_ONCE = 128
-LATE_SECONDS = 1.0
-"""Clients whose callbacks are so late are counted."""
 """A server that stops sends so many clients away at a time: more than another server lets in at once, so that it has no
 pause, and not all, because each has two connections until its turn comes there."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from importlib.resources import files
 
 import pytest
@@ -9,8 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from slotreeve.model.nodes import Node, Role
 from slotreeve.model.slots import Slot, SlotFacts, SlotTable
+from slotreeve.ports import Connection, Handler, Hello
 from slotreeve_client.audience import AllClients
 from slotreeve_client.condition import ClusterCondition
+from slotreeve_conformance.virtual_time import VirtualClock, run
 from slotreeve_face_console.entries import entry_rows
 from slotreeve_face_console.lag import lagging, named
 from slotreeve_face_console.losses import KEPT_MS, ServiceLosses
@@ -20,8 +23,12 @@ from slotreeve_face_console.server_rows import ServerRow
 from slotreeve_face_console.service_topics import page_of
 from slotreeve_face_console.slot_states import ServerNumbers, slot_states
 from slotreeve_face_console.topics import Regions, changes
+from slotreeve_face_console.watch import ConsoleWatch
+from slotreeve_gateway import ClusterServers
 from slotreeve_protocol.meta_messages import ConfigEntry, MemberIs, Members, View
 from slotreeve_protocol.people_messages import ClientIs
+from slotreeve_transport_memory.network import MemoryNetwork
+from slotreeve_transport_memory.transport import MemoryTransport
 
 PIECES = st.dictionaries(st.sampled_from("abcdef"), st.sampled_from(["1", "2"]), max_size=6)
 REGIONS = st.fixed_dictionaries({"one": PIECES, "two": PIECES})
@@ -169,3 +176,24 @@ def test_every_template_can_be_read() -> None:
     rendering = Rendering("a cluster")
     for template in (files("slotreeve_face_console") / "templates").iterdir():
         rendering._templates.get_template(template.name)
+
+
+class BrokenTransport(MemoryTransport):
+    """A transport of a third party with a defect."""
+
+    async def connect(self, address: str, hello: Hello, handler: Handler, timeout_seconds: float) -> Connection:
+        """Raises what no transport should raise."""
+        raise ZeroDivisionError("a defect")
+
+
+def test_a_defect_while_the_cluster_is_read_is_logged_and_said(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario(_rng: random.Random) -> None:
+        clock = VirtualClock()
+        servers = ClusterServers(BrokenTransport(clock, "gateway", MemoryNetwork()), "slotreeve", ("meta-1:1",))
+        watch = ConsoleWatch(servers, clock, 1.0)
+        await watch.read()
+        assert watch.trouble is not None
+        assert watch.trouble.why == "the gateway has failed; its log says why"
+        assert "ZeroDivisionError" in caplog.text
+
+    run(scenario)
