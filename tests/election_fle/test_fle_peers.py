@@ -27,6 +27,7 @@ from slotreeve_election_fle.messages import (
     from_opaque,
     to_opaque,
 )
+from slotreeve_election_fle.records import PeerRecord
 from slotreeve_election_fle.vote import NOBODY, State, Vote
 from slotreeve_machines.storage import MemoryStorage
 from slotreeve_protocol.general_messages import Done, Opaque
@@ -281,6 +282,33 @@ def test_a_directory_that_was_replaced_is_refused_for_ever() -> None:
     assert again.replaced(2, of_directory("d3", 6)) is None
     assert again.replaced(2, of_directory("d4", 0)) is None
     assert "has a copy of the data directory of meta-3" in str(again.replaced(1, of_directory("d1", 5)))
+
+
+def test_who_has_met_the_newer_directory_itself_learns_all_the_same_which_one_it_replaced() -> None:
+    storage = MemoryStorage()
+    known = Known(storage)
+    assert known.trusts(of_directory("d2", 1, admitted_term=1))
+    known.save(known.identity.learn(0, {2: PeerRecord("d2", 1, ["d1"])}))
+    again = Known(storage).identity
+    assert "start it with the newer one" in str(again.replaced(2, of_directory("d1", 1, admitted_term=1)))
+    assert again.replaced(2, of_directory("d2", 1, admitted_term=1)) is None
+    assert again.learn(0, {2: PeerRecord("d2", 1, ["d1"])}) == []
+
+
+def test_a_server_hands_on_which_directories_its_own_one_has_replaced() -> None:
+    storage = MemoryStorage()
+    replaced = Known(storage, seed=2)
+    directory = replaced.identity.greeting(1, False).directory
+    replaced.save(replaced.identity.learn(0, {0: PeerRecord("", 1, ["d1"])}))
+    replaced.save(replaced.identity.regain_vote(1))
+    told = Known(storage).identity.greeting(1, False)
+    assert told.known[0].former == ["d1"]
+    newcomer = Known(members=MEMBERS, seed=3).identity
+    assert newcomer.trusts(0, told)
+    newcomer.remember(0, told)
+    newcomer.learn(1, told.known)
+    assert "start it with the newer one" in str(newcomer.replaced(0, of_directory("d1", 1, admitted_term=1)))
+    assert newcomer.knows(0, directory)
 
 
 def test_only_so_many_replaced_directories_are_remembered() -> None:

@@ -169,13 +169,17 @@ class Identity:
         self._highest_accepted[sid] = max(self._highest_accepted.get(sid, 0), epoch)
 
     def learn(self, sid: int | None, known: Mapping[int, PeerRecord]) -> list[SaveIdentity]:
-        """Take over what a peer that is trusted knows of the others' directories, where that is newer. ``sid``: of this
-        server, which knows its own directory."""
+        """Take over what a peer that is trusted knows of the directories of all: which one counts, where that is newer,
+        and in any case which ones were replaced. ``sid``: of this server. It knows its own directory, but not those
+        that it had before, and whom it admits may learn of them from nobody else."""
+        own = PeerRecord(self._held.directory, self._held.admitted_term)
         peers = dict(self._held.peers)
         for other, theirs in known.items():
-            ours = peers.get(other, NOTHING_KNOWN)
+            ours = peers.get(other, own if other == sid else NOTHING_KNOWN)
             if other != sid and _is_newer(theirs, ours):
                 peers[other] = _succeeding(ours, theirs.directory, theirs.admitted_term, theirs.former)
+            elif missing := set(theirs.former).difference((*ours.former, ours.directory)):
+                peers[other] = _succeeding(ours, ours.directory, ours.admitted_term, sorted(missing))
         return self._change(peers=peers) if peers != self._held.peers else []
 
     def vacate(self, sid: int, term: int) -> list[SaveIdentity]:
