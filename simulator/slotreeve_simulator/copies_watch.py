@@ -73,12 +73,15 @@ class CopiesWatch:
         complete = [name for name, copy in copies.items() if copy.until >= before]
         # Under a new leader each follower compares its copy anew. It was complete a moment ago, and counts until then.
         left = [name for name, copy in copies.items() if name in held and copy.until > now - self._moment]
-        for name in [name for name in copies if name not in held]:
+        gone = [name for name in copies if name not in held]
+        for name in gone:
             del copies[name]
-            if name in complete and name in living:
+        # Deaths first: a copy that is dropped in the same instant was dropped while the others lived.
+        lost_now = [name for name in gone if name in complete]
+        self._died.setdefault(number, []).extend(now for name in lost_now if name not in living)
+        for name in lost_now:
+            if name in living:
                 self._check_drop(name, number, left)
-            elif name in complete:
-                self._died.setdefault(number, []).append(now)
         self._looked_at[number] = now
         return lost
 

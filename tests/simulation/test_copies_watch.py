@@ -128,6 +128,7 @@ def test_a_copy_may_go_where_the_meta_leader_cannot_know_yet_that_another_one_ha
     c_is_dead = Moment("a", 1, ("b", "c"), ("b",), living=("a", "b"))
     assert watched((5, all_synced), (0.3, c_is_dead), (1, b_is_dropped))[0] == ""
     assert "b drops its copy" in watched((5, all_synced), (2, c_is_dead), (1, b_is_dropped))[0]
+    assert watched((5, all_synced), (1, Moment("a", 1, ("c",), living=("a", "b"))))[0] == ""
 
 
 def test_a_server_that_was_cut_off_may_learn_late_that_it_was_given_up() -> None:
