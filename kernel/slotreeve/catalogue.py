@@ -72,13 +72,13 @@ class Catalogue:
         manager.add_hookspecs(hookspecs)
         catalogue = cls(manager)
         points = entry_points(group=ENTRY_POINT_GROUP) if found is None else found
-        for point in sorted(points, key=lambda p: (_source(p), p.name, p.value)):
-            catalogue._import(point)
+        for source, point in sorted(_with_sources(points), key=lambda pair: (pair[0], pair[1].name, pair[1].value)):
+            catalogue._import(point, source)
         catalogue._refuse_duplicates()
         return catalogue
 
-    def _import(self, point: EntryPoint) -> None:
-        source, name = _source(point), f"{_source(point)}:{point.name}"
+    def _import(self, point: EntryPoint, source: str) -> None:
+        name = f"{source}:{point.name}"
         try:
             plugin = point.load()
             self.manager.register(plugin, name=name)
@@ -249,8 +249,20 @@ def _fields_at(model: type[Any], path: Iterable[int | str]) -> list[str]:
     return sorted(getattr(model, "model_fields", {}))
 
 
-def _source(point: EntryPoint) -> str:
-    return f"{point.dist.name} {point.dist.version}" if point.dist is not None else "unknown distribution"
+def _with_sources(points: Iterable[EntryPoint]) -> list[tuple[str, EntryPoint]]:
+    """The entry points with their distribution and its version. Each use of ``name`` and ``version`` reads the file of
+    metadata anew, so they are used once for each distribution."""
+    known: dict[int, str] = {}
+    found = []
+    for point in points:
+        dist = point.dist
+        if dist is None:
+            found.append(("unknown distribution", point))
+            continue
+        if id(dist) not in known:
+            known[id(dist)] = f"{dist.name} {dist.version}"
+        found.append((known[id(dist)], point))
+    return found
 
 
 def _unknown_hook(error: Exception) -> str | None:
