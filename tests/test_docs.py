@@ -20,7 +20,7 @@ import typer.main
 from slotreeve import hookspecs
 from slotreeve.catalogue import Catalogue
 from slotreeve.errors import SlotreeveError
-from slotreeve_cli.main import app
+from slotreeve_cli.main import app, command_line
 from slotreeve_client.administration import counters
 from slotreeve_conformance.virtual_time import run
 from slotreeve_servers.node.counted import GATEWAY
@@ -50,7 +50,7 @@ def test_a_toml_block_is_a_good_configuration_or_project_table(block: str, tmp_p
         return
     file = tmp_path / "cluster.toml"
     file.write_text(block)
-    done = CliRunner().invoke(app, ["config", "check", "-c", str(file)])
+    done = CliRunner().invoke(command_line("config"), ["config", "check", "-c", str(file)])
     assert done.exit_code == 0, f"{done.exception}"
 
 

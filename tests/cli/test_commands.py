@@ -20,7 +20,7 @@ runner = CliRunner()
 
 
 def run(*arguments: str) -> str:
-    result = runner.invoke(app, list(arguments), catch_exceptions=False)
+    result = runner.invoke(command_line(arguments[0] if arguments else ""), list(arguments), catch_exceptions=False)
     assert result.exit_code == 0, result.output
     return result.stdout
 
@@ -136,7 +136,7 @@ def test_config_check_fails_on_a_plugins_own_option(tmp_path: Path) -> None:
     file = tmp_path / "cluster.toml"
     file.write_text("[election.fle]\nlease_msec = 3\n")
     with pytest.raises(PluginError, match="did you mean 'lease_ms'"):
-        runner.invoke(app, ["config", "check", "-c", str(file)], catch_exceptions=False)
+        runner.invoke(command_line("config"), ["config", "check", "-c", str(file)], catch_exceptions=False)
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_config_check_fails_on_what_a_server_would_not_start_with(tmp_path: Path
     file = tmp_path / "cluster.toml"
     file.write_text(text)
     with pytest.raises(ConfigError, match=message):
-        runner.invoke(app, ["config", "check", "-c", str(file)], catch_exceptions=False)
+        runner.invoke(command_line("config"), ["config", "check", "-c", str(file)], catch_exceptions=False)
 
 
 def test_config_check_opens_nothing(tmp_path: Path) -> None:
@@ -169,13 +169,15 @@ def test_config_check_opens_nothing(tmp_path: Path) -> None:
 
 
 def test_a_setting_without_a_value_is_wrong_usage() -> None:
-    result = runner.invoke(app, ["config", "check", "--set", "meta.lease_seconds"])
+    result = runner.invoke(command_line("config"), ["config", "check", "--set", "meta.lease_seconds"])
     assert result.exit_code == 2
 
 
 def test_a_missing_configuration_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot be read"):
-        runner.invoke(app, ["config", "check", "-c", str(tmp_path / "none.toml")], catch_exceptions=False)
+        runner.invoke(
+            command_line("config"), ["config", "check", "-c", str(tmp_path / "none.toml")], catch_exceptions=False
+        )
 
 
 def test_plugins_list_names_every_offer_of_every_port() -> None:
@@ -192,7 +194,7 @@ def test_plugins_check_is_content_with_the_built_ins() -> None:
 
 def test_plugins_check_names_a_plugin_that_is_not_offered() -> None:
     with pytest.raises(PluginError, match="no plugin offers evven"):
-        runner.invoke(app, ["plugins", "check", "evven"], catch_exceptions=False)
+        runner.invoke(command_line("plugins"), ["plugins", "check", "evven"], catch_exceptions=False)
 
 
 def test_slot_of_prints_the_slot_of_a_key() -> None:

@@ -18,7 +18,7 @@ from slotreeve_cli.doctor_findings import Diagnosis, Verdict
 from slotreeve_cli.doctor_patient import Patient, in_thread
 from slotreeve_cli.doctor_ports import holder_of, in_short, sockets_at
 from slotreeve_cli.doctor_probes import look_at_configurations
-from slotreeve_cli.main import app
+from slotreeve_cli.main import command_line
 from slotreeve_harness.free_ports import free_address
 from typer.testing import CliRunner
 
@@ -218,7 +218,7 @@ def flags(meta: str, *more: str) -> list[str]:
 
 
 def asked(exit_code: int, *arguments: str) -> dict[str, dict[str, str]]:
-    result = runner.invoke(app, ["doctor", *arguments, "-o", "json"], catch_exceptions=False)
+    result = runner.invoke(command_line("doctor"), ["doctor", *arguments, "-o", "json"], catch_exceptions=False)
     assert result.exit_code == exit_code, result.output
     document = json.loads(result.stdout)
     assert document["fit"] is (exit_code == 0)
@@ -260,7 +260,7 @@ def test_a_plugin_that_is_chosen_and_not_there_fails_as_a_server_would() -> None
 
 
 def test_a_table_for_people_ends_with_what_to_do() -> None:
-    result = runner.invoke(app, ["doctor", "--set", "cluster.slotz=1"])
+    result = runner.invoke(command_line("doctor"), ["doctor", "--set", "cluster.slotz=1"])
     assert result.exit_code == 1
     cures = result.stdout.partition("\n\n")[2]
     assert cures.startswith("fail  configuration of defaults, environment and flags: Mend the setting")

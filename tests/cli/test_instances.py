@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import typer
 from slotreeve_cli.instances import pairs, provider_line, provider_row, provider_table
-from slotreeve_cli.main import app
+from slotreeve_cli.main import command_line
 from slotreeve_cli.options import HealthName, Output
 from slotreeve_cli.printing import print_rows
 from slotreeve_client import Health, Instance, Provider
@@ -96,6 +96,6 @@ def test_metadata_may_have_an_equals_sign_in_the_value() -> None:
     ],
 )
 def test_options_that_do_not_go_together_are_wrong_usage(arguments: list[str]) -> None:
-    result = CliRunner().invoke(app, ["publish", "a.B", *arguments])
+    result = CliRunner().invoke(command_line("publish"), ["publish", "a.B", *arguments])
     assert result.exit_code == 2
     assert "Usage" in result.output

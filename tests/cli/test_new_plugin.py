@@ -16,7 +16,7 @@ from slotreeve.clock import MachineClock
 from slotreeve.errors import PluginError
 from slotreeve.offers import Port
 from slotreeve.ports import Context
-from slotreeve_cli.main import app
+from slotreeve_cli.main import command_line
 from slotreeve_cli.new_plugin import MOST_LETTERS, SAMPLES, PortName, package_of
 from slotreeve_client.tools import run_async
 from slotreeve_transport_memory.transport import MemoryTransport
@@ -63,7 +63,7 @@ def test_every_file_is_complete_and_parses_whatever_the_name(port: PortName, nam
 
 @pytest.mark.parametrize("port", PortName)
 def test_the_offer_of_a_new_plugin_loads_and_builds_with_its_defaults(port: PortName, importable: Path) -> None:
-    result = runner.invoke(app, ["plugins", "new", port, str(importable), "--name", "stock"])
+    result = runner.invoke(command_line("plugins"), ["plugins", "new", port, str(importable), "--name", "stock"])
     assert result.exit_code == 0, result.output
     catalogue = Catalogue.load([EntryPoint("stock", "slotreeve_stock", "slotreeve")])
     assert catalogue.broken == []
@@ -88,7 +88,7 @@ def test_the_offer_of_a_new_plugin_loads_and_builds_with_its_defaults(port: Port
 
 def test_the_name_is_that_of_the_directory_unless_another_is_given(tmp_path: Path) -> None:
     directory = tmp_path / "slotreeve-Round-table"
-    result = runner.invoke(app, ["plugins", "new", "balancer", str(directory)])
+    result = runner.invoke(command_line("plugins"), ["plugins", "new", "balancer", str(directory)])
     assert result.exit_code == 0
     assert "slotreeve plugins check round_table\n" in result.stdout
     assert (directory / "slotreeve_round_table/balancer.py").exists()
@@ -96,7 +96,7 @@ def test_the_name_is_that_of_the_directory_unless_another_is_given(tmp_path: Pat
 
 def test_a_directory_that_is_not_empty_stays_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "notes").write_text("mine")
-    result = runner.invoke(app, ["plugins", "new", "face", str(tmp_path), "--name", "stock"])
+    result = runner.invoke(command_line("plugins"), ["plugins", "new", "face", str(tmp_path), "--name", "stock"])
     assert result.exit_code == 2
     assert "not empty" in result.output
     assert [path.name for path in tmp_path.iterdir()] == ["notes"]
@@ -104,7 +104,9 @@ def test_a_directory_that_is_not_empty_stays_as_it_is(tmp_path: Path) -> None:
 
 def test_a_file_is_no_directory(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
-    result = runner.invoke(app, ["plugins", "new", "face", str(tmp_path / "file"), "--name", "stock"])
+    result = runner.invoke(
+        command_line("plugins"), ["plugins", "new", "face", str(tmp_path / "file"), "--name", "stock"]
+    )
     assert result.exit_code == 2
     assert "no directory" in " ".join(result.output.replace("│", " ").split())
 
@@ -114,12 +116,12 @@ def test_a_file_is_no_directory(tmp_path: Path) -> None:
 )
 def test_a_name_that_would_not_work_is_refused_and_nothing_is_written(name: str, tmp_path: Path) -> None:
     directory = tmp_path / "new"
-    result = runner.invoke(app, ["plugins", "new", "balancer", str(directory), "--name", name])
+    result = runner.invoke(command_line("plugins"), ["plugins", "new", "balancer", str(directory), "--name", name])
     assert result.exit_code == 2, result.output
     assert not directory.exists()
 
 
 def test_a_port_that_there_is_not_is_wrong_usage(tmp_path: Path) -> None:
-    result = runner.invoke(app, ["plugins", "new", "storage", str(tmp_path)])
+    result = runner.invoke(command_line("plugins"), ["plugins", "new", "storage", str(tmp_path)])
     assert result.exit_code == 2
     assert "slot_function" in result.output

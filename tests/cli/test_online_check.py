@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from slotreeve.errors import ConfigError
-from slotreeve_cli.main import app
+from slotreeve_cli.main import command_line
 from slotreeve_machines.storage import DirectoryStorage
 from typer.testing import CliRunner
 
@@ -35,7 +35,9 @@ def addresses(listeners: list[socket.socket]) -> list[str]:
 def checked(metas: list[str], directory: Path, exit_code: int, *more: str) -> dict[str, dict[str, str]]:
     flags = ["--set", f"election.fle.data_dir={directory}/{{node}}"]
     flags += [part for number, each in enumerate(metas, 1) for part in ("--set", f"cluster.meta.meta-{number}={each}")]
-    result = runner.invoke(app, ["config", "check", "--online", *flags, *more, "-o", "json"], catch_exceptions=False)
+    result = runner.invoke(
+        command_line("config"), ["config", "check", "--online", *flags, *more, "-o", "json"], catch_exceptions=False
+    )
     assert result.exit_code == exit_code, result.output
     return {row["what"]: row for row in json.loads(result.stdout)}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from slotreeve_cli.instances import provider_line
-from slotreeve_cli.main import app
+from slotreeve_cli.main import command_line
 from slotreeve_client import Instance, Provider
 from slotreeve_protocol.envelope import encode_instance
 from slotreeve_protocol.overrides import Override
@@ -18,6 +18,6 @@ def test_people_see_what_is_overridden_and_what_the_provider_said() -> None:
 
 
 def test_an_override_of_nothing_is_wrong_usage() -> None:
-    result = CliRunner().invoke(app, ["override", "set", "a.B", "a:1"])
+    result = CliRunner().invoke(command_line("override"), ["override", "set", "a.B", "a:1"])
     assert result.exit_code == 2
     assert "at least one of" in result.output

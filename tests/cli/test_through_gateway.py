@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from slotreeve.errors import ConfigError, Forbidden, NotThere, Unauthenticated, Unreachable
-from slotreeve_cli.main import app
+from slotreeve_cli.main import command_line
 from slotreeve_cli.through_gateway import ThroughGateway
 from slotreeve_client.reports import ClusterReport
 from typer.testing import CliRunner, Result
@@ -21,7 +21,7 @@ SERVICE = "com.example.Shop"
 
 async def command(stage: Stage, *arguments: str) -> Result:
     gateway = ["--gateway", stage.gateway.address]
-    return await asyncio.to_thread(CliRunner().invoke, app, [*arguments, *gateway])
+    return await asyncio.to_thread(CliRunner().invoke, command_line(arguments[0]), [*arguments, *gateway])
 
 
 def test_an_operator_looks_and_orders_with_a_route_to_a_gateway_only() -> None:

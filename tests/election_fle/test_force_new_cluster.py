@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from slotreeve.errors import ConfigError, StorageError
-from slotreeve_cli.main import app
+from slotreeve_cli.main import command_line
 from slotreeve_election_fle.disk import Disk
 from slotreeve_election_fle.entries import Entry
 from slotreeve_election_fle.left_directory import SKIPPED_EPOCHS
@@ -31,7 +31,7 @@ def left(path: Path, epoch: int, writes: int) -> Path:
 
 def forced(*arguments: str | Path, answer: str = "") -> Result:
     command = ["election", "force-new-cluster", *FLAGS, *map(str, arguments)]
-    return CliRunner().invoke(app, command, input=answer)
+    return CliRunner().invoke(command_line(command[0]), command, input=answer)
 
 
 def accepted(path: Path) -> int:

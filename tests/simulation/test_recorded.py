@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from slotreeve.errors import ConfigError
-from slotreeve_cli.main import app
+from slotreeve_cli.main import command_line
 from slotreeve_conformance import virtual_time
 from slotreeve_simulator.fault_kinds import FaultKind
 from slotreeve_simulator.plan import CallKind, plan
@@ -262,14 +262,14 @@ def test_the_recorded_incident_of_the_manual_can_be_played_and_shows_its_symptom
 def test_the_command_says_whether_the_symptom_was_seen(tmp_path: Path) -> None:
     file = tmp_path / "my incident.toml"
     file.write_text(toml_text(incident()))
-    seen = CliRunner().invoke(app, ["sim", "run", "--scenario", str(file)])
+    seen = CliRunner().invoke(command_line("sim"), ["sim", "run", "--scenario", str(file)])
     assert seen.exit_code == 1, seen.output
     assert "shrunk in" in seen.output
     assert f"replay: slotreeve sim run --seed 0 --scenario '{file}' --only '3' --calls 0\n" in seen.output
-    unseen = CliRunner().invoke(app, ["sim", "run", "--scenario", str(file), "--only", "1,2"])
+    unseen = CliRunner().invoke(command_line("sim"), ["sim", "run", "--scenario", str(file), "--only", "1,2"])
     assert unseen.exit_code == 0, unseen.output
     assert "the symptom was not seen: no subscriber saw a lose 3 or more instances within 10 s" in unseen.output
-    longer = CliRunner().invoke(app, ["sim", "sweep", "--scenario", str(file), "--minutes", "2"])
+    longer = CliRunner().invoke(command_line("sim"), ["sim", "sweep", "--scenario", str(file), "--minutes", "2"])
     assert longer.exit_code == 2
     assert "is a recorded incident" in longer.output
 

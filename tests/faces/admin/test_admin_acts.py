@@ -13,7 +13,7 @@ from urllib.parse import quote
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from slotreeve_cli.main import app
+from slotreeve_cli.main import command_line
 from slotreeve_face_admin import acts
 from slotreeve_face_admin.configuring import value_undo
 from slotreeve_face_admin.ordering import undo_of
@@ -111,7 +111,7 @@ def test_the_command_line_of_an_undo_is_one_that_slotreeve_takes(act: tuple[str,
             line = line.rpartition(" | ")[2]
         words = shlex.split(line)
         assert words.pop(0) == "slotreeve"
-        command: Any = get_command(app)
+        command: Any = get_command(command_line(words[0]))
         while (name := words.pop(0)) in command.commands:
             command = command.commands[name]
             if not hasattr(command, "commands"):
