@@ -1,32 +1,33 @@
-"""What all acts of operators have in common: dry runs, the answer with its undo, and who has asked for it."""
+"""Acts of operators as requests: how an answer shows what came of one, and the request that undoes it. Pure."""
 
 from __future__ import annotations
 
-import logging
-import re
-import shlex
+import base64
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
 from msgspec import Meta, Struct
-from slotreeve.errors import ModelError
-from slotreeve.model.text import check_text
-from slotreeve_gateway import ClusterServers
-from slotreeve_gateway.access import ANONYMOUS
-from slotreeve_gateway.rest import Answer, RestCall, json_answer
-from starlette.responses import Response
-
-from slotreeve_face_admin.documents import encode
-
-log = logging.getLogger("slotreeve.face.admin")
+from slotreeve_gateway.acts import Act, ActOutcome, command_of
+from slotreeve_gateway.acts.kinds import (
+    Ban,
+    ClearOverride,
+    ClientOff,
+    ClientOn,
+    DeleteValue,
+    Drain,
+    HandOver,
+    OverrideInstance,
+    StartPush,
+    StopPush,
+    Unban,
+    WriteValue,
+    text_of,
+)
+from slotreeve_gateway.rest import Answer
 
 PREFIX = "/v1/admin"
-LONGEST_NAME = 255
-"""Longest name of a server or a client in an order, in characters."""
-MOST_VALUE_BYTES = 256 * 1024
-"""Largest value of the provided configuration; meta servers refuse larger ones."""
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]").sub
+Method = Literal["PUT", "POST", "DELETE"]
 
 
 class ActQuery(Struct, forbid_unknown_fields=True, frozen=True):
@@ -38,7 +39,7 @@ class ActQuery(Struct, forbid_unknown_fields=True, frozen=True):
 class Undo(Struct):
     """The act that undoes another one, as a request and as a command line."""
 
-    method: Literal["PUT", "POST", "DELETE"]
+    method: Method
     path: str
     body: dict[str, Any] | None
     command: str
@@ -58,52 +59,48 @@ ACT_ANSWERS: Mapping[int, Answer] = {
 }
 
 
-class Actor:
-    """Who asks for an act, and the way to the servers in that name.
-
-    Attributes:
-        name: the token with the address of the caller.
-        servers: requests over them bear that name.
-    """
-
-    def __init__(self, call: RestCall, servers: ClusterServers, gateway: str) -> None:
-        caller, client = call.caller.name, call.request.client
-        who = ANONYMOUS if caller == ANONYMOUS else f"token {caller}"
-        self.name = f"{who} at {client.host if client is not None else 'an unknown address'}"
-        self.servers = servers.on_behalf(f"{self.name} (by {gateway})")
-
-    def begins(self, deed: str) -> None:
-        """Log what this caller does, before it is done: the answer of a server may be lost."""
-        log.warning("%s %s", in_a_line(self.name), in_a_line(deed))
+def act_done(outcome: ActOutcome, is_dry: bool) -> ActDone:
+    """What the answer says."""
+    undo = None if outcome.undo is None else undo_of(outcome.undo)
+    return ActDone(outcome.changes and not is_dry, list(outcome.sentences), undo)
 
 
-def act_answer(done: bool, sentences: list[str], undo: Undo | None) -> Response:
-    """The answer of an act."""
-    return json_answer(encode(ActDone(done, sentences, undo)))
+def undo_of(act: Act) -> Undo:
+    """The request of an act, which undoes another one."""
+    method, path, body = _request(act)
+    return Undo(method, path, body, command_of(act))
 
 
-def path_of(*segments: str) -> str:
+def _request(act: Act) -> tuple[Method, str, dict[str, Any] | None]:
+    match act:
+        case Ban():
+            return "PUT", _path("orders", "banned", act.server), None
+        case Unban():
+            return "DELETE", _path("orders", "banned", act.server), None
+        case Drain():
+            return "PUT", _path("drains", act.server), None
+        case StopPush():
+            return "PUT", _path("orders", "push-stop"), {"except": list(act.except_for)}
+        case StartPush():
+            return "DELETE", _path("orders", "push-stop"), None
+        case ClientOff():
+            return "PUT", _path("orders", "clients-off", act.client), None
+        case ClientOn():
+            return "DELETE", _path("orders", "clients-off", act.client), None
+        case HandOver():
+            return "POST", _path("election", "resignation"), {"to": act.to}
+        case WriteValue():
+            body: dict[str, Any] = {} if act.expected_version is None else {"expected_version": act.expected_version}
+            text = text_of(act.value)
+            shown = {"base64": base64.b64encode(act.value).decode()} if text is None else {"value": text}
+            return "PUT", _path("configuration", act.key), body | shown
+        case DeleteValue():
+            query = "" if act.expected_version is None else f"?expected_version={act.expected_version}"
+            return "DELETE", _path("configuration", act.key) + query, None
+        case OverrideInstance() | ClearOverride():
+            raise AssertionError("the face rest overrides instances")
+
+
+def _path(*segments: str) -> str:
     """A path below ``/v1/admin``, with each segment encoded."""
     return "/".join([PREFIX, *(quote(segment, safe="") for segment in segments)])
-
-
-def command_of(words: list[str], names: list[str]) -> str:
-    """A command line for a shell: the command with its options, then names that somebody else may have chosen."""
-    dashed = ["--"] if any(name.startswith("-") for name in names) else []
-    return shlex.join([*words, *dashed, *names])
-
-
-def in_a_line(text: str) -> str:
-    """The text with control characters escaped: what others have named must not write lines of the log."""
-    return _CONTROL(lambda match: match[0].encode("unicode_escape").decode(), text)
-
-
-def check_name(what: str, name: str) -> None:
-    """Check the name of a server or a client, which an order is to have.
-
-    Raises:
-        ModelError: it is blank or too long.
-    """
-    check_text(what, name, LONGEST_NAME)
-    if not name.strip():
-        raise ModelError(f"{what} is blank; expected 1 to {LONGEST_NAME} characters")

@@ -13,8 +13,6 @@ from slotreeve_client.reports import ServerReport, SlotReport
 from slotreeve_protocol.meta_messages import ConfigEntry
 from slotreeve_protocol.orders import Orders
 
-OWN_KEYS = "slotreeve."
-"""Keys of the provided configuration that slotreeve keeps for itself begin so: orders, overrides, tokens."""
 Next = Annotated[str | None, Meta(description="Ask again with this as after; null: no others follow.")]
 Key = Annotated[str, Meta(description="The key.")]
 Version = Annotated[int, Meta(description="The number of writes and deletions; 0: it was never written.")]

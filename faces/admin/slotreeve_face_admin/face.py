@@ -6,18 +6,17 @@ from collections.abc import Mapping
 
 from slotreeve.ports import Context
 from slotreeve_gateway import Gateway
+from slotreeve_gateway.acts.kinds import LONGEST_NAME
 from slotreeve_gateway.rest import RestDescription, RestPages
 from slotreeve_gateway.rest.openapi import SERVICE_PLACE
 from slotreeve_protocol.provided import MAX_KEY_LENGTH
 
 from slotreeve_face_admin import AdminOptions
-from slotreeve_face_admin.acts import LONGEST_NAME, PREFIX
-from slotreeve_face_admin.configuring import Configuring
+from slotreeve_face_admin.acts import PREFIX
 from slotreeve_face_admin.guard import BrowserGuard
-from slotreeve_face_admin.ordering import Ordering
+from slotreeve_face_admin.operating import Operating
 from slotreeve_face_admin.past import PastReads
 from slotreeve_face_admin.reads import AdminReads
-from slotreeve_face_admin.resigning import Resigning
 
 COUNTERS = ("admin_answers", "admin_refusals")
 _NAME: dict[str, object] = {"type": "string", "minLength": 1, "maxLength": LONGEST_NAME}
@@ -42,9 +41,7 @@ class AdminFace:
         operations = [
             *AdminReads(gateway.servers).operations(),
             *PastReads(gateway.servers, gateway.clock).operations(),
-            *Ordering(gateway.servers, gateway.name).operations(),
-            *Configuring(gateway.servers, gateway.name).operations(),
-            *Resigning(gateway.servers, gateway.name).operations(),
+            *Operating(gateway).operations(),
         ]
         guard = BrowserGuard(options.hosts)
         self._pages = RestPages(gateway.access, operations, ABOUT, self._counters, "admin", guard)

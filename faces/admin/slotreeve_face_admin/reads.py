@@ -19,6 +19,7 @@ from slotreeve_client.reports import (
     table_report,
 )
 from slotreeve_gateway import ClusterServers, Right
+from slotreeve_gateway.acts.kinds import OWN_KEYS
 from slotreeve_gateway.rest import Answer, Handler, NoQuery, RestCall, RestOperation, json_answer
 from slotreeve_protocol.meta_messages import ConfigEntry
 from slotreeve_protocol.overrides import OVERRIDES_KEY, Overrides
@@ -27,7 +28,7 @@ from starlette.responses import Response
 
 from slotreeve_face_admin import documents
 from slotreeve_face_admin.acts import PREFIX
-from slotreeve_face_admin.documents import OWN_KEYS, encode
+from slotreeve_face_admin.documents import encode
 from slotreeve_face_admin.queries import ListQuery, SlotsQuery, SubscribersQuery, page_of
 
 

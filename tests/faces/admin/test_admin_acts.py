@@ -14,9 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from slotreeve_cli.main import command_line
-from slotreeve_face_admin import acts
-from slotreeve_face_admin.configuring import value_undo
-from slotreeve_face_admin.ordering import undo_of
+from slotreeve_face_admin.acts import undo_of as request_of
+from slotreeve_gateway.acts import kinds
+from slotreeve_gateway.acts.ordering import undo_of
+from slotreeve_gateway.acts.writing import value_undo
 from slotreeve_protocol.meta_messages import ConfigEntry
 from slotreeve_protocol.orders import Orders
 from slotreeve_protocol.tokens import TOKENS_KEY
@@ -130,7 +131,7 @@ def test_a_drain_says_what_moves_and_the_server_is_emptied() -> None:
         (row,) = (one for one in (await scene.read("members"))["servers"] if one["name"] == "data-2")
         tried = await scene.done("PUT", "drains/data-2?dry_run=true")
         leads, follows = row["leads"], row["follows"]
-        said = f"Banning data-2 moves {leads} leaders and {follows} followers of slots to 2 other data servers."
+        said = f"Draining data-2 moves {leads} leaders and {follows} followers of slots to 2 other data servers."
         assert tried["sentences"] == [said]
         assert tried["undo"]["command"] == "slotreeve admin unban data-2"
         await scene.done("PUT", "drains/data-2")
@@ -220,7 +221,7 @@ def test_each_act_is_logged_in_one_line(caplog: pytest.LogCaptureFixture) -> Non
         for method, path, body in ACTS:
             caplog.clear()
             await scene.done(method, path, body)
-            said = [r.getMessage() for r in caplog.records if r.name == "slotreeve.face.admin"]
+            said = [r.getMessage() for r in caplog.records if r.name == "slotreeve.gateway.acts"]
             assert len(said) == 1, (path, said)
             assert said[0].startswith("anonymous at 10.7.7.7 ")
             assert "\n" not in said[0]
@@ -345,7 +346,7 @@ def test_orders_that_stay_have_no_undo(orders: Orders) -> None:
 
 @given(st.none() | st.binary(max_size=8), st.binary(max_size=8), st.integers(1, 9))
 def test_the_undo_of_a_write_has_the_value_before(before: bytes | None, after: bytes, version: int) -> None:
-    undo = value_undo(ConfigEntry("k", before, version - 1), ConfigEntry("k", after, version))
+    undo = request_of(value_undo(ConfigEntry("k", before, version - 1), ConfigEntry("k", after, version)))
     if before is None:
         assert (undo.method, undo.path) == ("DELETE", f"/v1/admin/configuration/k?expected_version={version}")
         return
@@ -356,7 +357,7 @@ def test_the_undo_of_a_write_has_the_value_before(before: bytes | None, after: b
 
 
 def test_the_largest_value_is_the_largest_that_meta_servers_take() -> None:
-    assert acts.MOST_VALUE_BYTES == configuration.MAX_VALUE_BYTES
+    assert kinds.MOST_VALUE_BYTES == configuration.MAX_VALUE_BYTES
 
 
 def test_values_that_are_none_or_too_large_are_refused() -> None:
@@ -365,8 +366,8 @@ def test_values_that_are_none_or_too_large_are_refused() -> None:
             ({}, 400),
             ({"value": "a", "base64": "AA=="}, 400),
             ({"base64": "?"}, 400),
-            ({"value": "x" * (acts.MOST_VALUE_BYTES + 1)}, 413),
-            ({"value": "x" * acts.MOST_VALUE_BYTES}, 200),
+            ({"value": "x" * (kinds.MOST_VALUE_BYTES + 1)}, 413),
+            ({"value": "x" * kinds.MOST_VALUE_BYTES}, 200),
         ):
             assert (await scene.act("PUT", "configuration/a", body)).status == status, str(body)[:50]
         for name in ("%20", "", "x" * 256):

@@ -9,14 +9,16 @@ from slotreeve.model.nodes import Role
 from slotreeve_client.administration import cluster_view
 from slotreeve_client.audience import AllClients, connected_clients
 from slotreeve_client.draining import holdings, member_of
-from slotreeve_gateway import ClusterServers
 from slotreeve_protocol.meta_messages import View
 from slotreeve_protocol.orders import Orders
 from slotreeve_protocol.people_messages import ClientIs
 
+from slotreeve_gateway.servers import ClusterServers
 
-async def effects(servers: ClusterServers, before: Orders, after: Orders) -> list[str]:
-    """What it does that the orders ``before`` become those ``after``; empty if they are the same.
+
+async def effects(servers: ClusterServers, before: Orders, after: Orders, banning: str = "Banning") -> list[str]:
+    """What it does that the orders ``before`` become those ``after``; empty if they are the same. ``banning``: how the
+    sentence of a ban begins.
 
     Raises:
         Refused, Unreachable, ClientError: no meta server tells the state.
@@ -24,7 +26,7 @@ async def effects(servers: ClusterServers, before: Orders, after: Orders) -> lis
     found: list[str] = []
     if before.banned != after.banned:
         view = await cluster_view(*servers.asked)
-        found += [await _banned(servers, view, name, after) for name in sorted(after.banned - before.banned)]
+        found += [await _banned(servers, view, name, after, banning) for name in sorted(after.banned - before.banned)]
         found += [_unbanned(view, name) for name in sorted(before.banned - after.banned)]
     push = (before.push_stopped, before.push_to) != (after.push_stopped, after.push_to)
     if push or before.clients_off != after.clients_off:
@@ -37,25 +39,25 @@ async def effects(servers: ClusterServers, before: Orders, after: Orders) -> lis
     return found
 
 
-async def _banned(servers: ClusterServers, view: View, name: str, after: Orders) -> str:
+async def _banned(servers: ClusterServers, view: View, name: str, after: Orders, banning: str) -> str:
     node = member_of(view, name)
     if node is None:
-        return f"Banning {name} has no effect yet: no member has this name. One that joins under it gets nothing."
+        return f"{banning} {name} has no effect yet: no member has this name. One that joins under it gets nothing."
     try:
         held = await holdings(servers.transport, servers.cluster, view, node, after.banned)
     except SlotreeveError as error:
-        return f"Banning {name} takes what it holds from it, which is not known: {error}."
+        return f"{banning} {name} takes what it holds from it, which is not known: {error}."
     if held.is_nothing:
-        return f"Banning {name} moves nothing: it holds nothing."
+        return f"{banning} {name} moves nothing: it holds nothing."
     if not held.others:
         return (
-            f"Banning {name} leaves what it holds without a place, {held}: no other {node.role} server takes it over."
+            f"{banning} {name} leaves what it holds without a place, {held}: no other {node.role} server takes it over."
         )
     others = counted(held.others, f"other {node.role} server")
     if node.role is Role.SESSION:
-        return f"Banning {name} sends its {counted(held.clients, 'client')} to {others}."
+        return f"{banning} {name} sends its {counted(held.clients, 'client')} to {others}."
     leaders, copies = counted(held.leads, "leader"), counted(held.follows, "follower")
-    return f"Banning {name} moves {leaders} and {copies} of slots to {others}."
+    return f"{banning} {name} moves {leaders} and {copies} of slots to {others}."
 
 
 def _unbanned(view: View, name: str) -> str:

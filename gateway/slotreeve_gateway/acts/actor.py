@@ -1,0 +1,43 @@
+"""Who asks for an act."""
+
+from __future__ import annotations
+
+import logging
+import re
+
+from slotreeve_gateway.access import ANONYMOUS, Caller
+from slotreeve_gateway.gateway import Gateway
+
+log = logging.getLogger("slotreeve.gateway.acts")
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]").sub
+
+
+class Actor:
+    """Who asks for an act, and the way to the servers in that name.
+
+    Args:
+        caller: whose request it is; the face has found the right to operate everything.
+        host: the address that the request came from; None: it is not known.
+        gateway: that was asked.
+
+    Attributes:
+        name: the token with the address of the caller.
+        servers: requests over them bear that name.
+        registry: of the gateway.
+    """
+
+    def __init__(self, caller: Caller, host: str | None, gateway: Gateway) -> None:
+        who = ANONYMOUS if caller.name == ANONYMOUS else f"token {caller.name}"
+        self.name = f"{who} at {host or 'an unknown address'}"
+        self.servers = gateway.servers.on_behalf(f"{self.name} (by {gateway.name})")
+        self.registry = gateway.registry
+
+    def begins(self, deed: str) -> None:
+        """Log what this caller does, before it is done: the answer of a server may be lost."""
+        log.warning("%s %s", in_a_line(self.name), in_a_line(deed))
+
+
+def in_a_line(text: str) -> str:
+    """The text with control characters escaped: what others have named must not write lines of the log."""
+    return _CONTROL(lambda match: match[0].encode("unicode_escape").decode(), text)
