@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterable
+from urllib.parse import urlsplit
 
 from slotreeve.errors import Forbidden
 
@@ -46,6 +47,24 @@ class KnownHosts:
         except ValueError:
             return False
         return True
+
+
+def require_own_origin(origin: str | None, host: str | None) -> None:
+    """Check the header ``Origin`` of a request that changes something. Browsers send it; None: there is none.
+
+    Raises:
+        Forbidden: a page of another origin has made the request.
+    """
+    if origin is not None and (not host or _place(origin) != host.lower()):
+        raise Forbidden(f"the header Origin is {origin[:80]!r}, and Host is {(host or '')[:80]!r}; expected the same")
+
+
+def _place(origin: str) -> str:
+    """Host and port of an origin; empty if it has none, as ``null``."""
+    try:
+        return urlsplit(origin).netloc.lower()
+    except ValueError:
+        return ""
 
 
 def _name(host: str) -> str:

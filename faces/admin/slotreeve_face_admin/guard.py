@@ -7,11 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any
-from urllib.parse import urlsplit
 
-from slotreeve.errors import Forbidden
 from slotreeve_gateway import Caller
-from slotreeve_gateway.known_hosts import KnownHosts
+from slotreeve_gateway.known_hosts import KnownHosts, require_own_origin
 from slotreeve_gateway.rest import RestOperation
 from slotreeve_gateway.rest.bodies import require_json
 from starlette.requests import Request
@@ -36,17 +34,5 @@ class BrowserGuard:
         self._hosts.check(host, caller)
         if operation.method in READS:
             return
-        origin = request.headers.get("origin")
-        if origin is not None and (not host or _place(origin) != host.lower()):
-            raise Forbidden(
-                f"the header Origin is {origin[:80]!r}, and Host is {(host or '')[:80]!r}; expected the same"
-            )
+        require_own_origin(request.headers.get("origin"), host)
         require_json(request, is_needed=True)
-
-
-def _place(origin: str) -> str:
-    """Host and port of an origin; empty if it has none, as ``null``."""
-    try:
-        return urlsplit(origin).netloc.lower()
-    except ValueError:
-        return ""

@@ -12,6 +12,9 @@ __all__ = ["ConsoleOptions", "slotreeve_faces"]
 class ConsoleOptions(Options):
     """Options of the face."""
 
+    read_only: bool = Field(
+        default=False, description="True: pages only show. False: who may operate everything acts with them, too."
+    )
     seconds: float = Field(
         default=1.0,
         ge=0.2,

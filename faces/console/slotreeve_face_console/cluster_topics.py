@@ -108,6 +108,7 @@ class ClusterTopics:
             ),
             "health": self._health(look),
             "problems": make.sentences(condition.problems(), "There are none.", "bad"),
+            "orders": self._orders(condition),
         }
 
     async def _of_services(self, condition: ClusterCondition) -> Mapping[str, str]:
@@ -131,6 +132,26 @@ class ClusterTopics:
             for loss in losses
         }
         return found or make.sentences([], "No service lost an instance while a console was open in the last hour.")
+
+    def _orders(self, condition: ClusterCondition) -> Mapping[str, str]:
+        """The standing orders, each with what takes it back."""
+        make, orders = self._rendering, condition.orders
+        if orders is None:
+            return make.sentences(["No meta leader tells the orders now."], "", "bad")
+        found = [(f"{name} is banned.", "unban", {"server": name}) for name in sorted(orders.banned)]
+        if orders.push_stopped:
+            but = f" but to {', '.join(sorted(orders.push_to))}" if orders.push_to else ""
+            found.append((f"Nobody is pushed to{but}.", "start-push", {}))
+        off = sorted(orders.clients_off)
+        found += [(f"What {name} publishes is hidden.", "client-on", {"client": name}) for name in off]
+        pieces = {text: make.piece("standing", text, text, act, fields) for text, act, fields in found}
+        return pieces or make.sentences([], "There are none.")
+
+    @property
+    def clients_off(self) -> frozenset[str]:
+        """Ids and IP addresses of clients that an order hides, as far as it is known."""
+        orders = self._watch.look.condition.orders if self._watch.look is not None else None
+        return orders.clients_off if orders is not None else frozenset()
 
     def _health(self, look: ClusterLook) -> Mapping[str, str]:
         condition, states = look.condition, self._states(look)
@@ -223,7 +244,15 @@ class ClusterTopics:
             "metas": {meta.name: make.piece("meta", meta, look.since.get(meta.name)) for meta in look.condition.metas},
             "problems": make.sentences(_of_election(look.condition), "Every meta server knows the same leader.", "bad"),
             "history": await self._history(look.condition),
+            "resign": self._resignation(look.condition),
         }
+
+    def _resignation(self, condition: ClusterCondition) -> Mapping[str, str]:
+        """The form that lets the leader resign."""
+        if condition.leader is None:
+            return self._rendering.sentences([], "No meta server leads, so none can resign.")
+        others = [meta.name for meta in condition.metas if meta.state == "follows"]
+        return {"resign": self._rendering.piece("resign", condition.leader.name, others)}
 
     async def _history(self, condition: ClusterCondition) -> Mapping[str, str]:
         """The changes of leadership that one meta server has seen since its start: the leader, or one that answers.
@@ -252,7 +281,8 @@ class ClusterTopics:
             text = f"The configuration cannot be read now, so this is what was read last: {error}."
             notice = make.sentences([text], "", "bad")
         rows = {row.key: make.piece("entry", row) for row in entry_rows(self._entries)}
-        return {"bar": bar, "notice": notice, "entries": rows or make.rows_none("Nothing is provided.", 4)}
+        nothing = make.rows_none("Nothing is provided.", 5 if make.acts else 4)
+        return {"bar": bar, "notice": notice, "entries": rows or nothing}
 
 
 def _loss_text(loss: InstanceLoss) -> str:

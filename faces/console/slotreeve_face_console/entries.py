@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from slotreeve.errors import ModelError
+from slotreeve_gateway.acts.kinds import OWN_KEYS
 from slotreeve_protocol.meta_messages import ConfigEntry
 from slotreeve_protocol.orders import ORDERS_KEY
 from slotreeve_protocol.overrides import OVERRIDES_KEY
@@ -14,8 +15,7 @@ from slotreeve_protocol.tokens import TOKENS_KEY, Tokens
 
 MOST_SHOWN = 2_000
 """Characters of a value that are shown."""
-HIDDEN = re.compile(r"secret|token|passw|credential|private|\bkey\b|api_?key", re.IGNORECASE).search
-"""Keys whose values are not shown."""
+_SECRET = re.compile(r"secret|token|passw|credential|private|\bkey\b|api_?key", re.IGNORECASE).search
 OWN = {
     ORDERS_KEY: "Standing orders of operators: slotreeve admin.",
     OVERRIDES_KEY: "Overrides of single instances: slotreeve override.",
@@ -33,6 +33,16 @@ class EntryRow:
     text: str = ""
     note: str = ""
 
+    @property
+    def may_be_written(self) -> bool:
+        """Whether operators write it as configuration."""
+        return not self.key.startswith(OWN_KEYS)
+
+
+def may_be_secret(key: str) -> bool:
+    """Whether the value of a key is not shown."""
+    return _SECRET(key) is not None
+
 
 def entry_rows(entries: Iterable[ConfigEntry]) -> Sequence[EntryRow]:
     """All entries in the order of their keys."""
@@ -44,7 +54,7 @@ def _row(entry: ConfigEntry) -> EntryRow:
     row = EntryRow(entry.key, entry.version, len(value), note=OWN.get(entry.key, ""))
     if entry.key == TOKENS_KEY:
         return EntryRow(row.key, row.version, row.size, _token_names(value), f"{row.note} Hashes are not shown.")
-    if HIDDEN(entry.key):
+    if may_be_secret(entry.key):
         return EntryRow(row.key, row.version, row.size, note="Not shown: by its key it may be a secret.")
     try:
         text = value.decode()

@@ -17,6 +17,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from slotreeve_face_console import ConsoleOptions
+from slotreeve_face_console.acting import ActPages
 from slotreeve_face_console.answers import StaticFiles, html, moved
 from slotreeve_face_console.login import Login
 from slotreeve_face_console.pages import ConsolePages
@@ -31,6 +32,7 @@ ADVICE = {
     400: "Check the address of the page.",
     403: "Log in with a token that has the right, or ask who issues tokens for it.",
     404: "Check the address of the page, or begin with one of the links above.",
+    409: "Somebody else has written meanwhile. Go back, load the page again, and look at the present value.",
     503: "This page tries again by itself. Whether the servers run, slotreeve status tells, too.",
 }
 """What would be right, by status."""
@@ -41,9 +43,10 @@ class ConsoleFace:
 
     def __init__(self, options: ConsoleOptions, context: Context) -> None:
         self._gateway = gateway = Gateway.of(context)
-        self._rendering = Rendering(gateway.cluster)
+        self._rendering = Rendering(gateway.cluster, not options.read_only)
         self._login = Login(gateway, options, self._rendering)
         self._pages = ConsolePages(gateway, options, self._rendering, self._login, secrets.token_hex(4))
+        self._acts = {} if options.read_only else ActPages(gateway, self._rendering, self._login).handlers()
         self._static = StaticFiles()
         self._hosts = KnownHosts(options.hosts, "face.console.hosts")
         self._answered = self._refused = 0
@@ -115,7 +118,7 @@ class ConsoleFace:
         if raw.startswith(SERVICE) and "/" not in raw.removeprefix(SERVICE) and raw != SERVICE:
             service = unquote(raw.removeprefix(SERVICE))
             return {"GET": lambda request: self._pages.service(request, service)}
-        return {**self._pages.handlers(), **self._login.handlers()}.get(path, {})
+        return {**self._pages.handlers(), **self._login.handlers(), **self._acts}.get(path, {})
 
     async def _file(self, request: Request) -> Response:
         answer = self._static.answer(request, request.scope["path"].removeprefix(STATIC))

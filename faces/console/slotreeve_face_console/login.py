@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from urllib.parse import parse_qs
 
 from slotreeve.errors import SlotreeveError, Unauthenticated
 from slotreeve_gateway import Caller, Gateway, Right
-from slotreeve_gateway.http import BadBody, body_of, token_of
+from slotreeve_gateway.http import token_of
 from starlette.requests import Request
 from starlette.responses import Response
 
 from slotreeve_face_console import ConsoleOptions
 from slotreeve_face_console.answers import html, moved
+from slotreeve_face_console.forms import cookies_of, form_of, is_secure, query_of, setting
 from slotreeve_face_console.rendering import Rendering
 from slotreeve_face_console.routing import PageHandler
 from slotreeve_face_console.sessions import PATH, LoginSessions
@@ -26,12 +26,13 @@ LONGEST_TOKEN = 1_000
 class Visitor:
     """What pages say of who looks. ``name``: of the token; empty where there is none. ``has_login``: whether the
     gateway asks for tokens, so that logging in makes sense. ``is_known``: may see something; ``is_operator``: may see
-    everything."""
+    everything; ``may_act``: and act."""
 
     name: str = ""
     has_login: bool = False
     is_known: bool = False
     is_operator: bool = False
+    may_act: bool = False
 
 
 class Login:
@@ -44,6 +45,7 @@ class Login:
     def __init__(self, gateway: Gateway, options: ConsoleOptions, rendering: Rendering) -> None:
         self._access, self._rendering = gateway.access, rendering
         self._needed: bool | None = None
+        self._acts = not options.read_only
         self.sessions = LoginSessions(gateway.clock, options.session_hours, options.most_sessions)
 
     def handlers(self) -> Mapping[str, Mapping[str, PageHandler]]:
@@ -56,7 +58,7 @@ class Login:
     def token(self, request: Request) -> str | None:
         """The token that a request shows: in the header ``Authorization``, else by its session. Raises
         Unauthenticated: the header cannot be read."""
-        return token_of(request) or self.sessions.token(_cookies(request))
+        return token_of(request) or self.sessions.token(cookies_of(request))
 
     def caller(self, request: Request) -> Caller:
         """Who asks. Raises Unauthenticated, Unreachable: as the gateway's access."""
@@ -80,7 +82,9 @@ class Login:
         except SlotreeveError:
             return Visitor(has_login=True)
         is_operator = caller.may(Right.OPERATE, "*")
-        return Visitor(caller.name if token is not None else "", self._is_needed(), True, is_operator)
+        return Visitor(
+            caller.name if token is not None else "", self._is_needed(), True, is_operator, is_operator and self._acts
+        )
 
     def _is_needed(self) -> bool:
         """Whether somebody without a token may not see everything. It is asked once: access counts whom it refuses."""
@@ -105,11 +109,11 @@ class Login:
         if is_wrong:
             says = _sentence(why)
         else:
-            says = "The login has ended." if self.sessions.names_one(_cookies(request)) else ""
+            says = "The login has ended." if self.sessions.names_one(cookies_of(request)) else ""
         return self._page(request, says, 401, f"{after}?{query}" if query else after)
 
     def _page(self, request: Request, why: str, status: int, after: str) -> Response:
-        shown, cookie = self.sessions.form(_cookies(request), _is_secure(request))
+        shown, cookie = self.sessions.form(cookies_of(request), is_secure(request))
         values = {
             "why": why,
             "next": _own_path(after),
@@ -118,19 +122,19 @@ class Login:
             "retries": False,
         }
         headers = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
-        return html(self._rendering.page("login.html", values), status, headers | _setting(cookie))
+        return html(self._rendering.page("login.html", values), status, headers | setting(cookie))
 
     async def _form(self, request: Request) -> Response:
-        query = parse_qs(request.scope["query_string"].decode("latin-1"))
-        after = next(iter(query.get("next", [])), "")
+        after = query_of(request).get("next", "")
         return self._page(request, "", 200, after) if self._is_needed() else moved(f"{PATH}/")
 
     async def _log_in(self, request: Request) -> Response:
-        given = await _form_of(request)
+        fields = await form_of(request, MOST_FORM_BYTES)
+        given = {name: values[0] for name, values in fields.items()}
         token, after = given.get("token", "").strip(), _own_path(given.get("next", ""))
         if not self._is_needed():
             return moved(after)
-        if not self.sessions.is_own_form(_cookies(request), given.get("form", "")):
+        if not self.sessions.is_own_form(cookies_of(request), given.get("form", "")):
             return self._page(request, "The form was too old, or the browser keeps no cookies. Try again.", 403, after)
         if not token or len(token) > LONGEST_TOKEN:
             return self._page(request, "That is no token: it is empty, or too long.", 401, after)
@@ -140,43 +144,19 @@ class Login:
             return self._page(request, _sentence(str(error)), 401, after)
         if after == f"{PATH}/" and not caller.may(Right.OPERATE, "*"):
             after = f"{PATH}/services"
-        self.sessions.end(_cookies(request), _is_secure(request))
-        return moved(after, headers={"Set-Cookie": self.sessions.begin(token, _is_secure(request))})
+        self.sessions.end(cookies_of(request), is_secure(request))
+        return moved(after, headers={"Set-Cookie": self.sessions.begin(token, is_secure(request))})
 
     async def _log_out(self, request: Request) -> Response:
-        cookie = self.sessions.end(_cookies(request), _is_secure(request))
-        return moved(f"{PATH}/login" if self._is_needed() else f"{PATH}/", headers=_setting(cookie))
+        cookie = self.sessions.end(cookies_of(request), is_secure(request))
+        return moved(f"{PATH}/login" if self._is_needed() else f"{PATH}/", headers=setting(cookie))
 
 
 def _sentence(text: str) -> str:
     return f"{text[:1].upper()}{text[1:].rstrip('.')}."
 
 
-def _setting(cookie: str) -> dict[str, str]:
-    return {"Set-Cookie": cookie} if cookie else {}
-
-
-def _cookies(request: Request) -> str:
-    return "; ".join(request.headers.getlist("cookie"))
-
-
-def _is_secure(request: Request) -> bool:
-    return bool(request.scope.get("scheme", "http") == "https")
-
-
 def _own_path(text: str) -> str:
     """The path if it is one of the console, else the first page."""
     is_own = text.startswith(f"{PATH}/") and not text.startswith((f"{PATH}/log", f"{PATH}/events"))
     return text if is_own and text.isascii() and text.isprintable() and "\\" not in text else f"{PATH}/"
-
-
-async def _form_of(request: Request) -> Mapping[str, str]:
-    """The fields of a form. Raises BadBody."""
-    media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    body = await body_of(request, MOST_FORM_BYTES)
-    if media != "application/x-www-form-urlencoded":
-        raise BadBody(f"the header Content-Type is {media[:80]!r}; expected application/x-www-form-urlencoded")
-    try:
-        return {name: values[0] for name, values in parse_qs(body.decode("ascii"), max_num_fields=20).items()}
-    except ValueError:
-        raise BadBody("the body is no form: expected name=value pairs with & between them") from None

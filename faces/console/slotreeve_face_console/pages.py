@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from hashlib import sha256
-from urllib.parse import parse_qs, urlencode
+from urllib.parse import urlencode
 
 import msgspec
 from slotreeve.errors import Backpressure, NotThere, RequestError, SlotreeveError
@@ -16,6 +16,7 @@ from starlette.responses import Response
 from slotreeve_face_console import ConsoleOptions
 from slotreeve_face_console.answers import fresh, html, tag_of, tagged
 from slotreeve_face_console.cluster_topics import ClusterTopics
+from slotreeve_face_console.forms import queries_of, query_of
 from slotreeve_face_console.history_filter import LONGEST_SOUGHT, SPANS, HistoryFilter, filter_of, moment_of
 from slotreeve_face_console.login import Login
 from slotreeve_face_console.past_pieces import PastPieces
@@ -30,8 +31,6 @@ from slotreeve_face_console.watch import ConsoleWatch
 
 LONGEST_NUMBER = 9
 """In digits."""
-MOST_FIELDS = 40
-"""Fields of a query."""
 TITLES = {
     "first": "Now",
     "slots": "Slots",
@@ -141,7 +140,7 @@ class ConsolePages:
 
     async def _slot_moves(self, request: Request) -> Response:
         self._login.operator(request)
-        slot = _number(_query(request).get("slot", ""), "slot")
+        slot = _number(query_of(request).get("slot", ""), "slot")
         return fresh(msgspec.json.encode(await self._past.moves(slot)))
 
     async def _slot_past(self, request: Request) -> Response:
@@ -150,7 +149,7 @@ class ConsolePages:
 
     async def _history(self, request: Request) -> Response:
         self._login.operator(request)
-        chosen = filter_of(_queries(request))
+        chosen = filter_of(queries_of(request))
         values = {"title": "History", "chosen": chosen, "kinds": HISTORY_KINDS, "spans": SPANS}
         query = chosen.query(chosen.before_ms)
         return await self._show(request, self._history_topic(chosen), "history", values, {"page": "history"}, query)
@@ -164,7 +163,7 @@ class ConsolePages:
     # --- pages about services --------------------------------------------------------------------------------------
 
     async def _service_list(self, request: Request) -> Response:
-        query = _query(request)
+        query = query_of(request)
         sought, number = query.get("q", "")[:LONGEST_SOUGHT], _number(query.get("number", "1"))
         caller = self._login.caller(request)
         topic = self._list_topic(request, caller, sought, number)
@@ -181,7 +180,7 @@ class ConsolePages:
 
     async def service(self, request: Request, service: str) -> Response:
         """The page of one service, now or, for operators, at another time."""
-        query, caller = _query(request), self._login.caller(request)
+        query, caller = query_of(request), self._login.caller(request)
         number, name = _number(query.get("number", "1")), known_service(service)
         _require_read(caller, name)
         is_operator, typed = caller.may(Right.OPERATE, "*"), query.get("at", "").strip()
@@ -245,7 +244,7 @@ class ConsolePages:
         return html(self._rendering.page(f"{template}.html", {**common, **values}))
 
     async def _events(self, request: Request) -> Response:
-        query = _query(request)
+        query = query_of(request)
         name, number = query.get("page", ""), _number(query.get("number", "1"))
         caller = self._login.caller(request)
         check = self._login.caller
@@ -263,7 +262,7 @@ class ConsolePages:
                 topic = self._topic_at(service, number, moment_of(at, self._gateway.clock.wall_ms()))
         elif name == "history":
             check = self._login.operator
-            topic = self._history_topic(filter_of(_queries(request)))
+            topic = self._history_topic(filter_of(queries_of(request)))
         else:
             raise NotThere(
                 f"there are no events of a page {name[:40]!r}; expected {', '.join(TITLES)}, history, services, service"
@@ -286,19 +285,6 @@ def _require_read(caller: Caller, service: str) -> None:
     """Raises Forbidden, Unauthenticated."""
     if not caller.may(Right.OPERATE, "*"):
         caller.require(Right.READ, service)
-
-
-def _query(request: Request) -> Mapping[str, str]:
-    """The query of a request, of each name the first value. Raises RequestError."""
-    return {name: values[0] for name, values in _queries(request).items()}
-
-
-def _queries(request: Request) -> Mapping[str, Sequence[str]]:
-    """The query of a request. Raises RequestError."""
-    try:
-        return parse_qs(request.scope["query_string"].decode("ascii"), max_num_fields=MOST_FIELDS)
-    except ValueError:
-        raise RequestError("the query of the address cannot be read; expected name=value pairs") from None
 
 
 def _number(text: str, name: str = "number") -> int:

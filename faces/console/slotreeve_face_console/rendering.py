@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from importlib.resources import files
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
@@ -39,6 +39,11 @@ def service_text(data_info_id: str) -> str:
     return info.data_id if is_plain else data_info_id
 
 
+def act_link(act: str, **fields: str) -> str:
+    """Where an act is previewed."""
+    return f"/ui/act?{urlencode({'act': act, **fields})}"
+
+
 def service_path(data_info_id: str) -> str:
     """The page of a service."""
     return f"/ui/services/{quote(service_text(data_info_id), safe='')}"
@@ -66,9 +71,14 @@ class Rendering:
 
     Args:
         cluster: name of the cluster, which each page shows.
+        acts: whether operators may act.
+
+    Attributes:
+        acts: the same.
     """
 
-    def __init__(self, cluster: str) -> None:
+    def __init__(self, cluster: str, acts: bool) -> None:
+        self.acts = acts
         self._templates = Environment(
             loader=FunctionLoader(_source),
             autoescape=True,
@@ -88,7 +98,7 @@ class Rendering:
             "version": version_text,
             "piece": Markup,
         }
-        self._templates.globals |= {"cluster": cluster, "navigation": NAVIGATION}
+        self._templates.globals |= {"cluster": cluster, "navigation": NAVIGATION, "acts": acts, "act_link": act_link}
 
     def page(self, template: str, values: Mapping[str, object]) -> str:
         """A whole page."""

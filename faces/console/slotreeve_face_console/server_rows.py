@@ -27,7 +27,7 @@ _NUMBER = re.compile(r"\d[\d.,]*")
 
 @dataclass(frozen=True)
 class ServerRow:
-    """One server. ``loads``: what it has to do, each a number and its name."""
+    """One server. ``loads``: what it has to do, each a number and its name. ``is_banned``: by an order in force."""
 
     name: str
     role: str
@@ -36,6 +36,7 @@ class ServerRow:
     zone: str = ""
     weight: float | None = None
     loads: Sequence[tuple[int, str]] = ()
+    is_banned: bool = False
 
     @property
     def tone(self) -> str:
@@ -64,12 +65,17 @@ def server_rows(condition: ClusterCondition) -> list[ServerRow]:
     slots, states = condition.view.table.slots, condition.states()
     leads = Counter(slot.leader for slot in slots)
     follows = Counter(name for slot in slots for name in slot.followers)
+    banned = condition.orders.banned if condition.orders is not None else ()
     for node in [*condition.view.data, *condition.view.sessions]:
         loads = _held(node, condition.held.get(node.name, {}))
         if node.role is Role.DATA:
             loads = [_load(leads[node.name], SLOTS_LED), _load(follows[node.name], SLOTS_FOLLOWED), *loads]
         state = states.get(node.name, "joins")
-        rows.append(ServerRow(node.name, str(node.role), state, node.address, node.zone, node.weight, loads))
+        rows.append(
+            ServerRow(
+                node.name, str(node.role), state, node.address, node.zone, node.weight, loads, node.name in banned
+            )
+        )
     return rows
 
 

@@ -92,6 +92,10 @@ class SubscriberRow:
     client: SubscriberIs
     newest: int
 
+    def is_among(self, names: frozenset[str]) -> bool:
+        """Whether its id or its address without the port is among these."""
+        return self.client.id in names or self.client.address.rpartition(":")[0] in names
+
     @property
     def state(self) -> str:
         """In words."""
@@ -156,12 +160,13 @@ class ServiceTopics:
         view, make = await self._gateway.registry.view(service), self._rendering
         page = page_of(asked, PROVIDERS_A_PAGE, len(view.providers))
         overrides = await self._overrides(view) if is_operator else {}
+        acts = is_operator and self._rendering.acts
         rows = [provider_row(provider, overrides) for provider in view.providers[page.shown]]
         regions: dict[str, Mapping[str, str]] = {
             **await self._bar(is_operator),
             "pager": {"pager": make.piece("pager", page, "")},
-            "providers": {row.register_id: make.piece("provider", row) for row in rows}
-            or make.rows_none("No instance is registered now.", 9),
+            "providers": {row.register_id: make.piece("provider", row, service if acts else "") for row in rows}
+            or make.rows_none("No instance is registered now.", 10 if acts else 9),
         }
         if is_operator:
             regions |= {"known": {}, **await self._past.timeline(service), **await self._of_subscribers(service)}
@@ -178,7 +183,7 @@ class ServiceTopics:
             **await self._bar(True),
             "known": known,
             "pager": {"pager": make.piece("pager", page, urlencode({"at": at}))},
-            "providers": {row.register_id: make.piece("provider", row) for row in rows}
+            "providers": {row.register_id: make.piece("provider", row, "") for row in rows}
             or make.rows_none("No instance is known of that time.", 9),
             **await self._past.timeline(service),
             **await self._of_subscribers(service),
@@ -215,11 +220,15 @@ class ServiceTopics:
             texts.append(f"{counted(behind, 'subscriber')} behind.")
         if len(rows) > MOST_SUBSCRIBERS:
             summary += f" {MOST_SUBSCRIBERS} are shown, those that lag first."
-        pieces = {f"{row.server} {row.client.id}": make.piece("subscriber", row) for row in rows[:MOST_SUBSCRIBERS]}
+        off = self._cluster.clients_off
+        pieces = {
+            f"{row.server} {row.client.id}": make.piece("subscriber", row, row.is_among(off))
+            for row in rows[:MOST_SUBSCRIBERS]
+        }
         return {
             "audience": {"summary": make.piece("sentence", "summary", summary, "quiet")}
             | (make.sentences(texts, "", "bad") if texts else {}),
-            "subscribers": pieces or make.rows_none("Nobody subscribes now.", 6),
+            "subscribers": pieces or make.rows_none("Nobody subscribes now.", 7 if make.acts else 6),
         }
 
 

@@ -78,6 +78,18 @@ class LoginSessions:
         known = _value_in(cookies, FORM_COOKIE)
         return bool(_is_random(known)) and hmac.compare_digest(known.encode(), shown.encode())
 
+    def act_form(self, cookies: str, is_secure: bool) -> tuple[str, str]:
+        """What a form of an act must show, and the header ``Set-Cookie`` as of :meth:`form`. It is good for the session
+        only that the browser has now."""
+        known, cookie = self.form(cookies, is_secure)
+        return _bound(known, _value_in(cookies, COOKIE)), cookie
+
+    def is_own_act(self, cookies: str, shown: str) -> bool:
+        """Whether the form of an act that shows this is one of ours, and of this session."""
+        known = _value_in(cookies, FORM_COOKIE)
+        expected = _bound(known, _value_in(cookies, COOKIE)).encode()
+        return bool(_is_random(known)) and hmac.compare_digest(expected, shown.encode())
+
     def _sweep(self) -> None:
         now = self._clock.now()
         for key in [key for key, (_, end) in self._sessions.items() if end <= now]:
@@ -87,6 +99,11 @@ class LoginSessions:
 def _key(session_id: str) -> bytes:
     """Ids are found by their hash, so how long a look-up takes says nothing about an id."""
     return hashlib.sha256(session_id.encode(errors="replace")).digest()
+
+
+def _bound(known: str, session_id: str) -> str:
+    """What only who knows both can tell; no form shows the cookies themselves."""
+    return hmac.new(known.encode(), session_id.encode(errors="replace"), hashlib.sha256).hexdigest()
 
 
 def _value_in(cookies: str, name: str) -> str:

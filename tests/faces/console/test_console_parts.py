@@ -173,7 +173,7 @@ def test_words_and_numbers() -> None:
 
 
 def test_every_template_can_be_read() -> None:
-    rendering = Rendering("a cluster")
+    rendering = Rendering("a cluster", True)
     for template in (files("slotreeve_face_console") / "templates").iterdir():
         rendering._templates.get_template(template.name)
 

@@ -40,7 +40,7 @@ def test_each_answer_forbids_what_is_not_its_own() -> None:
             headers = (await trial.get(path, leave=1)).headers
             assert headers["content-security-policy"] == POLICY, path
             assert headers["x-content-type-options"] == "nosniff", path
-            assert headers["referrer-policy"] == "no-referrer", path
+            assert headers["referrer-policy"] == "same-origin", path
         for method, path in (("POST", "/ui/login"), ("POST", "/ui/logout"), ("PUT", "/ui/slots"), ("POST", "/ui/x")):
             headers = (await trial.gateway.ask(method, path)).headers
             assert headers["content-security-policy"] == POLICY, path

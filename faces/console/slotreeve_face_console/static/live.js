@@ -2,6 +2,7 @@
 
 const AGAIN_MS = 5000;
 const NOTICE_MS = 3000;
+const FOCUSABLE = "a, button, input:not([type=hidden]), select, [tabindex]";
 const source = document.body.dataset.events;
 const ahead = Number(document.body.dataset.now) - Date.now(); // of the gateway's clock before this machine's
 let stream = null;
@@ -23,9 +24,9 @@ function patch(container, change) {
     if (made === null) continue;
     const old = pieces.get(key);
     if (old !== undefined) {
-      const had = old.contains(document.activeElement);
+      const place = [...old.querySelectorAll(FOCUSABLE)].indexOf(document.activeElement);
       old.replaceWith(made);
-      if (had) made.querySelector("a, button, [tabindex]")?.focus();
+      if (place >= 0) made.querySelectorAll(FOCUSABLE)[place]?.focus();
     }
     pieces.set(key, made);
   }
