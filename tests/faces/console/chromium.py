@@ -73,8 +73,7 @@ class Chromium:
         self._session = self.tell("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log"):
             self.tell(f"{domain}.enable")
-        width, height = self._size
-        self.tell("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
+        self.resize(*self._size)
         return self
 
     def __exit__(
@@ -143,13 +142,36 @@ class Chromium:
 
     def press(self, key: str) -> None:
         """Press a key, such as ``Tab``."""
-        for kind in ("keyDown", "keyUp"):
-            self.tell("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=KEYS.get(key, 0))
+        text = {"text": "\r"} if key == "Enter" else {}
+        for kind, more in (("keyDown", text), ("keyUp", {})):
+            number = KEYS.get(key, 0)
+            self.tell("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=number, **more)
+
+    def click(self, selector: str) -> None:
+        """Click with the mouse in the middle of an element, which is scrolled into view."""
+        place = self.evaluate(
+            f"(() => {{ const found = document.querySelector({json.dumps(selector)}); "
+            "found.scrollIntoView({ block: 'center' }); const box = found.getBoundingClientRect(); "
+            "return [box.x + box.width / 2, box.y + box.height / 2]; })()"
+        )
+        for kind in ("mousePressed", "mouseReleased"):
+            self.tell(
+                "Input.dispatchMouseEvent", type=kind, x=place[0], y=place[1], button="left", clickCount=1, buttons=1
+            )
+
+    def write(self, text: str) -> None:
+        """Write into the element that has the focus."""
+        self.tell("Input.insertText", text=text)
+
+    def resize(self, width: int, height: int = 900) -> None:
+        """Another size of the page, in pixels."""
+        self.tell("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
 
     def prefer(self, colours: str) -> None:
-        """``light`` or ``dark``: what the user prefers."""
-        feature = {"name": "prefers-color-scheme", "value": colours}
-        self.tell("Emulation.setEmulatedMedia", features=[feature])
+        """``light`` or ``dark``: what the user prefers, with colours that change at once."""
+        features = {"prefers-color-scheme": colours, "prefers-reduced-motion": "reduce"}
+        given = [{"name": name, "value": value} for name, value in features.items()]
+        self.tell("Emulation.setEmulatedMedia", features=given)
 
     def screenshot(self, target: Path) -> None:
         """The whole page as a picture."""

@@ -24,7 +24,10 @@ def test_what_is_older_than_a_time_span_is_not_told_in_it(tmp_path: Path) -> Non
         await asyncio.sleep(1800)
         now = await trial.words("/ui/")
         assert "No service lost an instance in the last 30 minutes." in now
-        assert "data server data-1 left" not in now[: now.index("Services and subscribers")]
+        assert (
+            "data server data-1 left"
+            not in now[now.index("What changed lately") : now.index("Services and subscribers")]
+        )
         assert "data server data-1 left" not in await trial.words("/ui/history?span=30m")
         assert "data server data-1 left" in await trial.words("/ui/history?span=1h")
 
