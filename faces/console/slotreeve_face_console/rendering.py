@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from importlib.resources import files
@@ -79,26 +80,7 @@ class Rendering:
 
     def __init__(self, cluster: str, acts: bool) -> None:
         self.acts = acts
-        self._templates = Environment(
-            loader=FunctionLoader(_source),
-            autoescape=True,
-            undefined=StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-            auto_reload=False,
-        )
-        self._templates.filters |= {
-            "time": time_text,
-            "moment": moment_text,
-            "service": service_text,
-            "service_path": service_path,
-            "number": lambda number: f"{number:,}",
-            "age": age_text,
-            "counted": counted,
-            "version": version_text,
-            "piece": Markup,
-        }
-        self._templates.globals |= {"cluster": cluster, "navigation": NAVIGATION, "acts": acts, "act_link": act_link}
+        self._templates = _environment(cluster, acts)
 
     def page(self, template: str, values: Mapping[str, object]) -> str:
         """A whole page."""
@@ -117,6 +99,32 @@ class Rendering:
     def rows_none(self, text: str, columns: int) -> dict[str, str]:
         """The one row of a table that has no rows: why, over ``columns`` columns."""
         return {"none": self.piece("empty_row", text, columns)}
+
+
+@functools.cache
+def _environment(cluster: str, acts: bool) -> Environment:
+    """The templates, each of which is compiled when it is used first. Gateways of one process share them."""
+    made = Environment(
+        loader=FunctionLoader(_source),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+    made.filters |= {
+        "time": time_text,
+        "moment": moment_text,
+        "service": service_text,
+        "service_path": service_path,
+        "number": lambda number: f"{number:,}",
+        "age": age_text,
+        "counted": counted,
+        "version": version_text,
+        "piece": Markup,
+    }
+    made.globals |= {"cluster": cluster, "navigation": NAVIGATION, "acts": acts, "act_link": act_link}
+    return made
 
 
 def _source(name: str) -> str | None:
