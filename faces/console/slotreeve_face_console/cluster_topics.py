@@ -18,6 +18,7 @@ from slotreeve_face_console.lag import LaggingClients
 from slotreeve_face_console.losses import InstanceLoss, ServiceLosses
 from slotreeve_face_console.notes import departures
 from slotreeve_face_console.past_pieces import PastPieces
+from slotreeve_face_console.readings import SharedReadings
 from slotreeve_face_console.rendering import Rendering, counted, time_text
 from slotreeve_face_console.server_rows import server_rows
 from slotreeve_face_console.slot_past import SlotPast, slot_past
@@ -55,13 +56,18 @@ class StatusBar:
 class ClusterTopics:
     """Makes the pieces of each page from one shared reading of the cluster, and what the servers tell of the past.
 
-    All methods raise Unreachable where no state of the cluster is known yet.
+    All methods raise Unreachable where no state of the cluster is known yet. ``seconds``: how often the names of the
+    services are asked for; seldom where that takes long.
     """
 
-    def __init__(self, gateway: Gateway, watch: ConsoleWatch, past: PastPieces, rendering: Rendering) -> None:
+    def __init__(
+        self, gateway: Gateway, watch: ConsoleWatch, past: PastPieces, rendering: Rendering, seconds: float
+    ) -> None:
         self._gateway, self._watch, self._past, self._rendering = gateway, watch, past, rendering
         self._losses, self._numbers = ServiceLosses(), ServerNumbers()
         self._lag = LaggingClients(gateway.servers, gateway.clock)
+        self._counts: SharedReadings[Mapping[str, int]] = SharedReadings(gateway.clock)
+        self._seconds = seconds
         self._slots: tuple[object, SlotStates] | None = None
         self._entries: Sequence[ConfigEntry] = ()
         self._changes: Mapping[str, str] = {}
@@ -73,6 +79,17 @@ class ClusterTopics:
             why = self._watch.trouble.why if self._watch.trouble is not None else "they have not replied yet"
             raise Unreachable(f"the state of the cluster is not known: {why}")
         return self._watch.look
+
+    async def services(self) -> Mapping[str, int]:
+        """Number of instances by service. Raises Unreachable: the registry does not answer."""
+        reading = await self._counts.read("all", self._gateway.registry.directory.services, self._seconds)
+        if reading.value is None:
+            raise Unreachable(f"the services are not known: {reading.trouble or 'the registry has not answered yet'}")
+        return reading.value
+
+    async def stop(self) -> None:
+        """End the questions that are on their way."""
+        await self._counts.stop()
 
     async def bar(self, age_seconds: float | None = None) -> Mapping[str, str]:
         """The region that each page has."""
@@ -116,7 +133,7 @@ class ClusterTopics:
         directory, make = self._gateway.registry.directory, self._rendering
         counts: Mapping[str, int] | None = None
         try:
-            counts = await directory.services()
+            counts = await self.services()
             self._losses.note(directory.index, counts, self._gateway.clock.wall_ms())
         except SlotreeveError as error:
             why = error

@@ -59,7 +59,7 @@ class ConsolePages:
         self._login, self._born = login, born
         self._watch = ConsoleWatch(gateway.servers, gateway.clock, options.seconds)
         self._past = PastPieces(gateway, rendering)
-        self._cluster = ClusterTopics(gateway, self._watch, self._past, rendering)
+        self._cluster = ClusterTopics(gateway, self._watch, self._past, rendering, options.seconds)
         self._services = ServiceTopics(gateway, self._cluster, self._past, rendering)
         self._board = TopicBoard(gateway.clock, options.seconds)
         self._map: tuple[Mapping[str, str], bytes, str] | None = None
@@ -92,6 +92,7 @@ class ConsolePages:
         """End what goes on by itself."""
         await self._board.stop()
         await self._past.stop()
+        await self._cluster.stop()
         await self._watch.stop()
 
     # --- pages about the cluster -----------------------------------------------------------------------------------

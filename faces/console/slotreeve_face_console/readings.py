@@ -16,6 +16,8 @@ log = logging.getLogger("slotreeve.face.console")
 T = TypeVar("T")
 PATIENCE_SECONDS = 1.0
 """How long a page waits for a newer answer than the one that is there."""
+GLANCE_SECONDS = 0.05
+"""The same, where that one is hardly older than it would be on a page that is open."""
 FIRST_SECONDS = 5.0
 """How long a page waits where the last answer is older than :data:`RECENT_SECONDS`, or there is none."""
 RECENT_SECONDS = 30.0
@@ -73,9 +75,14 @@ class SharedReadings(Generic[T]):
             reading.began = now
             reading.task = asyncio.get_running_loop().create_task(self._ask(reading, ask), name="read the past")
         if reading.task is not None:
-            is_recent = reading.ended is not None and now - reading.ended < RECENT_SECONDS
-            await asyncio.wait([reading.task], timeout=PATIENCE_SECONDS if is_recent else FIRST_SECONDS)
+            await asyncio.wait([reading.task], timeout=self._patience(reading, seconds))
         return reading
+
+    def _patience(self, reading: Reading[T], seconds: float) -> float:
+        age = self._clock.now() - reading.ended if reading.ended is not None else RECENT_SECONDS
+        if age <= 2 * max(seconds, reading.pause) and reading.value is not None:
+            return GLANCE_SECONDS
+        return PATIENCE_SECONDS if age < RECENT_SECONDS else FIRST_SECONDS
 
     async def _ask(self, reading: Reading[T], ask: Callable[[], Awaitable[T]]) -> None:
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import urlencode
@@ -123,9 +124,9 @@ class ServiceTopics:
         """The services whose names hold ``sought``, in any case, and that the caller may see.
 
         Raises:
-            RequestTimeout, ClientError, ClientClosed: the registry does not answer.
+            Unreachable: the registry does not answer.
         """
-        services, make = await self._gateway.registry.directory.services(), self._rendering
+        services, make = await self._cluster.services(), self._rendering
         all_of_them, needle = caller.may(Right.OPERATE, "*"), sought.casefold()
         names = [
             name
@@ -157,20 +158,31 @@ class ServiceTopics:
             ModelError: that is no name of a service.
             Backpressure, RequestTimeout, ClientError, ClientClosed: the registry does not answer.
         """
-        view, make = await self._gateway.registry.view(service), self._rendering
+        make, acts = self._rendering, is_operator and self._rendering.acts
+        about: Regions = {}
+        if is_operator:
+            (view, overrides), about = await asyncio.gather(self._with_overrides(service), self._about(service))
+        else:
+            view, overrides = await self._gateway.registry.view(service), {}
         page = page_of(asked, PROVIDERS_A_PAGE, len(view.providers))
-        overrides = await self._overrides(view) if is_operator else {}
-        acts = is_operator and self._rendering.acts
         rows = [provider_row(provider, overrides) for provider in view.providers[page.shown]]
-        regions: dict[str, Mapping[str, str]] = {
+        return {
             **await self._bar(is_operator),
             "pager": {"pager": make.piece("pager", page, "")},
+            **({"known": {}} if is_operator else {}),
+            **about,
             "providers": {row.register_id: make.piece("provider", row, service if acts else "") for row in rows}
             or make.rows_none("No instance is registered now.", 10 if acts else 9),
         }
-        if is_operator:
-            regions |= {"known": {}, **await self._past.timeline(service), **await self._of_subscribers(service)}
-        return regions
+
+    async def _about(self, service: str) -> Regions:
+        """What changed, and who subscribes."""
+        timeline, subscribers = await asyncio.gather(self._past.timeline(service), self._of_subscribers(service))
+        return {**timeline, **subscribers}
+
+    async def _with_overrides(self, service: str) -> tuple[ServiceView, Mapping[str, Override]]:
+        view = await self._gateway.registry.view(service)
+        return view, await self._overrides(view)
 
     async def one_at(self, service: str, asked: int, at: str) -> Regions:
         """A service as it was at some time, for operators: what its providers said then, without overrides. ``at``: an
@@ -185,8 +197,7 @@ class ServiceTopics:
             "pager": {"pager": make.piece("pager", page, urlencode({"at": at}))},
             "providers": {row.register_id: make.piece("provider", row, "") for row in rows}
             or make.rows_none("No instance is known of that time.", 9),
-            **await self._past.timeline(service),
-            **await self._of_subscribers(service),
+            **await self._about(service),
         }
 
     async def _overrides(self, view: ServiceView) -> Mapping[str, Override]:

@@ -21,6 +21,8 @@ log = logging.getLogger("slotreeve.face.console")
 
 PATIENCE_SECONDS = 1.0
 """How long a page waits for a newer state than the one that is there."""
+GLANCE_SECONDS = 0.05
+"""The same, where that one is hardly older than it would be on a page that is open."""
 FIRST_SECONDS = 15.0
 """How long a page waits for the first state."""
 SHARE = 4
@@ -75,6 +77,7 @@ class ConsoleWatch:
         self._servers, self._clock, self._seconds = servers, clock, seconds
         self._pause = seconds
         self._began: float | None = None
+        self._ended: float | None = None
         self._reading: asyncio.Task[None] | None = None
         self._seen: dict[str, tuple[str, int, bool]] = {}
         self.look: ClusterLook | None = None
@@ -89,8 +92,13 @@ class ConsoleWatch:
             self._began = now
             self._reading = asyncio.get_running_loop().create_task(self._read(), name="read the cluster")
         if self._reading is not None:
-            has_any = self.look is not None or self.trouble is not None
-            await asyncio.wait([self._reading], timeout=PATIENCE_SECONDS if has_any else FIRST_SECONDS)
+            await asyncio.wait([self._reading], timeout=self._patience())
+
+    def _patience(self) -> float:
+        if self.look is None and self.trouble is None:
+            return FIRST_SECONDS
+        is_recent = self._ended is not None and self._clock.now() - self._ended <= 2 * self._pause
+        return GLANCE_SECONDS if is_recent else PATIENCE_SECONDS
 
     async def _read(self) -> None:
         servers, began = self._servers, self._clock.now()
@@ -107,7 +115,8 @@ class ConsoleWatch:
             log.exception("the cluster cannot be read")
             self._fail("the gateway has failed; its log says why")
         finally:
-            self._pause = max(self._seconds, SHARE * (self._clock.now() - began))
+            self._ended = self._clock.now()
+            self._pause = max(self._seconds, SHARE * (self._ended - began))
             self._reading = None
 
     def _fail(self, why: str) -> None:

@@ -83,10 +83,10 @@ def test_a_service_that_has_its_instances_back_lost_none() -> None:
         await asyncio.sleep(2)
         await trial.page("/ui/")
         await trial.gateway.registry.deregister(WEB, "web-2")
-        await asyncio.sleep(2)
+        await asyncio.sleep(3)
         assert f"{WEB} has 1 instance" in await trial.words("/ui/")
         await register(trial, "web-2")
-        await asyncio.sleep(2)
+        await asyncio.sleep(3)
         assert "No service lost an instance" in await trial.words("/ui/")
 
     play(story)

@@ -22,7 +22,8 @@ let size = LARGEST;
 let columns = 1;
 let chosen = -1;
 let ink = {};
-let past = null; // the map an hour ago, and the steps since then
+let past = null; // the steps of the last hour; each has what it changed (cells) and what was there before (undo)
+let shownSteps = -1; // so many steps are in what is shown; -1: the present is shown
 let pastAsked = 0;
 let moment = 0; // the time that the map shows, in milliseconds since 1970; 0: now
 
@@ -176,8 +177,22 @@ function drawCell(context, id) {
   }
 }
 
-// Draws these cells, or with null all of them.
-function draw(some) {
+// Takes the ring around a small cell away.
+function clearRing(context, id) {
+  const column = id % columns;
+  const row = Math.floor(id / columns);
+  context.fillStyle = ink.paper;
+  context.fillRect(column * size - 5, row * size - 5, size + 10, size + 10);
+  for (let y = row - 1; y <= row + 1; y++) {
+    for (let x = Math.max(0, column - 1); x <= column + 1 && x < columns; x++) {
+      const near = y * columns + x;
+      if (near >= 0 && near < slots.count && near !== chosen) drawCell(context, near);
+    }
+  }
+}
+
+// Draws these cells, or with null all of them. ``before``: the one that was chosen until now.
+function draw(some, before = -1) {
   if (slots === null) return;
   const context = context2d();
   if (some === null) {
@@ -185,6 +200,7 @@ function draw(some) {
     context.fillRect(0, 0, canvas.clientWidth, canvas.clientHeight);
     for (let id = 0; id < slots.count; id++) if (id !== chosen) drawCell(context, id);
   } else for (const id of some) if (id >= 0 && id < slots.count && id !== chosen) drawCell(context, id);
+  if (before >= 0 && before < slots.count && before !== chosen) clearRing(context, before);
   if (chosen >= 0 && chosen < slots.count) drawCell(context, chosen);
   canvas.dataset.drawn = String(Number(canvas.dataset.drawn ?? 0) + 1);
 }
@@ -219,7 +235,7 @@ function choose(id) {
   if (slots === null || !Number.isInteger(id) || id < 0 || id >= slots.count) return;
   const before = chosen;
   chosen = id;
-  draw(size < WIDE ? null : [before, id]);
+  draw([], before);
   if (input.value !== String(id)) input.value = String(id);
   explain(id);
   document.dispatchEvent(new CustomEvent("slot", { detail: id }));
@@ -276,11 +292,27 @@ function timeText(at) {
   return `${new Date(at).toISOString().slice(11, 19)} UTC`;
 }
 
-async function loadPast() {
-  if (past !== null && Date.now() - pastAsked < PAST_MS) return;
+let asking = null;
+
+// Asks for the past, once for all who want it.
+function loadPast() {
+  if (past !== null && Date.now() - pastAsked < PAST_MS) return Promise.resolve();
+  asking ??= askPast().finally(() => { asking = null; });
+  return asking;
+}
+
+async function askPast() {
   const answer = await fetch(when.dataset.source, { cache: "no-store" });
   if (!answer.ok) throw new Error(`the gateway answers ${answer.status}`);
-  past = await answer.json();
+  const told = await answer.json();
+  const cells = [...told.cells];
+  for (const step of told.steps) {
+    step.cells = Object.entries(step.cells).map(([id, text]) => [Number(id), text]);
+    step.undo = step.cells.map(([id]) => [id, cells[id]]);
+    for (const [id, text] of step.cells) cells[id] = text;
+  }
+  past = told;
+  shownSteps = -1; // what is shown is of an earlier answer
   pastAsked = Date.now();
 }
 
@@ -303,25 +335,27 @@ function nameFormer() {
 
 // The map at a time; what is known of it must be there.
 function showMoment(at) {
-  const cells = [...past.cells];
-  let epoch = null;
-  for (const step of past.steps) {
-    if (step.at_ms > at) break;
-    epoch = step.epoch;
-    for (const [id, text] of Object.entries(step.cells)) cells[Number(id)] = text;
-  }
   moment = at;
-  take({ followers: slots?.followers ?? 0, names: past.names, cells });
+  if (shownSteps < 0) {
+    take({ followers: slots?.followers ?? 0, names: past.names, cells: past.cells });
+    shownSteps = 0;
+  }
+  const changed = new Set();
+  const set = ([id, text]) => { setCell(id, text); changed.add(id); };
+  while (shownSteps < past.steps.length && past.steps[shownSteps].at_ms <= at) past.steps[shownSteps++].cells.forEach(set);
+  while (shownSteps > 0 && past.steps[shownSteps - 1].at_ms > at) past.steps[--shownSteps].undo.forEach(set);
+  draw([...changed]);
   explain(chosen);
   nameFormer();
-  const table = epoch === null ? "" : `, slot table ${epoch}`;
+  const table = shownSteps === 0 ? "" : `, slot table ${past.steps[shownSteps - 1].epoch}`;
   const notes = past.notes.length === 0 ? "" : ` ${past.notes.join(" ")}`;
-  const unknown = cells.includes("?") ? " An empty frame is a slot of which it is not known who led it then." : "";
+  const unknown = slots.leaders.includes(UNKNOWN) ? " An empty frame is a slot of which it is not known who led it then." : "";
   whenText.textContent = `As of ${timeText(at)}${table}.${unknown} The tables beside the map show the present.${notes}`;
 }
 
 function showNow() {
   moment = 0;
+  shownSteps = -1;
   nameFormer();
   when.value = "0";
   whenText.textContent = "Now.";
@@ -341,6 +375,9 @@ when.addEventListener("input", () => {
   if (Number(when.value) === 0) showNow();
   else onPast(() => Number(when.value) !== 0 && showMoment(past.until_ms + 1000 * Number(when.value)));
 });
+
+// Whoever reaches for the slider will want it.
+for (const kind of ["pointerenter", "focus"]) when.addEventListener(kind, () => loadPast().catch(() => {}));
 
 // To the commit before (-1) or after (1) what is shown; after the last one comes the present.
 function walk(direction) {
