@@ -9,6 +9,7 @@ from slotreeve.errors import SlotreeveError
 from slotreeve_client.audience import AllClients, connected_clients
 from slotreeve_client.condition import ClusterCondition
 from slotreeve_gateway import ClusterServers
+from slotreeve_protocol.people_messages import LATE_SECONDS
 
 from slotreeve_face_console.rendering import counted
 
@@ -33,7 +34,7 @@ class LaggingClients:
     async def sentences(self, condition: ClusterCondition) -> Sequence[str]:
         """Who lags, in sentences; none where nobody does."""
         counts = lagging(condition)
-        if not any(held.get("clients_behind") for held in condition.held.values()):
+        if not any(held.get("clients_behind") or held.get("clients_late") for held in condition.held.values()):
             self._asked, self._named = None, ()
         elif self._asked is None or self._clock.now() - self._asked >= AGAIN_SECONDS:
             self._asked = self._clock.now()
@@ -52,6 +53,10 @@ def lagging(condition: ClusterCondition) -> list[str]:
         if behind := held.get("clients_behind", 0):
             read = "reads" if behind == 1 else "read"
             found.append(f"{counted(behind, 'client')} of {name} {read} more slowly than the services change.")
+        if late := held.get("clients_late", 0):
+            found.append(
+                f"{counted(late, 'client')} of {name} {'runs its' if late == 1 else 'run their'} callbacks late."
+            )
         if writes := held.get("writes_waiting", 0):
             wait = "waits for the leader of its slot" if writes == 1 else "wait for the leaders of their slots"
             found.append(f"{counted(writes, 'write')} of {name} {wait}.")
@@ -61,10 +66,17 @@ def lagging(condition: ClusterCondition) -> list[str]:
 
 
 def named(clients: AllClients) -> list[str]:
-    """The clients with the most unread pushes."""
-    rows = [(one.unread, one.id, one.address, server) for server, ones in clients.clients.items() for one in ones]
-    worst = sorted((row for row in rows if row[0]), reverse=True)[:MOST_NAMED]
+    """The clients with the most unread pushes, and those whose callbacks are latest."""
+    rows = [(one, server) for server, ones in clients.clients.items() for one in ones]
+    unread = sorted((row for row in rows if row[0].unread), key=lambda row: -row[0].unread)
+    late = sorted((row for row in rows if row[0].late_seconds >= LATE_SECONDS), key=lambda row: -row[0].late_seconds)
     return [
-        f"Client {name} at {address} has not read {counted(n, 'push', 'pushes')} of {server}."
-        for n, name, address, server in worst
+        *(
+            f"Client {one.id} at {one.address} has not read {counted(one.unread, 'push', 'pushes')} of {server}."
+            for one, server in unread[:MOST_NAMED]
+        ),
+        *(
+            f"Client {one.id} at {one.address} runs its callbacks {one.late_seconds:.0f} s late; it is at {server}."
+            for one, server in late[:MOST_NAMED]
+        ),
     ]

@@ -39,10 +39,12 @@ AGAIN_SECONDS = 5.0
 SELDOM_SECONDS = 60.0
 """What is over changes little; so often at most it is asked for."""
 NEWS_KINDS = (
-    *("started", "stopped", "leader", "node_joined", "node_left", "configured"),
+    *("started", "stopped", "leader", "node_joined", "node_left", "slots_wait", "configured"),
     *("gap", "alarm", "error", "critical"),
 )
 """Kinds of events that the first page tells, beside slot tables."""
+SLOT_KINDS = ("table", "slots_wait")
+"""Kinds of events that tell of single slots."""
 MOST_NEWS, EVENTS_A_PAGE, MOST_SOUGHT = 40, 100, 1_000
 MOST_CHANGES, MOST_LOSSES, MOST_OF_SERVICE = 1_000, 20, 50
 MOST_TABLES, MOST_NEWS_TABLES, MOST_MOVES = 300, 100, 20
@@ -65,7 +67,7 @@ class ToldService(NamedTuple):
 
 
 class ToldTables(NamedTuple):
-    """Commits of slot tables, the newest first, and the answers that tell of them."""
+    """Commits of slot tables and what slots wait for, the newest first, and the answers that tell of them."""
 
     past: Past
     events: Sequence[HistoryNote]
@@ -179,7 +181,8 @@ class PastPieces:
         known_told, known_tables, rows = self._news
         if known_told is not told or known_tables is not tables:
             others = told.rows if told is not None else ()
-            of_tables = merged_tables(tables.events, others) if tables is not None else ()
+            commits = [event for event in tables.events if event.kind == "table"] if tables is not None else []
+            of_tables = merged_tables(commits, others)
             rows = sorted((*others, *of_tables), key=lambda row: -row.at_ms)
             self._news = told, tables, rows
         return rows
@@ -252,25 +255,25 @@ class PastPieces:
     # --- slots -----------------------------------------------------------------------------------------------------
 
     async def tables(self) -> Reading[ToldTables]:
-        """The last commits of slot tables, of a day at most."""
+        """The last commits of slot tables, and what slots waited for, of a day at most."""
         return await self._read_tables(DAY_MS, MOST_TABLES)
 
     async def _read_tables(self, span_ms: int, most: int) -> Reading[ToldTables]:
         async def ask() -> ToldTables:
             span = Span(self._clock.wall_ms() - span_ms)
-            past = await past_events(*self._servers.asked, span, ("table",), most)
+            past = await past_events(*self._servers.asked, span, SLOT_KINDS, most)
             return ToldTables(past, decoded_events(past))
 
         return await self._tables.read(span_ms, ask, AGAIN_SECONDS)
 
     def commits(self, reading: Reading[ToldTables]) -> tuple[Sequence[HistoryNote], Sequence[str]]:
-        """The commits of a reading, the newest first, and what is missing."""
+        """The events of a reading, the newest first, and what is missing."""
         told, since_ms = reading.value, self._clock.wall_ms() - DAY_MS
         past = told.past if told is not None else None
         return told.events if told is not None else (), list(self._untold(reading, past, since_ms + DAY_MS // 24))
 
     async def moves(self, slot: int) -> SlotMoves:
-        """The last moves of one slot, the newest first."""
+        """The last moves of one slot, and what it waited for, the newest first."""
         events, notes = self.commits(await self.tables())
         moves = [(moment_text(e.at_ms), text) for e in events for text in move_sentences(e, slot)]
         return SlotMoves(moves[:MOST_MOVES], notes)

@@ -14,7 +14,7 @@ from slotreeve_events.times import parse_time
 from slotreeve_gateway import Caller, Gateway, Provider, Right, ServiceView
 from slotreeve_protocol.instance import Instance
 from slotreeve_protocol.overrides import Override
-from slotreeve_protocol.people_messages import SubscriberIs
+from slotreeve_protocol.people_messages import LATE_SECONDS, SubscriberIs
 
 from slotreeve_face_console.cluster_topics import ClusterTopics
 from slotreeve_face_console.past_pieces import PastPieces
@@ -99,7 +99,9 @@ class SubscriberRow:
 
     @property
     def state(self) -> str:
-        """In words."""
+        """In words: ``late`` has the newest version, and does not use it yet."""
+        if self.client.sent == self.newest and not self.client.unread and self.client.late_seconds >= LATE_SECONDS:
+            return "late"
         if self.client.sent == self.newest and not self.client.unread:
             return "current"
         return "waits for its first push" if not self.client.sent else "behind"
@@ -223,12 +225,15 @@ class ServiceTopics:
             text = f"The subscribers cannot be listed now: {error}."
             return {"audience": make.sentences([text], "", "bad"), "subscribers": {}}
         rows = subscriber_rows(found)
-        behind = sum(row.state != "current" for row in rows)
+        late = sum(row.state == "late" for row in rows)
+        behind = sum(row.state != "current" for row in rows) - late
         texts = [f"{name} does not tell of its clients: {why}." for name, why in found.silent.items()]
         newest = version_text(found.newest)
         summary = f"{counted(len(rows), 'subscriber')}; the newest version that a session server has is {newest}."
         if behind:
             texts.append(f"{counted(behind, 'subscriber')} behind.")
+        if late:
+            texts.append(f"{counted(late, 'subscriber')} late: the newest version is there, and callbacks take long.")
         if len(rows) > MOST_SUBSCRIBERS:
             summary += f" {MOST_SUBSCRIBERS} are shown, those that lag first."
         off = self._cluster.clients_off

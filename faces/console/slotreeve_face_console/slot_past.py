@@ -55,8 +55,8 @@ def slot_past(
     """The map of a time.
 
     Args:
-        events: commits of slot tables, in any order. The first one of a process has all slots, later ones those that
-            changed.
+        events: commits of slot tables, in any order; others are left out. The first one of a process has all slots,
+            later ones those that changed.
         slots: the present table. A slot that did not change since then is as it is now.
         since_ms, until_ms: the time.
         numbers: of the servers.

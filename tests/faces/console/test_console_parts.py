@@ -20,13 +20,14 @@ from slotreeve_face_console.losses import KEPT_MS, ServiceLosses
 from slotreeve_face_console.notes import differences
 from slotreeve_face_console.rendering import Rendering, age_text, service_path, service_text, version_text
 from slotreeve_face_console.server_rows import ServerRow
-from slotreeve_face_console.service_topics import page_of
+from slotreeve_face_console.service_topics import SubscriberRow, page_of
 from slotreeve_face_console.slot_states import ServerNumbers, slot_states
 from slotreeve_face_console.topics import Regions, changes
 from slotreeve_face_console.watch import ConsoleWatch
 from slotreeve_gateway import ClusterServers
+from slotreeve_protocol.client_messages import Scope
 from slotreeve_protocol.meta_messages import ConfigEntry, MemberIs, Members, View
-from slotreeve_protocol.people_messages import ClientIs
+from slotreeve_protocol.people_messages import ClientIs, SubscriberIs
 from slotreeve_transport_memory.network import MemoryNetwork
 from slotreeve_transport_memory.transport import MemoryTransport
 
@@ -116,14 +117,33 @@ def test_losses_last_until_the_instances_are_back_or_an_hour_has_passed() -> Non
 
 
 def test_who_lags_is_told_in_sentences() -> None:
-    seen = ClusterCondition([], held={"s-1": {"clients_behind": 2, "writes_waiting": 1}, "s-2": {"clients_waiting": 3}})
+    seen = ClusterCondition(
+        [], held={"s-1": {"clients_behind": 2, "clients_late": 1, "writes_waiting": 1}, "s-2": {"clients_waiting": 3}}
+    )
     assert lagging(seen) == [
         "2 clients of s-1 read more slowly than the services change.",
+        "1 client of s-1 runs its callbacks late.",
         "1 write of s-1 waits for the leader of its slot.",
         "3 clients wait until s-2 has time.",
     ]
-    clients = AllClients({"s-1": [ClientIs("c-1", "h:1", 1, 0, 0, 5, 7), ClientIs("c-2", "h:2", 1, 0, 0, 5, 0)]}, {})
-    assert named(clients) == ["Client c-1 at h:1 has not read 7 pushes of s-1."]
+    clients = AllClients(
+        {"s-1": [ClientIs("c-1", "h:1", 1, 0, 0, 5, 7), ClientIs("c-2", "h:2", 1, 0, 0, 5, 0, late_seconds=3.6)]}, {}
+    )
+    assert named(clients) == [
+        "Client c-1 at h:1 has not read 7 pushes of s-1.",
+        "Client c-2 at h:2 runs its callbacks 4 s late; it is at s-1.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("sent", "unread", "late", "state"),
+    [(5, 0, 0.9, "current"), (5, 0, 1.0, "late"), (4, 0, 9, "behind"), (5, 1, 9, "behind"), (0, 0, 9, "waits for its")],
+)
+def test_a_subscriber_is_late_where_it_has_the_newest_version_and_does_not_use_it(
+    sent: int, unread: int, late: float, state: str
+) -> None:
+    row = SubscriberRow("s-1", SubscriberIs("c", "h:1", Scope.ZONE, sent, unread, late), 5)
+    assert row.state.startswith(state)
 
 
 @pytest.mark.parametrize(
