@@ -101,12 +101,13 @@ def ls(
 
 
 async def _ls(sessions: list[str], cluster: str, prefix: str, output: Rows) -> None:
+    from slotreeve.model.data_info import short_name
     from slotreeve_client.tools import open_client
 
-    from slotreeve_cli.printing import print_rows, service_name
+    from slotreeve_cli.printing import print_rows
 
     async with open_client(sessions, cluster) as client:
         counts = await client.list(prefix)
-    name = str if output is Rows.JSON else service_name
+    name = str if output is Rows.JSON else short_name
     rows: list[dict[str, object]] = [{"service": name(each), "providers": counts[each]} for each in sorted(counts)]
     print_rows(rows, output, empty="no services")

@@ -27,6 +27,7 @@ COMMANDS = {
         "status": "status slots leader members counters",
         "top": "top",
         "audience": "clients subscribers",
+        "delays": "delays",
         "past": "why events diff",
         "explain": "explain",
         "debug": "debug",

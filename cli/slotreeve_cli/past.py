@@ -139,9 +139,9 @@ def diff(
 async def _differences(
     transport: Transport, cluster: str, metas: list[str], service: str, since_ms: int, until_ms: int, most: int
 ) -> tuple[list[dict[str, object]], Past]:
+    from slotreeve.model.data_info import short_name
     from slotreeve_client import Provider
     from slotreeve_client.history import Span, past_changes, service_at
-    from slotreeve_events.stories import short_name
 
     from slotreeve_cli.instances import provider_line
 
@@ -226,7 +226,8 @@ async def _story(
 
 def _change_lines(past: Past, wanted: str) -> list[tuple[int, str]]:
     """The changes as sentences; with ``wanted`` those of an instance by address, id or register id."""
-    from slotreeve_events.stories import change_sentence, provider_text, short_name
+    from slotreeve.model.data_info import short_name
+    from slotreeve_events.stories import change_sentence, provider_text
 
     return [
         (change.at_ms, f"{short_name(row.data_info_id)}: {change_sentence(change)} Told by {server}.")

@@ -73,13 +73,6 @@ def _print_table(rows: Sequence[dict[str, object]], title: str, empty: str) -> N
     console.print(table, width=max(console.width, needed), soft_wrap=needed > console.width)
 
 
-def service_name(data_info_id: str) -> str:
-    """The name of a service for people: the data id alone where instance and group are the default."""
-    from slotreeve.model.data_info import DEFAULT_GROUP, DEFAULT_INSTANCE, DELIMITER
-
-    return data_info_id.removesuffix(f"{DELIMITER}{DEFAULT_INSTANCE}{DELIMITER}{DEFAULT_GROUP}")
-
-
 def as_text(value: object) -> str:
     """A value in a table. Control characters are escaped: what others published must not steer the terminal."""
     if isinstance(value, float):

@@ -85,8 +85,10 @@ def _tell_if_silent(client: Client) -> None:
 
 
 def _print(subscription: Subscription, output: Output) -> None:
+    from slotreeve.model.data_info import short_name
+
     from slotreeve_cli.instances import provider_line, provider_row
-    from slotreeve_cli.printing import print_json, service_name
+    from slotreeve_cli.printing import print_json
 
     providers = subscription.instances
     if output is Output.JSON:
@@ -94,7 +96,7 @@ def _print(subscription: Subscription, output: Output) -> None:
         print_json({"data_info_id": subscription.data_info_id, "version": subscription.version, "instances": rows})
         return
     typer.echo(
-        f"{service_name(subscription.data_info_id)}: {len(providers)} provider{'' if len(providers) == 1 else 's'}"
+        f"{short_name(subscription.data_info_id)}: {len(providers)} provider{'' if len(providers) == 1 else 's'}"
     )
     for provider in providers:
         typer.echo(f"  {provider_line(provider)}")

@@ -15,6 +15,7 @@ from slotreeve_client.condition import ClusterCondition, cluster_condition
 
 PUBLISHES, PUSHES, CHANGES = "publishes", "pushes", "changes_sent"
 """Counters of session servers, the first two, and of data servers."""
+AGE_MS = "push_age_p99_ms"
 REGISTRATIONS, LED, CLIENTS, QUEUE, LAG_MS = "registrations", "slots_led", "clients", "writes_waiting", "loop_lag_ms"
 """What servers hold now."""
 TOTALS = ("publishes", "pushes", "changes", "registrations", "clients", "queue")
@@ -54,6 +55,7 @@ class ServerActivity:
         registrations, leads, clients: that it holds.
         queue: registrations that wait for a data server.
         lag_ms: the largest lag of its event loop in the last seconds, in milliseconds.
+        age_ms: 99 of 100 changes of the last minutes were pushed within so many milliseconds.
     """
 
     name: str
@@ -67,6 +69,7 @@ class ServerActivity:
     clients: int | None = None
     queue: int | None = None
     lag_ms: int | None = None
+    age_ms: int | None = None
 
 
 @dataclass(frozen=True)
@@ -147,6 +150,7 @@ def _server(before: Sample | None, after: Sample, role: str, name: str, state: s
         clients=held.get(CLIENTS),
         queue=held.get(QUEUE),
         lag_ms=held.get(LAG_MS),
+        age_ms=held.get(AGE_MS),
     )
 
 

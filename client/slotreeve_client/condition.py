@@ -25,6 +25,7 @@ from slotreeve_protocol.meta_messages import (
 from slotreeve_protocol.orders import ORDERS_KEY, Orders
 
 from slotreeve_client.administration import ask_any, cluster_view, counters, get_configs
+from slotreeve_client.delays import AllDelays, burning_sentences, delays_of
 
 SILENT_HEARTBEATS = 2.5
 """A server that was not heard for so many intervals of its heartbeats is named."""
@@ -64,6 +65,7 @@ class ClusterCondition:
         held: counters of each member that answers, by name.
         held_at: when each of them answered, on the clock of whoever asks.
         orders: the operator's standing orders; None if the leader does not tell.
+        delays: how long changes take, where a session server says that it misses its objective; else None.
     """
 
     metas: Sequence[MetaSeen]
@@ -72,6 +74,7 @@ class ClusterCondition:
     held: dict[str, dict[str, int]] = field(default_factory=dict)
     orders: Orders | None = None
     held_at: dict[str, float] = field(default_factory=dict)
+    delays: AllDelays | None = None
 
     @property
     def leader(self) -> MetaSeen | None:
@@ -113,6 +116,8 @@ class ClusterCondition:
                 found.append(f"{_count(behind, 'client')} of {name} read more slowly than their services change.")
             if late := held.get("clients_late", 0):
                 found.append(f"{_count(late, 'client')} of {name} run their callbacks late: slotreeve clients.")
+        if self.delays is not None:
+            found += burning_sentences(self.delays)
         if self.orders is not None and self.orders.push_stopped:
             found.append("Pushing is stopped by an order; slotreeve admin start-push undoes it.")
         if self.orders is not None and self.orders.clients_off:
@@ -191,7 +196,10 @@ async def cluster_condition(
     orders = None
     if leader is not None:
         orders = await _orders(transport, cluster, leader.address)
-    return ClusterCondition(metas, members, view, held, orders, held_at)
+    delays = None
+    if any(found.get("objective_burning") for found in held.values()):
+        delays = await delays_of(transport, cluster, nodes)
+    return ClusterCondition(metas, members, view, held, orders, held_at, delays)
 
 
 async def meta_servers(transport: Transport, cluster: str, addresses: Sequence[str]) -> list[MetaSeen]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from slotreeve.clock import Clock
+from slotreeve_protocol.client_messages import PushesReceived
 
 from slotreeve_client.connector import Connector
 from slotreeve_client.core import ClientCore
@@ -25,6 +26,7 @@ class Sender:
         self._clock = clock
         self._flush_scheduled = False
         self._receipts_scheduled = False
+        self._receipts_since: float | None = None
         self._retry_scheduled = False
         self._room_scheduled = False
 
@@ -41,6 +43,8 @@ class Sender:
     def message_handled(self) -> None:
         """The core has handled a message: send later what may wait."""
         core = self._core
+        if core.owes_receipts and self._receipts_since is None:
+            self._receipts_since = self._clock.now()
         if core.owes_receipts and not self._receipts_scheduled:
             self._receipts_scheduled = True
             self._clock.call_later(RECEIPT_SECONDS, self._flush_receipts)
@@ -56,6 +60,10 @@ class Sender:
             message = core.outgoing()
             if message is None:
                 break
+            if isinstance(message, PushesReceived):
+                since, self._receipts_since = self._receipts_since, None
+                kept = 0.0 if since is None else self._clock.now() - since
+                message = PushesReceived(message.receipts, kept)
             connector.send(message)
         else:
             self._wait_for_room()

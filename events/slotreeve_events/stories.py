@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 import msgspec
-from slotreeve.model.data_info import DEFAULT_GROUP, DEFAULT_INSTANCE, DELIMITER
+from slotreeve.model.data_info import short_name
 from slotreeve_protocol.envelope import decode_instance
 from slotreeve_protocol.history_messages import KnownState, RecordedChange
 
@@ -19,11 +19,6 @@ _decoder = msgspec.json.Decoder(HistoryNote)
 def decoded_event(body: bytes) -> HistoryNote:
     """An event as a server sent it. Raises msgspec.DecodeError: it is none."""
     return _decoder.decode(body)
-
-
-def short_name(data_info_id: str) -> str:
-    """A service without an instance id and a group that are the default."""
-    return data_info_id.removesuffix(f"{DELIMITER}{DEFAULT_INSTANCE}{DELIMITER}{DEFAULT_GROUP}")
 
 
 def provider_text(change: RecordedChange) -> str:

@@ -97,9 +97,11 @@ class PushReceipt(msgspec.Struct, array_like=True, frozen=True):
 
 class PushesReceived(Message, frozen=True, tag=26):
     """Client to session: these pushes, and all earlier ones of the same services, have arrived. A client may delay and
-    merge receipts, because they only limit the number of pushes in flight."""
+    merge receipts, because they only limit the number of pushes in flight. ``kept_seconds``: for how long it has kept
+    the first of these; None: it does not say."""
 
     receipts: list[PushReceipt]
+    kept_seconds: float | None = None
 
 
 class Get(Message, frozen=True, tag=27):

@@ -24,6 +24,7 @@ from slotreeve_protocol.client_messages import (
     Unsubscribe,
     Withdraw,
 )
+from slotreeve_protocol.delay_messages import DelayPage, GetDelays
 from slotreeve_protocol.general_messages import (
     Counters,
     Done,
@@ -166,6 +167,8 @@ AnyMessage = (
     | ClientPage
     | GetSubscribers
     | SubscriberPage
+    | GetDelays
+    | DelayPage
     | GetServiceAt
     | ServiceAt
     | GetChanges

@@ -31,6 +31,7 @@ from slotreeve_protocol.client_messages import (
     Unsubscribe,
     Withdraw,
 )
+from slotreeve_protocol.delay_messages import DelayPage, GetDelays
 from slotreeve_protocol.general_messages import Counters, Done, Failed, GetCounters, Goodbye, Opaque, Ping
 from slotreeve_protocol.history_messages import (
     ChangePage,
@@ -193,6 +194,9 @@ SENDERS: Mapping[type[Message], Routes] = {
     ClientPage: _NOT_AT_A_DESK,
     GetSubscribers: _to(_SESSION, Role.TOOL),
     SubscriberPage: _NOT_AT_A_DESK,
+    # People, data and session servers.
+    GetDelays: {role: frozenset({Role.TOOL}) for role in (_DATA, _SESSION)},
+    DelayPage: _NOT_AT_A_DESK,
     # People and the history of servers.
     GetServiceAt: _to(_DATA, Role.TOOL),
     ServiceAt: _NOT_AT_A_DESK,

@@ -40,6 +40,7 @@ class SlotWrite(msgspec.Struct, array_like=True, frozen=True):
     ``purged`` (leader to follower only): (data info id, register id) of records to remove without a tombstone.
     ``lost``: as ``gone``, but the client did not say so: its connection ended or it is silent. The leader holds such
     removals back where they are many (docs/decisions/0010-a-brake-on-mass-expiry.md).
+    ``waited_us``: for how long the oldest of this has waited at the sender, in microseconds on its clock.
     """
 
     slot: int
@@ -48,6 +49,7 @@ class SlotWrite(msgspec.Struct, array_like=True, frozen=True):
     gone: list[Publisher]
     purged: list[tuple[str, str]]
     lost: list[Publisher] = []
+    waited_us: int = 0
 
 
 class Write(Message, frozen=True, tag=40):
@@ -91,6 +93,9 @@ class DatumChange(msgspec.Struct, array_like=True, frozen=True):
 
     A large step comes in parts, in order over one connection, which name the same versions and digest. ``more``: this
     is not the last part. Other messages may come in between. The receiver applies all parts together.
+
+    ``waited_us``: how long the oldest of these changes took at the servers until now, in microseconds: a sum of what
+    each of them measured on its own clock, without the time on the wire.
     """
 
     data_info_id: str
@@ -100,6 +105,7 @@ class DatumChange(msgspec.Struct, array_like=True, frozen=True):
     changed: list[Publisher]
     removed: list[str]
     more: bool = False
+    waited_us: int = 0
 
 
 class Changed(Message, frozen=True, tag=43):
@@ -179,6 +185,7 @@ class SlotDifference(msgspec.Struct, array_like=True, frozen=True):
 
     ``complete`` is False if not all differences fit in the reply: apply these, then compare again, or only what comes
     after ``upto``. ``ended``: tombstones of services that do not differ, in the complete answer to a first comparison.
+    ``waited_us``, of a session: for how long the oldest of what the leader has not stored has waited, see SlotWrite.
     """
 
     slot: int
@@ -189,6 +196,7 @@ class SlotDifference(msgspec.Struct, array_like=True, frozen=True):
     parts: list[ServicePart] = []
     upto: ComparedUpTo = ComparedUpTo()
     ended: list[Publisher] = []
+    waited_us: int = 0
 
 
 class Compared(Message, frozen=True, tag=47):

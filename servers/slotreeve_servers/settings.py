@@ -10,7 +10,14 @@ from slotreeve_events.settings import EventSettings, HistorySettings
 
 from slotreeve_servers.data.settings import DataSettings
 from slotreeve_servers.meta.settings import MetaSettings
-from slotreeve_servers.node.settings import ClusterSettings, GatewaySettings, HttpSettings, LogSettings, NodeSettings
+from slotreeve_servers.node.settings import (
+    ClusterSettings,
+    GatewaySettings,
+    HttpSettings,
+    LogSettings,
+    NodeSettings,
+    ObjectiveSettings,
+)
 from slotreeve_servers.session.settings import SessionSettings
 
 
@@ -24,6 +31,7 @@ class Settings(PortChoices):
     session: SessionSettings = SessionSettings()
     http: HttpSettings = HttpSettings()
     gateway: GatewaySettings = GatewaySettings()
+    objective: ObjectiveSettings = ObjectiveSettings()
     log: LogSettings = LogSettings()
     events: EventSettings = EventSettings()
     history: HistorySettings = HistorySettings()

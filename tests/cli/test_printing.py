@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from slotreeve.model.data_info import short_name
 from slotreeve_cli.options import Output, Rows
-from slotreeve_cli.printing import print_rows, service_name
+from slotreeve_cli.printing import print_rows
 
 ROWS: list[dict[str, object]] = [
     {
@@ -63,4 +64,4 @@ def test_lines_for_programs_have_every_column_and_one_line_a_row(capsys: pytest.
     ],
 )
 def test_a_service_has_its_short_name_where_the_rest_is_the_default(given: str, shown: str) -> None:
-    assert service_name(given) == shown
+    assert short_name(given) == shown

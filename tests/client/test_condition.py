@@ -11,7 +11,9 @@ from slotreeve.clock import LoopClock
 from slotreeve.model.nodes import Node, Role
 from slotreeve.model.slots import Slot, SlotTable
 from slotreeve_client.condition import ClusterCondition, MetaSeen, cluster_condition
+from slotreeve_client.delays import AllDelays
 from slotreeve_conformance.virtual_time import run
+from slotreeve_protocol.delay_messages import DelayPage, Lagging, ObjectiveWindow
 from slotreeve_protocol.meta_messages import ElectionIs, MemberIs, MemberLeft, Members, Stopping, View
 from slotreeve_protocol.orders import Orders
 from slotreeve_simulator.simulated_cluster import SimulatedCluster
@@ -31,6 +33,10 @@ WELL = ClusterCondition(
     {"data-1": {}, "session-1": {"clients": 3, "clients_behind": 0}},
     Orders(),
 )
+
+
+LAGS = Lagging("client-1", "10.0.0.9:1", "a.Service#@#DEFAULT_INSTANCE_ID#@#DEFAULT_GROUP", 150.0, "it does not read")
+LATE = DelayPage((), 0.25, 0.99, (ObjectiveWindow(3_600.0, 200, 9, 4.5),), worst=LAGS, is_burning=True)
 
 
 def of_data(**changes: object) -> ClusterCondition:
@@ -62,6 +68,14 @@ def test_of_a_quiet_cluster_there_is_nothing_to_say() -> None:
         (
             replace(WELL, held={**WELL.held, "session-1": {"clients_behind": 2}}),
             "2 clients of session-1 read more slowly than their services change.",
+        ),
+        (
+            replace(WELL, delays=AllDelays({"session-1": LATE}, {})),
+            "session-1 pushes changes late: 4.5 % in the last 1 h took longer than 250 ms, of which 1 % may.",
+        ),
+        (
+            replace(WELL, delays=AllDelays({"session-1": LATE}, {})),
+            "client-1 at 10.0.0.9:1 has waited 2 min for a change of a.Service, says session-1: it does not read.",
         ),
         (replace(WELL, orders=Orders(push_stopped=True)), "Pushing is stopped by an order; slotreeve admin start-push"),
         (replace(WELL, orders=Orders(clients_off=frozenset({"c"}))), "1 client hidden by an order"),

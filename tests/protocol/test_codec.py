@@ -17,6 +17,7 @@ from slotreeve.model.publisher import Publisher
 from slotreeve.model.slots import Slot, SlotFacts, SlotTable
 from slotreeve.ports import Hello
 from slotreeve_protocol import client_messages as client
+from slotreeve_protocol import delay_messages as delay
 from slotreeve_protocol import general_messages as general
 from slotreeve_protocol import history_messages as history
 from slotreeve_protocol import lease_messages as lease
@@ -138,6 +139,18 @@ SAMPLES: list[AnyMessage] = [
     history.GetEvents(1_699_999_999_000, 1_700_000_000_000, ("alarm",), 7, True, 10),
     history.EventPage(1_690_000_000_000, 2, [history.HistoryEvent(8, b"{}")], True),
     people.SubscriberPage(9, 3, [people.SubscriberIs("client-2", "10.0.0.9:4711", client.Scope.ZONE, 8, 1)], True),
+    delay.GetDelays("orders@@shop", "client-1", 10),
+    delay.DelayPage(
+        (delay.StageDelays("push_age_seconds", (0.1, 1.0), (3, 2, 1), 2.5),),
+        0.5,
+        0.999,
+        (delay.ObjectiveWindow(300.0, 1_000, 20, 20.0),),
+        (delay.Lagging("client-1", "10.0.0.9:4711", "orders@@shop", 3.5, "its connection is full"),),
+        delay.Lagging("slot 7", "", "", 9.0, "writes wait"),
+        delay.ServiceDelay(9, True, 3, 1, (0.001, 0.002, 5.0), (0.1, 0.2, 60.0)),
+        True,
+        True,
+    ),
 ]
 
 # --- golden frames ---------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ import pytest
 from slotreeve.ports import Hello, Message
 from slotreeve_protocol import (
     client_messages,
+    delay_messages,
     general_messages,
     history_messages,
     lease_messages,
@@ -22,6 +23,7 @@ MESSAGES: list[type[Message]] = sorted(typing.get_args(AnyMessage), key=lambda m
 NAMES = {message.__name__ for message in MESSAGES}
 MODULES = (
     client_messages,
+    delay_messages,
     general_messages,
     history_messages,
     lease_messages,

@@ -72,3 +72,8 @@ class DataInfo(msgspec.Struct, frozen=True, order=True):
                 f"or data id, instance id and group joined by {DELIMITER!r}"
             )
         return cls(*parts)
+
+
+def short_name(data_info_id: str) -> str:
+    """A service for people: without an instance id and a group that are the default."""
+    return data_info_id.removesuffix(f"{DELIMITER}{DEFAULT_INSTANCE}{DELIMITER}{DEFAULT_GROUP}")

@@ -17,9 +17,11 @@ from slotreeve.ports import Message
 from slotreeve_protocol.codec import encode_message
 from slotreeve_protocol.slot_messages import Changed, DatumChange, Known
 
+from slotreeve_servers.data.carried import Carried
 from slotreeve_servers.data.slots import HeldSlot, TrackedService
 from slotreeve_servers.node.deltas import delta_parts, messages_of
 from slotreeve_servers.node.outbox import Outbox, Peer, TurnEnd
+from slotreeve_servers.node.timings import Timing
 
 PART_SECONDS = 5.0
 """A session server that has not answered a part for so long gets the next one nevertheless."""
@@ -76,6 +78,8 @@ class Changes:
 
     Attributes:
         sent: messages sent since the start.
+        waits: from the first change of a turn until the changes of that turn are sent. ``carried``: see
+            :class:`slotreeve_servers.data.carried.Carried`.
     """
 
     def __init__(self, outbox: Outbox) -> None:
@@ -87,11 +91,21 @@ class Changes:
         self._flush = TurnEnd(outbox, self._send_all)
         self._turn_bytes = 0
         self._next_turn = TurnEnd(outbox, self._begin_turn)
+        self._dirty_since = 0.0
+        self.waits = Timing()
+        self.carried = Carried(outbox)
         self.sent = 0
 
-    def changed(self, slot: HeldSlot, services: Mapping[str, TrackedService]) -> None:
-        """These services of ``slot`` have pending changes."""
+    def changed(self, slot: HeldSlot, services: Mapping[str, TrackedService], waited_us: int = 0) -> None:
+        """These services of ``slot`` have pending changes; ``waited_us``: see
+        :class:`slotreeve_protocol.slot_messages.SlotWrite`."""
+        now = self._outbox.now()
+        if not self._dirty:
+            self._dirty_since = now
+        born = now - waited_us / 1_000_000
         for data_info_id, service in services.items():
+            if born < service.born:
+                service.born = born
             self._dirty[data_info_id] = (slot, service)
         self._flush.soon()
 
@@ -110,7 +124,9 @@ class Changes:
         if known.version != 0 and known.digest == service.digest:
             service.sessions[peer] = None
             if known.version != service.version:
-                same = DatumChange(data_info_id, known.version, service.version, service.digest, [], [])
+                waited = slot.waited_us(service, self._outbox.now())
+                versions = known.version, service.version
+                same = DatumChange(data_info_id, *versions, service.digest, [], [], waited_us=waited)
                 self._snapshots.setdefault(peer, []).append(same)
                 self._flush.soon()
         elif not self._has_room(peer, backlog):
@@ -142,7 +158,8 @@ class Changes:
         if under_way is not None and under_way.slot is slot:
             return 0
         records = list(slot.store.services.get(data_info_id, {}).values())
-        whole = DatumChange(data_info_id, 0, service.version, service.digest, records, [])
+        waited = slot.waited_us(service, self._outbox.now())
+        whole = DatumChange(data_info_id, 0, service.version, service.digest, records, [], waited_us=waited)
         parts = _parts_of(whole, self._outbox.part_bytes)
         first, size = next(parts)
         if first.more:
@@ -187,6 +204,7 @@ class Changes:
         self._snapshots.pop(peer, None)
         self._transfers.pop(peer, None)
         self._backlogs.pop(peer, None)
+        self.carried.forget(peer)
 
     # --- sending -----------------------------------------------------------------------------------------------------
 
@@ -195,20 +213,27 @@ class Changes:
         for peer, changes in snapshots.items():
             self._send((peer,), changes)
         dirty, self._dirty = self._dirty, {}
+        now = self._outbox.now()
+        if dirty:
+            self.waits.took(now - self._dirty_since)
         audiences: dict[tuple[Peer, ...], list[DatumChange]] = {}
         for data_info_id, (slot, service) in dirty.items():
             if not slot.serving:
                 continue
             changed = [record for record in service.pending.values() if record is not None]
             removed = [register_id for register_id, record in service.pending.items() if record is None]
-            change = DatumChange(data_info_id, service.announced, service.version, service.digest, changed, removed)
+            versions, waited = (service.announced, service.version), slot.waited_us(service, now)
+            change = DatumChange(data_info_id, *versions, service.digest, changed, removed, waited_us=waited)
             service.announced = service.version
             service.pending = {}
+            service.born = math.inf
             audience = tuple([peer for peer, known in service.sessions.items() if known is None])
             if audience:
                 audiences.setdefault(audience, []).append(change)
         for audience, changes in audiences.items():
             self._send(audience, changes)
+            for peer in audience:
+                self.carried.sent(peer)
 
     def _send(self, audience: tuple[Peer, ...], changes: list[DatumChange]) -> None:
         limit = self._outbox.part_bytes
@@ -247,4 +272,4 @@ def _parts_of(change: DatumChange, limit: int) -> Iterator[tuple[DatumChange, in
             yield change, own + part.size
         else:
             head = change.data_info_id, change.from_version, change.version, change.digest
-            yield DatumChange(*head, part.changed, part.removed, part.more), own + part.size
+            yield DatumChange(*head, part.changed, part.removed, part.more, change.waited_us), own + part.size

@@ -98,7 +98,8 @@ class SessionComparison:
             records += theirs
         self._counters["session_repairs" if slot.serving else "takeover_differences"] += repairs
         if records:
-            self._leadership.store(slot, SlotWrite(slot.slot.id, slot.slot.leader_epoch, records, [], []))
+            head = slot.slot.id, slot.slot.leader_epoch
+            self._leadership.store(slot, SlotWrite(*head, records, [], [], [], difference.waited_us))
 
 
 def _is_news(held: Publisher | None, theirs: Publisher) -> bool:

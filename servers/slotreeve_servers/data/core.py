@@ -7,6 +7,7 @@ It knows peers, time and messages, and acts through its outbox; :mod:`slotreeve_
 from __future__ import annotations
 
 import logging
+import math
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping
 from itertools import islice
@@ -18,6 +19,7 @@ from slotreeve_events.changed_services import HeldRecords
 from slotreeve_events.history import NO_REASONS, ServerHistory
 from slotreeve_events.log import EventLog
 from slotreeve_protocol.client_messages import ListServices
+from slotreeve_protocol.delay_messages import GetDelays
 from slotreeve_protocol.general_messages import Done
 from slotreeve_protocol.lease_messages import KeepLeases
 from slotreeve_protocol.meta_messages import GetNewerView, LeaseGranted, View
@@ -36,6 +38,7 @@ from slotreeve_protocol.slot_messages import (
 from slotreeve_servers.data.changes import Changes
 from slotreeve_servers.data.comparison import SessionComparison
 from slotreeve_servers.data.confirmations import FollowerConfirmations
+from slotreeve_servers.data.delays import DataDelays
 from slotreeve_servers.data.departures import Departures
 from slotreeve_servers.data.exchange import DigestExchange
 from slotreeve_servers.data.following import FollowedLeaders
@@ -114,6 +117,7 @@ class DataCore:
         self._comparisons: dict[Peer, DigestExchange] = {}
         self.leaders = FollowedLeaders(outbox, self.slots, self, self._counters, history)
         self._waits = SlotWaits(history)
+        self.delays = DataDelays(outbox, self.slots, self.changes)
         self._repaired = 0
         self._told_openings = 0
         # Of the slots that this server leads, those that may serve without the records of a member.
@@ -128,6 +132,7 @@ class DataCore:
                 ListServices: Listing(outbox, self.slots).answer,
                 Follow: self._streams.answer,
                 GetNewerView: self.newer_view,
+                GetDelays: self.delays.answer,
             },
             {KeepLeases: self.leases.keep},
         )
@@ -261,6 +266,7 @@ class DataCore:
             self._uncompared.add(slot.slot.id)
         self.losses.adopt(slot)
         self._interests.announce(slot, slot.compared)
+        slot.born = math.inf
         self._tell_if_settled()
 
     def _to_compare(self, slot: HeldSlot) -> set[str]:
@@ -312,7 +318,8 @@ class DataCore:
                 if batch.lost:
                     self.losses.reported(slot, batch.lost)
                 if batch.records:
-                    self.store(slot, SlotWrite(batch.slot, batch.leader_epoch, batch.records, [], []))
+                    records = SlotWrite(batch.slot, batch.leader_epoch, batch.records, [], [], [], batch.waited_us)
+                    self.store(slot, records)
             answers.append(SlotAnswer(batch.slot, access, slot.slot.leader_epoch))
         return Answers(answers)
 
@@ -325,13 +332,16 @@ class DataCore:
             epoch, number = slot.slot.leader_epoch, slot.slot.id
             held = HeldRecords(slot.store.services, epoch, is_complete=slot.serving, slot=number)
             self._history.writing(held, write, reasons)
-        touched = slot.apply(write, self._outbox.now())
+        now = self._outbox.now()
+        if not slot.serving:
+            slot.born = min(slot.born, now - write.waited_us / 1_000_000)
+        touched = slot.apply(write, now)
         if write.records:
             self.departures.stored(slot, write.records)
         if slot.streams:
             self._streams.send(slot, write)
         if touched:
-            self.changes.changed(slot, touched)
+            self.changes.changed(slot, touched, write.waited_us)
 
     def _on_interest(self, peer: Peer, message: DeclareInterest) -> Message:
         return Answers([self._interests.declare(peer, interest) for interest in message.interests])
@@ -376,6 +386,7 @@ class DataCore:
         self._serve_what_is_complete()
         self.losses.look()
         self.departures.look_by_timer()
+        self.delays.look()
         self._waits.look(islice(self._long_waits(), MOST_LOOKED_AT))
         return None
 

@@ -9,6 +9,7 @@ from slotreeve_servers.node.environment import Environment
 from slotreeve_servers.node.history_desk import add_history
 from slotreeve_servers.node.readiness import Condition
 from slotreeve_servers.node.server import MemberServer
+from slotreeve_servers.node.timings import Timing
 
 
 class DataServer(MemberServer):
@@ -26,6 +27,10 @@ class DataServer(MemberServer):
     def counters(self) -> dict[str, int]:
         """What the core counts, and what every server counts."""
         return {**self.core.counters(), **self._common_counters()}
+
+    def timings(self) -> dict[str, Timing]:
+        """What every server times, and the stages of the way of changes."""
+        return {**super().timings(), **self.core.delays.timings}
 
     def readiness(self) -> list[Condition]:
         """The checks of every member, and that all slots of this server are settled."""

@@ -29,6 +29,10 @@ class TrackedService:
             interest, and None once changes are sent to it: when the slot serves, was compared with it, and the
             service was announced to it.
         pending: what changed since ``announced``, by register id: the new record, or None where it went away.
+        born: when the oldest change that was not announced came to the first server, on the clock of this one: when it
+            came here, less what that one says that it took there. Infinite: all were announced.
+
+    While its slot does not serve, its births are noted on the slot: session servers declare their interest meanwhile.
     """
 
     version: int
@@ -37,6 +41,7 @@ class TrackedService:
     is_hashed: bool = False
     sessions: dict[Peer, Known | None] = field(default_factory=dict)
     pending: dict[str, Publisher | None] = field(default_factory=dict)
+    born: float = math.inf
 
 
 @dataclass(eq=False, slots=True)
@@ -55,6 +60,7 @@ class HeldSlot:
         version: rises with every change of content; at least ``first_version(leader_epoch)`` (I11).
         tracked: services with an interested session server, by data info id.
         streams: leader: the followers in sync, in the order in which they came.
+        born: leader: the birth of the oldest change that came before it serves (:class:`TrackedService`).
     """
 
     slot: Slot
@@ -70,6 +76,7 @@ class HeldSlot:
     version: int = 0
     tracked: dict[str, TrackedService] = field(default_factory=dict)
     streams: dict[Peer, None] = field(default_factory=dict)
+    born: float = math.inf
 
     def access(self, leader_epoch: int) -> Access:
         """What a request that names ``leader_epoch`` may do (original: ``SlotAccess``)."""
@@ -163,6 +170,12 @@ class HeldSlot:
         for service in self.tracked.values():
             service.announced = service.version
             service.pending = {}
+            service.born = math.inf
+
+    def waited_us(self, service: TrackedService, now: float) -> int:
+        """How long the oldest change that was not announced has taken, in microseconds; 0 if there is none."""
+        born = min(self.born, service.born)
+        return max(0, round(1_000_000 * (now - born))) if born < math.inf else 0
 
 
 class HeldSlots:

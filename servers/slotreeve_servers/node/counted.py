@@ -156,6 +156,23 @@ SESSION: Mapping[str, Counted] = {
     "services_watched": Counted(_G, "services with at least one subscriber here"),
     "publishes": Counted(_C, "registrations that clients have sent, repetitions and ends included"),
     "pushes": Counted(_C, "pushes that were sent, each to one subscriber of one service"),
+    "pushes_judged": Counted(
+        _C, "pushes of changes that were held against the objective ([delays.md](delays.md)), each to one subscriber"
+    ),
+    "pushes_late": Counted(
+        _C,
+        "those that took longer than `objective.delay_ms`; a subscriber that goes on lacking a change counts once more "
+        "every 10 s",
+    ),
+    "pushes_overdue": Counted(
+        _G, "subscriptions that lack a change now for longer than `objective.delay_ms`: slotreeve delays", True
+    ),
+    "push_age_p99_ms": Counted(
+        _G, "99 of 100 changes of the last five minutes were pushed within so many milliseconds, rounded up to a range"
+    ),
+    "objective_burning": Counted(
+        _G, "1 while late pushes use up the objective so fast that somebody should look", True
+    ),
     "writes_waiting": Counted(_G, "registrations that a data server has not acknowledged yet"),
     "write_retries": Counted(_C, "batches of writes that were sent again", True),
     "change_gaps": Counted(
@@ -187,11 +204,21 @@ BY_SERVER: Mapping[str, Mapping[str, Counted]] = {
 COUNTED: Mapping[str, Counted] = {name: counted for part in BY_SERVER.values() for name, counted in part.items()}
 """All of them by name. An election of another package may report further ones."""
 
-LOOP_LAG, STORE, PUSH_WAIT = "loop_lag_seconds", "store_seconds", "push_wait_seconds"
+LOOP_LAG, ACCEPT, STORE = "loop_lag_seconds", "accept_seconds", "store_seconds"
+ANNOUNCE, CARRY = "announce_seconds", "carry_seconds"
+PUSH_WAIT, PUSH_AGE, RECEIPT = "push_wait_seconds", "push_age_seconds", "receipt_seconds"
 TIMED: Mapping[str, str] = {
     LOOP_LAG: "every server: how late its event loop looked at the clock, ten times a second",
+    ACCEPT: "session servers: from the arrival of a registration until the leader of its slot has it",
     STORE: "session servers: from a message with registrations to a slot's leader until its answer that it has them",
+    ANNOUNCE: "data servers: from the first change of a turn of the event loop until the changes are sent to session "
+    "servers",
+    CARRY: "data servers: from changes until the session server has read them, with the way back of the proof; once a "
+    "second for each session server",
     PUSH_WAIT: "session servers: from a change of a service until it goes out to the subscribers; changes that come "
     "shortly after each other go out together",
+    PUSH_AGE: "session servers: from the arrival of a change at the first server until its push to a subscriber: the "
+    "sum of what each server measured, without the time on the wire",
+    RECEIPT: "session servers: from a push until the client has it in its copy, with the way back of the receipt",
 }
 """The meaning of each duration that servers measure, by name."""

@@ -1,4 +1,4 @@
-"""Settings that every process has: the tables ``[cluster]``, ``[node]`` and ``[log]``."""
+"""Settings that every process has: ``[cluster]``, ``[node]``, ``[objective]``, ``[log]`` and others."""
 
 from __future__ import annotations
 
@@ -138,6 +138,16 @@ class GatewaySettings(Section):
                 'anonymous: without tokens everybody may do everything; expected authentication = "tokens"'
             )
         return self
+
+
+class ObjectiveSettings(Section):
+    """How soon a change should reach subscribers (docs/delays.md). Nothing else is done for it than to tell when it
+    does not."""
+
+    delay_ms: float = Field(
+        default=500.0, gt=0, description="A push is late if the servers took longer than this for its oldest change."
+    )
+    share: float = Field(default=0.999, ge=0.5, le=0.99999, description="Share of the pushes that must not be late.")
 
 
 class LogSettings(Section):

@@ -28,6 +28,7 @@ from slotreeve_protocol.client_messages import (
     Unsubscribe,
     Withdraw,
 )
+from slotreeve_protocol.delay_messages import GetDelays
 from slotreeve_protocol.general_messages import Ping
 from slotreeve_protocol.lease_messages import EndLeases, RegisterLeases, RenewLeases
 from slotreeve_protocol.meta_messages import (
@@ -48,6 +49,7 @@ from slotreeve_servers.session.arrivals import Arrivals
 from slotreeve_servers.session.audience import Audience
 from slotreeve_servers.session.clients import ConnectedClient, redirect
 from slotreeve_servers.session.configuration import ConfigMirror
+from slotreeve_servers.session.delays import SessionDelays
 from slotreeve_servers.session.due_pushes import DuePushes
 from slotreeve_servers.session.due_wants import DueWants
 from slotreeve_servers.session.frozen_clients import FrozenClients
@@ -61,6 +63,7 @@ from slotreeve_servers.session.namesakes import Namesakes
 from slotreeve_servers.session.orders import OrdersInForce
 from slotreeve_servers.session.places import Places
 from slotreeve_servers.session.push import PushRules
+from slotreeve_servers.session.push_delays import LOOK_SECONDS as DELAYS_SECONDS
 from slotreeve_servers.session.reads import Reads
 from slotreeve_servers.session.registrations import Registrations
 from slotreeve_servers.session.routes import Routes
@@ -93,7 +96,8 @@ class SessionCore:
     Attributes:
         clients: the connected clients by peer.
         registrations: what they published.
-        push_waits: how long changes waited until they were pushed.
+        delays: how long changes take here, and whom they have not reached.
+        objective: how soon they should be pushed.
         isolation: whether this server reaches the leaders of the slots.
     """
 
@@ -120,7 +124,6 @@ class SessionCore:
         )
         self._due_pushes = DuePushes(outbox)
         pushes = PushRules(outbox, rules, node.zone, self._orders, events, history, self._due_pushes)
-        self.push_waits = pushes.waits
         self.interests = Interests(self.routes, pushes)
         self._wants = DueWants(outbox, self.interests, self.registrations)
         self._arrivals = Arrivals(outbox, self.routes, self)
@@ -141,6 +144,8 @@ class SessionCore:
         self._lost_at: deque[float] = deque()
         self._compacted_at = outbox.now()
         self._to_scan: deque[int] = deque()
+        self.objective = pushes.delays.objective
+        self.delays = SessionDelays(outbox, self.writes, self.interests, pushes.delays)
         audience = Audience(outbox, self.clients, self.interests)
         self.desk = Desk(
             {
@@ -159,6 +164,7 @@ class SessionCore:
                 Ping: self._on_ping,
                 GetClients: audience.on_get_clients,
                 GetSubscribers: audience.on_get_subscribers,
+                GetDelays: self.delays.answer,
             },
             {
                 Get: lambda peer, message, request: self._reads.get(
@@ -176,6 +182,7 @@ class SessionCore:
         self._outbox.repeat("client leases", sweep_seconds(self._rules), self._sweep)
         self._outbox.repeat("version scan", self._rules.scan_seconds, self._scan)
         self._outbox.repeat("view of others", TURN_SECONDS, self._view_of_others.look)
+        self._outbox.repeat("delays", DELAYS_SECONDS, self.delays.look)
         self._outbox.repeat("reach of the leaders", LOOK_SECONDS, self.isolation.look)
 
     # --- a client comes and goes -------------------------------------------------------------------------------------
@@ -299,8 +306,10 @@ class SessionCore:
 
     def _on_receipts(self, peer: Peer, message: PushesReceived) -> None:
         if (client := self.clients.get(peer)) is not None:
+            kept_seconds = message.kept_seconds
             for receipt in message.receipts:
-                self.interests.acknowledged(client, receipt)
+                self.interests.acknowledged(client, receipt, kept_seconds)
+                kept_seconds = None  # it is known of the first one only
 
     def _scan(self) -> float | None:
         """Declare the versions of all watched services again, one slot a turn: their leaders send what is newer
@@ -412,6 +421,7 @@ class SessionCore:
             "writes_waiting": self.writes.waiting,
             "write_retries": self.writes.retries,
             "change_gaps": self.interests.gaps,
+            **self.delays.counters(),
         }
 
 

@@ -80,7 +80,7 @@ class Interests:
         for scope in scopes:
             group = service.groups.get(scope)
             if group is not None:
-                group.subscribers.pop(client, None)
+                group.unsubscribe(client)
                 if not group.subscribers:
                     del service.groups[scope]
         if not any(client in group.subscribers for group in service.groups.values()):
@@ -106,12 +106,12 @@ class Interests:
         if self._gone:
             self._forget_soon.soon()
 
-    def acknowledged(self, client: ConnectedClient, receipt: PushReceipt) -> None:
-        """A receipt of ``client`` has arrived."""
+    def acknowledged(self, client: ConnectedClient, receipt: PushReceipt, kept_seconds: float | None = None) -> None:
+        """A receipt of ``client`` has arrived; see :meth:`PushGroup.acknowledged`."""
         service = self.services.get(receipt.data_info_id)
         group = service.groups.get(receipt.scope) if service is not None else None
         if group is not None:
-            group.acknowledged(client, receipt)
+            group.acknowledged(client, receipt, kept_seconds)
 
     def resume_pushing(self) -> None:
         """The orders have changed: push what was held back."""
@@ -139,8 +139,9 @@ class Interests:
             return
         step = service.copy.apply(change) if fit is Fit.NEXT else None
         if step is not None:
+            born = self._outbox.now() - change.waited_us / 1_000_000
             for group in service.groups.values():
-                group.note(step)
+                group.note(step, born)
             return
         self.gaps += 1
         log.warning("gap in the changes of %s before version %d", change.data_info_id, change.version)

@@ -13,6 +13,7 @@ it do not wait for its parts (:class:`slotreeve_protocol.datum_copy.GatheredPart
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from collections import deque
 from dataclasses import dataclass, field
@@ -27,12 +28,14 @@ from slotreeve_protocol.client_messages import PushReceipt, Scope
 from slotreeve_protocol.datum_copy import DatumCopy, Step
 
 from slotreeve_servers.node.outbox import Outbox
-from slotreeve_servers.node.timings import Timing
+from slotreeve_servers.node.timings import LATELY_SECONDS
 from slotreeve_servers.session.clients import ConnectedClient
 from slotreeve_servers.session.due_pushes import DuePushes
 from slotreeve_servers.session.orders import OrdersInForce
+from slotreeve_servers.session.push_delays import PushDelays
 from slotreeve_servers.session.push_frames import PushFrames
 from slotreeve_servers.session.settings import SessionSettings
+from slotreeve_servers.session.subscriber import Subscriber
 
 HISTORY = 32
 IN_FLIGHT = 64
@@ -43,6 +46,8 @@ MANY_SUBSCRIBERS = 50
 COST_FACTOR = 5.0
 """The window is this many times what the last push cost: a service takes at most a sixth of one processor."""
 
+Pushed = tuple[float, float, float]
+"""Of one push: when it was; how long its oldest change took to this server; and how long it waited here; in seconds."""
 Records = dict[str, Publisher | None]
 """New records by register id; None for one that went away."""
 
@@ -56,7 +61,7 @@ class PushRules:
         orders: the operator's orders, which may stop pushes.
         events: the event log, where one is written. ``history``: what the server keeps of the past, if it does.
         due: the pushes that wait for the end of a turn.
-        waits: how long changes waited until they were pushed.
+        delays: how late the pushes are.
     """
 
     outbox: Outbox
@@ -66,29 +71,7 @@ class PushRules:
     events: EventLog | None
     history: ServerHistory | None
     due: DuePushes
-    waits: Timing = field(default_factory=Timing)
-
-
-class Subscriber:
-    """One client's subscription.
-
-    Attributes:
-        version: version of the last push that was sent to it.
-        in_flight: versions of the pushes whose receipt has not arrived, in order.
-        whole: version of the last push that carried the whole service.
-        known: version and digest of the copy that the client had when it subscribed, until the first push.
-        parted: the push whose parts are on their way. ``sent``: number of its parts that were sent.
-    """
-
-    __slots__ = ("client", "in_flight", "known", "parted", "sent", "version", "whole")
-
-    def __init__(self, client: ConnectedClient, known: tuple[int, int]) -> None:
-        self.client, self.known = client, known
-        self.version = NO_VERSION
-        self.in_flight: list[int] = []
-        self.whole = NO_VERSION
-        self.parted: PushFrames | None = None
-        self.sent = 0
+    delays: PushDelays = field(default_factory=PushDelays)
 
 
 class PushGroup:
@@ -100,12 +83,13 @@ class PushGroup:
     Attributes:
         subscribers: by client, in the order in which they subscribed.
         pushes: pushes sent since the group was made.
+        last: the last push of changes to all. ``worst``: the one of the last minutes whose changes were the oldest.
     """
 
     __slots__ = (
+        "_born",
         "_confirmation",
         "_copy",
-        "_data_info_id",
         "_frames",
         "_history",
         "_last_push",
@@ -118,12 +102,15 @@ class PushGroup:
         "_unanswered",
         "_version",
         "_window",
+        "data_info_id",
+        "last",
         "pushes",
         "subscribers",
+        "worst",
     )
 
     def __init__(self, data_info_id: str, scope: Scope, copy: DatumCopy, rules: PushRules) -> None:
-        self._data_info_id, self._scope, self._copy = data_info_id, scope, copy
+        self.data_info_id, self._scope, self._copy = data_info_id, scope, copy
         self._rules, self._outbox = rules, rules.outbox
         self.subscribers: dict[ConnectedClient, Subscriber] = {}
         self.pushes = 0
@@ -137,6 +124,9 @@ class PushGroup:
         self._last_push = -float("inf")
         self._scheduled = False
         self._scheduled_at = 0.0
+        self._born = math.inf
+        self.last: Pushed | None = None
+        self.worst: Pushed | None = None
         self._unanswered = False
 
     def _records(self) -> list[Publisher]:
@@ -148,11 +138,17 @@ class PushGroup:
 
     def subscribe(self, client: ConnectedClient, known_version: int, known_digest: int) -> None:
         """Push to ``client`` from now on; at the end of this turn or a later one where there is something to push."""
-        self.subscribers[client] = Subscriber(client, (known_version, known_digest))
+        self.subscribers[client] = Subscriber(client, (known_version, known_digest), self)
         if self._copy.version == NO_VERSION:
             self._unanswered = True
         else:
             self._rules.due.add_subscriber(client, self)
+
+    def unsubscribe(self, client: ConnectedClient) -> None:
+        """No longer push to ``client``."""
+        subscriber = self.subscribers.pop(client, None)
+        if subscriber is not None and subscriber.behind_since is not None:
+            self._rules.delays.forget(subscriber)
 
     def catch_up(self, client: ConnectedClient) -> None:
         """Push the present state to one subscriber, unless it has it, or too many pushes to it are on their way."""
@@ -167,8 +163,9 @@ class PushGroup:
     def _present_digest(self) -> int:
         return self._copy.sums.in_zone if self._scope is Scope.ZONE else self._copy.digest
 
-    def note(self, step: Step) -> None:
-        """The copy has moved by ``step``; push that when the window is over.
+    def note(self, step: Step, born: float = math.inf) -> None:
+        """The copy has moved by ``step``; push that when the window is over. ``born``: the birth of the change
+        (:class:`slotreeve_servers.session.push_delays.PushDelays`), where it is known; else it is born now.
 
         Before the first push no delta can start here: then only the event log looks at the records, at a few of them.
         """
@@ -180,6 +177,8 @@ class PushGroup:
                 if old is None and new is None:
                     continue
             self._pending[register_id] = new
+        if self._pending and born < self._born:
+            self._born = born
         if (self._pending or self._unanswered) and not self._scheduled:
             self._schedule()
 
@@ -199,22 +198,36 @@ class PushGroup:
             return  # a gap: the whole service comes, and what waits goes out with it
         self._unanswered = False
         began = self._outbox.now()
-        self._rules.waits.took(began - self._scheduled_at)
+        self._rules.delays.waits.took(began - self._scheduled_at)
         if self._rules.events is not None:
-            self._rules.events.pushed(self._data_info_id, self._pending, len(self.subscribers))
+            self._rules.events.pushed(self.data_info_id, self._pending, len(self.subscribers))
         if self._rules.history is not None:
             waited = began - self._scheduled_at
-            self._rules.history.pushed(self._data_info_id, len(self.subscribers), self._copy.version, waited)
+            self._rules.history.pushed(self.data_info_id, len(self.subscribers), self._copy.version, waited)
+        has_changes = False
         if self._version != NO_VERSION:
             if self._history is None:
                 self._history = deque(maxlen=HISTORY)
             self._history.append((self._version, self._pending))
+            has_changes = bool(self._pending)
         self._pending = {}
         self._version = self._copy.version
         self._forget_frames()
+        born, self._born = min(self._born, self._scheduled_at), math.inf
+        in_time = 0
         for subscriber in list(self.subscribers.values()):
+            was_behind = subscriber.behind_since is not None
             if len(subscriber.in_flight) < IN_FLIGHT:
                 self._push(subscriber)
+            if was_behind or not has_changes:
+                continue
+            if subscriber.version >= self._version:
+                in_time += 1
+            else:
+                self._rules.delays.falls_behind(subscriber, born)
+        if has_changes:
+            self._rules.delays.pushed(began - born, in_time)
+            self._remember((began, self._scheduled_at - born, began - self._scheduled_at))
         self._set_window(began)
         if len(self.subscribers) >= MANY_SUBSCRIBERS:
             self._outbox.at_turns_end(partial(self._set_window, began))
@@ -224,6 +237,29 @@ class PushGroup:
         self._last_push = self._outbox.now()
         cost, settings = COST_FACTOR * (self._last_push - began), self._rules.settings
         self._window = min(settings.push_ceiling_seconds, max(settings.push_window_seconds, cost))
+
+    def _remember(self, pushed: Pushed) -> None:
+        self.last = pushed
+        worst = self.worst
+        if worst is None or worst[0] < pushed[0] - LATELY_SECONDS or worst[1] + worst[2] <= pushed[1] + pushed[2]:
+            self.worst = pushed
+
+    def why_behind(self, subscriber: Subscriber) -> str:
+        """Why this subscriber was not pushed to, for people."""
+        rules, peer = self._rules, subscriber.client.peer
+        if not rules.orders.may_push(peer):
+            return "an order stops pushes to it"
+        if self._copy.version == NO_VERSION:
+            return "this server waits for the whole service from the leader of its slot"
+        if not self._outbox.has_room(peer):
+            return "its connection is full: it reads more slowly than its services change"
+        if len(subscriber.in_flight) >= IN_FLIGHT:
+            return f"it has not acknowledged {len(subscriber.in_flight)} pushes"
+        if subscriber.parted is not None:
+            return "parts of a large push are on their way to it"
+        if subscriber.known[0] > self._copy.version:
+            return "it has a newer copy from another session server, and this one has not got that yet"
+        return "its push is due; this server is busy"
 
     def _forget_frames(self) -> None:
         """The frames do not lead to the present state any more. A whole service in parts is kept while the history goes
@@ -235,11 +271,17 @@ class PushGroup:
         if whole.version == self._version or self._oldest_step(whole.version) != NO_VERSION:
             self._frames[NO_VERSION] = whole
 
-    def acknowledged(self, client: ConnectedClient, receipt: PushReceipt) -> None:
-        """A receipt of ``client`` has arrived: more pushes may go out to it."""
+    def acknowledged(self, client: ConnectedClient, receipt: PushReceipt, kept_seconds: float | None = None) -> None:
+        """A receipt of ``client`` has arrived: more pushes may go out to it. ``kept_seconds``: for so long the client
+        kept it; None: that is not known."""
         subscriber = self.subscribers.get(client)
         if subscriber is None:
             return
+        if receipt.received >= subscriber.timed != NO_VERSION:
+            if kept_seconds is not None:
+                passed = self._outbox.now() - subscriber.timed_at
+                self._rules.delays.receipts.took(min(passed, max(0.0, passed - kept_seconds)))
+            subscriber.timed = NO_VERSION
         in_flight = subscriber.in_flight
         del in_flight[: bisect_right(in_flight, receipt.received)]
         if receipt.parts:
@@ -322,6 +364,10 @@ class PushGroup:
         self._rules.due.sent += 1
         if frames.is_parted:
             subscriber.parted, subscriber.sent = frames, 1
+        if subscriber.timed == NO_VERSION:
+            subscriber.timed, subscriber.timed_at = frames.version, self._outbox.now()
+        if subscriber.behind_since is not None and frames.version >= self._version:
+            self._rules.delays.caught_up(subscriber, self._outbox.now())
         return True
 
     def _send_parts(self, subscriber: Subscriber, arrived: int) -> None:
@@ -358,5 +404,5 @@ class PushGroup:
         else:
             changed = [record for record in step.values() if record is not None]
             removed = [register_id for register_id, record in step.items() if record is None]
-        service, versions = (self._data_info_id, self._scope), (start, self._copy.version)
+        service, versions = (self.data_info_id, self._scope), (start, self._copy.version)
         return PushFrames(service, versions, self._present_digest(), changed, removed, self._outbox.part_bytes)

@@ -200,8 +200,19 @@ class Registrations:
             if request.is_first and found.complete:
                 ended = [t for t in newest_tombstones(store) if t.data_info_id not in found.records]
             left -= found.cost + sum(map(size_of, ended))
-            head = request.slot, Access.ACCEPT, request.leader_epoch
-            answers.append(SlotDifference(*head, found.complete, found.records, found.parts, found.upto, ended))
+            answers.append(
+                SlotDifference(
+                    request.slot,
+                    Access.ACCEPT,
+                    request.leader_epoch,
+                    found.complete,
+                    found.records,
+                    found.parts,
+                    found.upto,
+                    ended,
+                    self._writes.waited_us(request.slot),
+                )
+            )
         return answers
 
     def compact(self) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from slotreeve_protocol.meta_messages import Stopping
 
-from slotreeve_servers.node.counted import PUSH_WAIT, STORE
 from slotreeve_servers.node.environment import Environment
 from slotreeve_servers.node.history_desk import add_history
 from slotreeve_servers.node.readiness import Condition
@@ -28,6 +27,7 @@ class SessionServer(MemberServer):
             environment.events,
             environment.history,
         )
+        self.core.objective.rules = environment.settings.objective
         add_history(self.core.desk, self._peers, environment.history)
 
     def counters(self) -> dict[str, int]:
@@ -35,8 +35,8 @@ class SessionServer(MemberServer):
         return {**self.core.counters(), **self._common_counters()}
 
     def timings(self) -> dict[str, Timing]:
-        """What every server times, the answers of slot leaders, and the waits of changes."""
-        return {**super().timings(), STORE: self.core.writes.answers, PUSH_WAIT: self.core.push_waits}
+        """What every server times, and the stages of the way of changes."""
+        return {**super().timings(), **self.core.delays.timings}
 
     def readiness(self) -> list[Condition]:
         """The checks of every member, that this server takes clients, and that it reaches the slots' leaders."""

@@ -16,6 +16,7 @@ from functools import partial
 from slotreeve.model.publisher import Publisher
 from slotreeve.ports import Message
 from slotreeve_protocol.client_messages import Published
+from slotreeve_protocol.delay_messages import Lagging
 from slotreeve_protocol.general_messages import Done
 from slotreeve_protocol.slot_messages import Access, Answers, SlotWrite, Write
 
@@ -57,6 +58,7 @@ class WriteBatch:
         gone: tombstones of registrations whose client said that it leaves. ``lost``: of those whose client is lost.
         weight: of the records together, and of the tombstones, of which each weighs 1.
         after: what waits until this batch is stored.
+        since: when the first of it came, in seconds on the server's clock.
     """
 
     records: list[Publisher] = field(default_factory=list)
@@ -66,11 +68,12 @@ class WriteBatch:
     sequences: list[int] = field(default_factory=list)
     weight: int = 0
     after: list[AfterBatches] = field(default_factory=list)
+    since: float = math.inf
 
     def split(self) -> WriteBatch:
         """Cut off and return the records that go out first, up to a bounded weight. What waits for this batch waits for
         both parts."""
-        first = WriteBatch()
+        first = WriteBatch(since=self.since)
         count = 0
         while first.weight < WEIGHT_PER_MESSAGE and count < len(self.records):
             first.weight += self.records[count].weight
@@ -98,6 +101,7 @@ class WriteBatch:
         self.sequences += later.sequences
         self.weight += later.weight
         self.after += later.after
+        self.since = min(self.since, later.since)
 
 
 Lane = dict[int, WriteBatch]
@@ -120,7 +124,8 @@ class Writes:
     Attributes:
         waiting: records and departures that no slot leader has stored yet.
         retries: batches that were sent again since the start; 0 in a quiet cluster.
-        answers: how long the slots' leaders took for the messages that they stored.
+        answers: how long the slots' leaders took for the messages that they stored. ``stored``: how long it took from
+            the first record of a batch until the leader had it.
     """
 
     def __init__(self, outbox: Outbox, routes: Routes) -> None:
@@ -139,7 +144,7 @@ class Writes:
         self._retry = Retry(outbox, RETRY_SECONDS, self._try_refused)
         self.waiting = 0
         self.retries = 0
-        self.answers = Timing()
+        self.answers, self.stored = Timing(), Timing()
 
     def submit(self, slot: int, record: Publisher, weight: int, client: ConnectedClient, sequence: int) -> None:
         """Bring ``record``, which weighs ``weight``, to the leader of ``slot``, then acknowledge ``sequence`` to
@@ -147,7 +152,7 @@ class Writes:
         lane = self._replays if client.waiting >= LIGHT_RECORDS or client.is_replaying else self._prompt
         batch = lane.get(slot)
         if batch is None:
-            batch = lane[slot] = WriteBatch()
+            batch = lane[slot] = WriteBatch(since=self._outbox.now())
         batch.records.append(record)
         batch.clients.append(client)
         batch.sequences.append(sequence)
@@ -159,7 +164,7 @@ class Writes:
     def submit_gone(self, slot: int, tombstone: Publisher) -> None:
         """Tell the leader of ``slot`` that the client of a registration has left, and said so."""
         self.waiting += 1
-        batch = self._prompt.setdefault(slot, WriteBatch())
+        batch = self._prompt.setdefault(slot, WriteBatch(since=self._outbox.now()))
         batch.gone.append(tombstone)
         batch.weight += 1
         self._flush.soon()
@@ -178,7 +183,7 @@ class Writes:
             self._after((slot,), partial(self._report_lost_of, slot, tombstones))
 
     def _report_lost_of(self, slot: int, tombstones: list[Publisher]) -> None:
-        batch = self._prompt.setdefault(slot, WriteBatch())
+        batch = self._prompt.setdefault(slot, WriteBatch(since=self._outbox.now()))
         batch.lost += tombstones
         batch.weight += len(tombstones)
         self._flush.soon()
@@ -216,6 +221,26 @@ class Writes:
         """A link to a data server is down; its unanswered requests fail by themselves."""
         self._in_flight.pop(peer, None)
 
+    def long_waits(self, seconds: float) -> list[Lagging]:
+        """The slots whose leaders have not stored something for longer than this, with the reason."""
+        slots = sorted({*self._prompt, *self._replays, *self._sent})
+        waits = [(slot, self.waited_us(slot) / 1_000_000) for slot in slots]
+        return [Lagging(f"slot {n}", "", "", waited, self._why_waits(n)) for n, waited in waits if waited > seconds]
+
+    def waited_us(self, slot: int) -> int:
+        """For how long the oldest of what the leader of a slot has not stored has waited, in microseconds."""
+        batches = [*self._sent.get(slot, ()), *(lane[slot] for lane in (self._prompt, self._replays) if slot in lane)]
+        since = min((batch.since for batch in batches), default=math.inf)
+        return round(1_000_000 * (self._outbox.now() - since)) if since < math.inf else 0
+
+    def _why_waits(self, slot: int) -> str:
+        leader = self._routes.leader_of(slot)
+        if leader is None:
+            return "writes wait: it has no leader that this server is connected to"
+        if self._refused.get(slot) == leader:
+            return f"writes wait: {leader[0].node} does not lead it yet"
+        return f"writes wait: {leader[0].node} has not answered"
+
     # --- sending -----------------------------------------------------------------------------------------------------
 
     def _send_waiting(self) -> None:
@@ -244,9 +269,11 @@ class Writes:
         def answered(reply: Message | None, error: Exception | None) -> None:
             self._answered(sent, reply)
 
-        write = Write(
-            [SlotWrite(slot, epoch, b.records, b.gone, [], b.lost) for b, (_, slot, epoch) in sent.batches.items()]
-        )
+        batches = []
+        for batch, (_, slot, epoch) in sent.batches.items():
+            waited_us = round(1_000_000 * (sent.at - batch.since))
+            batches.append(SlotWrite(slot, epoch, batch.records, batch.gone, [], batch.lost, waited_us))
+        write = Write(batches)
         if not self._outbox.ask(sent.peer, write, answered, math.inf):
             for batch, (lane, slot, _) in sent.batches.items():
                 if lane[slot] is not batch:
@@ -264,12 +291,15 @@ class Writes:
         if sent.peer in self._in_flight:
             self._in_flight[sent.peer] -= 1
         stored: set[int] = set()
+        now = 0.0
         if isinstance(reply, Answers):
-            self.answers.took(self._outbox.now() - sent.at)
+            now = self._outbox.now()
+            self.answers.took(now - sent.at)
             stored = {a.slot for a in reply.answers if a.access is Access.ACCEPT or a.access is Access.MIGRATING}
         for batch, (lane, slot, epoch) in sent.batches.items():
             del self._sent[slot][batch]
             if slot in stored:
+                self.stored.took(now - batch.since)
                 self._acknowledge(batch)
             else:
                 self._refused[slot] = (sent.peer, epoch)
