@@ -207,7 +207,7 @@ async def _story(
 
     if what[0] in ("slot", "leader"):
         kinds = (
-            ("table", "slots_wait")
+            ("table", "slots_wait", "slots_unreadable")
             if what[0] == "slot"
             else ("leader", "started", "stopped", "error", "critical", "alarm")
         )

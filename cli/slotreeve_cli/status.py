@@ -21,6 +21,8 @@ from slotreeve_cli.options import (
 
 if TYPE_CHECKING:
     from slotreeve_client.reports import ClusterReport
+    from slotreeve_client.slot_reads import AllSlotReads
+    from slotreeve_protocol.delay_messages import SlotReads
     from slotreeve_protocol.meta_messages import LeaderIs, View
 
     from slotreeve_cli.through_gateway import ThroughGateway
@@ -42,20 +44,40 @@ def slots(
     cluster: ClusterOption = "slotreeve",
     output: RowsOption = Rows.TABLE,
 ) -> None:
-    """The slot table: the leader and the followers of each slot. As JSON also epoch and term, and what slotreeve plan
-    needs to play with it: the data servers and the number of copies."""
+    """The slot table: the leader and the followers of each slot, and for how many seconds it could not be read: now, in
+    the last hour, and in the last day. As JSON also epoch and term, and what slotreeve plan needs to play with it:
+    the data servers and the number of copies."""
     from msgspec.structs import asdict
     from slotreeve_client.reports import table_report
     from slotreeve_client.tools import run_async
 
     from slotreeve_cli.printing import print_json, print_rows
 
-    table = table_report(run_async(committed_view(meta, cluster)))
+    view, reads = run_async(_view_and_reads(meta, cluster))
+    table = table_report(view)
+    rows: list[dict[str, object]] = [
+        {**asdict(slot), **_unreadable(reads.slots.get(slot.slot))} for slot in table.slots
+    ]
     if output is Rows.JSON:
-        print_json(table)
+        print_json({**asdict(table), "slots": rows})
     else:
-        rows = list(map(asdict, table.slots))
         print_rows(rows, output, title=f"slot table, epoch {table.epoch}", empty="no slot is assigned yet")
+    for server, why in reads.silent.items():
+        typer.echo(f"{server} does not tell when its slots could not be read: {why}", err=True)
+
+
+async def _view_and_reads(addresses: list[str], cluster: str) -> tuple[View, AllSlotReads]:
+    from slotreeve_client.slot_reads import slot_reads
+    from slotreeve_client.tools import asked
+
+    view = await committed_view(addresses, cluster)
+    return view, await asked(lambda transport: slot_reads(transport, cluster, view.data))
+
+
+def _unreadable(reads: SlotReads | None) -> dict[str, object]:
+    names = ("unreadable_s", "last_hour_s", "last_day_s")
+    found = (0.0, 0.0, 0.0) if reads is None else (reads.open_seconds, reads.hour_seconds, reads.day_seconds)
+    return {name: round(seconds, 2) for name, seconds in zip(names, found, strict=True)}
 
 
 def leader(

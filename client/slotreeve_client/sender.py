@@ -43,11 +43,11 @@ class Sender:
     def message_handled(self) -> None:
         """The core has handled a message: send later what may wait."""
         core = self._core
-        if core.owes_receipts and self._receipts_since is None:
+        if self._receipts_since is None and core.owes_receipts:
             self._receipts_since = self._clock.now()
-        if core.owes_receipts and not self._receipts_scheduled:
-            self._receipts_scheduled = True
-            self._clock.call_later(RECEIPT_SECONDS, self._flush_receipts)
+            if not self._receipts_scheduled:
+                self._receipts_scheduled = True
+                self._clock.call_later(RECEIPT_SECONDS, self._flush_receipts)
         if core.postponed.records and not self._retry_scheduled:
             self._retry_scheduled = True
             self._clock.call_later(core.postponed.next_pause(), self._retry)
@@ -81,6 +81,7 @@ class Sender:
     def _flush_receipts(self) -> None:
         self._receipts_scheduled = False
         self._flush()
+        self._receipts_since = None  # also where a new connection made them void
 
     def _retry(self) -> None:
         self._retry_scheduled = False

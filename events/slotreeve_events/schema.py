@@ -125,7 +125,7 @@ class HistoryNote(Event, omit_defaults=True):
         address: where a client connects from.
         author: who gave an order: account and machine of the asker, or the name of a token.
         key, version: of provided configuration; ``version`` also of a push.
-        slots: that wait.
+        slots: that wait, or could not be read. ``unreadable_ms``: for how long each of them could not.
         count: pushes in this event. ``waited_ms``: the longest time from the arrival of a change to its push.
     """
 
@@ -136,6 +136,7 @@ class HistoryNote(Event, omit_defaults=True):
     count: int | None = None
     waited_ms: float | None = None
     slots: list[int] | None = None
+    unreadable_ms: list[float] | None = None
 
 
 COMMON = ("v", "id", "at_ms", "node", "kind")
@@ -166,6 +167,7 @@ HISTORY_KINDS: dict[str, str] = {
     "node_left": "a data or session server left",
     "loads": "loads of slots changed",
     "slots_wait": "slots that a data server took over do not serve yet, or none waits any more",
+    "slots_unreadable": "slots can be read again that could not be read for a time",
     "pushed": "a session server pushed changes of a service",
     "client_joined": "a client connected",
     "client_left": "the connection of a client ended",

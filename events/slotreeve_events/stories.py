@@ -57,7 +57,7 @@ def move_sentence(move: SlotMove) -> str:
 def move_sentences(event: HistoryNote, slot: int) -> list[str]:
     """What an event says of one slot: its moves, or what it waits for."""
     if slot in (event.slots or ()):
-        return [sentence(event)]
+        return [_unreadable(event, slot) if event.unreadable_ms else sentence(event)]
     moves = [move for move in event.moves or () if move.slot == slot]
     return [f"{move_sentence(move)}, in table {event.epoch} by {event.node}." for move in moves]
 
@@ -103,6 +103,20 @@ def _pushed(event: HistoryNote) -> str:
     return f"{event.node} pushed {what}{times} to {subscribers}{waited}."
 
 
+def _unreadable(event: HistoryNote, slot: int | None = None) -> str:
+    times = dict(zip(event.slots or (), event.unreadable_ms or (), strict=False))
+    if slot is not None:
+        times = {slot: times.get(slot, 0.0)}
+    longest = max(times.values(), default=0.0)
+    long = f"{longest:.0f} ms" if longest < 10_000 else f"{longest / 1000:.1f} s"
+    numbers = sorted(times)
+    if len(numbers) == 1:
+        return f"slot {numbers[0]} could not be read for {long}: {event.reason}."
+    named = ", ".join(map(str, numbers[:MOST_NAMED])) + (", ..." if len(numbers) > MOST_NAMED else "")
+    what = f"{len(numbers)} slots ({named}) could not be read for up to {long}"
+    return f"{what}: {event.reason}."
+
+
 def _configured(event: HistoryNote) -> str:
     return f"{event.author} at {event.address} wrote {event.key} (version {event.version}): {event.reason}."
 
@@ -120,6 +134,7 @@ _TELL: dict[str, Callable[[HistoryNote], str]] = {
     "client_left": lambda e: f"client {e.member} at {e.address} left {e.node}: {e.reason}.",
     "configured": _configured,
     "slots_wait": lambda e: f"{e.node}: {e.reason}.",
+    "slots_unreadable": _unreadable,
     "gap": lambda e: f"{e.node}: the history has a gap: {e.reason}.",
     "alarm": lambda e: f"{e.node}: {e.reason}",
     "critical": lambda e: f"{e.node}: {e.reason}",

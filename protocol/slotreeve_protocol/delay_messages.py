@@ -1,4 +1,4 @@
-"""What people ask data and session servers: how long changes take, stage by stage, and who lags and why."""
+"""What people ask data and session servers: how long changes take, who lags, and when slots were unreadable."""
 
 from __future__ import annotations
 
@@ -105,3 +105,34 @@ class DelayPage(Message, frozen=True, tag=121):
     service: ServiceDelay | None = None
     more: bool = False
     is_burning: bool = False
+
+
+class SlotReads(msgspec.Struct, array_like=True, frozen=True):
+    """For how long a slot could not be read, as far as this server led it, on its clock.
+
+    ``open_seconds``: it cannot be read now, and for so long; 0: it can, or another server leads it. ``hour_seconds``,
+    ``day_seconds``: altogether in the last hour and day, the present time included. ``ended``: how many such times
+    ended in the last day. ``why``: it cannot be read now, for people.
+    """
+
+    slot: int
+    open_seconds: float
+    hour_seconds: float
+    day_seconds: float
+    ended: int
+    why: str = ""
+
+
+class GetSlotReads(Message, frozen=True, tag=122):
+    """Tool to data: return for how long slots could not be read, of the slots after ``after`` of which there is
+    something to say, ``most`` at most. Reply: SlotReadsPage."""
+
+    after: int = -1
+    most: int = MOST_LAGGING
+
+
+class SlotReadsPage(Message, frozen=True, tag=123):
+    """Reply to GetSlotReads: a page of them. ``more``: others follow after the last one."""
+
+    slots: tuple[SlotReads, ...]
+    more: bool = False

@@ -24,7 +24,7 @@ from slotreeve_protocol.client_messages import (
     Unsubscribe,
     Withdraw,
 )
-from slotreeve_protocol.delay_messages import DelayPage, GetDelays
+from slotreeve_protocol.delay_messages import DelayPage, GetDelays, GetSlotReads, SlotReadsPage
 from slotreeve_protocol.general_messages import (
     Counters,
     Done,
@@ -169,6 +169,8 @@ AnyMessage = (
     | SubscriberPage
     | GetDelays
     | DelayPage
+    | GetSlotReads
+    | SlotReadsPage
     | GetServiceAt
     | ServiceAt
     | GetChanges

@@ -31,7 +31,7 @@ from slotreeve_protocol.client_messages import (
     Unsubscribe,
     Withdraw,
 )
-from slotreeve_protocol.delay_messages import DelayPage, GetDelays
+from slotreeve_protocol.delay_messages import DelayPage, GetDelays, GetSlotReads, SlotReadsPage
 from slotreeve_protocol.general_messages import Counters, Done, Failed, GetCounters, Goodbye, Opaque, Ping
 from slotreeve_protocol.history_messages import (
     ChangePage,
@@ -197,6 +197,8 @@ SENDERS: Mapping[type[Message], Routes] = {
     # People, data and session servers.
     GetDelays: {role: frozenset({Role.TOOL}) for role in (_DATA, _SESSION)},
     DelayPage: _NOT_AT_A_DESK,
+    GetSlotReads: _to(_DATA, Role.TOOL),
+    SlotReadsPage: _NOT_AT_A_DESK,
     # People and the history of servers.
     GetServiceAt: _to(_DATA, Role.TOOL),
     ServiceAt: _NOT_AT_A_DESK,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
+import re
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import TypeVar
@@ -17,9 +18,10 @@ from slotreeve.model.slots import SlotTable
 from slotreeve.ports import Message
 from slotreeve_client.administration import ask_any, put_config
 from slotreeve_client.history import PastService, Span, _weight, past_changes, past_events, service_at
+from slotreeve_client.slot_reads import slot_reads
 from slotreeve_conformance import virtual_time
 from slotreeve_events.history_files import HistoryFiles, StateAt
-from slotreeve_events.stories import change_sentence, decoded_event, sentence
+from slotreeve_events.stories import change_sentence, decoded_event, move_sentences, sentence
 from slotreeve_protocol.history_messages import (
     ChangePage,
     EventPage,
@@ -388,3 +390,42 @@ def test_of_one_epoch_one_who_knows_exactly_outweighs_one_who_lacks_a_part() -> 
     lacks = ServiceAt(KnownState.AS_NOW, 150, 5, 1, [])
     later = ServiceAt(KnownState.AS_NOW, 50, 6, 1, [])
     assert sorted([later, lacks, exact], key=_weight) == [lacks, exact, later]
+
+
+def table_of(it: Watched) -> SlotTable:
+    return max(it.cluster.views(), key=lambda view: view.revision).table
+
+
+@pytest.mark.parametrize("how", ["killed", "frozen"])
+def test_how_long_slots_could_not_be_read_is_told_with_the_reason_when_it_is_over(tmp_path: Path, how: str) -> None:
+    async def scenario(it: Watched) -> None:
+        cluster, clock = it.cluster, asyncio.get_running_loop().time
+        await cluster.ready()
+        await asyncio.sleep(2)
+        before = max(cluster.views(), key=lambda view: view.revision)
+        led = [slot.id for slot in before.table.slots if slot.leader == "data-1"]
+        assert led
+        gone_at = clock()
+        if how == "killed":
+            cluster.kill("data-1")
+        else:
+            cluster.freeze("data-1")
+        await cluster.until(lambda: all(slot.leader != "data-1" for slot in table_of(it).slots), "others lead", 60)
+        await asyncio.sleep(0.5)
+        lasted = clock() - gone_at
+        found = await slot_reads(it.transport, "slotreeve", [node for node in before.data if node.name != "data-1"])
+        assert not found.silent
+        for number in led:
+            reads = found.slots[number]
+            assert lasted - 1.5 < reads.hour_seconds < lasted + 1.5
+            assert (reads.open_seconds, reads.day_seconds) == (0.0, reads.hour_seconds)
+        past = await past_events(it.transport, "slotreeve", it.metas, kinds=("slots_unreadable",))
+        events = [decoded_event(event.event) for _, event in past.events]
+        (line,) = [line for event in events for line in move_sentences(event, led[0]) if "is gone" in line]
+        assert re.fullmatch(
+            rf"slot {led[0]} could not be read for [\d.]+ m?s: data-1, which led it, is gone; data-\d serves it now.",
+            line,
+        )
+        assert any(re.match(r"\d+ slots \(.*\) could not be read for up to", sentence(event)) for event in events)
+
+    play(tmp_path, scenario)

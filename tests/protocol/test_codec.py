@@ -151,6 +151,8 @@ SAMPLES: list[AnyMessage] = [
         True,
         True,
     ),
+    delay.GetSlotReads(7, 10),
+    delay.SlotReadsPage((delay.SlotReads(8, 0.5, 1.5, 2.5, 3, "data-1 was gone"),), True),
 ]
 
 # --- golden frames ---------------------------------------------------------------------------------------------------

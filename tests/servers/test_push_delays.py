@@ -113,8 +113,11 @@ def test_the_time_to_a_receipt_is_without_the_time_for_which_the_client_kept_it(
     client = scene.subscribe("c")
     scene.pushes(client)
     scene.outbox.advance(0.06)
+    scene.change(record("a", b"y"))
+    scene.pushes(client)
+    scene.outbox.advance(0.06)
     receipts = scene.rules.delays.receipts
-    scene.group.acknowledged(client, PushReceipt("s", Scope.DATA_CENTER, 1, 1), 0.05)
+    scene.group.acknowledged(client, PushReceipt("s", Scope.DATA_CENTER, 2, 2), 0.05)
     assert math.isclose(receipts.total_seconds, 0.01, abs_tol=0.001)
     for kept in (None, math.nan, -9.0, 9.0):  # of an older client; and what no client should say
         scene.change(record("b", str(kept).encode()))

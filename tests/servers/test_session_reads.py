@@ -136,18 +136,18 @@ def test_a_change_with_a_gap_is_counted_and_the_whole_service_is_asked_for() -> 
     scene.outbox.answer(Answers([SlotAnswer(0, Access.ACCEPT, 1)]))
     deliver(scene.outbox, scene.leaders.desk, LEADER, Changed([change(5, record())]))
     assert scene.interests.services[SERVICE].copy.version == 5
-    scene.interests.changed(change(9, record("r2"), start=8))
+    scene.interests.changed(change(9, record("r2"), start=8), 0.0)
     scene.outbox.end_turn()
     assert scene.interests.gaps == 1
     assert declared(scene.outbox) == [([SERVICE], [])]
-    scene.interests.changed(change(4, record("r2")))
+    scene.interests.changed(change(4, record("r2")), 0.0)
     assert list(scene.interests.services[SERVICE].copy.records) == ["r2"]
 
 
 def test_receipts_and_changes_of_services_that_nobody_watches_are_ignored() -> None:
     scene = Scene()
     scene.interests.acknowledged(scene.client(), PushReceipt(SERVICE, Scope.ZONE, 1, 1))
-    scene.interests.changed(change(5, record()))
+    scene.interests.changed(change(5, record()), 0.0)
     assert scene.interests.services == {}
     assert scene.interests.gaps == 0
 

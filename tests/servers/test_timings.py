@@ -123,7 +123,7 @@ def test_a_few_late_pushes_are_not_told_of() -> None:
 def test_another_objective_judges_what_comes_from_then_on() -> None:
     kept = KeptObjective(ObjectiveSettings())
     kept.took(0.6)
-    kept.rules = ObjectiveSettings(delay_ms=700)
+    kept.follow(ObjectiveSettings(delay_ms=700))
     kept.took(0.6)
     kept.took(0.7)
     assert (kept.pushed, kept.late) == (3, 1)

@@ -222,9 +222,10 @@ class Changes:
                 continue
             changed = [record for record in service.pending.values() if record is not None]
             removed = [register_id for register_id, record in service.pending.items() if record is None]
-            versions, waited = (service.announced, service.version), slot.waited_us(service, now)
-            change = DatumChange(data_info_id, *versions, service.digest, changed, removed, waited_us=waited)
-            service.announced = service.version
+            waited = int(1_000_000 * (now - service.born)) if service.born < now else 0
+            digest, version = service.digest, service.version
+            change = DatumChange(data_info_id, service.announced, version, digest, changed, removed, False, waited)
+            service.announced = version
             service.pending = {}
             service.born = math.inf
             audience = tuple([peer for peer, known in service.sessions.items() if known is None])

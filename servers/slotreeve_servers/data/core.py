@@ -19,7 +19,7 @@ from slotreeve_events.changed_services import HeldRecords
 from slotreeve_events.history import NO_REASONS, ServerHistory
 from slotreeve_events.log import EventLog
 from slotreeve_protocol.client_messages import ListServices
-from slotreeve_protocol.delay_messages import GetDelays
+from slotreeve_protocol.delay_messages import GetDelays, GetSlotReads
 from slotreeve_protocol.general_messages import Done
 from slotreeve_protocol.lease_messages import KeepLeases
 from slotreeve_protocol.meta_messages import GetNewerView, LeaseGranted, View
@@ -53,6 +53,7 @@ from slotreeve_servers.data.settings import DataSettings
 from slotreeve_servers.data.slot_waits import MOST_LOOKED_AT, TOLD_AFTER_SECONDS, SlotWaits
 from slotreeve_servers.data.slots import HeldSlot, HeldSlots
 from slotreeve_servers.data.streams import Streams
+from slotreeve_servers.data.unreadable import UnreadableSlots
 from slotreeve_servers.node.dispatch import Desk
 from slotreeve_servers.node.membership import Incomplete, Membership
 from slotreeve_servers.node.newer_view import NewerView
@@ -85,6 +86,7 @@ class DataCore:
     Attributes:
         departures: the registrations of clients that have left. ``losses``: what this server knows of lost clients.
         leases: the leases in the slots that it leads.
+        unreadable: for how long slots could not be read.
     """
 
     def __init__(
@@ -117,6 +119,7 @@ class DataCore:
         self._comparisons: dict[Peer, DigestExchange] = {}
         self.leaders = FollowedLeaders(outbox, self.slots, self, self._counters, history)
         self._waits = SlotWaits(history)
+        self.unreadable = UnreadableSlots(outbox, node.name, history)
         self.delays = DataDelays(outbox, self.slots, self.changes)
         self._repaired = 0
         self._told_openings = 0
@@ -133,6 +136,7 @@ class DataCore:
                 Follow: self._streams.answer,
                 GetNewerView: self.newer_view,
                 GetDelays: self.delays.answer,
+                GetSlotReads: self.unreadable.answer,
             },
             {KeepLeases: self.leases.keep},
         )
@@ -157,6 +161,8 @@ class DataCore:
             self._history.lapse(complete - self.slots.complete_of(complete))
         for slot in led:
             slot.led_since = self._outbox.attended()
+            self.unreadable.begins(slot.slot.id, *self._unreadable_since(slot.slot.id, old, view))
+        self.unreadable.keep({slot.slot.id: slot for slot in self.slots.led()})
         self._loads.led(led)
         self.leases.table_changed(led)
         self.departures.table_changed()
@@ -177,6 +183,20 @@ class DataCore:
                 len(followed),
                 extra=extra,
             )
+
+    def _unreadable_since(self, number: int, old: View, view: View) -> tuple[float, str]:
+        """Since when a slot that this server leads now cannot be read, on its clock, and why."""
+        now = self._outbox.now()
+        before = old.table.slots[number].leader if number < len(old.table.slots) else None
+        if before is None or before == self._node.name:
+            return now, "no leader before is known here" if before is None else f"{before} leads it anew"
+        was = {node.process_id for node in old.data if node.name == before}
+        if was & {node.process_id for node in view.data}:
+            return now, f"it moved from {before}"
+        last = self.leaders.last_sign(before)
+        if last is None:
+            return now, f"{before}, which led it, is gone, and this server did not follow it: from the new table on"
+        return last, f"{before}, which led it, is gone"
 
     def _table_of(self, view: View) -> SlotTable:
         """The table of the view. Before this process is a member, without the slots that a former process of the same
@@ -262,6 +282,7 @@ class DataCore:
         if missing and not self._is_emergency(slot, sessions, missing):
             return
         slot.serve()
+        self.unreadable.ends(slot.slot.id)
         if missing:
             self._uncompared.add(slot.slot.id)
         self.losses.adopt(slot)
@@ -387,6 +408,7 @@ class DataCore:
         self.losses.look()
         self.departures.look_by_timer()
         self.delays.look()
+        self.unreadable.look()
         self._waits.look(islice(self._long_waits(), MOST_LOOKED_AT))
         return None
 
@@ -408,6 +430,8 @@ class DataCore:
             "slots_led": len(led),
             "slots_followed": len(self.slots.held) - len(led),
             "slots_unsettled": len(self.slots.unsettled()),
+            "slots_unreadable": self.unreadable.open,
+            "slots_unreadable_ms": round(1000 * self.unreadable.times.total_seconds),
             "registrations": self.slots.registrations(),
             **{name: self._counters[name] for name in (*counted, "services_copied")},
             "changes_sent": self.changes.sent,

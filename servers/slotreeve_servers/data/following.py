@@ -96,6 +96,7 @@ class FollowedLeaders:
         self._outbox, self._slots, self._followership, self._counters = outbox, slots, followership, counters
         self._history = history
         self._exchanges: dict[Peer, DigestExchange] = {}
+        self._ended: dict[str, float] = {}
         self.desk = Desk(
             {Replicate: self._on_replicate}, {Confirm: self._on_confirm, GetNewerView: followership.newer_view}
         )
@@ -103,15 +104,25 @@ class FollowedLeaders:
     def opened(self, peer: Peer) -> None:
         """A leader is connected: ask it for every slot that this server follows there."""
         side = SlotFollowing(peer.node, self._slots, self._followership, self._counters)
+        self._ended.pop(peer.node, None)
         exchange = self._exchanges[peer] = DigestExchange(self._outbox, peer, side)
         exchange.add(slot.slot.id for slot in self._slots.followed(peer.node))
 
     def closed(self, peer: Peer, reason: str) -> None:
         """The connection to a leader has ended, and its streams with it."""
         self._exchanges.pop(peer).stop()
+        self._ended[peer.node] = self._outbox.now() - (peer.silence_at_close or 0.0)
         if self._history is not None:
             self._history.lapse(self._slots.complete_of([slot.slot.id for slot in self._slots.followed(peer.node)]))
         self._slots.leader_lost(peer.node, self._outbox.now())
+
+    def last_sign(self, leader: str) -> float | None:
+        """When this server had the last sign of life of a leader that it follows or followed, in seconds on its clock:
+        the end of the connection, or the last packet; None: it was never connected to it."""
+        for peer in self._exchanges:
+            if peer.node == leader:
+                return self._outbox.now() - self._outbox.silent_for(peer)
+        return self._ended.get(leader)
 
     def follow(self, slots: Iterable[HeldSlot]) -> None:
         """Ask the connected leaders for these slots."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from slotreeve_protocol.meta_messages import Stopping
 
 from slotreeve_servers.data.core import DataCore
+from slotreeve_servers.node.counted import UNREADABLE
 from slotreeve_servers.node.environment import Environment
 from slotreeve_servers.node.history_desk import add_history
 from slotreeve_servers.node.readiness import Condition
@@ -30,7 +31,7 @@ class DataServer(MemberServer):
 
     def timings(self) -> dict[str, Timing]:
         """What every server times, and the stages of the way of changes."""
-        return {**super().timings(), **self.core.delays.timings}
+        return {**super().timings(), **self.core.delays.timings, UNREADABLE: self.core.unreadable.times}
 
     def readiness(self) -> list[Condition]:
         """The checks of every member, and that all slots of this server are settled."""

@@ -95,6 +95,10 @@ DATA: Mapping[str, Counted] = {
     "slots_led": Counted(_G, "slots that this server leads"),
     "slots_followed": Counted(_G, "slots that this server follows"),
     "slots_unsettled": Counted(_G, "slots that are still being taken over or copied", True),
+    "slots_unreadable": Counted(_G, "slots that this server leads and that cannot be read yet", True),
+    "slots_unreadable_ms": Counted(
+        _C, "milliseconds for which slots that this server took over could not be read, all of them together", True
+    ),
     "registrations": Counted(_G, "registrations in the slots that this server leads"),
     "session_repairs": Counted(_C, "services that differed between a session server and the serving leader", True),
     "follower_repairs": Counted(_C, "services that differed between the leader and a follower in sync", True),
@@ -206,6 +210,7 @@ COUNTED: Mapping[str, Counted] = {name: counted for part in BY_SERVER.values() f
 
 LOOP_LAG, ACCEPT, STORE = "loop_lag_seconds", "accept_seconds", "store_seconds"
 ANNOUNCE, CARRY = "announce_seconds", "carry_seconds"
+UNREADABLE = "slot_unreadable_seconds"
 PUSH_WAIT, PUSH_AGE, RECEIPT = "push_wait_seconds", "push_age_seconds", "receipt_seconds"
 TIMED: Mapping[str, str] = {
     LOOP_LAG: "every server: how late its event loop looked at the clock, ten times a second",
@@ -215,6 +220,8 @@ TIMED: Mapping[str, str] = {
     "servers",
     CARRY: "data servers: from changes until the session server has read them, with the way back of the proof; once a "
     "second for each session server",
+    UNREADABLE: "data servers: from the last sign of life of the former leader of a slot, or from its move, until this "
+    "server serves the slot",
     PUSH_WAIT: "session servers: from a change of a service until it goes out to the subscribers; changes that come "
     "shortly after each other go out together",
     PUSH_AGE: "session servers: from the arrival of a change at the first server until its push to a subscriber: the "

@@ -47,8 +47,8 @@ class SessionDelays:
         lagging, worst, more = page_of(self._lagging(now), asked)
         return DelayPage(
             self._late.stages(now),
-            objective.rules.delay_ms / 1000,
-            objective.rules.share,
+            objective.limit_seconds,
+            objective.share,
             objective.windows(now),
             lagging,
             worst,
@@ -62,7 +62,7 @@ class SessionDelays:
             assert one.behind_since is not None
             peer = one.client.peer
             yield Lagging(peer.node, peer.address, one.service, now - one.behind_since, one.why_behind)
-        yield from self._writes.long_waits(self._pushes.objective.rules.delay_ms / 1000)
+        yield from self._writes.long_waits(self._pushes.objective.limit_seconds)
 
     def _service(self, data_info_id: str, now: float) -> ServiceDelay | None:
         service = self._interests.services.get(data_info_id)

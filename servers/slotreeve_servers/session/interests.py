@@ -123,10 +123,11 @@ class Interests:
 
     def received(self, peer: Peer, message: Changed) -> None:
         """A slot leader announces changes."""
+        now = self._outbox.now()
         for change in message.changes:
-            self.changed(change)
+            self.changed(change, now)
 
-    def changed(self, change: DatumChange) -> None:
+    def changed(self, change: DatumChange, now: float) -> None:
         """Apply one change to the copy of its service, and push it; ask for the whole service where it does not fit."""
         service = self.services.get(change.data_info_id)
         if service is None:
@@ -139,7 +140,7 @@ class Interests:
             return
         step = service.copy.apply(change) if fit is Fit.NEXT else None
         if step is not None:
-            born = self._outbox.now() - change.waited_us / 1_000_000
+            born = now - change.waited_us / 1_000_000
             for group in service.groups.values():
                 group.note(step, born)
             return

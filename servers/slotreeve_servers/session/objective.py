@@ -25,19 +25,23 @@ class KeptObjective:
     """Counts pushes that were in time, and those that were not.
 
     Attributes:
-        rules: the objective. May be set to another one at any time: pushes from then on are judged by it.
+        limit_seconds: older pushes are late. ``share``: of the pushes that must not be late.
         pushed: pushes of changes that were judged. ``late``: those that were late.
     """
 
     def __init__(self, rules: ObjectiveSettings) -> None:
-        self.rules = rules
+        self.follow(rules)
         self.pushed = self.late = 0
         self._lately = Lately(SLICE_SECONDS, SIX_HOURS)
+
+    def follow(self, rules: ObjectiveSettings) -> None:
+        """Judge pushes by this objective from now on."""
+        self.limit_seconds, self.share = rules.delay_ms / 1000, rules.share
 
     def took(self, seconds: float, times: int = 1) -> None:
         """So many pushes took so long. One that took exactly as long as the objective admits is in time."""
         self.pushed += times
-        if seconds * 1000 > self.rules.delay_ms:
+        if seconds > self.limit_seconds:
             self.late += times
 
     def still_wait(self, times: int) -> None:
@@ -55,7 +59,7 @@ class KeptObjective:
 
     def _window(self, seconds: float, now: float) -> ObjectiveWindow:
         pushed, late = self._lately.since(now, seconds, (self.pushed, self.late))
-        burn_rate = late / pushed / (1 - self.rules.share) if pushed else 0.0
+        burn_rate = late / pushed / (1 - self.share) if pushed else 0.0
         return ObjectiveWindow(seconds, pushed, late, burn_rate)
 
     def is_burning(self, now: float) -> bool:

@@ -32,7 +32,7 @@ from slotreeve_servers.node.timings import LATELY_SECONDS
 from slotreeve_servers.session.clients import ConnectedClient
 from slotreeve_servers.session.due_pushes import DuePushes
 from slotreeve_servers.session.orders import OrdersInForce
-from slotreeve_servers.session.push_delays import PushDelays
+from slotreeve_servers.session.push_delays import RECEIPT_PAUSE_SECONDS, PushDelays
 from slotreeve_servers.session.push_frames import PushFrames
 from slotreeve_servers.session.settings import SessionSettings
 from slotreeve_servers.session.subscriber import Subscriber
@@ -213,36 +213,46 @@ class PushGroup:
         self._pending = {}
         self._version = self._copy.version
         self._forget_frames()
-        born, self._born = min(self._born, self._scheduled_at), math.inf
-        in_time = 0
+        born = min(self._scheduled_at, self._born)
+        self._born = math.inf
+        if has_changes:
+            self._push_changes(began, born)
+        else:
+            for subscriber in list(self.subscribers.values()):
+                if len(subscriber.in_flight) < IN_FLIGHT:
+                    self._push(subscriber)
+        self._set_window(began)
+        if len(self.subscribers) >= MANY_SUBSCRIBERS:
+            self._outbox.at_turns_end(partial(self._set_window, began))
+
+    def _push_changes(self, now: float, born: float) -> None:
+        """Push the present state with its changes, of which the oldest was ``born`` then, and note how late that is."""
+        delays, version, in_time = self._rules.delays, self._version, 0
         for subscriber in list(self.subscribers.values()):
             was_behind = subscriber.behind_since is not None
             if len(subscriber.in_flight) < IN_FLIGHT:
                 self._push(subscriber)
-            if was_behind or not has_changes:
+            if was_behind:
                 continue
-            if subscriber.version >= self._version:
+            if subscriber.version >= version:
                 in_time += 1
+                if now >= delays.next_receipt_at:
+                    delays.next_receipt_at = now + RECEIPT_PAUSE_SECONDS
+                    subscriber.timed, subscriber.timed_at = version, now
             else:
-                self._rules.delays.falls_behind(subscriber, born)
-        if has_changes:
-            self._rules.delays.pushed(began - born, in_time)
-            self._remember((began, self._scheduled_at - born, began - self._scheduled_at))
-        self._set_window(began)
-        if len(self.subscribers) >= MANY_SUBSCRIBERS:
-            self._outbox.at_turns_end(partial(self._set_window, began))
+                delays.falls_behind(subscriber, born)
+        delays.pushed(now - born, in_time)
+        arrived = self._scheduled_at
+        self.last = pushed = (now, arrived - born, now - arrived)
+        worst = self.worst
+        if worst is None or now - born >= worst[1] + worst[2] or worst[0] < now - LATELY_SECONDS:
+            self.worst = pushed
 
     def _set_window(self, began: float) -> None:
         """The last push began at this time, and is over now."""
         self._last_push = self._outbox.now()
         cost, settings = COST_FACTOR * (self._last_push - began), self._rules.settings
         self._window = min(settings.push_ceiling_seconds, max(settings.push_window_seconds, cost))
-
-    def _remember(self, pushed: Pushed) -> None:
-        self.last = pushed
-        worst = self.worst
-        if worst is None or worst[0] < pushed[0] - LATELY_SECONDS or worst[1] + worst[2] <= pushed[1] + pushed[2]:
-            self.worst = pushed
 
     def why_behind(self, subscriber: Subscriber) -> str:
         """Why this subscriber was not pushed to, for people."""
@@ -277,11 +287,11 @@ class PushGroup:
         subscriber = self.subscribers.get(client)
         if subscriber is None:
             return
-        if receipt.received >= subscriber.timed != NO_VERSION:
+        if subscriber.timed and receipt.received >= subscriber.timed:
+            subscriber.timed = NO_VERSION
             if kept_seconds is not None:
                 passed = self._outbox.now() - subscriber.timed_at
                 self._rules.delays.receipts.took(min(passed, max(0.0, passed - kept_seconds)))
-            subscriber.timed = NO_VERSION
         in_flight = subscriber.in_flight
         del in_flight[: bisect_right(in_flight, receipt.received)]
         if receipt.parts:
@@ -364,8 +374,6 @@ class PushGroup:
         self._rules.due.sent += 1
         if frames.is_parted:
             subscriber.parted, subscriber.sent = frames, 1
-        if subscriber.timed == NO_VERSION:
-            subscriber.timed, subscriber.timed_at = frames.version, self._outbox.now()
         if subscriber.behind_since is not None and frames.version >= self._version:
             self._rules.delays.caught_up(subscriber, self._outbox.now())
         return True

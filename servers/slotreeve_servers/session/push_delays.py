@@ -15,6 +15,8 @@ LATE_AGAIN_SECONDS = 10.0
 """A subscriber that goes on lacking a change counts as one more late push after each such time: the objective is missed
 for as long as pushing is stopped, though nothing is pushed."""
 MOST_MOVED = 2_000
+RECEIPT_PAUSE_SECONDS = 0.01
+"""Between two pushes whose receipts are timed."""
 
 
 class Lacking(Protocol):
@@ -47,6 +49,7 @@ class PushDelays:
         waits: from the arrival of a change until its push. ``ages``: from its birth until its push, of each push to a
             subscriber. ``receipts``: from a push to its receipt, without the time for which the client kept it.
         objective: how many of the pushes were in time.
+        next_receipt_at: the receipt of a push from then on is timed, on the server's clock.
     """
 
     def __init__(self) -> None:
@@ -54,7 +57,7 @@ class PushDelays:
         self.objective = KeptObjective(ObjectiveSettings())
         self._behind: dict[Lacking, None] = {}
         self._overdue: dict[Lacking, None] = {}
-        self._again_at = 0.0
+        self._again_at = self.next_receipt_at = 0.0
 
     def pushed(self, seconds: float, times: int) -> None:
         """Changes of this age were pushed to so many subscribers that lacked nothing before."""
@@ -84,7 +87,7 @@ class PushDelays:
 
     def look(self, now: float) -> None:
         """Count those that wait for too long; call it every :data:`LOOK_SECONDS`."""
-        limit = now - self.objective.rules.delay_ms / 1000
+        limit = now - self.objective.limit_seconds
         moved = 0
         while self._behind and moved < MOST_MOVED:
             subscriber = next(iter(self._behind))

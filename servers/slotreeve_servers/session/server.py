@@ -27,7 +27,7 @@ class SessionServer(MemberServer):
             environment.events,
             environment.history,
         )
-        self.core.objective.rules = environment.settings.objective
+        self.core.objective.follow(environment.settings.objective)
         add_history(self.core.desk, self._peers, environment.history)
 
     def counters(self) -> dict[str, int]:
