@@ -53,9 +53,9 @@ class StageReport(msgspec.Struct, frozen=True):
 
     stage: str
     count: Annotated[int, Meta(description="Number of durations.")]
-    p50_ms: Annotated[float, Meta(description="Half of them were at most so long, rounded up to a range.")]
-    p99_ms: Annotated[float, Meta(description="99 of 100 were at most so long.")]
-    max_ms: float
+    p50_ms: Annotated[float | None, Meta(description="Half of them were at most so long, rounded up to a range.")]
+    p99_ms: Annotated[float | None, Meta(description="99 of 100 were at most so long.")]
+    max_ms: Annotated[float | None, Meta(description="Of nothing there is none: null.")]
     slowest: Annotated[str, Meta(description="The server whose 99th percentile is the highest; empty: none.")]
 
 
@@ -182,9 +182,9 @@ def _stage(name: str, bounds: tuple[float, ...], by_server: Mapping[str, StageDe
     return StageReport(
         name.removesuffix("_seconds"),
         whole.count,
-        _ms(whole.quantile(0.5)),
-        _ms(whole.quantile(0.99)),
-        _ms(longest),
+        _ms(whole.quantile(0.5)) if whole.count else None,
+        _ms(whole.quantile(0.99)) if whole.count else None,
+        _ms(longest) if whole.count else None,
         slowest if by_server[slowest].count else "",
     )
 

@@ -68,7 +68,7 @@ def test_stages_of_several_servers_are_added_up_if_their_ranges_are_the_same() -
         }
     )
     assert found == [
-        StageReport("push_age", 0, 0.0, 0.0, 0.0, ""),
+        StageReport("push_age", 0, None, None, None, ""),
         StageReport("push_age", 200, 100.0, 100.0, 400.0, "a"),
         StageReport("new", 1, 100.0, 100.0, 100.0, "a"),
     ]
