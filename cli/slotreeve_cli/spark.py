@@ -8,7 +8,7 @@ import typer
 
 from slotreeve_cli import spark_compare, spark_seed, spark_tune
 from slotreeve_cli.options import Output, OutputOption
-from slotreeve_cli.spark_options import ConfOption, MasterOption, WarehouseOption, must_be_fit, spark_session
+from slotreeve_cli.spark_options import ConfOption, MasterOption, WarehouseOption, must_be_fit, say, spark_session
 
 
 def add_to(app: typer.Typer) -> None:
@@ -84,7 +84,7 @@ def marts(
     pipeline.must_be_marts(only)
     store = Warehouse.existing(warehouse)
     with spark_session(master, conf) as session:
-        rows = pipeline.build(session, store, only)
+        rows = pipeline.build(session, store, only, say)
     print_rows([{"mart": name, "rows": number} for name, number in rows.items()], output)
 
 
@@ -129,6 +129,7 @@ def at(
     from slotreeve_spark.pipeline.warehouse import Warehouse
 
     store, when = Warehouse.existing(warehouse), instant(moment)
+    store.must_have_mart("slot_history")
     with spark_session(master, conf) as session:
         rows = [row.asDict() for row in table_at(session, store, when).collect()]
     print_rows(rows, output, empty="no slot was assigned then")
@@ -150,6 +151,7 @@ def diff(
     from slotreeve_spark.pipeline.warehouse import Warehouse
 
     store, moments = Warehouse.existing(warehouse), (instant(first), instant(second))
+    store.must_have_mart("slot_history")
     with spark_session(master, conf) as session:
         rows = [row.asDict() for row in difference(session, store, *moments).collect()]
     print_rows(rows, output, empty="no slot differs")

@@ -22,6 +22,7 @@ from slotreeve_cli.spark_options import (
     names,
     numbers,
     opened_wheels,
+    say,
     spark_session,
 )
 from slotreeve_cli.spark_outcome import print_outcome
@@ -68,7 +69,7 @@ def compare_slot_functions(
     from slotreeve_spark.slot_function_comparison import compare_slot_functions as compare
 
     asked = SlotFunctionQuestion(names(functions, "--functions"), tuple(numbers(slots, "--slots")), timeout)
-    directory = Directory.make(out)
+    directory = Directory.make(out, say=say)
     with spark_session(master, conf, copies) as session:
         print_outcome(compare(session, keys, column, asked, directory), output)
 
@@ -116,7 +117,7 @@ def compare_balancers(
         CellLimits(timeout, memory),
     )
     judgement = Judgement(even_within, parse_weights(weights))
-    directory = Directory.make(out)
+    directory = Directory.make(out, say=say)
     with spark_session(master, conf, copies) as session:
         asked = source.recorded(session, asked)
         print_outcome(compare(session, asked, directory, judgement), output)
@@ -155,6 +156,6 @@ def compare_elections(
         rounds,
         limits=CellLimits(timeout, memory),
     )
-    directory = Directory.make(out)
+    directory = Directory.make(out, say=say)
     with spark_session(master, conf, copies) as session:
         print_outcome(compare(session, asked, directory), output)

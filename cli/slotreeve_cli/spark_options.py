@@ -58,6 +58,11 @@ def opened_wheels(wheels: list[Path]) -> list[Path]:
     return open_wheels(wheels)
 
 
+def say(text: str) -> None:
+    """A line about the progress of a job, for people who wait."""
+    typer.echo(text, err=True)
+
+
 @contextmanager
 def spark_session(master: str, conf: list[str], copies: Sequence[Path] = ()) -> Iterator[SparkSession]:
     """A Spark session with the opened wheels shipped; stopped at the end. Spark's own progress bar on a terminal."""

@@ -33,12 +33,15 @@ class TraceSource:
         """As the option says: ``generated``, names with semicolons, a file, or ``recorded:WAREHOUSE``.
 
         Raises:
-            ConfigError, ModelError: the file has no traces.
+            ConfigError, ModelError: the file has no traces, or there is no such warehouse with what a trace is made of.
         """
         from slotreeve_spark.compare.traces import KINDS, read_traces
 
         word, _, warehouse = text.partition(":")
         if word == "recorded":
+            from slotreeve_spark.pipeline.warehouse import Warehouse
+
+            Warehouse.existing(warehouse or "warehouse").must_have_mart("slot_history")
             return cls(kinds=tuple(KINDS), warehouse=warehouse or "warehouse")
         if Path(text).is_file():
             return cls(tuple(read_traces(Path(text))), tuple(KINDS))

@@ -20,6 +20,7 @@ from slotreeve_cli.spark_options import (
     WeightsOption,
     WheelOption,
     opened_wheels,
+    say,
     spark_session,
 )
 from slotreeve_cli.spark_outcome import print_outcome
@@ -88,7 +89,7 @@ def tune_balancer(
         variants(parameters),
     )
     judgement = Judgement(even_within, parse_weights(weights), one_setting=True)
-    directory = Directory.make(out)
+    directory = Directory.make(out, say=say)
     with spark_session(master, conf, copies) as session:
         outcome = tune_balancer(session, source.recorded(session, asked), directory, judgement)
         print_outcome(outcome, output, only=("trade_off",))

@@ -12,11 +12,12 @@ from slotreeve_spark.compare.competition import Rules, summarize
 from slotreeve_spark.compare.disqualified import disqualified
 from slotreeve_spark.compare.trade_off import EVEN_WEIGHTS, trade_off
 from slotreeve_spark.compare.tuning import snippet
-from slotreeve_spark.outcome import ComparisonOutcome, tell
+from slotreeve_spark.outcome import ComparisonOutcome
 from slotreeve_spark.report import plots
-from slotreeve_spark.report.page import Page
+from slotreeve_spark.report.cells_page import ComparedCells, cells_page, palette_of
+from slotreeve_spark.report.charts import Palette
 from slotreeve_spark.report.results import Directory, small, versions
-from slotreeve_spark.verdicts import TRADE_OFF_EXPLAINED, recommendations, verdict_lines
+from slotreeve_spark.verdicts import headlines, recommendations, verdict_lines
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -53,7 +54,7 @@ class CellComparison:
     parameters: Mapping[str, object]
     rules: Rules
     example: str
-    figures: tuple[str, Callable[[DataFrame], Iterable[tuple[str, str]]]]
+    figures: tuple[str, Callable[[DataFrame, Palette], Iterable[tuple[str, str]]]]
     judgement: Judgement | None = None
 
 
@@ -129,6 +130,7 @@ def _compare_cells(
     session: SparkSession, out: Directory, cells: DataFrame, comparison: CellComparison
 ) -> ComparisonOutcome:
     began, rules = time.monotonic(), comparison.rules
+    out.progress.begin(3 if comparison.judgement is None else 4)
     stored = out.write("cells", cells)
     bad = small(out.write("disqualified", disqualified(stored, comparison.example)))
     summary = small(out.write("summary", summarize(stored, rules)))
@@ -136,35 +138,28 @@ def _compare_cells(
     summary.sort(key=lambda r: (r["setting"], order.index(str(r["criterion"])), r["mean"], r["competitor"]))
     tables, lines = {"summary": summary}, verdict_lines(summary)
     everything = {**comparison.parameters, **versions(session)}
-    page = Page(comparison.title)
-    page.parameters(everything)
+    headline = headlines(summary, [], {})
     if (judgement := comparison.judgement) is not None:
-        tables["trade_off"] = small(
-            out.write("trade_off", trade_off(stored, rules, judgement.weights, judgement.even_within))
-        )
+        trades = trade_off(stored, rules, judgement.weights, judgement.even_within)
+        tables["trade_off"] = small(out.write("trade_off", trades))
+        headline = headlines(summary, tables["trade_off"], judgement.weights)
         lines = [*recommendations(tables["trade_off"], judgement.weights), *lines]
     if not summary:
         lines = ["no competitor is left to be ranked"]
-    tell(page, bad, lines, [])
-    if trades := tables.get("trade_off"):
-        page.heading("Trade-off")
-        page.paragraph(TRADE_OFF_EXPLAINED)
-        page.table(trades)
-    what = {criterion.column: criterion.what for criterion in rules.criteria}
-    page.heading("Criteria")
-    page.paragraph(
-        "Less is better. low and high: the interval that holds the mean with 95 % confidence (bootstrap over the "
-        "cells). behind: how much more it took than the best on the same trace and seed, with its interval; where that "
-        "holds 0, the difference is within noise. not counted: the criterion rewards doing nothing, and this "
-        "competitor does not end even."
-    )
-    page.table([{**row, "criterion": str(row["criterion"]).replace("_", " ")} for row in summary])
-    for caption, svg in plots.means(summary, what):
-        page.figure(caption, svg)
     heading, draw = comparison.figures
-    page.heading(heading)
-    for caption, svg in draw(stored):
-        page.figure(caption, svg)
+    out.progress.say("the report is drawn")
+    page = cells_page(
+        ComparedCells(
+            comparison.title,
+            headline,
+            everything,
+            summary,
+            {criterion.column: criterion.what for criterion in rules.criteria},
+            (heading, draw(stored, palette_of(summary))),
+            tables.get("trade_off", []),
+            bad,
+        )
+    )
     out.write_parameters(everything)
     report = out.write_report(page)
     return ComparisonOutcome(bad, tables, lines, report, time.monotonic() - began)

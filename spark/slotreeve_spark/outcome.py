@@ -1,4 +1,4 @@
-"""What a comparison came to, and the beginning of its report."""
+"""What a comparison came to, and who was not ranked."""
 
 from __future__ import annotations
 
@@ -35,18 +35,12 @@ class ComparisonOutcome:
     snippet: str = ""
 
 
-def tell(page: Page, disqualified: Rows, lines: list[str], unreadable: Rows) -> None:
-    """Who is disqualified first, then what the comparison came to."""
+def tell_disqualified(page: Page, disqualified: Rows) -> None:
+    """Who is not ranked, and why."""
     if disqualified:
         page.heading("Disqualified")
         page.paragraph("In at least one cell these broke a rule, raised, or took too much. They are not ranked.")
         page.table(disqualified)
-    page.heading("Best")
-    for line in lines:
-        page.paragraph(line)
-    if unreadable:
-        page.heading("What could not be read")
-        page.table(unreadable)
 
 
 def within_noise(names: list[str]) -> str:

@@ -12,8 +12,9 @@ from slotreeve.errors import ConfigError
 
 from slotreeve_spark.compare import slot_functions
 from slotreeve_spark.compare.keys import open_keys
-from slotreeve_spark.outcome import ComparisonOutcome, Rows, tell, within_noise
+from slotreeve_spark.outcome import ComparisonOutcome, Rows, tell_disqualified, within_noise
 from slotreeve_spark.report import plots
+from slotreeve_spark.report.charts import Palette
 from slotreeve_spark.report.page import Page
 from slotreeve_spark.report.results import Directory, small, versions
 
@@ -44,6 +45,7 @@ def compare_slot_functions(
     from pyspark.sql import functions as f
 
     began = time.monotonic()
+    out.progress.begin(3)
     keys = open_keys(session, source, column)
     broken = slot_functions.probe(session, asked)
     works = tuple(name for name in asked.functions if name not in broken)
@@ -69,24 +71,47 @@ def compare_slot_functions(
     good = [row if row["function"] in even else {**row, **dict.fromkeys(SPEED)} for row in good]
     moved = [row for row in small(moves.orderBy("slots", "function").drop("source")) if row["function"] in even]
     lines += [_moves_line([row for row in moved if row["slots"] == slots]) for slots in asked.slots[:-1] if moved]
-    page = Page("Slot functions compared")
     parameters = {"keys": source, **asdict(asked), **versions(session)}
-    page.parameters(parameters)
-    tell(page, bad, lines, unreadable)
-    page.heading("Spread")
-    page.paragraph(
-        "p_value: how likely keys thrown at random lie at least as unevenly. Near 0 is too uneven; near 1 more even "
-        "than chance. collisions: pairs of keys in the same slot. Speed is of one core, hashing alone."
-    )
-    page.table([{name: value for name, value in row.items() if name != "error"} for row in good])
-    for caption, svg in plots.keys_by_slot(counts):
-        page.figure(caption, svg)
-    page.heading("What moves when the number of slots grows")
-    page.table(moved)
+    palette = Palette(str(row["function"]) for row in rows)
+    page = Page("Slot functions compared")
+    page.verdict(_headline(good, even, asked.slots[-1]))
+    page.legend({name: palette.colour(name) for name in palette.names})
+    tell_disqualified(page, bad)
+    page.heading("What came of it")
+    for line in lines:
+        page.paragraph(line)
+    out.progress.say("the report is drawn")
+    page.heading("How many slots hold how many keys")
+    page.figures(plots.keys_by_slot(counts, palette), "wide")
+    with page.folded("Spread and speed in figures"):
+        page.paragraph(
+            "p_value: how likely keys thrown at random lie at least as unevenly. Near 0 is too uneven; near 1 more "
+            "even than chance. collisions: pairs of keys in the same slot. Speed is of one core, hashing alone."
+        )
+        page.table([{name: value for name, value in row.items() if name != "error"} for row in good])
+    with page.folded("What moves when the number of slots grows"):
+        page.table(moved)
+    if unreadable:
+        with page.folded("What could not be read"):
+            page.table(unreadable)
+    with page.folded("What was asked, and with which versions"):
+        page.parameters(parameters)
     out.write_parameters(parameters)
     report = out.write_report(page)
     seconds = time.monotonic() - began
     return ComparisonOutcome(bad, {"spread": good, "moves": moved}, lines, report, seconds, unreadable)
+
+
+def _headline(rows: Rows, even: set[str], slots: int) -> str:
+    """What came of the largest number of slots, in a sentence."""
+    rows = [row for row in rows if row["slots"] == slots and row["function"] in even]
+    if not rows:
+        return "No function is left to be ranked."
+    alike = sorted(str(row["function"]) for row in rows if _p(row) >= UNEVEN)
+    fastest = min(rows, key=_nanoseconds)
+    spread = f"{', '.join(alike)} spread as evenly as chance" if alike else "no function spreads as evenly as chance"
+    speed = f"{fastest['function']} is the fastest with {_nanoseconds(fastest):,.0f} ns a key"
+    return f"Over {slots:,} slots {spread}; {speed}."
 
 
 def _judged(rows: Rows) -> tuple[set[str], Rows]:

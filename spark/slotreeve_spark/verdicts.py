@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 
 from slotreeve_spark.outcome import Rows, within_noise
+from slotreeve_spark.report.numbers import number
 
 TRADE_OFF_EXPLAINED = (
     "Means of the cells. uneven share: the farthest distance of a server from its fair share in the end, in fair "
@@ -29,22 +31,59 @@ def verdict_lines(summary: Rows) -> list[str]:
             lines.append(f"{line}no competitor ends even, so none is the best")
             continue
         noise = [str(row["competitor"]) for row in rows if row["verdict"] == "within noise"]
-        lines.append(f"{line}{best['competitor']} ({float(str(best['mean'])):.3g}){within_noise(noise)}")
+        lines.append(f"{line}{best['competitor']} ({_mean(best)}){within_noise(noise)}{_left_out(rows, best)}")
     return lines
+
+
+def headlines(summary: Rows, trades: Rows, weights: Mapping[str, float]) -> list[str]:
+    """What the whole came to, in a sentence for each setting: who is recommended; where nobody can be, who is the best,
+    or within noise of it, by how many criteria."""
+    if not summary:
+        return ["No competitor is left to be ranked."]
+    if trades:
+        return [f"{line}." for line in _recommended(trades, "{setting}: {best} is recommended", weights)]
+    found = []
+    for setting in dict.fromkeys(str(row["setting"]) for row in summary):
+        rows = [row for row in summary if row["setting"] == setting]
+        criteria = len({row["criterion"] for row in rows})
+        good = Counter(str(row["competitor"]) for row in rows if row["verdict"] in ("best", "within noise"))
+        parts = [f"{name} by {number}" for name, number in good.most_common()]
+        found.append(f"{setting}: of {criteria} criteria, the best or within noise of it is {', '.join(parts)}.")
+    return found
+
+
+def _mean(row: Mapping[str, object]) -> str:
+    return number(float(str(row["mean"])))
+
+
+def _left_out(rows: Rows, best: Mapping[str, object]) -> str:
+    """Those with a lower figure than the best that do not count."""
+    lower = [
+        row for row in rows if row["verdict"] == "not counted" and float(str(row["mean"])) < float(str(best["mean"]))
+    ]
+    named = ", ".join(f"{row['competitor']} ({_mean(row)})" for row in lower)
+    return f"; not counted, as it ends uneven: {named}" if named else ""
 
 
 def recommendations(trades: Rows, weights: Mapping[str, float]) -> list[str]:
     """For each setting the recommended competitor: with which weights, by how much, and with which confidence."""
+    return _recommended(trades, "{setting}, recommended: {best}", weights)
+
+
+def _recommended(trades: Rows, head: str, weights: Mapping[str, float]) -> list[str]:
     shown = ", ".join(f"{name}={weight:g}" for name, weight in weights.items())
+    shown = f"weights {shown}" if len(set(weights.values())) > 1 else "all figures weigh the same"
     lines = []
     for setting in dict.fromkeys(str(row["setting"]) for row in trades):
         rows = [row for row in trades if row["setting"] == setting]
         best = next((row for row in rows if row["verdict"] == "recommended"), None)
         if best is None:
-            lines.append(f"{setting}, recommended: none, as no competitor ends even in every cell")
+            begun = head.format(setting=setting, best="none")
+            lines.append(f"{begun}, as no competitor ends even in every cell")
             continue
         rest = [row for row in rows if row["ends_well"] and row is not best]
-        lines.append(f"{setting}, recommended: {best['competitor']}{_compared(best, rest)} (weights {shown})")
+        begun = head.format(setting=setting, best=best["competitor"])
+        lines.append(f"{begun}{_compared(best, rest)} ({shown})")
     return lines
 
 

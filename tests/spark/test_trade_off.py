@@ -63,7 +63,7 @@ def test_a_recommendation_says_by_how_much_and_how_sure_it_is() -> None:
     (line,) = recommendations(judged(cells(GOOD, WASTEFUL), EVEN_WEIGHTS, 0.1).to_pylist(), EVEN_WEIGHTS)
     assert line == (
         "all, recommended: good with a score of 0.269; wasteful is next, 0.129 behind (95 % interval 0.129 to 0.129), "
-        "in 100% of the resamples of 10 paired cells (weights moves=1, uneven_share=1, unready_slot_seconds=1)"
+        "in 100% of the resamples of 10 paired cells (all figures weigh the same)"
     )
 
 

@@ -9,6 +9,7 @@ from slotreeve.errors import ConfigError
 
 from slotreeve_spark.pipeline.records import CLEANED
 from slotreeve_spark.pipeline.warehouse import Warehouse
+from slotreeve_spark.progress import JobProgress, Say, nothing
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
 COME_AND_GO = ("registered", "unregistered", "expired")
 
 
-def build(session: SparkSession, warehouse: Warehouse, names: Sequence[str] = ()) -> dict[str, int]:
-    """Make these marts, else all; number of rows by name.
+def build(session: SparkSession, warehouse: Warehouse, names: Sequence[str] = (), say: Say = nothing) -> dict[str, int]:
+    """Make these marts, else all; number of rows by name. ``say`` takes lines about the progress.
 
     Raises:
         ConfigError: there is no such mart, or no such warehouse.
@@ -25,7 +26,12 @@ def build(session: SparkSession, warehouse: Warehouse, names: Sequence[str] = ()
     """
     must_be_marts(names)
     cleaned = warehouse.table(session, "cleaned", CLEANED)
-    return {name: warehouse.write_mart(name, MARTS[name](cleaned)).count() for name in names or MARTS}
+    progress, rows = JobProgress(say), dict[str, int]()
+    progress.begin(len(names or MARTS))
+    for name in names or MARTS:
+        with progress.job(f"mart {name}", session):
+            rows[name] = warehouse.write_mart(name, MARTS[name](cleaned)).count()
+    return rows
 
 
 def must_be_marts(names: Sequence[str]) -> None:

@@ -127,10 +127,19 @@ class Warehouse:
         """Replace a mart, and return what is stored. Raises StorageError if it cannot be written."""
         return write_table(self.place(f"marts/{name}"), frame)
 
+    def must_have_mart(self, name: str) -> None:
+        """Before a session is started: raises ConfigError if this directory is a local one without this mart. Elsewhere
+        :meth:`mart` finds out."""
+        if self.location.local is not None and not (self.location.local / "marts" / name).is_dir():
+            raise self._no_mart(name)
+
+    def _no_mart(self, name: str) -> ConfigError:
+        return ConfigError(f"{self.location}: there is no mart {name}; run `slotreeve spark marts` first")
+
     def mart(self, session: SparkSession, name: str) -> DataFrame:
         """A mart. Raises ConfigError if there is none; StorageError: it cannot be reached."""
         if not self.has(session, f"marts/{name}"):
-            raise ConfigError(f"{self.location}: there is no mart {name}; run `slotreeve spark marts` first")
+            raise self._no_mart(name)
         return session.read.parquet(self.place(f"marts/{name}"))
 
 

@@ -6,12 +6,13 @@ import importlib.metadata
 import json
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from slotreeve.errors import StorageError
 
+from slotreeve_spark.progress import JobProgress, Say, nothing
 from slotreeve_spark.report.page import Page
 
 if TYPE_CHECKING:
@@ -25,13 +26,19 @@ LONGEST_TABLE = 2_000
 @dataclass(frozen=True)
 class Directory:
     """Where one comparison's results go: a local or shared directory that driver and executors see alike. It is no URI:
-    the report is a file for a person's browser."""
+    the report is a file for a person's browser.
+
+    Attributes:
+        progress: is told of each table that is computed and written.
+    """
 
     path: Path
+    progress: JobProgress = field(default_factory=JobProgress)
 
     @classmethod
-    def make(cls, path: Path, option: str = "--out") -> Directory:
-        """Create it if it is missing; nothing runs before it can be written. ``option`` is the one that names it.
+    def make(cls, path: Path, option: str = "--out", say: Say = nothing) -> Directory:
+        """Create it if it is missing; nothing runs before it can be written. ``option`` is the one that names it;
+        ``say`` takes lines about the progress.
 
         Raises:
             StorageError: it cannot be created or written.
@@ -45,7 +52,7 @@ class Directory:
             raise StorageError(
                 f"{path}: results cannot be written there: {error.strerror}; choose another {option}"
             ) from None
-        return cls(path)
+        return cls(path, JobProgress(say))
 
     def write(self, name: str, frame: DataFrame) -> DataFrame:
         """Replace the table ``name`` by ``frame``, and return what is stored: nothing is computed twice.
@@ -53,7 +60,8 @@ class Directory:
         Raises:
             StorageError: it cannot be written.
         """
-        return write_table(str(self.path / name), frame)
+        with self.progress.job(name.replace("_", " "), frame.sparkSession):
+            return write_table(str(self.path / name), frame)
 
     def write_report(self, page: Page) -> Path:
         """The HTML file; returns its path. Raises StorageError."""

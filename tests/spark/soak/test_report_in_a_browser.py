@@ -19,6 +19,7 @@ pytestmark = pytest.mark.processes
 Colour = tuple[int, int, int]
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 WIDTH, HEIGHT = 1_000, 1_400
+LOOKS = charts.Palette(["even", "default", "circles"])
 SCREENS = {"dark": (0, "#16181c", "#e2e2e2"), "light": (1, "#ffffff", "#1c1c1c")}
 """Chromium's number for what the user prefers, and the colours of paper and text."""
 
@@ -41,9 +42,10 @@ def report(tmp_path: Path) -> Path:
     page.paragraph("Less is better.")
     page.table([{"competitor": "even", "verdict": "best", "mean": 10.0}])
     bars = [Bar("even", 10, 9, 11), Bar("default", 12, 10, 15), Bar("circles", 54_321, 50_000, 60_000)]
-    page.figure("moves", charts.bars(bars, "moves"))
+    page.figures([("moves", charts.bars(bars, "moves", LOOKS))])
     curves = [Series(name, [(0, 0), (50, most / 2), (100, most)]) for name, most in (("even", 40), ("default", 60))]
-    page.figure("moves over time", charts.lines([*curves, Series("circles", [(0, 0), (100, 9e4)])], "s", "moves", True))
+    every = [*curves, Series("circles", [(0, 0), (100, 9e4)])]
+    page.figures([("moves over time", charts.lines(every, "s", "moves", True, LOOKS))])
     file = tmp_path / "report.html"
     file.write_text(page.as_html(), encoding="utf-8")
     return file
@@ -57,7 +59,7 @@ def test_a_report_is_readable_on_a_light_and_on_a_dark_screen(
     seen = colours(screenshot(browser, report, tmp_path, number))
     assert seen.most_common(1)[0][0] == rgb(paper)
     assert seen[rgb(ink)] > 1_000, "text and axes have the colour of text"
-    bars = [seen[rgb(colour)] for colour in charts.COLOURS[:3]]
+    bars = [seen[rgb(LOOKS.colour(name))] for name in ("even", "default", "circles")]
     assert all(pixels > 2_000 for pixels in bars), "each competitor has a bar that can be seen, and a line"
     assert bars[0] < bars[1] < bars[2] < 3 * bars[0], "the far one does not press the others into a corner"
 
