@@ -13,6 +13,7 @@ from slotreeve_client.condition import RECENT_SECONDS, ClusterCondition
 from slotreeve_gateway import Gateway
 from slotreeve_protocol.meta_messages import ConfigEntry, GetHistory, History
 
+from slotreeve_face_console.delay_topics import DelayTopics
 from slotreeve_face_console.entries import entry_rows
 from slotreeve_face_console.lag import LaggingClients
 from slotreeve_face_console.losses import InstanceLoss, ServiceLosses
@@ -58,6 +59,9 @@ class ClusterTopics:
 
     All methods raise Unreachable where no state of the cluster is known yet. ``seconds``: how often the names of the
     services are asked for; seldom where that takes long.
+
+    Attributes:
+        delays: the pieces about delays.
     """
 
     def __init__(
@@ -68,6 +72,7 @@ class ClusterTopics:
         self._lag = LaggingClients(gateway.servers, gateway.clock)
         self._counts: SharedReadings[Mapping[str, int]] = SharedReadings(gateway.clock)
         self._seconds = seconds
+        self.delays = DelayTopics(gateway.servers, gateway.clock, rendering)
         self._slots: tuple[object, SlotStates] | None = None
         self._entries: Sequence[ConfigEntry] = ()
         self._changes: Mapping[str, str] = {}
@@ -123,6 +128,7 @@ class ClusterTopics:
             "lag": make.sentences(
                 await self._lag.sentences(condition), "No session server has a client that lags.", "soon"
             ),
+            **await self.delays.objective(condition),
             "health": self._health(look),
             "problems": make.sentences(condition.problems(), "There are none.", "bad"),
             "orders": self._orders(condition),

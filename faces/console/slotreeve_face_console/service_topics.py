@@ -223,7 +223,7 @@ class ServiceTopics:
             found = await subscribers_of(servers.transport, servers.cluster, servers.metas, service)
         except SlotreeveError as error:
             text = f"The subscribers cannot be listed now: {error}."
-            return {"audience": make.sentences([text], "", "bad"), "subscribers": {}}
+            return {"audience": make.sentences([text], "", "bad"), "subscribers": {}, "holders": {}}
         rows = subscriber_rows(found)
         late = sum(row.state == "late" for row in rows)
         behind = sum(row.state != "current" for row in rows) - late
@@ -245,6 +245,7 @@ class ServiceTopics:
             "audience": {"summary": make.piece("sentence", "summary", summary, "quiet")}
             | (make.sentences(texts, "", "bad") if texts else {}),
             "subscribers": pieces or make.rows_none("Nobody subscribes now.", 7 if make.acts else 6),
+            "holders": await self._cluster.delays.service(service),
         }
 
 
