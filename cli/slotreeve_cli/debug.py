@@ -89,6 +89,7 @@ async def _gathered(transport: Transport, cluster: str, metas: list[str], since_
     sources: Mapping[str, Callable[[], Awaitable[Parts]]] = {
         "cluster": lambda: _cluster(transport, cluster, metas),
         "clients": lambda: _clients(transport, cluster, metas),
+        "delays": lambda: _delays(transport, cluster, metas),
         "configuration keys": lambda: _keys(transport, cluster, metas),
         "events": lambda: _events(transport, cluster, metas, since_ms),
         "changes": lambda: _changes(transport, cluster, metas, since_ms),
@@ -123,6 +124,19 @@ async def _clients(transport: Transport, cluster: str, metas: list[str]) -> Part
     from slotreeve_client.reports import clients_report
 
     return {"clients.json": encoded(clients_report(await connected_clients(transport, cluster, metas)))}
+
+
+async def _delays(transport: Transport, cluster: str, metas: list[str]) -> Parts:
+    from slotreeve_client.administration import cluster_view
+    from slotreeve_client.delays import cluster_delays, delays_report
+    from slotreeve_client.slot_reads import slot_reads
+
+    found = await cluster_delays(transport, cluster, metas)
+    reads = await slot_reads(transport, cluster, (await cluster_view(transport, cluster, metas)).data)
+    parts = {"delays.json": encoded(delays_report(found)), "slot-reads.json": encoded([*reads.slots.values()])}
+    if found.silent:
+        parts["delays.missing.txt"] = _silent("delays", found.silent)
+    return parts
 
 
 async def _keys(transport: Transport, cluster: str, metas: list[str]) -> Parts:

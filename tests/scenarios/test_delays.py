@@ -6,13 +6,18 @@ import asyncio
 import random
 
 from slotreeve.clock import LoopClock
+from slotreeve.model.data_info import DataInfo
+from slotreeve.model.nodes import Role
 from slotreeve_client.administration import put_config
 from slotreeve_client.condition import cluster_condition
 from slotreeve_client.delays import DelaysReport, cluster_delays, delays_report
 from slotreeve_conformance.virtual_time import run
+from slotreeve_protocol.delay_messages import GetDelays
 from slotreeve_protocol.orders import ORDERS_KEY, Orders
 from slotreeve_simulator.simulated_cluster import SimulatedCluster
 from slotreeve_transport_memory.transport import MemoryTransport
+
+from tests.servers.recording_outbox import a_peer
 
 
 class Operator:
@@ -145,3 +150,29 @@ def test_a_session_server_that_does_not_read_is_named_by_the_leader() -> None:
             assert [*found.silent] == ["session-2"]
 
     run(scenario, seed=4)
+
+
+def test_of_a_service_only_its_own_slot_is_named_among_those_that_wait() -> None:
+    async def scenario(rng: random.Random) -> None:
+        async with SimulatedCluster(rng, meta=1, data=2, session=1) as cluster:
+            await cluster.ready()
+            client = cluster.client()
+            publications = {name: client.publish(name, "0") for name in (f"s{number}" for number in range(40))}
+            watched = [cluster.client().subscribe(name) for name in publications]
+            await cluster.until(lambda: all(one.instances for one in watched), "all are seen")
+            cluster.freeze("data-1")
+            for publication in publications.values():
+                publication.republish("1")
+            await asyncio.sleep(1.0)
+
+            def lagging(service: str) -> set[str]:
+                page = cluster.session("session-1").core.delays.answer(a_peer("tool", Role.TOOL), GetDelays(service))
+                return {one.name for one in page.lagging}
+
+            all_of_them = lagging("")
+            assert len(all_of_them) > 2
+            of_each = {name: lagging(DataInfo(name).id) for name in publications}
+            assert max(map(len, of_each.values())) == 1
+            assert set().union(*of_each.values()) == all_of_them
+
+    run(scenario, seed=5)

@@ -35,12 +35,12 @@ class DataDelays:
 
     def answer(self, peer: Peer, asked: GetDelays) -> DelayPage:
         """See GetDelays."""
-        lagging, worst, more = page_of(self._lagging(), asked)
+        lagging, worst, more = page_of(self._lagging(asked.service), asked)
         service = self._service(asked.service) if asked.service else None
         stages = self._late.stages(self._outbox.now())
         return DelayPage(stages, lagging=lagging, worst=worst, service=service, more=more)
 
-    def _lagging(self) -> Iterator[Lagging]:
+    def _lagging(self, service: str) -> Iterator[Lagging]:
         now, attended = self._outbox.now(), self._outbox.attended()
         for peer, since in self._changes.carried.unanswered():
             if now - since > LAGGING_SECONDS:
@@ -48,7 +48,8 @@ class DataDelays:
                 yield Lagging(peer.node, peer.address, "", now - since, why)
         for number in self._slots.unsettled():
             slot = self._slots.held[number]
-            if slot.leads and attended - slot.led_since > LAGGING_SECONDS:
+            is_its = not service or service in slot.tracked or service in slot.store.services
+            if is_its and slot.leads and attended - slot.led_since > LAGGING_SECONDS:
                 why = "reads wait: its leader has not got the records of all session servers yet"
                 yield Lagging(f"slot {number}", "", "", attended - slot.led_since, why)
 

@@ -18,8 +18,8 @@ class LaggingPage(NamedTuple):
 
 
 def page_of(all_of_them: Iterable[Lagging], asked: GetDelays) -> LaggingPage:
-    """The page that was asked for. Rows of one name stay together."""
-    found = [one for one in all_of_them if not asked.service or one.service in ("", asked.service)]
+    """The page that was asked for, of those that matter to it. Rows of one name stay together."""
+    found = list(all_of_them)
     worst = max(found, key=_seconds, default=None)
     after = [one for one in found if one.name > asked.after]
     first = nsmallest(max(1, min(asked.most, MOST_LAGGING)), after, key=_name)

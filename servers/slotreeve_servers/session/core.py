@@ -145,7 +145,7 @@ class SessionCore:
         self._compacted_at = outbox.now()
         self._to_scan: deque[int] = deque()
         self.objective = pushes.delays.objective
-        self.delays = SessionDelays(outbox, self.writes, self.interests, pushes.delays)
+        self.delays = SessionDelays(outbox, self.writes, self.interests, pushes.delays, self.registrations.slot)
         audience = Audience(outbox, self.clients, self.interests)
         self.desk = Desk(
             {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from slotreeve_protocol.delay_messages import DelayPage, GetDelays, Lagging, ServiceDelay
 
@@ -19,12 +19,18 @@ from slotreeve_servers.session.writes import Writes
 class SessionDelays:
     """Answers the question how long changes take here.
 
+    Args:
+        slot_of: the slot of a service.
+
     Attributes:
         timings: what is timed, by name.
     """
 
-    def __init__(self, outbox: Outbox, writes: Writes, interests: Interests, pushes: PushDelays) -> None:
+    def __init__(
+        self, outbox: Outbox, writes: Writes, interests: Interests, pushes: PushDelays, slot_of: Callable[[str], int]
+    ) -> None:
         self._outbox, self._writes, self._interests, self._pushes = outbox, writes, interests, pushes
+        self._slot_of = slot_of
         self.timings: dict[str, Timing] = {
             ACCEPT: writes.stored,
             STORE: writes.answers,
@@ -44,7 +50,7 @@ class SessionDelays:
     def answer(self, peer: Peer, asked: GetDelays) -> DelayPage:
         """See GetDelays."""
         now, objective = self._outbox.now(), self._pushes.objective
-        lagging, worst, more = page_of(self._lagging(now), asked)
+        lagging, worst, more = page_of(self._lagging(now, asked.service), asked)
         return DelayPage(
             self._late.stages(now),
             objective.limit_seconds,
@@ -57,12 +63,15 @@ class SessionDelays:
             objective.is_burning(now),
         )
 
-    def _lagging(self, now: float) -> Iterator[Lagging]:
+    def _lagging(self, now: float, service: str) -> Iterator[Lagging]:
         for one in self._pushes.lagging():
+            if service and one.service != service:
+                continue
             assert one.behind_since is not None
             peer = one.client.peer
             yield Lagging(peer.node, peer.address, one.service, now - one.behind_since, one.why_behind)
-        yield from self._writes.long_waits(self._pushes.objective.limit_seconds)
+        slots = (self._slot_of(service),) if service else None
+        yield from self._writes.long_waits(self._pushes.objective.limit_seconds, slots)
 
     def _service(self, data_info_id: str, now: float) -> ServiceDelay | None:
         service = self._interests.services.get(data_info_id)

@@ -221,9 +221,10 @@ class Writes:
         """A link to a data server is down; its unanswered requests fail by themselves."""
         self._in_flight.pop(peer, None)
 
-    def long_waits(self, seconds: float) -> list[Lagging]:
-        """The slots whose leaders have not stored something for longer than this, with the reason."""
-        slots = sorted({*self._prompt, *self._replays, *self._sent})
+    def long_waits(self, seconds: float, of: Iterable[int] | None = None) -> list[Lagging]:
+        """The slots, ``of`` these if it is given, whose leaders have not stored something for longer than this, with
+        the reason."""
+        slots = sorted({*self._prompt, *self._replays, *self._sent} if of is None else of)
         waits = [(slot, self.waited_us(slot) / 1_000_000) for slot in slots]
         return [Lagging(f"slot {n}", "", "", waited, self._why_waits(n)) for n, waited in waits if waited > seconds]
 

@@ -33,9 +33,15 @@ def test_a_bundle_has_state_and_history_and_no_secret_and_says_what_is_missing(t
             assert done.returncode == 0, done.stderr
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         files = read(path)
-        assert {"status.json", "slots.json", "counters.json", "clients.json", "events.jsonl", "changes.json"} <= set(
-            files
-        )
+        assert {
+            "status.json",
+            "slots.json",
+            "counters.json",
+            "clients.json",
+            "delays.json",
+            "events.jsonl",
+            "changes.json",
+        } <= set(files)
         assert "configuration/1-cluster.toml.json" in files
         whole = "".join(files.values())
         assert [secret for secret in ("hunter2", "a-secret-payload", "a-secret-value") if secret in whole] == []
