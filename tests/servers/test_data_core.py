@@ -19,11 +19,16 @@ from slotreeve_protocol.meta_messages import (
 from slotreeve_protocol.slot_messages import (
     Access,
     Answers,
+    Changed,
     Compare,
     Compared,
+    DatumChange,
+    DeclareInterest,
     Fetch,
     Follow,
+    Known,
     SlotDifference,
+    SlotInterest,
     SlotWrite,
     Write,
 )
@@ -63,14 +68,15 @@ class DataScene:
         for name in names:
             self.core.opened(self.sessions[name])
 
-    def compared(self, *names: str) -> None:
-        """These session servers answer that nothing differs."""
+    def compared(self, *names: str, waited_us: int = 0) -> None:
+        """These session servers answer that nothing differs; something of theirs has waited for so long."""
         for name in names:
             for request in [r for r in self.outbox.requests if r.peer is self.sessions[name]]:
                 self.outbox.requests.remove(request)
                 assert isinstance(request.message, Compare)
                 slots = request.message.slots
-                answers = [SlotDifference(s.slot, Access.ACCEPT, s.leader_epoch, True, {}) for s in slots]
+                heads = [(s.slot, Access.ACCEPT, s.leader_epoch, True) for s in slots]
+                answers = [SlotDifference(*head, {}, waited_us=waited_us) for head in heads]
                 request.answered(Compared(answers), None)
                 self.outbox.end_turn()
 
@@ -99,6 +105,27 @@ def test_a_led_slot_serves_once_every_session_server_was_compared_with() -> None
     scene.open("session-2")
     scene.compared("session-2")
     assert scene.core.unsettled().slots == []
+
+
+def test_what_a_former_leader_stored_and_did_not_acknowledge_is_as_old_as_its_wait_at_the_session_server() -> None:
+    scene = DataScene()
+    scene.open("session-1", "session-2")
+    scene.view(Slot(0, "data-2", 1, ("data-1",)))
+    scene.core.slots.held[0].apply(SlotWrite(0, 1, [record()], [], []), 0.0)  # as the former leader streams it
+    scene.view(Slot(0, "data-1", 2, ()), epoch=2)
+    interest = DeclareInterest([SlotInterest(0, 2, [Known(SERVICE, 7, 7)], [])])
+    deliver(scene.outbox, scene.core.desk, scene.sessions["session-2"], interest)
+    scene.compared("session-1", waited_us=3_000_000)
+    scene.compared("session-2")
+
+    def newest_change() -> DatumChange:
+        sent = scene.outbox.messages(Changed, scene.sessions["session-2"])
+        return [change for message in sent if isinstance(message, Changed) for change in message.changes][-1]
+
+    assert newest_change().waited_us >= 3_000_000
+    scene.write(record("another"), epoch=2)
+    scene.outbox.end_turn()
+    assert newest_change().waited_us < 1_000_000, "what comes later is not as old"
 
 
 def test_a_session_process_that_is_back_before_its_registrations_were_searched_keeps_them() -> None:

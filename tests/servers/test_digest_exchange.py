@@ -133,6 +133,9 @@ class Leadership:
     def compared(self, slot: HeldSlot, process_id: str) -> None:
         self.done.append(slot.slot.id)
 
+    def waited(self, slot: HeldSlot, waited_us: int) -> None:
+        slot.born = min(slot.born, -waited_us / 1_000_000)
+
 
 class LeaderScene:
     """data-1 leads slot 0; records of two session processes are in it."""

@@ -30,6 +30,9 @@ class SlotLeadership(Protocol):
     def compared(self, slot: HeldSlot, process_id: str) -> None:
         """``slot`` holds all that the session process has for it."""
 
+    def waited(self, slot: HeldSlot, waited_us: int) -> None:
+        """Something for the slot has waited for so long at the session process, in microseconds."""
+
 
 class SessionComparison:
     """The leader's side of the exchange with one session process.
@@ -66,6 +69,8 @@ class SessionComparison:
         slot = self._slots.get(asked.slot)
         if slot is None or not slot.leads or slot.slot.leader_epoch != asked.leader_epoch:
             return Progress.DONE
+        if difference.waited_us:
+            self._leadership.waited(slot, difference.waited_us)
         if difference.records or difference.parts or difference.ended:
             self._repair(slot, difference)
         if difference.access is not Access.ACCEPT:

@@ -190,10 +190,10 @@ class DataCore:
         before = old.table.slots[number].leader if number < len(old.table.slots) else None
         if before is None or before == self._node.name:
             return now, "no leader before is known here" if before is None else f"{before} leads it anew"
-        was = {node.process_id for node in old.data if node.name == before}
-        if was & {node.process_id for node in view.data}:
+        process_id = next((node.process_id for node in old.data if node.name == before), "")
+        if process_id in {node.process_id for node in view.data}:
             return now, f"it moved from {before}"
-        last = self.leaders.last_sign(before)
+        last = self.leaders.last_sign(process_id)
         if last is None:
             return now, f"{before}, which led it, is gone, and this server did not follow it: from the new table on"
         return last, f"{before}, which led it, is gone"
@@ -353,16 +353,19 @@ class DataCore:
             epoch, number = slot.slot.leader_epoch, slot.slot.id
             held = HeldRecords(slot.store.services, epoch, is_complete=slot.serving, slot=number)
             self._history.writing(held, write, reasons)
-        now = self._outbox.now()
-        if not slot.serving:
-            slot.born = min(slot.born, now - write.waited_us / 1_000_000)
-        touched = slot.apply(write, now)
+        self.waited(slot, write.waited_us)
+        touched = slot.apply(write, self._outbox.now())
         if write.records:
             self.departures.stored(slot, write.records)
         if slot.streams:
             self._streams.send(slot, write)
         if touched:
             self.changes.changed(slot, touched, write.waited_us)
+
+    def waited(self, slot: HeldSlot, waited_us: int) -> None:
+        """Something for a slot has waited for so long elsewhere: its changes are as old, if it does not serve yet."""
+        if not slot.serving:
+            slot.born = min(slot.born, self._outbox.now() - waited_us / 1_000_000)
 
     def _on_interest(self, peer: Peer, message: DeclareInterest) -> Message:
         return Answers([self._interests.declare(peer, interest) for interest in message.interests])

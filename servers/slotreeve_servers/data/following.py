@@ -26,6 +26,9 @@ from slotreeve_servers.data.slots import HeldSlot, HeldSlots
 from slotreeve_servers.node.dispatch import Desk
 from slotreeve_servers.node.outbox import Outbox, Peer
 
+MOST_REMEMBERED = 100
+"""Processes whose end is remembered."""
+
 
 class Followership(Protocol):
     """The core that learns of progress."""
@@ -104,25 +107,26 @@ class FollowedLeaders:
     def opened(self, peer: Peer) -> None:
         """A leader is connected: ask it for every slot that this server follows there."""
         side = SlotFollowing(peer.node, self._slots, self._followership, self._counters)
-        self._ended.pop(peer.node, None)
         exchange = self._exchanges[peer] = DigestExchange(self._outbox, peer, side)
         exchange.add(slot.slot.id for slot in self._slots.followed(peer.node))
 
     def closed(self, peer: Peer, reason: str) -> None:
         """The connection to a leader has ended, and its streams with it."""
         self._exchanges.pop(peer).stop()
-        self._ended[peer.node] = self._outbox.now() - (peer.silence_at_close or 0.0)
+        self._ended[peer.process_id] = self._outbox.now() - (peer.silence_at_close or 0.0)
+        while len(self._ended) > MOST_REMEMBERED:
+            del self._ended[next(iter(self._ended))]
         if self._history is not None:
             self._history.lapse(self._slots.complete_of([slot.slot.id for slot in self._slots.followed(peer.node)]))
         self._slots.leader_lost(peer.node, self._outbox.now())
 
-    def last_sign(self, leader: str) -> float | None:
-        """When this server had the last sign of life of a leader that it follows or followed, in seconds on its clock:
-        the end of the connection, or the last packet; None: it was never connected to it."""
+    def last_sign(self, process_id: str) -> float | None:
+        """When this server had the last sign of life of a process that led slots which it followed, in seconds on its
+        clock: the end of the connection, or the last packet; None: it was not connected to it."""
         for peer in self._exchanges:
-            if peer.node == leader:
+            if peer.process_id == process_id:
                 return self._outbox.now() - self._outbox.silent_for(peer)
-        return self._ended.get(leader)
+        return self._ended.get(process_id)
 
     def follow(self, slots: Iterable[HeldSlot]) -> None:
         """Ask the connected leaders for these slots."""
