@@ -22,6 +22,7 @@ from slotreeve.catalogue import Catalogue
 from slotreeve.configuration import PluginTables
 from slotreeve.offers import Port
 from slotreeve_cli.main import app
+from slotreeve_protocol.live_settings import LIVE_SETTINGS
 from slotreeve_servers.node.counted import BY_SERVER, TIMED, CounterKind
 from slotreeve_servers.settings import Settings
 
@@ -81,6 +82,7 @@ def settings() -> Iterator[str]:
         if not issubclass(model, PluginTables):
             yield f"## `[{section}]`\n\n{inspect.getdoc(model)}\n"
             yield from table_of(model, section)
+    yield from live_settings()
     yield "## Plugins\n\nWhich plugin fills a port, and the options of each, in a table named after it."
     yield "A table of another name says with the key `plugin` which one it is for. So one can be configured twice.\n"
     yield "| setting | default | built in |\n|---|---|---|"
@@ -95,6 +97,17 @@ def settings() -> Iterator[str]:
             if entry.offer.options.model_fields:
                 yield f"### `[{port}.{entry.offer.name}]`\n\n{entry.offer.summary}.\n"
                 yield from table_of(entry.offer.options, f"{port}.{entry.offer.name}")
+
+
+def live_settings() -> Iterator[str]:
+    """What may be changed while servers run, with the bounds."""
+    yield "## While servers run\n"
+    yield "`slotreeve settings set` changes these at once, above every file, flag and variable, until they are unset;"
+    yield "[operating.md](operating.md#settings-while-servers-run) says how."
+    yield "\n| setting | may be changed to |\n|---|---|"
+    for setting in LIVE_SETTINGS.values():
+        yield f"| `{setting.name}` | {setting.bounds} |"
+    yield ""
 
 
 def plugins() -> Iterator[str]:

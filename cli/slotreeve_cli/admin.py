@@ -182,7 +182,7 @@ def _order(where: _Where, output: Output, change: Callable[[Orders], Orders] | N
         intent = run_async(_carry_out(where.metas, where.cluster, change))
     else:
         for act in acts:
-            for sentence in through.act(*act):
+            for sentence in through.act(*act).sentences:
                 typer.echo(sentence, err=True)
         intent = through.read("orders", Orders)
     row: dict[str, object] = {

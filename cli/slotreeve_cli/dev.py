@@ -66,7 +66,7 @@ async def _run(configuration: ServerConfiguration, until_eof: bool) -> None:
     from slotreeve_protocol.meta_messages import Stopping
     from slotreeve_servers.launch import Launcher
 
-    from slotreeve_cli.logs import configure_logging
+    from slotreeve_cli.logs import configure_logging, follow_level
     from slotreeve_cli.run import health_pages, stop_requested
 
     began = time.monotonic()
@@ -85,6 +85,7 @@ async def _run(configuration: ServerConfiguration, until_eof: bool) -> None:
             if role is not Role.META:
                 names.add(environment.node.name)
             server = launcher.server(environment, DirectoryStorage.open)
+            follow_level(server.settings_in_force)
             servers.append(server)
             if (
                 end := await health_pages(
@@ -95,6 +96,7 @@ async def _run(configuration: ServerConfiguration, until_eof: bool) -> None:
             await server.start()
         node = launcher.gateway_node()
         gateway = GatewayServer(configuration, catalogue, clock, rng, transports[0], node)
+        follow_level(gateway.settings_in_force)
         if (
             end := await health_pages(gateway, node, launcher.http_address(node.address), launcher.cluster)
         ) is not None:

@@ -52,7 +52,7 @@ async def _run(configuration: ServerConfiguration, until_eof: bool) -> None:
     from slotreeve_gateway.server import GatewayServer
     from slotreeve_servers.launch import Launcher
 
-    from slotreeve_cli.logs import configure_logging
+    from slotreeve_cli.logs import configure_logging, follow_level
     from slotreeve_cli.run import health_pages, run_until_stopped
 
     catalogue, clock, rng = Catalogue.load(), MachineClock(), random.Random(secrets.randbits(64))
@@ -61,6 +61,7 @@ async def _run(configuration: ServerConfiguration, until_eof: bool) -> None:
     configure_logging(configuration.settings.log, node.name)
     transport = launcher.transport(node.name)
     server = GatewayServer(configuration, catalogue, clock, rng, transport, node)
+    follow_level(server.settings_in_force)
     pages = await health_pages(server, node, launcher.http_address(node.address), launcher.cluster)
     try:
         await run_until_stopped(server, node, until_eof)

@@ -6,6 +6,7 @@ import logging
 import sys
 
 from slotreeve_servers.node.settings import LogSettings
+from slotreeve_servers.node.settings_in_force import SettingsInForce
 
 
 def configure_logging(rules: LogSettings, node: str) -> None:
@@ -33,3 +34,8 @@ def configure_logging(rules: LogSettings, node: str) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(rules.level.upper())
+
+
+def follow_level(settings: SettingsInForce) -> None:
+    """Change the level of this process where the operator changes ``log.level``."""
+    settings.follow(lambda now: logging.getLogger().setLevel(now.log.level.upper()))

@@ -36,6 +36,7 @@ COMMANDS = {
         "drain": "drain",
         "override": "override",
         "provide": "provide",
+        "live_settings": "settings",
         "election": "election",
         "admin": "admin",
         "snapshot": "snapshot",

@@ -94,6 +94,7 @@ TokenFileOption = Annotated[
     Path | None,
     typer.Option("--token-file", envvar="SLOTREEVE_TOKEN_FILE", help="File with the token for the gateway."),
 ]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only say what it would do.")]
 ConfigOption = Annotated[
     Path | None, typer.Option("--config", "-c", envvar="SLOTREEVE_CONFIG", help="Configuration file (TOML).")
 ]

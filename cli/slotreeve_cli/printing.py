@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from slotreeve_cli.options import Output, Rows
+
+if TYPE_CHECKING:
+    from slotreeve_cli.through_gateway import ActSaid
 
 _FIELD_ENDS = re.compile(r"[\t\n]").sub
 _LINE_ENDS = re.compile(r"[\t\n\u2028\u2029]").sub
@@ -17,6 +21,17 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]").sub
 def print_json(value: object) -> None:
     """One JSON value on standard output; NaN, for a figure of nothing, becomes null."""
     print(msgspec.json.format(msgspec.json.encode(value, enc_hook=str), indent=0).decode())
+
+
+def print_act(act: ActSaid, output: Output) -> None:
+    """What an act did, in sentences, and the command that undoes it."""
+    if output is Output.JSON:
+        print_json(act)
+        return
+    for sentence in act.sentences:
+        print(as_text(sentence))
+    if act.undo is not None:
+        print(f"{'Undo' if act.done else 'It would be undone by'}: {as_text(act.undo.command)}")
 
 
 def print_rows(

@@ -90,7 +90,7 @@ async def _run_server(configuration: ServerConfiguration, role: Role, until_eof:
     from slotreeve_machines.storage import DirectoryStorage
     from slotreeve_servers.launch import Launcher
 
-    from slotreeve_cli.logs import configure_logging
+    from slotreeve_cli.logs import configure_logging, follow_level
 
     asyncio.get_running_loop().set_exception_handler(partial(_end_without_memory, OutOfMemory.exit_code))
     rng = random.Random(secrets.randbits(64))
@@ -99,6 +99,7 @@ async def _run_server(configuration: ServerConfiguration, role: Role, until_eof:
     configure_logging(configuration.settings.log, node.name)
     environment = launcher.environment(role, keeps_history=True)
     server = launcher.server(environment, DirectoryStorage.open)
+    follow_level(server.settings_in_force)
     pages = await health_pages(server, environment.node, launcher.http_address(environment.bind), launcher.cluster)
     try:
         await run_until_stopped(server, environment.node, until_eof)

@@ -25,10 +25,18 @@ class _ProblemSaid(msgspec.Struct):
     code: str = ""
 
 
-class _ActSaid(msgspec.Struct):
-    """What is read of the answer of an act."""
+class UndoSaid(msgspec.Struct):
+    """What is read of the act that undoes another one."""
 
+    command: str
+
+
+class ActSaid(msgspec.Struct):
+    """What an act did, as a gateway or a command says it."""
+
+    done: bool
     sentences: list[str]
+    undo: UndoSaid | None = None
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
@@ -66,9 +74,10 @@ class ThroughGateway:
         """
         return self._ask("GET", f"{path}?{urlencode(query)}" if query else path, None, kind)
 
-    def act(self, method: str, path: str, body: dict[str, object] | None = None) -> list[str]:
-        """Carry an act out; return what it did, in sentences. Raises as :meth:`read`."""
-        return self._ask(method, path, body, _ActSaid).sentences
+    def act(self, method: str, path: str, body: dict[str, object] | None = None, *, dry_run: bool = False) -> ActSaid:
+        """Carry an act out; with ``dry_run`` only ask what it would do. Raises as :meth:`read`."""
+        mark = "&" if "?" in path else "?"
+        return self._ask(method, f"{path}{mark}dry_run=true" if dry_run else path, body, ActSaid)
 
     def clients(self, prefix: str) -> ClientsReport:
         """All connected clients whose id or address begins so. Raises as :meth:`read`."""

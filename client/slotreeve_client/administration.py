@@ -12,6 +12,7 @@ from slotreeve.errors import ClientError, Refused, RequestTimeout, TransportErro
 from slotreeve.model.nodes import Role
 from slotreeve.ports import Connection, Hello, Message, Transport
 from slotreeve_protocol.general_messages import Counters, Failed, GetCounters
+from slotreeve_protocol.live_settings import SETTINGS_KEY, LiveSettings
 from slotreeve_protocol.meta_messages import (
     ConfigEntry,
     Configs,
@@ -270,7 +271,22 @@ async def change_tokens(
     return Tokens.decode(await change_config(transport, cluster, addresses, TOKENS_KEY, _changed(Tokens, change)))
 
 
-E = TypeVar("E", Orders, Overrides, Tokens)
+async def change_settings(
+    transport: Transport, cluster: str, addresses: Iterable[str], change: Callable[[LiveSettings], LiveSettings]
+) -> tuple[LiveSettings, LiveSettings]:
+    """Change the operator's live settings; return the table before, and the one that is in force then. They are stored
+    as orders are.
+
+    Raises:
+        Refused, Unreachable, ClientError: as :func:`put_config`; and whatever ``change`` raises.
+        ModelError: the stored table cannot be read.
+    """
+    changed = _changed(LiveSettings, change)
+    before, after = await change_entry(transport, cluster, addresses, SETTINGS_KEY, lambda entry: changed(entry.value))
+    return LiveSettings.decode(before.value), LiveSettings.decode(after.value)
+
+
+E = TypeVar("E", Orders, Overrides, Tokens, LiveSettings)
 
 
 def _changed(entry: type[E], change: Callable[[E], E]) -> Callable[[bytes | None], bytes | None]:

@@ -40,6 +40,9 @@ class HttpEnd:
         setting: where the address comes from, for messages.
         limits: what callers are granted.
         certificates: for TLS; None: without.
+
+    Attributes:
+        limits: what is granted to callers that connect from now on.
     """
 
     def __init__(
@@ -51,7 +54,7 @@ class HttpEnd:
         certificates: Certificates | None = None,
     ) -> None:
         self._application, self._address, self._setting = application, address, setting
-        self._limits, self._certificates = limits, certificates
+        self.limits, self._certificates = limits, certificates
         self._counts, self._state = Counts(), ServerState()
         self._config = uvicorn.Config(
             self._answer,
@@ -158,7 +161,7 @@ class HttpEnd:
             asyncio.get_running_loop().add_reader(self._listener, self._accept)
 
     def _take(self, accepted: socket.socket) -> None:
-        if self._connections >= self._limits.connections + SPARE_CONNECTIONS:
+        if self._connections >= self.limits.connections + SPARE_CONNECTIONS:
             self._counts.refused_connections += 1
             accepted.close()
             return
@@ -181,13 +184,13 @@ class HttpEnd:
                     self._connection,
                     accepted,
                     ssl=self._certificates.context,
-                    ssl_handshake_timeout=self._limits.head_seconds,
+                    ssl_handshake_timeout=self.limits.head_seconds,
                 )
         except (OSError, EOFError):
             self._counts.failed_handshakes += 1
 
     def _connection(self) -> HttpConnection:
-        return HttpConnection(self._config, self._state, self._limits, self._counts)
+        return HttpConnection(self._config, self._state, self.limits, self._counts)
 
     # --- open ones -------------------------------------------------------------------------------------------------
 
@@ -198,7 +201,7 @@ class HttpEnd:
             return  # the caller has gone; nobody is there to be told
 
     async def _look(self) -> None:
-        limits = self._limits
+        limits = self.limits
         shortest = min(limits.head_seconds, limits.body_seconds, limits.idle_seconds, limits.write_seconds)
         while True:
             await asyncio.sleep(min(LOOK_SECONDS, shortest / 2))

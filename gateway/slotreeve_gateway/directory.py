@@ -39,13 +39,14 @@ class ServiceDirectory:
     no cost while nobody asks. While the registry does not answer, it stays as it was read last.
 
     Attributes:
+        seconds: see above.
         index: rises with each change of the names and numbers, and does not fall: milliseconds of the wall clock. A
             gateway that is behind another one takes over the index that a caller has from there.
         own: the data info ids of the services that gateways keep for themselves, as they were read last.
     """
 
     def __init__(self, lister: Lister, clock: Clock, seconds: float) -> None:
-        self._lister, self._clock, self._seconds = lister, clock, seconds
+        self._lister, self._clock, self.seconds = lister, clock, seconds
         self._services: Mapping[str, int] = MappingProxyType({})
         self.own: frozenset[str] = frozenset()
         self._took = 0.0
@@ -65,9 +66,9 @@ class ServiceDirectory:
         """The names that were read last, at once, if they are at most twice ``seconds`` old; None: they are older. When
         they are due, they are read again beside."""
         now = self._clock.now()
-        if self._read_at is None or now - self._read_at > 2 * self._seconds:
+        if self._read_at is None or now - self._read_at > 2 * self.seconds:
             return None
-        if self._reading is None and now - self._tried_at >= self._seconds:
+        if self._reading is None and now - self._tried_at >= self.seconds:
             self._begin()
         return self._services
 
@@ -80,7 +81,7 @@ class ServiceDirectory:
         """
         if self._read_at is None:
             await self._read_again()
-        elif self._reading is not None or self._clock.now() - self._tried_at >= self._seconds:
+        elif self._reading is not None or self._clock.now() - self._tried_at >= self.seconds:
             reading = self._begin()
             await asyncio.wait([reading], timeout=max(0.0, self._tried_at + PATIENCE_SECONDS - self._clock.now()))
         return self._services
@@ -95,7 +96,7 @@ class ServiceDirectory:
         called = self._clock.now()
         while True:
             if self._reading is None and self._read_at is not None:
-                pause = min(SHARE * self._took, self._seconds)
+                pause = min(SHARE * self._took, self.seconds)
                 await self._clock.sleep(self._read_at + self._took + pause - self._clock.now())
             await self._read_again()
             if self._read_at is not None and self._read_at >= called:
@@ -124,11 +125,11 @@ class ServiceDirectory:
         try:
             while self._waiters.count:
                 if self._read_at is not None:
-                    await self._clock.sleep(self._read_at + self._seconds - self._clock.now())
+                    await self._clock.sleep(self._read_at + self.seconds - self._clock.now())
                 try:
                     await self.next()
                 except SlotreeveError:
-                    await self._clock.sleep(self._seconds)
+                    await self._clock.sleep(self.seconds)
         finally:
             self._following = None
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from slotreeve.clock import Clock
 from slotreeve.errors import PluginError
+from slotreeve.model.nodes import Role
 from slotreeve.ports import Context
+from slotreeve_servers.node.settings_in_force import SettingsInForce
+from slotreeve_servers.settings import Settings
 
 from slotreeve_gateway.access import GatewayAccess
 from slotreeve_gateway.pages import FacePages
@@ -30,6 +33,7 @@ class Gateway:
         zone: the failure domain that it is in; empty if not said.
         cluster: name of the cluster.
         host: where faces with a listener of their own listen, such as DNS.
+        settings_in_force: the settings of this gateway, which an operator may change.
     """
 
     registry: Registry
@@ -42,6 +46,7 @@ class Gateway:
     zone: str
     cluster: str
     host: str
+    settings_in_force: SettingsInForce = field(default_factory=lambda: SettingsInForce(Settings(), {}, Role.GATEWAY))
 
     @classmethod
     def of(cls, context: Context) -> Gateway:

@@ -9,21 +9,23 @@ from pathlib import Path
 from slotreeve.catalogue import Catalogue
 from slotreeve.clock import Clock
 from slotreeve.errors import SlotreeveError
-from slotreeve.model.nodes import Node
+from slotreeve.model.nodes import Node, Role
 from slotreeve.ports import Context, Face, Transport
 from slotreeve_client import Client, ClientOptions, ClientState
 from slotreeve_client.administration import change_overrides
 from slotreeve_console.certificates import Certificates, TlsFiles
 from slotreeve_console.http_end import HttpEnd
 from slotreeve_console.limits import HttpLimits
+from slotreeve_protocol.live_settings import SETTINGS_KEY
 from slotreeve_protocol.meta_messages import Stopping
 from slotreeve_protocol.overrides import Overrides
 from slotreeve_protocol.tokens import TOKENS_KEY
 from slotreeve_servers.node.readiness import Condition
 from slotreeve_servers.node.settings import GatewaySettings
+from slotreeve_servers.node.settings_in_force import SettingsInForce
 from slotreeve_servers.node.supervisor import Supervisor
 from slotreeve_servers.node.timings import Timing
-from slotreeve_servers.settings import ServerConfiguration
+from slotreeve_servers.settings import ServerConfiguration, Settings
 
 from slotreeve_gateway.access import GatewayAccess, OpenAccess
 from slotreeve_gateway.directory import ServiceDirectory
@@ -48,6 +50,9 @@ class GatewayServer:
         node: this process; its address is where the faces that speak HTTP listen.
         access: who may do what; None: as the settings say.
 
+    Attributes:
+        settings_in_force: its settings, which an operator may change.
+
     Raises:
         ConfigError, PluginError: a face is unknown, its options are wrong, or the certificate cannot be used.
     """
@@ -69,6 +74,7 @@ class GatewayServer:
         self._clock, self._rng, self._transport, self.node = clock, rng, transport, node
         self._supervisor = Supervisor(clock)
         self.given_up = self._supervisor.given_up
+        self.settings_in_force = SettingsInForce(configuration.settings, configuration.origins, Role.GATEWAY)
         self._client: Client | None = None
         self._views: Views | None = None
         self._faces: dict[str, Face] = {}
@@ -100,8 +106,21 @@ class GatewayServer:
         if self._tokens is not None:
             tokens = self._tokens
             client.watch_config(TOKENS_KEY, lambda watch: tokens.take(watch.value))
+        live = self.settings_in_force
+        client.watch_config(SETTINGS_KEY, lambda watch: live.take(watch.value, watch.version))
         views = self._views = Views(client, self._clock, settings.gateway.most_services, settings.gateway.idle_seconds)
         directory = ServiceDirectory(client, self._clock, settings.gateway.directory_seconds)
+
+        def changed(settings: Settings) -> None:
+            rules = settings.gateway
+            views.most, views.idle_seconds, directory.seconds = (
+                rules.most_services,
+                rules.idle_seconds,
+                rules.directory_seconds,
+            )
+            self._end.limits = _limits(rules)
+
+        live.follow(changed)
         gateway = Gateway(
             Registry(client, views, directory, self._change_overrides),
             self._servers,
@@ -113,6 +132,7 @@ class GatewayServer:
             settings.node.zone,
             settings.cluster.name,
             self.node.address.rpartition(":")[0],
+            live,
         )
         context = Context(
             settings.cluster.name, settings.cluster.slots, self._clock, self._rng, self.node.name, gateway=gateway

@@ -178,10 +178,13 @@ class Views:
         clock: tells when nobody has asked for long.
         most: beyond so many, a further one is refused.
         idle_seconds: a view that nobody has asked for so long is closed by :meth:`sweep`.
+
+    Attributes:
+        most, idle_seconds: see above.
     """
 
     def __init__(self, watcher: ServiceWatcher, clock: Clock, most: int, idle_seconds: float) -> None:
-        self._watcher, self._clock, self._most, self._idle_seconds = watcher, clock, most, idle_seconds
+        self._watcher, self._clock, self.most, self.idle_seconds = watcher, clock, most, idle_seconds
         self._overrides = watcher.watch_config(OVERRIDES_KEY)
         self._views: dict[tuple[str, str], ServiceView] = {}
         self._asked: dict[tuple[str, str], float] = {}
@@ -214,14 +217,14 @@ class Views:
         return view
 
     def _new(self, key: tuple[str, str]) -> ServiceView:
-        if len(self._views) >= self._most:
-            raise Backpressure(f"{self._most} services are watched already (gateway.most_services); try again later")
+        if len(self._views) >= self.most:
+            raise Backpressure(f"{self.most} services are watched already (gateway.most_services); try again later")
         view = self._views[key] = ServiceView(self._watcher, key[0], self._overrides, key[1])
         return view
 
     def sweep(self) -> None:
         """Close the views that nobody has asked for."""
-        oldest = self._clock.now() - self._idle_seconds
+        oldest = self._clock.now() - self.idle_seconds
         for key, asked in list(self._asked.items()):
             if asked < oldest and not self._views[key].is_waited_for:
                 self._views.pop(key).close()

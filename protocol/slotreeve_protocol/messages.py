@@ -78,7 +78,14 @@ from slotreeve_protocol.meta_messages import (
     View,
     WatchConfigs,
 )
-from slotreeve_protocol.people_messages import ClientPage, GetClients, GetSubscribers, SubscriberPage
+from slotreeve_protocol.people_messages import (
+    ClientPage,
+    GetClients,
+    GetSettings,
+    GetSubscribers,
+    SettingsAre,
+    SubscriberPage,
+)
 from slotreeve_protocol.slot_messages import (
     Answers,
     Changed,
@@ -167,6 +174,8 @@ AnyMessage = (
     | ClientPage
     | GetSubscribers
     | SubscriberPage
+    | GetSettings
+    | SettingsAre
     | GetDelays
     | DelayPage
     | GetSlotReads

@@ -69,6 +69,8 @@ class LeaseGranted(Message, frozen=True, tag=62):
 
     ``view`` is there if the server's revision is old. ``configs`` is the digest of the provided configuration.
     ``may_leave`` tells a stopping server that it has handed over everything, or that nothing would be taken over.
+    ``settings`` is the version of the operator's live settings, 0 where there never were any; None: this leader is of
+    a version that knows none.
     """
 
     term: int
@@ -76,6 +78,7 @@ class LeaseGranted(Message, frozen=True, tag=62):
     view: View | None
     configs: int = 0
     may_leave: bool = False
+    settings: int | None = None
 
 
 class LeaderIs(Message, frozen=True, tag=63):

@@ -1,4 +1,4 @@
-"""What people ask session servers: who is connected, and what each subscriber has."""
+"""What people ask servers: who is connected, what each subscriber has, and which settings are in force."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import msgspec
 from slotreeve.ports import Message
 
 from slotreeve_protocol.client_messages import Scope
+from slotreeve_protocol.live_settings import Value
 
 MOST_LISTED = 1_000
 """Most clients or subscribers in one reply."""
@@ -83,3 +84,32 @@ class SubscriberPage(Message, frozen=True, tag=103):
     providers: int
     subscribers: list[SubscriberIs]
     more: bool = False
+
+
+class GetSettings(Message, frozen=True, tag=130):
+    """Tool to a server: return your live settings. Reply: SettingsAre."""
+
+
+class SettingIs(msgspec.Struct, array_like=True, frozen=True):
+    """A setting of this server that can be changed while it runs.
+
+    ``value``: what is in force. ``configured``: what its own configuration says. ``origin``: where that says it.
+    ``is_live``: the operator's table has it.
+    """
+
+    name: str
+    value: Value
+    configured: Value
+    origin: str
+    is_live: bool = False
+
+
+class SettingsAre(Message, frozen=True, tag=131):
+    """Reply to GetSettings: the settings in force, by the version ``version`` of the operator's table (0: none).
+
+    ``ignored``: what this server does not follow in it, and why, by name.
+    """
+
+    version: int
+    settings: list[SettingIs]
+    ignored: dict[str, str] = msgspec.field(default_factory=dict)

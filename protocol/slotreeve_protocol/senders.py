@@ -77,7 +77,14 @@ from slotreeve_protocol.meta_messages import (
     View,
     WatchConfigs,
 )
-from slotreeve_protocol.people_messages import ClientPage, GetClients, GetSubscribers, SubscriberPage
+from slotreeve_protocol.people_messages import (
+    ClientPage,
+    GetClients,
+    GetSettings,
+    GetSubscribers,
+    SettingsAre,
+    SubscriberPage,
+)
 from slotreeve_protocol.slot_messages import (
     Answers,
     Changed,
@@ -106,6 +113,7 @@ _TO_ANY_SERVER: Routes = {role: frozenset(Role) for role in (_META, _DATA, _SESS
 _MEMBER_TO_META = _to(_META, _DATA, _SESSION)
 _PERSON_TO_META = _to(_META, *_ASKING)
 _READ: Routes = {_META: frozenset({_SESSION}) | _ASKING}
+_TOOL_TO_SERVER: Routes = {role: frozenset({Role.TOOL}) for role in (_META, _DATA, _SESSION)}
 _META_TO_MEMBER: Routes = {_DATA: frozenset({_META}), _SESSION: frozenset({_META})}
 _CLIENT_TO_SESSION = _to(_SESSION, _CLIENT)
 _SESSION_TO_CLIENT = _to(_CLIENT, _SESSION)
@@ -174,7 +182,7 @@ SENDERS: Mapping[type[Message], Routes] = {
     GetView: _READ,
     GetNewerView: _to(_DATA, _SESSION, _DATA),
     GetLeader: _READ,
-    GetConfigs: _READ,
+    GetConfigs: _to(_META, _DATA, _SESSION, *_ASKING),
     PutConfig: _PERSON_TO_META,
     Configs: {_SESSION: frozenset({_META}), _CLIENT: frozenset({_SESSION})},
     GetHistory: _PERSON_TO_META,
@@ -194,6 +202,9 @@ SENDERS: Mapping[type[Message], Routes] = {
     ClientPage: _NOT_AT_A_DESK,
     GetSubscribers: _to(_SESSION, Role.TOOL),
     SubscriberPage: _NOT_AT_A_DESK,
+    # People and every server.
+    GetSettings: _TOOL_TO_SERVER,
+    SettingsAre: _NOT_AT_A_DESK,
     # People, data and session servers.
     GetDelays: {role: frozenset({Role.TOOL}) for role in (_DATA, _SESSION)},
     DelayPage: _NOT_AT_A_DESK,
@@ -204,7 +215,7 @@ SENDERS: Mapping[type[Message], Routes] = {
     ServiceAt: _NOT_AT_A_DESK,
     GetChanges: _to(_DATA, Role.TOOL),
     ChangePage: _NOT_AT_A_DESK,
-    GetEvents: {role: frozenset({Role.TOOL}) for role in (_META, _DATA, _SESSION)},
+    GetEvents: _TOOL_TO_SERVER,
     EventPage: _NOT_AT_A_DESK,
 }
 """Every message. A message without an entry is refused everywhere."""

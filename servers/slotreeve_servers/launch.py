@@ -180,6 +180,7 @@ class Launcher:
             beside,
             self._event_log(node),
             self._history(node, beside) if keeps_history else None,
+            self._configuration.origins,
         )
 
     def _event_log(self, node: Node) -> EventLog | None:

@@ -138,6 +138,10 @@ SAMPLES: list[AnyMessage] = [
     ),
     history.GetEvents(1_699_999_999_000, 1_700_000_000_000, ("alarm",), 7, True, 10),
     history.EventPage(1_690_000_000_000, 2, [history.HistoryEvent(8, b"{}")], True),
+    people.GetSettings(),
+    people.SettingsAre(
+        3, [people.SettingIs("log.level", "debug", "info", "cluster.toml", True)], {"log.colour": "why"}
+    ),
     people.SubscriberPage(9, 3, [people.SubscriberIs("client-2", "10.0.0.9:4711", client.Scope.ZONE, 8, 1)], True),
     delay.GetDelays("orders@@shop", "client-1", 10),
     delay.DelayPage(

@@ -90,7 +90,7 @@ def _closed_under_those_who_wait() -> Patch:
 def _closed_views_are_kept() -> Patch:
     def sweep(self: Views) -> None:
         for name, asked in self._asked.items():
-            if asked < self._clock.now() - self._idle_seconds and name in self._views:
+            if asked < self._clock.now() - self.idle_seconds and name in self._views:
                 self._views[name].close()
 
     return replaced(Views, "sweep", sweep)

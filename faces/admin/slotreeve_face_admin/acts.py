@@ -18,9 +18,11 @@ from slotreeve_gateway.acts.kinds import (
     Drain,
     HandOver,
     OverrideInstance,
+    SetSetting,
     StartPush,
     StopPush,
     Unban,
+    UnsetSetting,
     WriteValue,
     text_of,
 )
@@ -97,6 +99,10 @@ def _request(act: Act) -> tuple[Method, str, dict[str, Any] | None]:
         case DeleteValue():
             query = "" if act.expected_version is None else f"?expected_version={act.expected_version}"
             return "DELETE", _path("configuration", act.key) + query, None
+        case SetSetting():
+            return "PUT", _path("settings", act.name), {"value": act.value}
+        case UnsetSetting():
+            return "DELETE", _path("settings", act.name), None
         case OverrideInstance() | ClearOverride():
             raise AssertionError("the face rest overrides instances")
 

@@ -17,6 +17,7 @@ from slotreeve_face_admin.guard import BrowserGuard
 from slotreeve_face_admin.operating import Operating
 from slotreeve_face_admin.past import PastReads
 from slotreeve_face_admin.reads import AdminReads
+from slotreeve_face_admin.settings import SettingReads
 
 COUNTERS = ("admin_answers", "admin_refusals")
 _NAME: dict[str, object] = {"type": "string", "minLength": 1, "maxLength": LONGEST_NAME}
@@ -26,6 +27,7 @@ ABOUT = RestDescription(
     {
         "service": SERVICE_PLACE,
         "key": {"type": "string", "minLength": 1, "maxLength": MAX_KEY_LENGTH, "description": "The key."},
+        "setting": _NAME | {"description": "The key of a setting in the configuration."},
         "node": _NAME | {"description": "The name of a data or session server."},
         "client": _NAME | {"description": "The id of a client, or its IP address."},
     },
@@ -42,6 +44,7 @@ class AdminFace:
             *AdminReads(gateway.servers).operations(),
             *PastReads(gateway.servers, gateway.clock).operations(),
             *Operating(gateway).operations(),
+            *SettingReads(gateway).operations(),
         ]
         guard = BrowserGuard(options.hosts)
         self._pages = RestPages(gateway.access, operations, ABOUT, self._counters, "admin", guard)

@@ -18,13 +18,16 @@ from slotreeve_gateway.acts.kinds import (
     ExpectedVersion,
     HandOver,
     Names,
+    SetSetting,
     StartPush,
     StopPush,
     Unban,
+    UnsetSetting,
     WriteValue,
 )
 from slotreeve_gateway.http import BadBody
 from slotreeve_gateway.rest import Answer, Handler, RestCall, RestOperation, json_answer
+from slotreeve_protocol.live_settings import Value
 from starlette.responses import Response
 
 from slotreeve_face_admin.acts import ACT_ANSWERS, PREFIX, ActQuery, act_done
@@ -75,6 +78,12 @@ class DeleteQuery(ActQuery, forbid_unknown_fields=True, frozen=True):
     expected_version: Annotated[ExpectedVersion | UnsetType, Meta(description=_EXPECTED)] = UNSET
 
 
+class SettingBody(Struct, forbid_unknown_fields=True):
+    """What a setting is changed to."""
+
+    value: Annotated[Value, Meta(description="A number, or a word, within the bounds that the setting has.")]
+
+
 class Operating:
     """Carries acts out in the name of the caller."""
 
@@ -89,6 +98,7 @@ class Operating:
         drain = "Let a server hand over what it holds. As a ban, for a member that others can stand in for only."
         resign = "Ask the meta leader to resign; it finishes writes under way first."
         write = "Write a value, which clients that watch the key are sent."
+        setting, unset = "settings/{setting}", "Take a change of a setting back: it is as configured again."
         gone = {404: Answer("There is no such server.")}
         conflict = {409: Answer("The stored version is another one.")}
         return [
@@ -101,6 +111,8 @@ class Operating:
             _act("DELETE", client, "clientOn", "Show what a client publishes again.", self._show),
             _act("PUT", key, "putConfiguration", write, self._put, ValueBody, more=conflict),
             _act("DELETE", key, "deleteConfiguration", "Delete a value.", self._delete, more=conflict),
+            _act("PUT", setting, "putSetting", "Change a setting while servers run.", self._set, SettingBody),
+            _act("DELETE", setting, "deleteSetting", unset, self._unset),
             _act("POST", next_leader, "resign", resign, self._resign, ResignBody),
         ]
 
@@ -134,6 +146,13 @@ class Operating:
         query: DeleteQuery = call.query
         expected = None if query.expected_version is UNSET else query.expected_version
         return await self._do(call, DeleteValue(call.names["key"], expected))
+
+    async def _set(self, call: RestCall) -> Response:
+        body: SettingBody = call.body
+        return await self._do(call, SetSetting(call.names["setting"], body.value))
+
+    async def _unset(self, call: RestCall) -> Response:
+        return await self._do(call, UnsetSetting(call.names["setting"]))
 
     async def _resign(self, call: RestCall) -> Response:
         body: ResignBody = call.body

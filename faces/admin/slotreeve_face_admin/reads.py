@@ -42,11 +42,13 @@ class AdminReads:
         """What operators may ask."""
         none = Answer("There is none.")
         return [
-            _read("status", "getStatus", "Whether the cluster is well, and what is not.", self._status, ClusterReport),
-            _read("members", "listMembers", "Every server with its state.", self._members, documents.MemberList),
-            _read("slots", "listSlots", "The slot table.", self._slots, documents.SlotList, SlotsQuery, none),
-            _read("orders", "getOrders", "The standing orders.", self._orders, documents.OrdersShown),
-            _read(
+            read_page(
+                "status", "getStatus", "Whether the cluster is well, and what is not.", self._status, ClusterReport
+            ),
+            read_page("members", "listMembers", "Every server with its state.", self._members, documents.MemberList),
+            read_page("slots", "listSlots", "The slot table.", self._slots, documents.SlotList, SlotsQuery, none),
+            read_page("orders", "getOrders", "The standing orders.", self._orders, documents.OrdersShown),
+            read_page(
                 "configuration",
                 "listConfiguration",
                 "The keys of the provided configuration.",
@@ -54,7 +56,7 @@ class AdminReads:
                 documents.KeyList,
                 ListQuery,
             ),
-            _read(
+            read_page(
                 "configuration/{key}",
                 "getConfiguration",
                 "One value of the provided configuration.",
@@ -62,9 +64,9 @@ class AdminReads:
                 documents.ValueShown,
                 none=none,
             ),
-            _read("election", "getElection", "Who leads, by each server.", self._election, documents.ElectionShown),
-            _read("overrides", "listOverrides", "All overrides.", self._overrides, documents.OverrideList),
-            _read(
+            read_page("election", "getElection", "Who leads, by each server.", self._election, documents.ElectionShown),
+            read_page("overrides", "listOverrides", "All overrides.", self._overrides, documents.OverrideList),
+            read_page(
                 "clients",
                 "listClients",
                 "The connected clients of all session servers. The prefix is one of their ids or of their addresses.",
@@ -72,7 +74,7 @@ class AdminReads:
                 ClientsReport,
                 ListQuery,
             ),
-            _read(
+            read_page(
                 "services/{service}/subscribers",
                 "listSubscribers",
                 "The subscribers of a service at all session servers.",
@@ -162,7 +164,7 @@ def _meta_shown(meta: MetaSeen) -> documents.MetaShown:
     )
 
 
-def _read(
+def read_page(
     path: str,
     name: str,
     summary: str,
@@ -171,6 +173,7 @@ def _read(
     query: type[Struct] = NoQuery,
     none: Answer | None = None,
 ) -> RestOperation[Handler]:
+    """A page below /v1/admin that only reads. ``body``: what it answers. ``none``: its answer where there is none."""
     answers = {200: Answer(summary, body)} | ({404: none} if none is not None else {})
     place = f"{PREFIX}/{path}"
     return RestOperation("GET", place, name, summary, handler, answers, Right.OPERATE, query, for_all=True)

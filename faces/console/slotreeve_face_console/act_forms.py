@@ -19,9 +19,11 @@ from slotreeve_gateway.acts.kinds import (
     Drain,
     HandOver,
     OverrideInstance,
+    SetSetting,
     StartPush,
     StopPush,
     Unban,
+    UnsetSetting,
     WriteValue,
 )
 
@@ -99,6 +101,10 @@ def title_of(act: Act) -> str:
             return f"Override {act.id} of {service_text(act.service)}"
         case ClearOverride():
             return f"Clear the override of {act.id} of {service_text(act.service)}"
+        case SetSetting():
+            return f"Set {act.name} to {act.value}"
+        case UnsetSetting():
+            return f"Unset {act.name}"
 
 
 def takes_away(act: Act) -> bool:

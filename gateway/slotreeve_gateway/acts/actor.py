@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import re
 
+from slotreeve_protocol.people_messages import SettingsAre
+
 from slotreeve_gateway.access import ANONYMOUS, Caller
 from slotreeve_gateway.gateway import Gateway
 
@@ -32,6 +34,11 @@ class Actor:
         self.name = f"{who} at {host or 'an unknown address'}"
         self.servers = gateway.servers.on_behalf(f"{self.name} (by {gateway.name})")
         self.registry = gateway.registry
+        self._gateway = gateway
+
+    def own_settings(self) -> tuple[str, SettingsAre]:
+        """The gateway with the settings that are in force there."""
+        return self._gateway.name, self._gateway.settings_in_force.report()
 
     def begins(self, deed: str) -> None:
         """Log what this caller does, before it is done: the answer of a server may be lost."""

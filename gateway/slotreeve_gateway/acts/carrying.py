@@ -9,6 +9,8 @@ from slotreeve_gateway.acts.kinds import (
     DeleteValue,
     HandOver,
     OverrideInstance,
+    SetSetting,
+    UnsetSetting,
     WriteValue,
     check_act,
 )
@@ -16,6 +18,7 @@ from slotreeve_gateway.acts.ordering import order
 from slotreeve_gateway.acts.outcome import ActOutcome
 from slotreeve_gateway.acts.overriding import override
 from slotreeve_gateway.acts.resigning import hand_over
+from slotreeve_gateway.acts.setting import change_setting
 from slotreeve_gateway.acts.writing import write
 
 
@@ -45,6 +48,8 @@ async def _do(actor: Actor, act: Act, is_dry: bool) -> ActOutcome:
             return await write(actor, act, is_dry)
         case OverrideInstance() | ClearOverride():
             return await override(actor, act, is_dry)
+        case SetSetting() | UnsetSetting():
+            return await change_setting(actor, act, is_dry)
         case HandOver():
             return await hand_over(actor, act, is_dry)
         case _:

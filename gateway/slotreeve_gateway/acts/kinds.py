@@ -9,6 +9,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 from slotreeve.errors import ModelError
 from slotreeve.model.text import check_text
+from slotreeve_protocol.live_settings import Value
 
 LONGEST_NAME = 255
 """Longest name of a server or a client in an order, in characters."""
@@ -17,7 +18,7 @@ MOST_NAMES = 1_000
 MOST_VALUE_BYTES = 256 * 1024
 """Largest value of the provided configuration; meta servers refuse larger ones."""
 OWN_KEYS = "slotreeve."
-"""Keys of the provided configuration that slotreeve keeps for itself begin so: orders, overrides, tokens."""
+"""Keys of the provided configuration that slotreeve keeps for itself begin so: orders, overrides, settings, tokens."""
 Name = Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME)]
 Names = Annotated[tuple[Name, ...], Meta(max_length=MOST_NAMES)]
 ExpectedVersion = Annotated[int, Meta(ge=0, le=2**62)]
@@ -113,12 +114,26 @@ class ClearOverride(_AnyAct, frozen=True, tag="clear-override"):
     id: str
 
 
+class SetSetting(_AnyAct, frozen=True, tag="set"):
+    """A setting is changed while servers run."""
+
+    name: Name
+    value: Value
+
+
+class UnsetSetting(_AnyAct, frozen=True, tag="unset"):
+    """A setting is as the configuration of each server says again."""
+
+    name: Name
+
+
 ServerOrder = Ban | Drain | Unban
 ClientOrder = ClientOff | ClientOn
 Order = ServerOrder | ClientOrder | StopPush | StartPush
 Write = WriteValue | DeleteValue
 Overriding = OverrideInstance | ClearOverride
-Act = Order | Write | Overriding | HandOver
+Setting = SetSetting | UnsetSetting
+Act = Order | Write | Overriding | Setting | HandOver
 
 
 def check_act(act: Act) -> None:
@@ -169,6 +184,10 @@ def deed_of(act: Act) -> str:
             return f"overrides {act.id} of {act.service}"
         case ClearOverride():
             return f"clears the override of {act.id} of {act.service}"
+        case SetSetting():
+            return f"sets {act.name} to {act.value}"
+        case UnsetSetting():
+            return f"unsets {act.name}"
 
 
 def command_of(act: Act) -> str:
@@ -193,6 +212,10 @@ def command_of(act: Act) -> str:
             return f"{clear}; {_line(['override', 'set', *_override_options(act)], names)}"
         case ClearOverride():
             return _line(["override", "clear"], [act.service, act.id])
+        case SetSetting():
+            return _line(["settings", "set"], [act.name, str(act.value)])
+        case UnsetSetting():
+            return _line(["settings", "unset"], [act.name])
 
 
 def _override_options(act: OverrideInstance) -> list[str]:

@@ -47,7 +47,9 @@ def check_writable(key: str) -> None:
     """
     check_config_key(key)
     if key.startswith(OWN_KEYS):
-        raise Forbidden(f"{key!r} belongs to slotreeve itself; orders, overrides and tokens have ways of their own")
+        raise Forbidden(
+            f"{key!r} belongs to slotreeve itself; orders, overrides, settings and tokens have ways of their own"
+        )
 
 
 def _said(entry: ConfigEntry) -> str:

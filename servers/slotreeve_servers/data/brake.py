@@ -79,10 +79,14 @@ class BrakeLimits(NamedTuple):
 
 
 class Brake:
-    """Allows a removal of few clients, or of a small share; counts what it allowed within a window of time."""
+    """Allows a removal of few clients, or of a small share; counts what it allowed within a window of time.
+
+    Attributes:
+        limits: what it allows.
+    """
 
     def __init__(self, limits: BrakeLimits) -> None:
-        self._clients, self._share, self._window = limits
+        self.limits = limits
         self._released: deque[tuple[float, ServiceTallies]] = deque()
 
     def release(self, tallies: ServiceTallies, now: float) -> None:
@@ -105,10 +109,10 @@ class Brake:
         together = DepartureTally()
         for tally in (leaving, *past):
             together.merge(tally)
-        if len(together.clients) <= self._clients:
+        if len(together.clients) <= self.limits.clients:
             return True
-        return together.records < self._share * (size() + together.records - leaving.records)
+        return together.records < self.limits.share * (size() + together.records - leaving.records)
 
     def _forget(self, now: float) -> None:
-        while self._released and self._released[0][0] <= now - self._window:
+        while self._released and self._released[0][0] <= now - self.limits.window_seconds:
             self._released.popleft()

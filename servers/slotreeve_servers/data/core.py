@@ -147,6 +147,13 @@ class DataCore:
         self._outbox.repeat("overdue", UPKEEP_SECONDS, self._overdue)
         self._outbox.repeat("leases", LOOK_SECONDS, self.leases.look)
 
+    def rules_changed(self, rules: DataSettings) -> None:
+        """The operator has changed the rules."""
+        self._rules = rules
+        self.departures.rules_changed(rules)
+        self.losses.rules_changed(rules)
+        self.leases.rules_changed(rules)
+
     # --- the table names the slots that this server holds -----------------------------------------------------------
 
     def view_changed(self, old: View, view: View) -> None:

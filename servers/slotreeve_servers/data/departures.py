@@ -130,6 +130,11 @@ class Departures:
         self._leaving: deque[Departure] = deque()
         self._remove_more = TurnEnd(outbox, self._remove_some)
 
+    def rules_changed(self, rules: DataSettings) -> None:
+        """The operator has changed the rules. What is held back is looked at by them."""
+        self._rules = rules
+        self._held.rules_changed(rules)
+
     def said(self, slot: HeldSlot, gone: list[Publisher]) -> None:
         """The clients of these tombstones left, and said so."""
         self._depart(Departure(slot, gone=gone))

@@ -73,8 +73,7 @@ class HeldBack:
     def __init__(self, rules: DataSettings, slots: HeldSlots, claims: ClaimedClients) -> None:
         self._grace, self._hold = rules.session_grace_seconds, rules.departure_hold_seconds
         self._slots, self._claims = slots, claims
-        limits = BrakeLimits(rules.departure_clients, rules.departure_share, rules.departure_window_seconds)
-        self._brake = Brake(limits)
+        self._brake = Brake(_limits(rules))
         self._clients: dict[str, _LostClient] = {}
         self._last_return: dict[str, float] = {}
         self._nothing_before = 0.0
@@ -85,6 +84,12 @@ class HeldBack:
         self._next_due = -math.inf
         self.braked = 0
         self.overdue = 0
+
+    def rules_changed(self, rules: DataSettings) -> None:
+        """The operator has changed the rules: the next look goes by them."""
+        self._grace, self._hold = rules.session_grace_seconds, rules.departure_hold_seconds
+        self._brake.limits = _limits(rules)
+        self._next_due = -math.inf
 
     @property
     def clients(self) -> int:
@@ -348,6 +353,10 @@ class HeldBack:
             self.overdue += 1
             return True
         return is_allowed
+
+
+def _limits(rules: DataSettings) -> BrakeLimits:
+    return BrakeLimits(rules.departure_clients, rules.departure_share, rules.departure_window_seconds)
 
 
 _Held = tuple[_LostClient, LostRecord]

@@ -37,11 +37,14 @@ class LeaseGuard:
 
     def __init__(self, rules: DataSettings) -> None:
         self._few, self._hold = rules.lease_guard_leases, rules.lease_guard_hold_seconds
-        self._brake = Brake(
-            BrakeLimits(rules.lease_guard_leases, rules.lease_guard_share, rules.lease_guard_window_seconds)
-        )
+        self._brake = Brake(_limits(rules))
         self.held: dict[str, int] = {}
         self.overdue = 0
+
+    def rules_changed(self, rules: DataSettings) -> None:
+        """The operator has changed the rules."""
+        self._few, self._hold = rules.lease_guard_leases, rules.lease_guard_hold_seconds
+        self._brake.limits = _limits(rules)
 
     def release(self, due: Mapping[str, DueService], total: int, heard_at: float, now: float) -> list[HeldLease]:
         """The leases that end now, of those that are due.
@@ -76,6 +79,10 @@ class LeaseGuard:
         is_overdue = now >= lease.until + self._hold
         self.overdue += is_overdue
         return is_overdue
+
+
+def _limits(rules: DataSettings) -> BrakeLimits:
+    return BrakeLimits(rules.lease_guard_leases, rules.lease_guard_share, rules.lease_guard_window_seconds)
 
 
 def _register_ids(data_info_id: str, leases: list[HeldLease]) -> list[str]:

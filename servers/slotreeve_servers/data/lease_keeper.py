@@ -72,6 +72,11 @@ class LeaseKeeper:
         self._end_more = TurnEnd(outbox, self._end_some)
         self.expired = 0
 
+    def rules_changed(self, rules: DataSettings) -> None:
+        """The operator has changed the rules."""
+        self._rules = rules
+        self._guard.rules_changed(rules)
+
     # --- what callers want -------------------------------------------------------------------------------------------
 
     def keep(self, peer: Peer, message: KeepLeases, request: Request) -> None:

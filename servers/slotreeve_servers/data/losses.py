@@ -58,6 +58,10 @@ class ClientLosses:
         self._searching: SlotSearch | None = None
         self._search = TurnEnd(outbox, self._search_next)
 
+    def rules_changed(self, rules: DataSettings) -> None:
+        """The operator has changed the rules."""
+        self._rules = rules
+
     # --- what session servers report ---------------------------------------------------------------------------------
 
     def reported(self, slot: HeldSlot, tombstones: list[Publisher]) -> None:

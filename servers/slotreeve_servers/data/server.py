@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from slotreeve_protocol.meta_messages import Stopping
+from slotreeve_protocol.people_messages import GetSettings
 
 from slotreeve_servers.data.core import DataCore
 from slotreeve_servers.node.counted import UNREADABLE
@@ -11,6 +12,7 @@ from slotreeve_servers.node.history_desk import add_history
 from slotreeve_servers.node.readiness import Condition
 from slotreeve_servers.node.server import MemberServer
 from slotreeve_servers.node.timings import Timing
+from slotreeve_servers.settings import Settings
 
 
 class DataServer(MemberServer):
@@ -24,6 +26,12 @@ class DataServer(MemberServer):
             self._peers, environment.node, self._rules, heartbeat_seconds, environment.events, environment.history
         )
         add_history(self.core.desk, self._peers, environment.history, of_services=True)
+        self.core.desk.requests[GetSettings] = self._on_get_settings
+        self.settings_in_force.follow(self._settings_changed)
+
+    def _settings_changed(self, settings: Settings) -> None:
+        self._rules = settings.data
+        self.core.rules_changed(settings.data)
 
     def counters(self) -> dict[str, int]:
         """What the core counts, and what every server counts."""

@@ -46,6 +46,7 @@ class Arranger:
     """Asks the plugins, and checks what they return.
 
     Attributes:
+        protect_below: while fewer servers live, the table stays as it is.
         uses_loads: a plugin looks at the loads of the slots.
         rejected: results of plugins that were rejected since the start.
         balancer_fault: why the balancer is not asked at present; None if it is.
@@ -54,7 +55,7 @@ class Arranger:
     def __init__(
         self, slots: int, replicas: int, assigner: Assigner, balancer: Balancer, protect_below: int = 0
     ) -> None:
-        self._slots, self._limits, self._protect_below = slots, Limits(replicas), protect_below
+        self._slots, self._limits, self.protect_below = slots, Limits(replicas), protect_below
         self._assigner, self._balancer = assigner, balancer
         self._steps = BalancerSteps(slots * replicas)
         self.uses_loads = isinstance(assigner, LoadAware) or isinstance(balancer, LoadAware)
@@ -140,7 +141,7 @@ class Arranger:
 
     def is_protected(self, servers: Sequence[Server]) -> bool:
         """Protection mode: so many data servers left at once that a fault of the network is more likely."""
-        return len(servers) < self._protect_below
+        return len(servers) < self.protect_below
 
     def _hand_over(
         self, table: SlotTable, servers: Sequence[Server], copies: KnownCopies, leaving: Leaving

@@ -7,6 +7,7 @@ import logging
 
 from slotreeve.errors import ModelError
 from slotreeve.ports import MetaState, Versioned
+from slotreeve_protocol.live_settings import SETTINGS_KEY, check_settings_change
 from slotreeve_protocol.meta_messages import ConfigEntry, PutConfig
 from slotreeve_protocol.orders import ORDERS_KEY, Orders
 from slotreeve_protocol.provided import check_config_key, config_digest
@@ -38,6 +39,12 @@ class ProvidedConfig:
                 log.error("%s; the orders before it stay in force", error)
         return self._orders
 
+    @property
+    def live_settings(self) -> ConfigEntry:
+        """The operator's live settings as this node knows them; their version is 0 where there never were any."""
+        stored = self._state.read(PREFIX + SETTINGS_KEY)
+        return _entry(PREFIX + SETTINGS_KEY, stored) if stored is not None else ConfigEntry(SETTINGS_KEY, None, 0)
+
     def entries(self, prefix: str = "") -> list[ConfigEntry]:
         """Every entry whose key starts with ``prefix``, with those that were deleted, sorted by key."""
         found = []
@@ -56,12 +63,14 @@ class ProvidedConfig:
         """Write one entry; returns it once it is durable.
 
         Raises:
-            ModelError: the key is blank or too long, or the value too large.
+            ModelError: the key is blank or too long, the value too large, or a live setting out of its bounds.
             NotLeader, StaleTerm, VersionConflict: as the meta state's write.
         """
         check_config_key(message.key)
         if message.value is not None and len(message.value) > MAX_VALUE_BYTES:
             raise ModelError(f"{message.key}: {len(message.value)} bytes are too many; {MAX_VALUE_BYTES} is the limit")
+        if message.key == SETTINGS_KEY:
+            check_settings_change(self.live_settings.value, message.value)
         stored = _GONE if message.value is None else _THERE + message.value
         version = await self._state.write(PREFIX + message.key, stored, message.expected_version, term)
         return ConfigEntry(message.key, message.value, version)

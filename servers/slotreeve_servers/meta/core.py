@@ -45,6 +45,7 @@ from slotreeve_servers.meta.next_table import NextTable, Situation, next_table
 from slotreeve_servers.meta.overview import Overview
 from slotreeve_servers.meta.recorder import LeadershipRecorder
 from slotreeve_servers.meta.refused_names import RefusedNames
+from slotreeve_servers.meta.settings import MetaSettings
 from slotreeve_servers.meta.table import CommittedView
 from slotreeve_servers.meta.unreached import Unreached
 from slotreeve_servers.node.dispatch import Desk
@@ -118,6 +119,12 @@ class MetaCore:
 
     def start(self) -> None:
         """Look at the cluster from now on, once the election has started."""
+        self._look.soon()
+
+    def rules_changed(self, rules: MetaSettings) -> None:
+        """The operator has changed the rules."""
+        self._rules, self._arranger.protect_below = rules, rules.protect_below
+        self._settled = ()
         self._look.soon()
 
     # --- leadership --------------------------------------------------------------------------------------------------
@@ -214,6 +221,7 @@ class MetaCore:
             view if view.revision > heartbeat.revision else None,
             self.configs.digest,
             self._heartbeats.may_leave(heartbeat, view, self.configs.orders.banned, self._is_protected(view)),
+            self.configs.live_settings.version,
         )
 
     def _is_protected(self, view: View) -> bool:

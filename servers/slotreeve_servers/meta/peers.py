@@ -9,6 +9,7 @@ from slotreeve.errors import ElectionError, RequestTimeout, SlotreeveError
 from slotreeve.ports import Election
 from slotreeve_machines.beside import Work, Worked
 from slotreeve_protocol.general_messages import Done, Failed
+from slotreeve_protocol.live_settings import SETTINGS_KEY, LiveSettings
 from slotreeve_protocol.meta_messages import ConfigEntry, Configs, PutConfig, View
 from slotreeve_protocol.orders import ORDERS_KEY
 
@@ -87,12 +88,14 @@ class MetaPeers(Peers):
             self.reply(request, Configs([entry]))
 
     def _note_author(self, request: Request, entry: ConfigEntry) -> None:
-        """Keep who wrote it; of orders, what they are since then. Other values stay where they are."""
+        """Keep who wrote it; of orders and live settings, what they are since then. Other values are not kept."""
         if self._history is None:
             return
         event = self._history.note("configured", "removed" if entry.value is None else "written")
         if entry.key == ORDERS_KEY:
             event.reason = f"the orders are: {self.core.configs.orders}"
+        elif entry.key == SETTINGS_KEY:
+            event.reason = f"the live settings are: {LiveSettings.decode(entry.value)}"
         event.author, event.address = request.peer.node, request.peer.address
         event.key, event.version = entry.key, entry.version
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from slotreeve.errors import ConfigError
 from slotreeve.ports import Assigner, Balancer, Election, Leadership, Message, Versioned
+from slotreeve_protocol.live_settings import SETTINGS_KEY
 from slotreeve_protocol.meta_messages import GetElection, GetShadow, Stopping, SwapElection, SwapOrder
+from slotreeve_protocol.people_messages import GetSettings
 
 from slotreeve_servers.meta.addresses import MetaAddresses
 from slotreeve_servers.meta.arranger import Arranger
@@ -49,6 +51,8 @@ class MetaServer(NodeServer):
         self.core.desk.later[SwapElection] = desk.on_swap_election
         self.core.desk.later[SwapOrder] = desk.on_swap_order
         add_history(self.core.desk, peers, environment.history)
+        self.core.desk.requests[GetSettings] = self._on_get_settings
+        self.settings_in_force.follow(lambda settings: self.core.rules_changed(settings.meta))
 
     def counters(self) -> dict[str, int]:
         """What the core counts, what its election counts, and what every server counts."""
@@ -84,6 +88,7 @@ class MetaServer(NodeServer):
         await self._election.start(self._leadership_changed)
         self._election.state.watch(self._committed)
         self._check_facts()
+        self._take_settings()
         self._swaps.start()
         if self._shadow is not None:
             await self._shadow.start()
@@ -110,6 +115,12 @@ class MetaServer(NodeServer):
         entry = self.core.configs.entry_of(key, stored)
         if entry is not None:
             self.core.config_committed(entry)
+            if entry.key == SETTINGS_KEY:
+                self._take_settings()
+
+    def _take_settings(self) -> None:
+        entry = self.core.configs.live_settings
+        self.settings_in_force.take(entry.value, entry.version)
 
     def _check_facts(self) -> None:
         """A cluster keeps its slot facts for ever: with other numbers records would go to other slots."""

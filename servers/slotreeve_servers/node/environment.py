@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from slotreeve.catalogue import Catalogue
 from slotreeve.clock import Clock
@@ -30,6 +31,7 @@ class Environment:
         beside: runs what takes too long for the event loop.
         events: the event log, where one is asked for; the server closes it when it stops.
         history: what this server keeps of the past, if it does; the server begins and closes it.
+        origins: where each setting comes from, by its dotted key; see :class:`slotreeve.configuration.Configuration`.
     """
 
     settings: Settings
@@ -44,6 +46,7 @@ class Environment:
     beside: Beside
     events: EventLog | None = None
     history: ServerHistory | None = None
+    origins: Mapping[str, str] = field(default_factory=dict)
 
     def common_counters(self, supervisor: Supervisor) -> dict[str, int]:
         """What every server counts: frames and connections, and failures of its own loops."""

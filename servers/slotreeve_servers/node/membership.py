@@ -12,7 +12,8 @@ from slotreeve.model.nodes import Node, Role
 from slotreeve.model.slots import SlotTable
 from slotreeve.ports import Message
 from slotreeve_protocol.general_messages import Failed
-from slotreeve_protocol.meta_messages import Heartbeat, LeaderIs, LeaseGranted, Stopping, View
+from slotreeve_protocol.live_settings import SETTINGS_KEY
+from slotreeve_protocol.meta_messages import Configs, GetConfigs, Heartbeat, LeaderIs, LeaseGranted, Stopping, View
 
 from slotreeve_servers.node.dispatch import Desk
 from slotreeve_servers.node.outbox import Outbox, Peer, TurnEnd
@@ -63,6 +64,15 @@ class ToldLoads(Protocol):
         """The heartbeat with this part was not granted."""
 
 
+class LiveSettingsTaker(Protocol):
+    """Follows the operator's live settings."""
+
+    version: int
+
+    def take(self, value: bytes | None, version: int) -> None:
+        """The operator's table is this one."""
+
+
 class MetaPlaces(Protocol):
     """Keeps the connections to the meta servers."""
 
@@ -83,6 +93,7 @@ class Membership:
         refusal: why the leader does not count this process as a member; empty if it does, or was not asked.
         places: is given the address of each leader; set by the shell.
         loads: what heartbeats tell of loads; set by the core of a data server.
+        settings: is given the operator's live settings; set by the shell.
     """
 
     def __init__(self, outbox: Outbox, node: Node, interval_seconds: float, member: MembershipOwner) -> None:
@@ -99,6 +110,7 @@ class Membership:
         self.refusal = ""
         self.places: MetaPlaces | None = None
         self.loads: ToldLoads | None = None
+        self.settings: LiveSettingsTaker | None = None
         self.desk = Desk({View: self._on_view, LeaderIs: self._on_leader_is})
 
     @property
@@ -239,4 +251,16 @@ class Membership:
         self.refusal = ""
         if granted.view is not None:
             self._apply(peer, granted.view)
+        if granted.settings is not None and self.settings is not None and granted.settings != self.settings.version:
+            self._fetch_settings(peer, self.settings)
         self._member.lease_granted(peer, granted)
+
+    def _fetch_settings(self, leader: Peer, settings: LiveSettingsTaker) -> None:
+        """Read the operator's live settings, which are others than those that this server follows."""
+
+        def answered(reply: Message | None, error: Exception | None) -> None:
+            if isinstance(reply, Configs):
+                entries = {entry.key: (entry.value, entry.version) for entry in reply.entries}
+                settings.take(*entries.get(SETTINGS_KEY, (None, 0)))
+
+        self._outbox.ask(leader, GetConfigs(SETTINGS_KEY), answered, timeout_seconds=2 * self._interval)

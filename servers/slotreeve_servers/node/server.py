@@ -8,16 +8,19 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 
 from slotreeve.errors import Refused, SlotreeveError
-from slotreeve.ports import Listener
+from slotreeve.ports import Listener, Message
 from slotreeve_protocol.meta_messages import Leave, Stopping, View
+from slotreeve_protocol.people_messages import GetSettings
 
 from slotreeve_servers.node.counted import LOOP_LAG
 from slotreeve_servers.node.dispatch import CountersSource, Desk, Dispatcher, Guest
 from slotreeve_servers.node.environment import Environment
 from slotreeve_servers.node.links import LinkMaker, Links, Target
 from slotreeve_servers.node.membership import NO_VIEW, Membership
+from slotreeve_servers.node.outbox import Peer
 from slotreeve_servers.node.peers import Peers
 from slotreeve_servers.node.readiness import Condition, membership_check
+from slotreeve_servers.node.settings_in_force import SettingsInForce
 from slotreeve_servers.node.supervisor import Supervisor
 from slotreeve_servers.node.timings import Timing
 
@@ -28,12 +31,17 @@ LEAVE_TIMEOUT_SECONDS = 1.0
 
 
 class NodeServer(ABC):
-    """A process that listens. Use it on its event loop only."""
+    """A process that listens. Use it on its event loop only.
+
+    Attributes:
+        settings_in_force: its settings, which an operator may change.
+    """
 
     def __init__(self, environment: Environment) -> None:
         self._environment, self._clock = environment, environment.clock
         self._supervisor = Supervisor(environment.clock)
         self._peers = Peers(environment.clock, self._supervisor, environment.settings.node.part_bytes)
+        self.settings_in_force = SettingsInForce(environment.settings, environment.origins, environment.node.role)
         self._listener: Listener | None = None
         self._dispatchers: list[Dispatcher] = []
         self._closed = False
@@ -70,6 +78,9 @@ class NodeServer(ABC):
     def address(self) -> str:
         """Where this server listens."""
         return self._listener.address if self._listener is not None else self._environment.bind
+
+    def _on_get_settings(self, peer: Peer, message: GetSettings) -> Message:
+        return self.settings_in_force.report()
 
     def _dispatcher(self, desk: Desk, guest: Guest, source: CountersSource | None = None) -> Dispatcher:
         dispatcher = Dispatcher(self._peers, self._environment.node.role, desk, guest, source)
@@ -145,6 +156,7 @@ class MemberServer(NodeServer):
         maker = LinkMaker(environment.transport, self._clock, environment.hello, self._peers.attention)
         self._peers.links = Links(maker, self._supervisor, data_servers)
         meta_links = Links(maker, self._supervisor, meta_servers, self._refused)
+        membership.settings = self.settings_in_force
         membership.places = _MetaLinks(meta_links, environment.settings.cluster.meta)
         membership.start()
 

@@ -123,7 +123,7 @@ class SessionCore:
             outbox, node.process_id, slot_function, self.writes, rules.max_pending_writes, events
         )
         self._due_pushes = DuePushes(outbox)
-        pushes = PushRules(outbox, rules, node.zone, self._orders, events, history, self._due_pushes)
+        pushes = self._pushes = PushRules(outbox, rules, node.zone, self._orders, events, history, self._due_pushes)
         self.interests = Interests(self.routes, pushes)
         self._wants = DueWants(outbox, self.interests, self.registrations)
         self._arrivals = Arrivals(outbox, self.routes, self)
@@ -184,6 +184,11 @@ class SessionCore:
         self._outbox.repeat("view of others", TURN_SECONDS, self._view_of_others.look)
         self._outbox.repeat("delays", DELAYS_SECONDS, self.delays.look)
         self._outbox.repeat("reach of the leaders", LOOK_SECONDS, self.isolation.look)
+
+    def rules_changed(self, rules: SessionSettings) -> None:
+        """The operator has changed the rules."""
+        self._rules = self._pushes.settings = rules
+        self.registrations.max_pending_writes = rules.max_pending_writes
 
     # --- a client comes and goes -------------------------------------------------------------------------------------
 

@@ -52,11 +52,12 @@ Records = dict[str, Publisher | None]
 """New records by register id; None for one that went away."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class PushRules:
     """What all push groups of a session server share.
 
     Attributes:
+        settings: the rules, which the operator may change.
         zone: the session server's zone.
         orders: the operator's orders, which may stop pushes.
         events: the event log, where one is written. ``history``: what the server keeps of the past, if it does.

@@ -43,6 +43,7 @@ class Registrations:
 
     Attributes:
         stores: records and tombstones by slot; change them only by the methods.
+        max_pending_writes: see above.
         published: records that clients have sent, repetitions and ends included.
     """
 
@@ -57,7 +58,7 @@ class Registrations:
     ) -> None:
         self._outbox, self._process_id, self._writes = outbox, process_id, writes
         self._slot_of = slot_function.slot_of
-        self._max_pending_writes, self._events = max_pending_writes, events
+        self.max_pending_writes, self._events = max_pending_writes, events
         self.stores: dict[int, SlotStore] = {}
         self.published = 0
         self._known_slots: dict[str, int] = {}
@@ -84,7 +85,7 @@ class Registrations:
                 or weight > HEAVIEST
                 or len(record.register_id) > MAX_REGISTER_ID_LENGTH
                 or len(record.zone) > MAX_ZONE_LENGTH
-                or self._writes.waiting >= self._max_pending_writes
+                or self._writes.waiting >= self.max_pending_writes
             ):
                 refusal = self._refusal(record)
                 if refusal is not None:
@@ -102,7 +103,7 @@ class Registrations:
 
     def _refusal(self, record: Publisher) -> SlotreeveError | None:
         """Why a record is not taken; None where it is good after all. Called where it is not plainly good."""
-        if self._writes.waiting >= self._max_pending_writes:
+        if self._writes.waiting >= self.max_pending_writes:
             return Backpressure(f"{self._writes.waiting} records are on their way to the data servers; send later")
         if record.weight > HEAVIEST:
             return ModelError(f"the record publishes more than {MAX_PAYLOAD_BYTES} bytes")

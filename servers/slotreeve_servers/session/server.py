@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from slotreeve_protocol.meta_messages import Stopping
+from slotreeve_protocol.people_messages import GetSettings
 
 from slotreeve_servers.node.environment import Environment
 from slotreeve_servers.node.history_desk import add_history
@@ -10,6 +11,7 @@ from slotreeve_servers.node.readiness import Condition
 from slotreeve_servers.node.server import STOP_POLL_SECONDS, MemberServer
 from slotreeve_servers.node.timings import Timing
 from slotreeve_servers.session.core import SessionCore
+from slotreeve_servers.settings import Settings
 
 
 class SessionServer(MemberServer):
@@ -29,6 +31,12 @@ class SessionServer(MemberServer):
         )
         self.core.objective.follow(environment.settings.objective)
         add_history(self.core.desk, self._peers, environment.history)
+        self.core.desk.requests[GetSettings] = self._on_get_settings
+        self.settings_in_force.follow(self._settings_changed)
+
+    def _settings_changed(self, settings: Settings) -> None:
+        self._rules = settings.session
+        self.core.rules_changed(settings.session)
 
     def counters(self) -> dict[str, int]:
         """What the core counts, and what every server counts."""

@@ -55,7 +55,12 @@ class AdminScene:
         """All that an act may change."""
         election = await self.read("election")
         keys = await self.read("configuration")
-        return await self.read("orders"), keys, (election["leader"], election["term"]), await self.read("overrides")
+        others = await self.read("overrides"), await self.settings()
+        return await self.read("orders"), keys, (election["leader"], election["term"]), others
+
+    async def settings(self) -> dict[str, object]:
+        """The live settings that an operator has changed."""
+        return {one["name"]: one["value"] for one in (await self.read("settings"))["settings"] if one["live"]}
 
 
 class _Silent:

@@ -18,6 +18,7 @@ from slotreeve_face_admin.acts import undo_of as request_of
 from slotreeve_gateway.acts import kinds
 from slotreeve_gateway.acts.ordering import undo_of
 from slotreeve_gateway.acts.writing import value_undo
+from slotreeve_protocol.live_settings import SETTINGS_KEY
 from slotreeve_protocol.meta_messages import ConfigEntry
 from slotreeve_protocol.orders import Orders
 from slotreeve_protocol.tokens import TOKENS_KEY
@@ -42,6 +43,9 @@ ACTS: tuple[tuple[str, str, object], ...] = (
     ("PUT", f"configuration/{quote(ODD, safe='')}", {"value": ODD}),
     ("DELETE", "configuration/limits.rate", b""),
     ("DELETE", "configuration/raw", b""),
+    ("PUT", "settings/session.push_window_seconds", {"value": 0.5}),
+    ("PUT", "settings/data.departure_clients", {"value": 3}),
+    ("DELETE", "settings/data.departure_clients", b""),
 )
 
 
@@ -53,13 +57,16 @@ async def prepared(scene: AdminScene) -> None:
     """Values to be replaced and deleted."""
     await scene.gateway.put_config("limits.rate", b"-100")
     await scene.gateway.put_config("raw", b"\xff\x00")
+    await scene.gateway.put_config(SETTINGS_KEY, b'{"data.departure_clients":9}')
+    await asyncio.sleep(2)
 
 
 async def values(scene: AdminScene) -> list[object]:
-    """The orders, and all values without their versions."""
+    """The orders, and all values without their versions, and the settings once the servers follow."""
+    await asyncio.sleep(2)
     keys = [key["key"] for key in (await scene.read("configuration"))["keys"] if not key["is_own"]]
     found = [{**await scene.read(f"configuration/{quote(key, safe='')}"), "version": 0} for key in keys]
-    return [await scene.read("orders"), *found]
+    return [await scene.read("orders"), await scene.settings(), *found]
 
 
 @pytest.mark.parametrize("act", [*ACTS, ("POST", "election/resignation", {})], ids=named)
@@ -181,7 +188,7 @@ def test_a_write_that_expects_another_version_is_a_conflict() -> None:
 def test_what_belongs_to_slotreeve_is_not_written_as_configuration() -> None:
     async def story(scene: AdminScene) -> None:
         before = await scene.state()
-        for key in (TOKENS_KEY, "slotreeve.intent", "slotreeve.overrides", "slotreeve.whatever"):
+        for key in (TOKENS_KEY, "slotreeve.intent", "slotreeve.overrides", SETTINGS_KEY, "slotreeve.whatever"):
             assert (await scene.act("PUT", f"configuration/{key}", {"value": "x"})).status == 403
             assert (await scene.act("DELETE", f"configuration/{key}")).status == 403
         assert await scene.state() == before
@@ -318,6 +325,7 @@ REQUESTS = st.tuples(
         st.sampled_from(["orders/push-stop", "configuration/a", "election/resignation"]),
         st.builds("{}/{}".format, st.sampled_from(["orders/banned", "orders/clients-off", "drains"]), PLACES),
         st.builds("configuration/{}".format, PLACES),
+        st.builds("settings/{}".format, PLACES | st.sampled_from(["log.level", "meta.protect_below"])),
     ),
     st.sampled_from(["", "?dry_run=true", "?dry_run=maybe", "?expected_version=1", "?dry_run", "?%ff"]),
     BODIES,
