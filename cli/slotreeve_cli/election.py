@@ -15,7 +15,15 @@ from slotreeve_cli import (
     election_release,
     election_swap,
 )
-from slotreeve_cli.options import DEFAULT_META, ClusterOption, MetaOption, Rows, RowsOption
+from slotreeve_cli.options import (
+    DEFAULT_META,
+    ClusterOption,
+    GatewayOption,
+    MetaOption,
+    Rows,
+    RowsOption,
+    TokenFileOption,
+)
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -86,6 +94,8 @@ def watch(
 def resign(
     meta: MetaOption = [DEFAULT_META],  # noqa: B006 - typer copies it
     cluster: ClusterOption = "slotreeve",
+    gateway: GatewayOption = "",
+    token_file: TokenFileOption = None,
     output: RowsOption = Rows.TABLE,
     to: Annotated[str, typer.Option("--to", help="The meta server that shall lead next; it must live.")] = "",
 ) -> None:
@@ -95,9 +105,18 @@ def resign(
     from slotreeve_client.tools import asked, run_async
 
     from slotreeve_cli.printing import print_rows
+    from slotreeve_cli.through_gateway import ElectionSaid, gateway_of
 
-    old = run_async(asked(lambda transport: resign_leader(transport, cluster, meta, to)))
-    print_rows([{"resigned": old.leader, "term": old.term}], output)
+    through = gateway_of(gateway, token_file)
+    if through is None:
+        old = run_async(asked(lambda transport: resign_leader(transport, cluster, meta, to)))
+        leader, term = old.leader, old.term
+    else:
+        known = through.read("election", ElectionSaid)
+        act = through.act("POST", "election/resignation", {"to": to})
+        typer.echo("\n".join(act.sentences), err=True)
+        leader, term = (known.leader, known.term or 0) if act.done else (None, known.term or 0)
+    print_rows([{"resigned": leader, "term": term}], output)
 
 
 async def _histories(addresses: list[str], cluster: str) -> list[History]:

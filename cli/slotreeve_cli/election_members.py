@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from slotreeve_cli.options import DEFAULT_META, ClusterOption, MetaOption, Rows, RowsOption
+from slotreeve_cli.options import (
+    DEFAULT_META,
+    ClusterOption,
+    GatewayOption,
+    MetaOption,
+    Rows,
+    RowsOption,
+    TokenFileOption,
+)
 
 if TYPE_CHECKING:
     from slotreeve_protocol.meta_messages import ElectionIs
@@ -22,6 +30,8 @@ def add_to(group: typer.Typer) -> None:
 def list_members(
     meta: MetaOption = [DEFAULT_META],  # noqa: B006 - typer copies it
     cluster: ClusterOption = "slotreeve",
+    gateway: GatewayOption = "",
+    token_file: TokenFileOption = None,
     output: RowsOption = Rows.TABLE,
 ) -> None:
     """The meta servers, at the addresses that the leader knows. Exit code 1 where one of them does not answer, or knows
@@ -29,9 +39,24 @@ def list_members(
     from slotreeve_client.tools import run_async
 
     from slotreeve_cli.printing import print_rows
+    from slotreeve_cli.through_gateway import ElectionSaid, gateway_of
 
-    members, found = run_async(_found(meta, cluster))
-    rows = [_row(name, address, found.get(address)) for name, address in sorted(members.items())]
+    through = gateway_of(gateway, token_file)
+    if through is None:
+        members, found = run_async(_found(meta, cluster))
+        rows = [_row(name, address, found.get(address)) for name, address in sorted(members.items())]
+    else:
+        metas = sorted(through.read("election", ElectionSaid).meta_servers, key=lambda one: one.name)
+        rows = [
+            {
+                "member": one.name,
+                "address": one.address,
+                "answers": one.state != "does not answer",
+                "leader": one.leader,
+                "term": one.term,
+            }
+            for one in metas
+        ]
     print_rows(rows, output)
     if not all(row["leader"] for row in rows):
         raise typer.Exit(1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,14 +12,18 @@ from slotreeve_cli.options import (
     DEFAULT_SESSION,
     NOT_FOUND,
     ClusterOption,
+    GatewayOption,
     MetaOption,
     Rows,
     RowsOption,
     SessionOption,
+    TokenFileOption,
 )
 
 if TYPE_CHECKING:
-    from slotreeve_protocol.overrides import Overrides
+    from slotreeve_protocol.overrides import Override, Overrides
+
+    from slotreeve_cli.through_gateway import ThroughGateway
 
 ServiceArgument = Annotated[str, typer.Argument(help="The service: a data id, or a whole data info id.")]
 IdArgument = Annotated[str, typer.Argument(metavar="ID", help="The id of the instance, by default its address:port.")]
@@ -50,15 +54,20 @@ def set_(
     enabled: Annotated[bool | None, typer.Option("--enabled/--disabled", help="Whether it may be called.")] = None,
     drain: Annotated[bool | None, typer.Option("--drain/--no-drain", help="No new traffic: its weight is 0.")] = None,
     note: Annotated[str | None, typer.Option("--note", help="Why, for people.")] = None,
+    anew: Annotated[bool, typer.Option("--anew", help="Forget what was overridden before.")] = False,
     meta: MetaOption = [DEFAULT_META],  # noqa: B006 - typer copies it
     cluster: ClusterOption = "slotreeve",
+    gateway: GatewayOption = "",
+    token_file: TokenFileOption = None,
 ) -> None:
     """Override what the provider of instance ID says. It holds until it is cleared, also where the provider registers
     again. What is not given stays as it was overridden before. The instance need not be registered."""
-    from msgspec.structs import replace
+    from msgspec.structs import asdict, replace
     from slotreeve.model.data_info import DataInfo
     from slotreeve_client.tools import run_async
     from slotreeve_protocol.overrides import Override
+
+    from slotreeve_cli.through_gateway import gateway_of
 
     given = {"weight": weight, "enabled": enabled, "drain": drain, "note": note}
     changes = {field: value for field, value in given.items() if value is not None}
@@ -66,11 +75,19 @@ def set_(
         raise typer.BadParameter("give at least one of --weight, --enabled, --disabled, --drain, --no-drain and --note")
     data_info_id = DataInfo.parse(service).id
 
-    def change(overrides: Overrides) -> Overrides:
-        before = overrides.of(data_info_id).get(instance_id, Override())
-        return overrides.changed(data_info_id, instance_id, replace(before, **changes))
+    def changed(overrides: Overrides) -> Override:
+        before = Override() if anew else overrides.of(data_info_id).get(instance_id, Override())
+        return replace(before, **changes)
 
-    run_async(_change(meta, cluster, change))
+    def change(overrides: Overrides) -> Overrides:
+        return overrides.changed(data_info_id, instance_id, changed(overrides))
+
+    through = gateway_of(gateway, token_file)
+    if through is None:
+        run_async(_change(meta, cluster, change))
+    else:
+        body = asdict(changed(_overrides_through(through)))
+        _say(through.act("PUT", _place(data_info_id, instance_id), body).sentences)
     typer.echo(f"overridden: {instance_id} of {data_info_id}")
 
 
@@ -79,10 +96,14 @@ def clear(
     instance_id: IdArgument,
     meta: MetaOption = [DEFAULT_META],  # noqa: B006 - typer copies it
     cluster: ClusterOption = "slotreeve",
+    gateway: GatewayOption = "",
+    token_file: TokenFileOption = None,
 ) -> None:
     """Let instance ID be as its provider says. Exit code 3 where it is not overridden."""
     from slotreeve.model.data_info import DataInfo
     from slotreeve_client.tools import run_async
+
+    from slotreeve_cli.through_gateway import gateway_of
 
     data_info_id = DataInfo.parse(service).id
     was_there = False
@@ -92,7 +113,11 @@ def clear(
         was_there = instance_id in overrides.of(data_info_id)
         return overrides.changed(data_info_id, instance_id, None)
 
-    run_async(_change(meta, cluster, change))
+    through = gateway_of(gateway, token_file)
+    if through is None:
+        run_async(_change(meta, cluster, change))
+    else:
+        was_there = through.act("DELETE", _place(data_info_id, instance_id)).done
     if not was_there:
         typer.echo(f"{instance_id} of {data_info_id} is not overridden")
         raise typer.Exit(NOT_FOUND)
@@ -104,22 +129,56 @@ def list_(
     meta: MetaOption = [DEFAULT_META],  # noqa: B006 - typer copies it
     session: SessionOption = [DEFAULT_SESSION],  # noqa: B006 - typer copies it
     cluster: ClusterOption = "slotreeve",
+    gateway: GatewayOption = "",
+    token_file: TokenFileOption = None,
     output: RowsOption = Rows.TABLE,
 ) -> None:
-    """Every override, and whether its instance is registered now (unknown where no session server says)."""
+    """Every override, and whether its instance is registered now (unknown where no session server says, and through a
+    gateway)."""
     from slotreeve.model.data_info import DataInfo
     from slotreeve_client.tools import run_async
 
     from slotreeve_cli.printing import print_rows
+    from slotreeve_cli.through_gateway import gateway_of
 
-    only = DataInfo.parse(service).id if service else ""
-    print_rows(run_async(_list(meta, session, cluster, only)), output, empty="nothing is overridden")
+    only, through = DataInfo.parse(service).id if service else "", gateway_of(gateway, token_file)
+    if through is None:
+        rows = run_async(_list(meta, session, cluster, only))
+    else:
+        rows = _rows(_overrides_through(through), only, None)
+    print_rows(rows, output, empty="nothing is overridden")
+
+
+def _place(data_info_id: str, instance_id: str) -> str:
+    from urllib.parse import quote
+
+    return f"overrides/{quote(data_info_id, safe='')}/{quote(instance_id, safe='')}"
+
+
+def _say(sentences: Sequence[str]) -> None:
+    for sentence in sentences:
+        typer.echo(sentence, err=True)
+
+
+def _overrides_through(gateway: ThroughGateway) -> Overrides:
+    from slotreeve_protocol.overrides import Override, Overrides
+
+    from slotreeve_cli.through_gateway import OverridesSaid
+
+    services: dict[str, dict[str, Override]] = {}
+    for one in gateway.read("overrides", OverridesSaid).overrides:
+        services.setdefault(one.service, {})[one.id] = Override(one.weight, one.enabled, one.drain, one.note)
+    return Overrides(services)
 
 
 async def _list(metas: list[str], sessions: list[str], cluster: str, only: str) -> list[dict[str, object]]:
     overrides = await _change(metas, cluster, lambda overrides: overrides)
     services = [name for name in sorted(overrides.services) if name == only or not only]
-    registered = await _registered(sessions, cluster, services)
+    return _rows(overrides, only, await _registered(sessions, cluster, services))
+
+
+def _rows(overrides: Overrides, only: str, registered: dict[str, set[str]] | None) -> list[dict[str, object]]:
+    """``registered``: the ids of the registered instances by service; None: they are not known."""
     return [
         {
             "service": name,
@@ -130,7 +189,8 @@ async def _list(metas: list[str], sessions: list[str], cluster: str, only: str) 
             "note": override.note,
             "registered": instance_id in registered[name] if registered is not None else None,
         }
-        for name in services
+        for name in sorted(overrides.services)
+        if name == only or not only
         for instance_id, override in sorted(overrides.of(name).items())
     ]
 
@@ -157,6 +217,6 @@ async def _change(metas: list[str], cluster: str, change: Callable[[Overrides], 
 
     transport = open_transport()
     try:
-        return await change_overrides(transport, cluster, metas, change)
+        return (await change_overrides(transport, cluster, metas, change))[1]
     finally:
         await transport.close()

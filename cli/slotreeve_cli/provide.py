@@ -13,15 +13,19 @@ from slotreeve_cli.options import (
     DEFAULT_SESSION,
     NOT_FOUND,
     ClusterOption,
+    GatewayOption,
     MetaOption,
     Rows,
     RowsOption,
     SessionOption,
+    TokenFileOption,
 )
 
 if TYPE_CHECKING:
     from slotreeve_client import ConfigWatch
     from slotreeve_protocol.meta_messages import ConfigEntry
+
+    from slotreeve_cli.through_gateway import ThroughGateway
 
 KeyArgument = Annotated[str, typer.Argument(help="The key.")]
 
@@ -50,11 +54,16 @@ def put(
     ] = None,
     meta: MetaOption = [DEFAULT_META],  # noqa: B006 - typer copies it
     cluster: ClusterOption = "slotreeve",
+    gateway: GatewayOption = "",
+    token_file: TokenFileOption = None,
     output: RowsOption = Rows.TABLE,
 ) -> None:
     """Write KEY through the meta leader. Returns when any minority of the meta servers may be lost."""
     from slotreeve.errors import ConfigError
     from slotreeve_client.tools import run_async
+    from slotreeve_protocol.meta_messages import ConfigEntry
+
+    from slotreeve_cli.through_gateway import gateway_of
 
     if (value is not None) + (file is not None) + delete != 1:
         raise typer.BadParameter("give exactly one of VALUE, --file and --delete")
@@ -69,7 +78,12 @@ def put(
             raise ConfigError(f"{file}: cannot be read: {error.strerror}") from None
     else:
         data = None
-    _print([run_async(_put(meta, cluster, key, data, expected_version))], output)
+    through = gateway_of(gateway, token_file)
+    if through is None:
+        stored = run_async(_put(meta, cluster, key, data, expected_version))
+    else:
+        stored = ConfigEntry(key, data, through.write(key, data, expected_version).version)
+    _print([stored], output)
 
 
 async def _put(
@@ -89,12 +103,18 @@ def get(
     key: Annotated[str, typer.Argument(help="The key; none: all of them.")] = "",
     meta: MetaOption = [DEFAULT_META],  # noqa: B006 - typer copies it
     cluster: ClusterOption = "slotreeve",
+    gateway: GatewayOption = "",
+    token_file: TokenFileOption = None,
     output: RowsOption = Rows.TABLE,
 ) -> None:
-    """KEY's value and version, or all keys. Exit code 3 where there is none."""
+    """KEY's value and version, or all keys. Exit code 3 where there is none. A gateway shows no values of slotreeve's
+    own keys."""
     from slotreeve_client.tools import run_async
 
-    entries = run_async(_get(meta, cluster, key))
+    from slotreeve_cli.through_gateway import gateway_of
+
+    through = gateway_of(gateway, token_file)
+    entries = run_async(_get(meta, cluster, key)) if through is None else _get_through(through, key)
     _print(entries, output)
     if key and not entries:
         raise typer.Exit(NOT_FOUND)
@@ -110,6 +130,24 @@ async def _get(addresses: list[str], cluster: str, key: str) -> list[ConfigEntry
     finally:
         await transport.close()
     return [entry for entry in entries if not key or entry.key == key]
+
+
+def _get_through(gateway: ThroughGateway, key: str) -> list[ConfigEntry]:
+    from slotreeve.errors import NotThere
+    from slotreeve_protocol.meta_messages import ConfigEntry
+
+    entries: list[ConfigEntry] = []
+    keys = gateway.keys()
+    for name, version in [(one.key, one.version) for one in keys if one.is_own and key in ("", one.key)]:
+        entries.append(ConfigEntry(name, None, version))
+    for name in [one.key for one in keys if not one.is_own and key in ("", one.key)]:
+        try:
+            said = gateway.value(name)
+        except NotThere:
+            continue  # it was deleted meanwhile
+        value = said.base64 if said.value is None else said.value.encode()
+        entries.append(ConfigEntry(name, value, said.version))
+    return sorted(entries, key=lambda entry: entry.key)
 
 
 def watch(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import urllib.error
 import urllib.request
 from email.message import Message
@@ -11,7 +12,7 @@ from urllib.parse import quote, urlencode, urlsplit
 
 import msgspec
 from slotreeve.errors import ConfigError, RequestError, SlotreeveError, Unreachable
-from slotreeve_client.reports import ClientReport, ClientsReport, SubscriberReport, SubscribersReport
+from slotreeve_client.reports import ClientReport, ClientsReport, ServerReport, SubscriberReport, SubscribersReport
 
 SECONDS = 30.0
 PAGE = 1_000
@@ -37,6 +38,77 @@ class ActSaid(msgspec.Struct):
     done: bool
     sentences: list[str]
     undo: UndoSaid | None = None
+
+
+class WriteSaid(ActSaid):
+    """What writing a value did; ``version`` is that of the value."""
+
+    version: int = 0
+
+
+class MetaSaid(msgspec.Struct):
+    """What is read of a meta server."""
+
+    name: str
+    address: str
+    state: str
+    leader: str | None
+    term: int | None
+
+
+class ElectionSaid(msgspec.Struct):
+    """What is read of the election."""
+
+    leader: str | None
+    term: int | None
+    meta_servers: list[MetaSaid]
+
+
+class OverrideSaid(msgspec.Struct):
+    """What is read of an override."""
+
+    service: str
+    id: str
+    weight: int | None
+    enabled: bool | None
+    drain: bool
+    note: str
+
+
+class OverridesSaid(msgspec.Struct):
+    """What is read of all overrides."""
+
+    overrides: list[OverrideSaid]
+
+
+class ValueSaid(msgspec.Struct):
+    """What is read of a value of the provided configuration."""
+
+    key: str
+    version: int
+    value: str | None
+    base64: bytes | None = None
+
+
+class KeySaid(msgspec.Struct):
+    """What is read of a key of the provided configuration."""
+
+    key: str
+    version: int
+    is_own: bool
+
+
+class KeysSaid(msgspec.Struct):
+    """What is read of a page of keys."""
+
+    keys: list[KeySaid]
+    next: str | None
+
+
+class MembersSaid(msgspec.Struct):
+    """What is read of all servers."""
+
+    servers: list[ServerReport]
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
@@ -76,8 +148,28 @@ class ThroughGateway:
 
     def act(self, method: str, path: str, body: dict[str, object] | None = None, *, dry_run: bool = False) -> ActSaid:
         """Carry an act out; with ``dry_run`` only ask what it would do. Raises as :meth:`read`."""
-        mark = "&" if "?" in path else "?"
-        return self._ask(method, f"{path}{mark}dry_run=true" if dry_run else path, body, ActSaid)
+        return self._ask(method, f"{path}?dry_run=true" if dry_run else path, body, ActSaid)
+
+    def write(self, key: str, value: bytes | None, expected_version: int | None) -> WriteSaid:
+        """Write a key of the provided configuration; ``value`` None: delete it. Raises as :meth:`read`."""
+        path = f"configuration/{quote(key, safe='')}"
+        expected = {} if expected_version is None else {"expected_version": expected_version}
+        if value is None:
+            return self._ask("DELETE", f"{path}?{urlencode(expected)}" if expected else path, None, WriteSaid)
+        return self._ask("PUT", path, {"base64": base64.b64encode(value).decode(), **expected}, WriteSaid)
+
+    def value(self, key: str) -> ValueSaid:
+        """A key of the provided configuration. Raises as :meth:`read`; NotThere: there is none."""
+        return self.read(f"configuration/{quote(key, safe='')}", ValueSaid)
+
+    def keys(self) -> list[KeySaid]:
+        """All keys of the provided configuration. Raises as :meth:`read`."""
+        found: list[KeySaid] = []
+        after: str | None = ""
+        while after is not None:
+            page = self.read("configuration", KeysSaid, after=after, limit=PAGE)
+            found, after = found + page.keys, page.next
+        return found
 
     def clients(self, prefix: str) -> ClientsReport:
         """All connected clients whose id or address begins so. Raises as :meth:`read`."""

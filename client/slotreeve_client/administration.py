@@ -247,16 +247,17 @@ async def change_orders(
 
 async def change_overrides(
     transport: Transport, cluster: str, addresses: Iterable[str], change: Callable[[Overrides], Overrides]
-) -> Overrides:
-    """Change the operator's overrides of instances; return those that are in force then. They are stored when any
-    minority of the meta servers may be lost.
+) -> tuple[Overrides, Overrides]:
+    """Change the operator's overrides of instances; return those before and those that are in force then. They are
+    stored when any minority of the meta servers may be lost.
 
     Raises:
         Refused, Unreachable, ClientError: as :func:`put_config`; and whatever ``change`` raises.
         ModelError: the stored overrides cannot be read, or the changed ones are too large.
     """
     changed = _changed(Overrides, change)
-    return Overrides.decode(await change_config(transport, cluster, addresses, OVERRIDES_KEY, changed))
+    before, after = await change_entry(transport, cluster, addresses, OVERRIDES_KEY, lambda entry: changed(entry.value))
+    return Overrides.decode(before.value), Overrides.decode(after.value)
 
 
 async def change_tokens(

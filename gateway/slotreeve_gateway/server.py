@@ -147,7 +147,7 @@ class GatewayServer:
 
     async def _change_overrides(self, change: Callable[[Overrides], Overrides]) -> Overrides:
         servers = self._servers
-        return await change_overrides(servers.transport, servers.cluster, servers.metas, change)
+        return (await change_overrides(servers.transport, servers.cluster, servers.metas, change))[1]
 
     async def _sweep(self) -> None:
         assert self._views is not None

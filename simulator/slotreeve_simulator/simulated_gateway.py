@@ -93,7 +93,7 @@ class SimulatedGateway:
 
     async def _change_overrides(self, change: Callable[[Overrides], Overrides]) -> Overrides:
         servers = self._servers
-        return await change_overrides(servers.transport, servers.cluster, servers.metas, change)
+        return (await change_overrides(servers.transport, servers.cluster, servers.metas, change))[1]
 
     async def put_config(self, key: str, value: bytes | None) -> None:
         """Write one key of the provided configuration, as an operator does beside the gateway."""

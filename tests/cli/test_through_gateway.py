@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
-from slotreeve.errors import ConfigError, Forbidden, NotThere, Unauthenticated, Unreachable
+from slotreeve.errors import ConfigError, Forbidden, NotThere, Unauthenticated, Unreachable, VersionConflict
 from slotreeve_cli.main import command_line
 from slotreeve_cli.through_gateway import ThroughGateway
 from slotreeve_client.reports import ClusterReport
@@ -59,6 +59,66 @@ def test_an_operator_looks_and_orders_with_a_route_to_a_gateway_only() -> None:
         assert json.loads(off.stdout)[0]["clients_off"] == ["10.0.0.9"]
         await command(stage, "admin", "client-on", "10.0.0.9")
         assert json.loads((await command(stage, "admin", "show", "-o", "json")).stdout)[0]["clients_off"] == []
+
+    run_story(story, faces="admin")
+
+
+def test_an_operator_drains_writes_and_overrides_with_a_route_to_a_gateway_only() -> None:
+    async def story(stage: Stage) -> None:
+        tried = await command(stage, "drain", "data-1", "--dry-run")
+        assert (tried.exit_code, "Draining data-1 moves" in tried.stdout) == (0, True), tried.output
+        drained = await command(stage, "drain", "data-1")
+        assert drained.exit_code == 0, drained.output
+        assert drained.stdout.endswith("data-1 holds nothing any more; slotreeve admin unban data-1 undoes it\n")
+        assert (await command(stage, "drain", "data-2")).exit_code == 1
+        assert (await command(stage, "drain", "nobody")).exit_code == 3
+        sent = await command(stage, "drain", "session-1", "--no-wait")
+        assert "session-1 is banned and hands over" in sent.stdout
+        await command(stage, "admin", "unban", "data-1", "session-1")
+
+        put = await command(stage, "provide", "put", "limits/rate", "100", "-o", "json")
+        assert json.loads(put.stdout) == [{"key": "limits/rate", "version": 1, "value": "100"}], put.output
+        again = await command(stage, "provide", "put", "limits/rate", "200", "--expected-version", "0")
+        assert (again.exit_code, isinstance(again.exception, VersionConflict)) == (1, True), again.exception
+        got = await command(stage, "provide", "get", "limits/rate", "-o", "json")
+        assert json.loads(got.stdout) == json.loads(put.stdout)
+        every = json.loads((await command(stage, "provide", "get", "-o", "json")).stdout)
+        assert [(one["key"], one["value"]) for one in every] == [("limits/rate", "100"), ("slotreeve.intent", None)]
+        gone = await command(
+            stage, "provide", "put", "limits/rate", "--delete", "--expected-version", "1", "-o", "json"
+        )
+        assert json.loads(gone.stdout) == [{"key": "limits/rate", "version": 2, "value": None}]
+        assert (await command(stage, "provide", "get", "limits/rate")).exit_code == 3
+
+        place = (SERVICE, "10.0.0.1:80")
+        done = await command(stage, "override", "set", *place, "--drain", "--note", "new disk")
+        assert "until now it is as its provider says" in done.stderr, done.output
+        await command(stage, "override", "set", *place, "--disabled")
+        (row,) = json.loads((await command(stage, "override", "list", "-o", "json")).stdout)
+        assert (row["drain"], row["enabled"], row["note"], row["registered"]) == (True, False, "new disk", None)
+        await command(stage, "override", "set", *place, "--weight", "3", "--anew")
+        (row,) = json.loads((await command(stage, "override", "list", SERVICE, "-o", "json")).stdout)
+        assert (row["drain"], row["enabled"], row["note"], row["weight"]) == (False, None, "", 3)
+        assert (await command(stage, "override", "clear", *place)).exit_code == 0
+        assert (await command(stage, "override", "clear", *place)).exit_code == 3
+
+        (member,) = json.loads((await command(stage, "election", "members", "list", "-o", "json")).stdout)
+        assert (member["member"], member["answers"], member["leader"]) == ("meta-1", True, "meta-1")
+        same = await command(stage, "election", "resign", "--to", "meta-1", "-o", "json")
+        assert json.loads(same.stdout)[0]["resigned"] is None
+        resigned = await command(stage, "election", "resign", "-o", "json")
+        assert json.loads(resigned.stdout) == [{"resigned": "meta-1", "term": member["term"]}], resigned.output
+
+        async def leads() -> bool:
+            return (await command(stage, "election", "members", "list")).exit_code == 0
+
+        await stage.until(leads, "meta-1 leads again")
+        shown = await command(stage, "settings", "show", "gateway.", "-o", "json")
+        assert [one["servers"] for one in json.loads(shown.stdout)] == [["gateway-1"]] * 4
+        changed = await command(stage, "settings", "set", "session.linger_seconds", "2", "-o", "json")
+        assert json.loads(changed.stdout)["done"], changed.output
+        undone = await command(stage, "settings", "unset", "session.linger_seconds")
+        assert "Undo: slotreeve settings set session.linger_seconds 2.0" in undone.stdout
 
     run_story(story, faces="admin")
 

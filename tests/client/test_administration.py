@@ -168,7 +168,7 @@ def test_the_overrides_are_bounded() -> None:
             await change_overrides(
                 tool.transport, "slotreeve", tool.metas, lambda o: o.changed("t", "a", Override(drain=True))
             )
-        now = await change_overrides(tool.transport, "slotreeve", tool.metas, lambda o: o.changed("s", "7", None))
+        _, now = await change_overrides(tool.transport, "slotreeve", tool.metas, lambda o: o.changed("s", "7", None))
         assert now.count == MAX_OVERRIDES - 1
 
     on_a_cluster(story)

@@ -33,7 +33,7 @@ class Operator:
         await change_overrides(self.transport, "slotreeve", self.metas, lambda o: o.changed(S, instance_id, override))
 
     async def all(self) -> Overrides:
-        return await change_overrides(self.transport, "slotreeve", self.metas, lambda overrides: overrides)
+        return (await change_overrides(self.transport, "slotreeve", self.metas, lambda overrides: overrides))[1]
 
 
 def on_a_cluster(story: Callable[[SimulatedCluster, Operator], Awaitable[None]], seed: int = 5) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, to_builtins
 from slotreeve_gateway.acts import Act, ActOutcome, command_of
 from slotreeve_gateway.acts.kinds import (
     Ban,
@@ -27,6 +27,7 @@ from slotreeve_gateway.acts.kinds import (
     text_of,
 )
 from slotreeve_gateway.rest import Answer
+from slotreeve_gateway.rest.override_body import OverrideBody
 
 PREFIX = "/v1/admin"
 Method = Literal["PUT", "POST", "DELETE"]
@@ -55,6 +56,12 @@ class ActDone(Struct):
     undo: Annotated[Undo | None, Meta(description="null: there is nothing to undo, or nothing undoes it.")]
 
 
+class WriteDone(ActDone):
+    """What writing a value did, or would do."""
+
+    version: Annotated[int, Meta(description="Of the value afterwards.")]
+
+
 ACT_ANSWERS: Mapping[int, Answer] = {
     200: Answer("What it did; with dry_run what it would do.", ActDone),
     415: Answer("The header Content-Type is not application/json; acts without a body need it, too."),
@@ -64,7 +71,10 @@ ACT_ANSWERS: Mapping[int, Answer] = {
 def act_done(outcome: ActOutcome, is_dry: bool) -> ActDone:
     """What the answer says."""
     undo = None if outcome.undo is None else undo_of(outcome.undo)
-    return ActDone(outcome.changes and not is_dry, list(outcome.sentences), undo)
+    done, sentences = outcome.changes and not is_dry, list(outcome.sentences)
+    if outcome.version is not None:
+        return WriteDone(done, sentences, undo, outcome.version)
+    return ActDone(done, sentences, undo)
 
 
 def undo_of(act: Act) -> Undo:
@@ -103,8 +113,11 @@ def _request(act: Act) -> tuple[Method, str, dict[str, Any] | None]:
             return "PUT", _path("settings", act.name), {"value": act.value}
         case UnsetSetting():
             return "DELETE", _path("settings", act.name), None
-        case OverrideInstance() | ClearOverride():
-            raise AssertionError("the face rest overrides instances")
+        case OverrideInstance():
+            place = _path("overrides", act.service, act.id)
+            return "PUT", place, to_builtins(OverrideBody(act.weight, act.enabled, act.drain, act.note))
+        case ClearOverride():
+            return "DELETE", _path("overrides", act.service, act.id), None
 
 
 def _path(*segments: str) -> str:

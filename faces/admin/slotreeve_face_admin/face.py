@@ -9,6 +9,7 @@ from slotreeve_gateway import Gateway
 from slotreeve_gateway.acts.kinds import LONGEST_NAME
 from slotreeve_gateway.rest import RestDescription, RestPages
 from slotreeve_gateway.rest.openapi import SERVICE_PLACE
+from slotreeve_protocol.instance import MAX_ID_LENGTH
 from slotreeve_protocol.provided import MAX_KEY_LENGTH
 
 from slotreeve_face_admin import AdminOptions
@@ -28,6 +29,12 @@ ABOUT = RestDescription(
         "service": SERVICE_PLACE,
         "key": {"type": "string", "minLength": 1, "maxLength": MAX_KEY_LENGTH, "description": "The key."},
         "setting": _NAME | {"description": "The key of a setting in the configuration."},
+        "instance": {
+            "type": "string",
+            "minLength": 1,
+            "maxLength": MAX_ID_LENGTH,
+            "description": "The id of an instance.",
+        },
         "node": _NAME | {"description": "The name of a data or session server."},
         "client": _NAME | {"description": "The id of a client, or its IP address."},
     },

@@ -11,6 +11,7 @@ from slotreeve_gateway.acts.kinds import (
     LONGEST_NAME,
     MOST_VALUE_BYTES,
     Ban,
+    ClearOverride,
     ClientOff,
     ClientOn,
     DeleteValue,
@@ -18,6 +19,7 @@ from slotreeve_gateway.acts.kinds import (
     ExpectedVersion,
     HandOver,
     Names,
+    OverrideInstance,
     SetSetting,
     StartPush,
     StopPush,
@@ -27,10 +29,11 @@ from slotreeve_gateway.acts.kinds import (
 )
 from slotreeve_gateway.http import BadBody
 from slotreeve_gateway.rest import Answer, Handler, RestCall, RestOperation, json_answer
+from slotreeve_gateway.rest.override_body import OverrideBody
 from slotreeve_protocol.live_settings import Value
 from starlette.responses import Response
 
-from slotreeve_face_admin.acts import ACT_ANSWERS, PREFIX, ActQuery, act_done
+from slotreeve_face_admin.acts import ACT_ANSWERS, PREFIX, ActQuery, WriteDone, act_done
 from slotreeve_face_admin.documents import encode
 
 _EXPECTED = "Only if this is the stored version; 0: only if there never was one."
@@ -99,8 +102,11 @@ class Operating:
         resign = "Ask the meta leader to resign; it finishes writes under way first."
         write = "Write a value, which clients that watch the key are sent."
         setting, unset = "settings/{setting}", "Take a change of a setting back: it is as configured again."
+        instance, clear = "overrides/{service}/{instance}", "Let an instance be as its provider says."
+        override = "Override what a provider says of an instance, instead of what was overridden before."
         gone = {404: Answer("There is no such server.")}
-        conflict = {409: Answer("The stored version is another one.")}
+        written = {200: Answer("What it did; with dry_run what it would do.", WriteDone)}
+        written |= {409: Answer("The stored version is another one.")}
         return [
             _act("PUT", server, "ban", "Ban a server: it must hold no slots and no clients.", self._ban),
             _act("DELETE", server, "unban", "Take a ban back, or a drain.", self._unban),
@@ -109,8 +115,10 @@ class Operating:
             _act("DELETE", push, "startPush", "Push to all clients again.", self._start_push),
             _act("PUT", client, "clientOff", "Hide what a client publishes from every subscriber.", self._hide),
             _act("DELETE", client, "clientOn", "Show what a client publishes again.", self._show),
-            _act("PUT", key, "putConfiguration", write, self._put, ValueBody, more=conflict),
-            _act("DELETE", key, "deleteConfiguration", "Delete a value.", self._delete, more=conflict),
+            _act("PUT", key, "putConfiguration", write, self._put, ValueBody, more=written),
+            _act("DELETE", key, "deleteConfiguration", "Delete a value.", self._delete, more=written),
+            _act("PUT", instance, "putOverride", override, self._override, OverrideBody),
+            _act("DELETE", instance, "deleteOverride", clear, self._clear),
             _act("PUT", setting, "putSetting", "Change a setting while servers run.", self._set, SettingBody),
             _act("DELETE", setting, "deleteSetting", unset, self._unset),
             _act("POST", next_leader, "resign", resign, self._resign, ResignBody),
@@ -146,6 +154,14 @@ class Operating:
         query: DeleteQuery = call.query
         expected = None if query.expected_version is UNSET else query.expected_version
         return await self._do(call, DeleteValue(call.names["key"], expected))
+
+    async def _override(self, call: RestCall) -> Response:
+        body: OverrideBody = call.body
+        wanted = (body.weight, body.enabled, body.drain, body.note)
+        return await self._do(call, OverrideInstance(call.service, call.names["instance"], *wanted))
+
+    async def _clear(self, call: RestCall) -> Response:
+        return await self._do(call, ClearOverride(call.service, call.names["instance"]))
 
     async def _set(self, call: RestCall) -> Response:
         body: SettingBody = call.body

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 from slotreeve.model.publisher import MAX_ZONE_LENGTH
 from slotreeve_gateway import DEFAULT_TTL_SECONDS, Provider
+from slotreeve_gateway.rest.override_body import Weight
 from slotreeve_protocol.addresses import MAX_PORT
 from slotreeve_protocol.instance import (
     DEFAULT_WEIGHT,
@@ -21,12 +22,10 @@ from slotreeve_protocol.instance import (
     MAX_NOTE_LENGTH,
     MAX_TAG_LENGTH,
     MAX_TAGS,
-    MAX_WEIGHT,
     Health,
     Instance,
 )
 from slotreeve_protocol.leases import LONGEST_TTL_SECONDS, SHORTEST_TTL_SECONDS
-from slotreeve_protocol.overrides import MAX_OVERRIDE_NOTE_LENGTH, Override
 
 MOST_AT_ONCE = 10_000
 """Most leases in one request."""
@@ -37,7 +36,6 @@ def _like(pattern: str, example: str) -> Meta:
     return Meta(extra_json_schema={"pattern": pattern, "examples": [example]})
 
 
-Weight = Annotated[int, Meta(ge=0, le=MAX_WEIGHT)]
 Tag = Annotated[str, Meta(min_length=1, max_length=MAX_TAG_LENGTH)]
 MetadataKey = Annotated[str, Meta(min_length=1, max_length=MAX_METADATA_KEY_LENGTH)]
 MetadataValue = Annotated[str, Meta(max_length=MAX_METADATA_VALUE_LENGTH)]
@@ -112,24 +110,6 @@ class LeasesBody(Struct, forbid_unknown_fields=True):
         dict[str, list[Id]],
         Meta(description=f"The ids of instances by service; at most {MOST_AT_ONCE:,} ids in all."),
     ]
-
-
-class OverrideBody(Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """What an operator wants of an instance, whatever its provider says. At least one of weight, enabled and drain."""
-
-    weight: Annotated[Weight | None, Meta(description="null: as the provider says.")] = None
-    enabled: Annotated[bool | None, Meta(description="null: as the provider says.")] = None
-    drain: Annotated[bool, Meta(description="true: no new traffic; its weight is 0.")] = False
-    note: Annotated[str, Meta(max_length=MAX_OVERRIDE_NOTE_LENGTH, description="Why, for people.")] = ""
-
-    def override(self) -> Override:
-        """The override."""
-        return Override(self.weight, self.enabled, self.drain, self.note)
-
-    @classmethod
-    def of(cls, override: Override) -> OverrideBody:
-        """What callers see of an override."""
-        return cls(override.weight, override.enabled, override.drain, override.note)
 
 
 class Registered(Struct):

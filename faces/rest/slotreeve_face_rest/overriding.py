@@ -5,9 +5,10 @@ from __future__ import annotations
 from slotreeve.errors import UnknownInstance
 from slotreeve_gateway import Gateway, Right
 from slotreeve_gateway.rest import Answer, Handler, RestCall, RestOperation, json_answer
+from slotreeve_gateway.rest.override_body import OverrideBody
 from starlette.responses import Response
 
-from slotreeve_face_rest.documents import OverrideBody, encode
+from slotreeve_face_rest.documents import encode
 
 PATH = "/v1/services/{service}/instances/{id}/override"
 

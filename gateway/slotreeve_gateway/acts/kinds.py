@@ -208,8 +208,7 @@ def command_of(act: Act) -> str:
         case WriteValue() | DeleteValue():
             return _write_line(act)
         case OverrideInstance():
-            clear, names = command_of(ClearOverride(act.service, act.id)), [act.service, act.id]
-            return f"{clear}; {_line(['override', 'set', *_override_options(act)], names)}"
+            return _line(["override", "set", "--anew", *_override_options(act)], [act.service, act.id])
         case ClearOverride():
             return _line(["override", "clear"], [act.service, act.id])
         case SetSetting():

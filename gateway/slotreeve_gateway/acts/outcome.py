@@ -16,8 +16,10 @@ class ActOutcome:
         sentences: what it does, for people, counted on the state as it is.
         undo: the act that undoes it; None: there is nothing to undo, or nothing undoes it.
         changes: whether it changed something, or would.
+        version: of the value that was written; None: it writes none.
     """
 
     sentences: Sequence[str]
     undo: Act | None
     changes: bool
+    version: int | None = None

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from slotreeve.errors import SlotreeveError
 from slotreeve.model.data_info import DataInfo
-from slotreeve_client.administration import change_entry, get_entry
-from slotreeve_protocol.meta_messages import ConfigEntry
-from slotreeve_protocol.overrides import OVERRIDES_KEY, Override, Overrides
+from slotreeve_client.administration import change_overrides
+from slotreeve_protocol.overrides import Override, Overrides
 
 from slotreeve_gateway.acts.actor import Actor
 from slotreeve_gateway.acts.kinds import ClearOverride, OverrideInstance, Overriding, deed_of
@@ -20,18 +19,16 @@ async def override(actor: Actor, act: Overriding, is_dry: bool) -> ActOutcome:
     if isinstance(act, OverrideInstance):
         wanted = Override(act.weight, act.enabled, act.drain, act.note)
 
-    def change(entry: ConfigEntry) -> bytes | None:
-        overrides = Overrides.decode(entry.value)
-        after = overrides.changed(service, act.id, wanted)
-        return entry.value if after == overrides else after.encode()
+    def change(overrides: Overrides) -> Overrides:
+        return overrides.changed(service, act.id, wanted)
 
     if is_dry:
-        entry = await get_entry(*actor.servers.asked, OVERRIDES_KEY)
-        change(entry)
+        found, _ = await change_overrides(*actor.servers.asked, lambda overrides: overrides)
+        change(found)
     else:
         actor.begins(deed_of(act))
-        entry, _ = await change_entry(*actor.servers.asked, OVERRIDES_KEY, change)
-    before = Overrides.decode(entry.value).of(service).get(act.id)
+        found, _ = await change_overrides(*actor.servers.asked, change)
+    before = found.of(service).get(act.id)
     if before == wanted:
         return ActOutcome([f"Nothing changes: {act.id} {_said(before)} already."], None, False)
     sentences = [f"{act.id} {_said(wanted)} from now on; until now it {_said(before)}.", await _as_said(actor, act)]

@@ -31,11 +31,11 @@ async def write(actor: Actor, act: Write, is_dry: bool) -> ActOutcome:
         actor.begins(deed_of(act))
         before, after = await change_entry(*actor.servers.asked, key, change)
     if before.value == after.value:
-        return ActOutcome([f"Nothing changes: {key} {_said(before)} already."], None, False)
+        return ActOutcome([f"Nothing changes: {key} {_said(before)} already."], None, False, before.version)
     deed = "Writing" if after.value is not None else "Deleting"
     sentence = f"{deed} {key} makes version {after.version}, which {_said(after)}"
     was = f"; version {before.version} {_said(before)}" if before.version else ""
-    return ActOutcome([f"{sentence}{was}."], value_undo(before, after), True)
+    return ActOutcome([f"{sentence}{was}."], value_undo(before, after), True, after.version)
 
 
 def check_writable(key: str) -> None:

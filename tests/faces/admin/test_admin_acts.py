@@ -25,7 +25,7 @@ from slotreeve_protocol.tokens import TOKENS_KEY
 from slotreeve_servers.meta import configuration
 from typer.main import get_command
 
-from tests.faces.admin.admin_scene import JSON, SCRIPT, AdminScene, access_with, on_admin
+from tests.faces.admin.admin_scene import JSON, SCRIPT, SERVICE, AdminScene, access_with, on_admin
 
 ODD = f"{SCRIPT} %/\\'\"\n$(rm)"
 ACTS: tuple[tuple[str, str, object], ...] = (
@@ -43,6 +43,10 @@ ACTS: tuple[tuple[str, str, object], ...] = (
     ("PUT", f"configuration/{quote(ODD, safe='')}", {"value": ODD}),
     ("DELETE", "configuration/limits.rate", b""),
     ("DELETE", "configuration/raw", b""),
+    ("PUT", f"overrides/{SERVICE}/10.0.0.1:80", {"weight": 0, "enabled": False, "note": SCRIPT}),
+    ("PUT", f"overrides/{quote(ODD, safe='')}/{quote(ODD, safe='')}", {"drain": True}),
+    ("PUT", f"overrides/{SERVICE}/was", {"weight": 5}),
+    ("DELETE", f"overrides/{SERVICE}/was", b""),
     ("PUT", "settings/session.push_window_seconds", {"value": 0.5}),
     ("PUT", "settings/data.departure_clients", {"value": 3}),
     ("DELETE", "settings/data.departure_clients", b""),
@@ -58,6 +62,7 @@ async def prepared(scene: AdminScene) -> None:
     await scene.gateway.put_config("limits.rate", b"-100")
     await scene.gateway.put_config("raw", b"\xff\x00")
     await scene.gateway.put_config(SETTINGS_KEY, b'{"data.departure_clients":9}')
+    await scene.done("PUT", f"overrides/{SERVICE}/was", {"enabled": True, "note": "before"})
     await asyncio.sleep(2)
 
 
@@ -66,7 +71,7 @@ async def values(scene: AdminScene) -> list[object]:
     await asyncio.sleep(2)
     keys = [key["key"] for key in (await scene.read("configuration"))["keys"] if not key["is_own"]]
     found = [{**await scene.read(f"configuration/{quote(key, safe='')}"), "version": 0} for key in keys]
-    return [await scene.read("orders"), await scene.settings(), *found]
+    return [await scene.read("orders"), await scene.settings(), await scene.read("overrides"), *found]
 
 
 @pytest.mark.parametrize("act", [*ACTS, ("POST", "election/resignation", {})], ids=named)
@@ -325,6 +330,7 @@ REQUESTS = st.tuples(
         st.sampled_from(["orders/push-stop", "configuration/a", "election/resignation"]),
         st.builds("{}/{}".format, st.sampled_from(["orders/banned", "orders/clients-off", "drains"]), PLACES),
         st.builds("configuration/{}".format, PLACES),
+        st.builds("overrides/{}/{}".format, PLACES, PLACES),
         st.builds("settings/{}".format, PLACES | st.sampled_from(["log.level", "meta.protect_below"])),
     ),
     st.sampled_from(["", "?dry_run=true", "?dry_run=maybe", "?expected_version=1", "?dry_run", "?%ff"]),

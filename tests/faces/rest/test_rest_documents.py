@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from slotreeve.errors import ModelError, NotThere, RequestError
 from slotreeve_client import Health, Instance, Provider
-from slotreeve_face_rest.documents import InstanceBody, OverrideBody, encode, shown
+from slotreeve_face_rest.documents import InstanceBody, encode, shown
 from slotreeve_face_rest.queries import InstancesQuery, ServicesQuery
 from slotreeve_gateway.rest import Answer, RestOperation
+from slotreeve_gateway.rest.override_body import OverrideBody
 from slotreeve_gateway.rest.queries import query_of
 from slotreeve_gateway.rest.routes import NoSuchMethod, RestRoutes
 from slotreeve_protocol.envelope import encode_instance
