@@ -28,13 +28,15 @@ ClientArgument = Annotated[list[str], typer.Argument(metavar="CLIENT...", help="
 
 def add_to(app: typer.Typer) -> None:
     """Add the commands."""
-    group = typer.Typer(help="Standing orders: banned servers, stopped pushes, hidden clients.")
+    group = typer.Typer(help="Standing orders: banned servers, stopped pushes, frozen ends, hidden clients.")
     for name, command, example in (
         ("show", show, "show -o json"),
         ("ban", ban, "ban data-2 session-1"),
         ("unban", unban, "unban data-2"),
         ("stop-push", stop_push, "stop-push --except 10.0.0.7"),
         ("start-push", start_push, "start-push"),
+        ("freeze", freeze, "freeze"),
+        ("thaw", thaw, "thaw"),
         ("client-off", client_off, "client-off 10.0.0.9"),
         ("client-on", client_on, "client-on 10.0.0.9"),
     ):
@@ -114,6 +116,31 @@ def start_push(
     _order(where, output, lambda intent: _changed(intent, push_stopped=False, push_to=frozenset()), [act])
 
 
+def freeze(
+    meta: MetaOption = [DEFAULT_META],  # noqa: B006 - typer copies it
+    cluster: ClusterOption = "slotreeve",
+    gateway: GatewayOption = "",
+    token_file: TokenFileOption = None,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Let no registration end unless its provider withdraws it: those of lost clients and servers stay, and leases that
+    nobody renews. For incidents of the network."""
+    where, act = _Where(meta, cluster, gateway, token_file), _Act("PUT", "orders/freeze")
+    _order(where, output, lambda intent: _changed(intent, ends_frozen=True), [act])
+
+
+def thaw(
+    meta: MetaOption = [DEFAULT_META],  # noqa: B006 - typer copies it
+    cluster: ClusterOption = "slotreeve",
+    gateway: GatewayOption = "",
+    token_file: TokenFileOption = None,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Let registrations end again as they do without an order; many at once are held back for a while."""
+    where, act = _Where(meta, cluster, gateway, token_file), _Act("DELETE", "orders/freeze")
+    _order(where, output, lambda intent: _changed(intent, ends_frozen=False), [act])
+
+
 def client_off(
     clients: ClientArgument,
     meta: MetaOption = [DEFAULT_META],  # noqa: B006 - typer copies it
@@ -189,6 +216,7 @@ def _order(where: _Where, output: Output, change: Callable[[Orders], Orders] | N
         "banned": sorted(intent.banned),
         "push": "stopped" if intent.push_stopped else "on",
         "push_to": sorted(intent.push_to),
+        "ends": "frozen" if intent.ends_frozen else "on",
         "clients_off": sorted(intent.clients_off),
     }
     print_rows([row], output)

@@ -120,6 +120,8 @@ class ClusterCondition:
             found += burning_sentences(self.delays)
         if self.orders is not None and self.orders.push_stopped:
             found.append("Pushing is stopped by an order; slotreeve admin start-push undoes it.")
+        if self.orders is not None and self.orders.ends_frozen:
+            found.append("Ends of registrations are frozen by an order; slotreeve admin thaw undoes it.")
         if self.orders is not None and self.orders.clients_off:
             found.append(f"{_count(len(self.orders.clients_off), 'client')} hidden by an order: slotreeve admin show.")
         return [*found, *(_said(left) for left in self._departures() if self._is_missed(left))]

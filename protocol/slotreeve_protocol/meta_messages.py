@@ -70,7 +70,8 @@ class LeaseGranted(Message, frozen=True, tag=62):
     ``view`` is there if the server's revision is old. ``configs`` is the digest of the provided configuration.
     ``may_leave`` tells a stopping server that it has handed over everything, or that nothing would be taken over.
     ``settings`` is the version of the operator's live settings, 0 where there never were any; None: this leader is of
-    a version that knows none.
+    a version that knows none. ``frozen``: an order lets no registration end unless its provider withdraws it; None:
+    this leader knows no such order.
     """
 
     term: int
@@ -79,6 +80,7 @@ class LeaseGranted(Message, frozen=True, tag=62):
     configs: int = 0
     may_leave: bool = False
     settings: int | None = None
+    frozen: bool | None = None
 
 
 class LeaderIs(Message, frozen=True, tag=63):

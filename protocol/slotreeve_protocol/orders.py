@@ -21,12 +21,14 @@ class Orders(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fie
         push_stopped: session servers push to no subscriber, except to those in ``push_to``.
         push_to: clients (client ids or IP addresses) that get pushes although they are stopped.
         clients_off: clients (client ids or IP addresses) whose registrations no subscriber must see.
+        ends_frozen: no registration ends unless its provider withdraws it.
     """
 
     banned: frozenset[str] = frozenset()
     push_stopped: bool = False
     push_to: frozenset[str] = frozenset()
     clients_off: frozenset[str] = frozenset()
+    ends_frozen: bool = False
 
     def encode(self) -> bytes:
         """As JSON; equal orders have equal JSON."""

@@ -52,9 +52,14 @@ def test_an_operator_looks_and_orders_with_a_route_to_a_gateway_only() -> None:
             "push": "stopped",
             "push_to": ["10.0.0.7"],
             "clients_off": [],
+            "ends": "on",
         }
         assert (await command(stage, "status")).exit_code == 1
         await command(stage, "admin", "start-push")
+        frozen = await command(stage, "admin", "freeze", "-o", "json")
+        assert json.loads(frozen.stdout)[0]["ends"] == "frozen", frozen.output
+        assert "Ends of registrations are frozen by an order" in (await command(stage, "status")).stdout
+        assert "Thawing ends lets 0 registrations" in (await command(stage, "admin", "thaw")).stderr
         off = await command(stage, "admin", "client-off", "10.0.0.9", "-o", "json")
         assert json.loads(off.stdout)[0]["clients_off"] == ["10.0.0.9"]
         await command(stage, "admin", "client-on", "10.0.0.9")

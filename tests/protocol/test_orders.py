@@ -11,7 +11,7 @@ from slotreeve_protocol.orders import Orders
 NAMES = st.frozensets(st.text(min_size=1, max_size=5), max_size=4)
 
 
-@given(st.builds(Orders, NAMES, st.booleans(), NAMES, NAMES))
+@given(st.builds(Orders, NAMES, st.booleans(), NAMES, NAMES, st.booleans()))
 def test_orders_read_back_as_they_were_written(orders: Orders) -> None:
     assert Orders.decode(orders.encode()) == orders
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 
+from slotreeve.model.data_info import DataInfo
 from slotreeve_client.administration import put_config
 from slotreeve_conformance.virtual_time import run
 from slotreeve_protocol.orders import ORDERS_KEY, Orders
@@ -118,3 +119,53 @@ def test_orders_that_cannot_be_read_change_nothing() -> None:
             assert not holds(cluster, "data-2")
 
     run(scenario, seed=5)
+
+
+def test_while_ends_are_frozen_nothing_ends_that_its_provider_does_not_withdraw_and_after_the_thaw_it_does() -> None:
+    """Clients, a session server, leases and the leader of the slot die meanwhile."""
+
+    async def scenario(rng: random.Random) -> None:
+        async with SimulatedCluster(rng) as cluster:
+            looker = cluster.client("session-2", name="looker")
+            lost = [cluster.client("session-1", name=f"lost-{number}") for number in range(3)]
+            with_server = [cluster.client("session-1", name=f"with-server-{number}") for number in range(3)]
+            for client in [*lost, *with_server]:
+                await client.publish("s", client.client_id).acknowledged()
+            leaving = cluster.client("session-2").publish("s", "leaving")
+            await leaving.acknowledged()
+            for number in range(3):
+                await looker.leases.register("s", f"lease-{number}", "x", ttl_seconds=5)
+            assert len(await looker.get("s")) == 10
+            await order(cluster, Orders(ends_frozen=True))
+            await asyncio.sleep(2)
+            for number in range(3):
+                cluster.kill(f"lost-{number}")
+            await asyncio.sleep(30)
+            for number in range(3):
+                cluster.kill(f"with-server-{number}")
+            cluster.kill("session-1")
+            await asyncio.sleep(300)
+            assert len(await looker.get("s")) == 10
+            slot = cluster.session("session-2").core.registrations.slot(looker_id())
+            leader = cluster.views()[0].table.slots[slot].leader
+            assert leader is not None
+            cluster.kill(leader)
+            await cluster.until(
+                lambda: cluster.views()[0].table.slots[slot].leader not in (None, leader), "another leads"
+            )
+            await asyncio.sleep(120)
+            leaving.unpublish()
+            await looker.leases.deregister("s", "lease-0")
+            await asyncio.sleep(2)
+            left = {provider.data[0].decode() for provider in await looker.get("s")}
+            assert left == {*(client.client_id for client in [*lost, *with_server]), "x"}
+            assert len(await looker.get("s")) == 8
+            await order(cluster, Orders())
+            await asyncio.sleep(90)
+            assert await looker.get("s") == ()
+
+    run(scenario, seed=6)
+
+
+def looker_id() -> str:
+    return DataInfo.parse("s").id

@@ -332,3 +332,46 @@ def test_nothing_claimed_is_released_and_everything_lost_is_released_in_the_end(
         left |= scene.released(now)
     assert left == {f"client{client}" for client in range(10) if client not in back}
     assert len(scene.held) == 0
+
+
+# --- an order freezes ends -------------------------------------------------------------------------------------------
+
+
+@given(
+    st.lists(
+        st.tuples(st.floats(0.0, 200.0), st.sampled_from(["die", "look", "return", "freeze", "thaw"])), max_size=30
+    )
+)
+def test_nothing_is_released_while_an_order_freezes_ends(steps: list[tuple[float, str]]) -> None:
+    scene, now, returned = Scene(clients=8), 0.0, 0
+    for seconds, step in steps:
+        now += seconds
+        if step == "die":
+            scene.session_dies(now)
+        elif step == "return":
+            scene.put(record(returned % 8, incarnation=2 + returned, session="session-2@1"), at=now)
+            returned += 1
+        elif step in ("freeze", "thaw"):
+            scene.held.freeze(step == "freeze", now)
+        released = scene.released(now)
+        assert not (released and scene.held.is_frozen)
+
+
+def test_after_a_thaw_the_brake_has_the_whole_of_its_longest_time_again() -> None:
+    scene = Scene(clients=100)
+    scene.held.freeze(True, 0.0)
+    scene.session_dies(10.0)
+    assert scene.released(1_000.0) == set()
+    scene.held.freeze(False, 1_000.0)
+    hold = RULES.departure_hold_seconds
+    assert scene.released(1_000.0 + hold - 0.1) == set()
+    assert len(scene.released(1_000.0 + hold)) == 100
+
+
+def test_after_a_thaw_few_are_released_at_once() -> None:
+    scene = Scene(clients=3)
+    scene.held.freeze(True, 0.0)
+    scene.session_dies(10.0)
+    assert scene.released(1_000.0) == set()
+    scene.held.freeze(False, 1_000.0)
+    assert len(scene.released(1_000.0)) == 3

@@ -242,6 +242,19 @@ def test_nothing_ends_while_nobody_is_heard_renewing_anything() -> None:
     assert len(guard.release(due, 3, heard_at=-100.0, now=1.0)) == 1  # of few, nobody need be heard
 
 
+def test_nothing_ends_while_an_order_freezes_ends_and_then_the_guard_has_its_whole_time_again() -> None:
+    guard = LeaseGuard(RULES)
+    many, few = {"s": due_leases(50, 0.0, 50)}, {"s": due_leases(1, 0.0, 50)}
+    guard.freeze(True, 0.0)
+    assert guard.release(few, 50, 10_000.0, 10_000.0) == []
+    assert guard.held == {"s": 1}
+    assert guard.release(many, 50, 10_000.0, 10_000.0) == []
+    assert (guard.held, guard.overdue) == ({"s": 50}, 0)
+    guard.freeze(False, 10_000.0)
+    assert guard.release(many, 50, 10_029.0, 10_029.0) == []
+    assert len(guard.release(many, 50, 10_030.0, 10_030.0)) == 50
+
+
 @given(
     st.dictionaries(st.sampled_from("stuv"), st.tuples(st.integers(1, 6), st.integers(0, 40)), min_size=1),
     st.floats(0.0, 40.0),

@@ -16,11 +16,13 @@ from slotreeve_gateway.acts.kinds import (
     ClientOn,
     DeleteValue,
     Drain,
+    Freeze,
     HandOver,
     OverrideInstance,
     SetSetting,
     StartPush,
     StopPush,
+    Thaw,
     Unban,
     UnsetSetting,
     WriteValue,
@@ -95,6 +97,10 @@ def _request(act: Act) -> tuple[Method, str, dict[str, Any] | None]:
             return "PUT", _path("orders", "push-stop"), {"except": list(act.except_for)}
         case StartPush():
             return "DELETE", _path("orders", "push-stop"), None
+        case Freeze():
+            return "PUT", _path("orders", "freeze"), None
+        case Thaw():
+            return "DELETE", _path("orders", "freeze"), None
         case ClientOff():
             return "PUT", _path("orders", "clients-off", act.client), None
         case ClientOn():

@@ -41,10 +41,13 @@ class OrdersShown(Struct):
     push_to: Annotated[list[str], Meta(description="Client ids or IP addresses.")]
     clients_off: Annotated[list[str], Meta(description="Client ids or IP addresses whose registrations are hidden.")]
 
+    ends_frozen: Annotated[bool, Meta(description="No registration ends unless its provider withdraws it.")]
+
     @classmethod
     def of(cls, orders: Orders) -> OrdersShown:
         """The orders, sorted."""
-        return cls(sorted(orders.banned), orders.push_stopped, sorted(orders.push_to), sorted(orders.clients_off))
+        clients_off = sorted(orders.clients_off)
+        return cls(sorted(orders.banned), orders.push_stopped, sorted(orders.push_to), clients_off, orders.ends_frozen)
 
 
 class KeyShown(Struct):

@@ -17,12 +17,14 @@ from slotreeve_gateway.acts.kinds import (
     DeleteValue,
     Drain,
     ExpectedVersion,
+    Freeze,
     HandOver,
     Names,
     OverrideInstance,
     SetSetting,
     StartPush,
     StopPush,
+    Thaw,
     Unban,
     UnsetSetting,
     WriteValue,
@@ -113,6 +115,8 @@ class Operating:
             _act("PUT", "drains/{node}", "drain", drain, self._drain, more=gone),
             _act("PUT", push, "stopPush", stop, self._stop_push, PushStopBody),
             _act("DELETE", push, "startPush", "Push to all clients again.", self._start_push),
+            _act("PUT", "orders/freeze", "freeze", "Let no registration end on its own.", self._freeze),
+            _act("DELETE", "orders/freeze", "thaw", "Let registrations end again.", self._thaw),
             _act("PUT", client, "clientOff", "Hide what a client publishes from every subscriber.", self._hide),
             _act("DELETE", client, "clientOn", "Show what a client publishes again.", self._show),
             _act("PUT", key, "putConfiguration", write, self._put, ValueBody, more=written),
@@ -139,6 +143,12 @@ class Operating:
 
     async def _start_push(self, call: RestCall) -> Response:
         return await self._do(call, StartPush())
+
+    async def _freeze(self, call: RestCall) -> Response:
+        return await self._do(call, Freeze())
+
+    async def _thaw(self, call: RestCall) -> Response:
+        return await self._do(call, Thaw())
 
     async def _hide(self, call: RestCall) -> Response:
         return await self._do(call, ClientOff(call.names["client"]))

@@ -17,11 +17,13 @@ from slotreeve_gateway.acts.kinds import (
     ClientOn,
     DeleteValue,
     Drain,
+    Freeze,
     HandOver,
     OverrideInstance,
     SetSetting,
     StartPush,
     StopPush,
+    Thaw,
     Unban,
     UnsetSetting,
     WriteValue,
@@ -87,6 +89,10 @@ def title_of(act: Act) -> str:
             return "Stop pushing"
         case StartPush():
             return "Start pushing"
+        case Freeze():
+            return "Freeze ends"
+        case Thaw():
+            return "Thaw ends"
         case ClientOff():
             return f"Hide what {act.client} publishes"
         case ClientOn():
@@ -109,7 +115,7 @@ def title_of(act: Act) -> str:
 
 def takes_away(act: Act) -> bool:
     """Whether an act takes something away from servers, clients or subscribers."""
-    return not isinstance(act, Unban | StartPush | ClientOn | WriteValue | ClearOverride)
+    return not isinstance(act, Unban | StartPush | Freeze | ClientOn | WriteValue | ClearOverride)
 
 
 def page_of_act(act: Act) -> str:

@@ -56,6 +56,14 @@ class StartPush(_AnyAct, frozen=True, tag="start-push"):
     """Everybody is pushed to."""
 
 
+class Freeze(_AnyAct, frozen=True, tag="freeze"):
+    """No registration ends unless its provider withdraws it."""
+
+
+class Thaw(_AnyAct, frozen=True, tag="thaw"):
+    """Registrations end again as they do without an order."""
+
+
 class ClientOff(_AnyAct, frozen=True, tag="client-off"):
     """What a client publishes is hidden: one with this id, or all at this IP address."""
 
@@ -129,7 +137,7 @@ class UnsetSetting(_AnyAct, frozen=True, tag="unset"):
 
 ServerOrder = Ban | Drain | Unban
 ClientOrder = ClientOff | ClientOn
-Order = ServerOrder | ClientOrder | StopPush | StartPush
+Order = ServerOrder | ClientOrder | StopPush | StartPush | Freeze | Thaw
 Write = WriteValue | DeleteValue
 Overriding = OverrideInstance | ClearOverride
 Setting = SetSetting | UnsetSetting
@@ -170,6 +178,10 @@ def deed_of(act: Act) -> str:
             return "stops pushing" + (f" except to {', '.join(sorted(act.except_for))}" if act.except_for else "")
         case StartPush():
             return "starts pushing"
+        case Freeze():
+            return "freezes ends"
+        case Thaw():
+            return "thaws ends"
         case ClientOff():
             return f"hides what {act.client} publishes"
         case ClientOn():
@@ -201,6 +213,8 @@ def command_of(act: Act) -> str:
             return _line(["admin", "stop-push", *(f"--except={name}" for name in act.except_for)], [])
         case StartPush():
             return _line(["admin", "start-push"], [])
+        case Freeze() | Thaw():
+            return _line(["admin", "freeze" if isinstance(act, Freeze) else "thaw"], [])
         case ClientOff() | ClientOn():
             return _line(["admin", "client-off" if isinstance(act, ClientOff) else "client-on"], [act.client])
         case HandOver():

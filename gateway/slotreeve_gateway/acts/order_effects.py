@@ -8,6 +8,7 @@ from slotreeve.errors import SlotreeveError
 from slotreeve.model.nodes import Role
 from slotreeve_client.administration import cluster_view
 from slotreeve_client.audience import AllClients, connected_clients
+from slotreeve_client.condition import ClusterCondition, cluster_condition
 from slotreeve_client.draining import holdings, member_of
 from slotreeve_protocol.meta_messages import View
 from slotreeve_protocol.orders import Orders
@@ -36,7 +37,24 @@ async def effects(servers: ClusterServers, before: Orders, after: Orders, bannin
         found += [_hidden(clients, name) for name in sorted(after.clients_off - before.clients_off)]
         found += [_shown(clients, name) for name in sorted(before.clients_off - after.clients_off)]
         found += [f"{name} does not tell of its clients: {why}." for name, why in sorted(clients.silent.items())]
+    if before.ends_frozen != after.ends_frozen:
+        found.append(_frozen(await cluster_condition(*servers.asked), after.ends_frozen))
     return found
+
+
+def _frozen(seen: ClusterCondition, is_frozen: bool) -> str:
+    held = [counters for counters in seen.held.values() if "departures_held" in counters]
+    lost = counted(sum(counters["departures_held"] for counters in held), "registration")
+    leases = counted(sum(counters["leases_held"] for counters in held), "lease")
+    if is_frozen:
+        return (
+            "Freezing ends keeps every registration until its provider withdraws it: now "
+            f"{lost} of lost clients and {leases} that nobody has renewed in time."
+        )
+    return (
+        f"Thawing ends lets {lost} of lost clients and {leases} end that nobody has renewed in time; "
+        "data.departure_share and data.lease_guard_share hold many at once back."
+    )
 
 
 async def _banned(servers: ClusterServers, view: View, name: str, after: Orders, banning: str) -> str:

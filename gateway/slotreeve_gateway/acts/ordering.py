@@ -15,9 +15,11 @@ from slotreeve_gateway.acts.kinds import (
     ClientOff,
     ClientOn,
     Drain,
+    Freeze,
     Order,
     StartPush,
     StopPush,
+    Thaw,
     Unban,
     deed_of,
 )
@@ -57,6 +59,8 @@ def changed(orders: Orders, act: Order) -> Orders:
             made = replace(orders, push_stopped=True, push_to=frozenset(act.except_for))
         case StartPush():
             made = replace(orders, push_stopped=False, push_to=frozenset())
+        case Freeze() | Thaw():
+            made = replace(orders, ends_frozen=isinstance(act, Freeze))
         case ClientOff():
             made = replace(orders, clients_off=orders.clients_off | {act.client})
         case ClientOn():
@@ -77,6 +81,8 @@ def undo_of(before: Orders, after: Orders) -> Order | None:
         return ClientOn(name)
     for name in before.clients_off - after.clients_off:
         return ClientOff(name)
+    if before.ends_frozen != after.ends_frozen:
+        return Freeze() if before.ends_frozen else Thaw()
     if (before.push_stopped, before.push_to) == (after.push_stopped, after.push_to):
         return None
     return StopPush(tuple(sorted(before.push_to))) if before.push_stopped else StartPush()

@@ -242,6 +242,10 @@ class DataCore:
     def lease_granted(self, leader: Peer, granted: LeaseGranted) -> None:
         """The view is the leader's as of the heartbeat that this answers."""
         self._sessions.confirmed_at = self.membership.granted_at
+        if granted.frozen is not None and granted.frozen is not self.departures.is_frozen:
+            log.warning("ends of registrations are %s", "frozen by an order" if granted.frozen else "frozen no more")
+            self.departures.freeze(granted.frozen)
+            self.leases.freeze(granted.frozen)
 
     # --- a led slot is compared with every session server before it serves -----------------------------------------
 

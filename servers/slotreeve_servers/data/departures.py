@@ -135,6 +135,15 @@ class Departures:
         self._rules = rules
         self._held.rules_changed(rules)
 
+    @property
+    def is_frozen(self) -> bool:
+        """Whether an order holds all lost registrations back."""
+        return self._held.is_frozen
+
+    def freeze(self, frozen: bool) -> None:
+        """An order holds all lost registrations back from now on, or does so no more."""
+        self._held.freeze(frozen, self._outbox.attended())
+
     def said(self, slot: HeldSlot, gone: list[Publisher]) -> None:
         """The clients of these tombstones left, and said so."""
         self._depart(Departure(slot, gone=gone))
@@ -230,6 +239,8 @@ class Departures:
 
     def _report(self) -> None:
         """Log when the brake begins and ends to hold registrations back."""
+        if self._held.is_frozen:
+            return  # who ordered that knows it
         braked = self._held.braked
         if bool(braked) is self._was_held:
             return
@@ -344,7 +355,7 @@ class Departures:
             if slot.store.find(entry.record) != entry.record:
                 continue  # it was sent again meanwhile
             now = self._outbox.attended()
-            if self.claims.protects(entry.record):
+            if self._held.is_frozen or self.claims.protects(entry.record):
                 self._held.hold((entry,), now)
             elif not self._held.postpone(entry, now):
                 lost.append(entry)

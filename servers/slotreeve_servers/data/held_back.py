@@ -68,6 +68,7 @@ class HeldBack:
     Attributes:
         braked: registrations that only the brake held back at the last look.
         overdue: registrations released since the start because the longest time was over, against the brake.
+        is_frozen: an order lets nothing be released.
     """
 
     def __init__(self, rules: DataSettings, slots: HeldSlots, claims: ClaimedClients) -> None:
@@ -82,6 +83,8 @@ class HeldBack:
         self._has_lost_slots = False
         # No registration is due before this time, so that a look until then costs nothing.
         self._next_due = -math.inf
+        self._thawed_at = -math.inf
+        self.is_frozen = False
         self.braked = 0
         self.overdue = 0
 
@@ -89,6 +92,14 @@ class HeldBack:
         """The operator has changed the rules: the next look goes by them."""
         self._grace, self._hold = rules.session_grace_seconds, rules.departure_hold_seconds
         self._brake.limits = _limits(rules)
+        self._next_due = -math.inf
+
+    def freeze(self, frozen: bool, now: float) -> None:
+        """An order lets nothing be released from now on; or does so no more, and the brake has the whole of its longest
+        time again."""
+        if self.is_frozen and not frozen:
+            self._thawed_at = now
+        self.is_frozen = frozen
         self._next_due = -math.inf
 
     @property
@@ -342,6 +353,8 @@ class HeldBack:
     ) -> bool:
         """Whether the brake lets a registration leave, or its longest time is over. ``few``: as far as the whole server
         matters. ``services``: what is known of services already."""
+        if self.is_frozen:
+            return False
         data_info_id = entry.record.data_info_id
         is_allowed = services.get(data_info_id)
         if is_allowed is None:
@@ -349,7 +362,8 @@ class HeldBack:
             tally = tallies.services[data_info_id]
             is_allowed = few and self._brake.allows_service(data_info_id, tally, size, now)
             services[data_info_id] = is_allowed
-        if not is_allowed and now >= max(client.since, self._last_return.get(entry.gone, 0.0)) + self._hold:
+        since = max(client.since, self._last_return.get(entry.gone, 0.0), self._thawed_at)
+        if not is_allowed and now >= since + self._hold:
             self.overdue += 1
             return True
         return is_allowed

@@ -6,6 +6,7 @@ See docs/decisions/0024-leases-that-no-connection-holds.md.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -33,6 +34,7 @@ class LeaseGuard:
     Attributes:
         held: number of leases that it held back at the last look, by service.
         overdue: leases that ended since the start because that time was over.
+        is_frozen: an order lets none end.
     """
 
     def __init__(self, rules: DataSettings) -> None:
@@ -40,6 +42,14 @@ class LeaseGuard:
         self._brake = Brake(_limits(rules))
         self.held: dict[str, int] = {}
         self.overdue = 0
+        self.is_frozen = False
+        self._thawed_at = -math.inf
+
+    def freeze(self, frozen: bool, now: float) -> None:
+        """An order lets no lease end from now on; or does so no more, and the guard has its whole time again."""
+        if self.is_frozen and not frozen:
+            self._thawed_at = now
+        self.is_frozen = frozen
 
     def rules_changed(self, rules: DataSettings) -> None:
         """The operator has changed the rules."""
@@ -56,6 +66,9 @@ class LeaseGuard:
         """
         self.held = {}
         if not due:
+            return []
+        if self.is_frozen:
+            self.held = {name: len(service.leases) for name, service in due.items()}
             return []
         tallies, leaving = ServiceTallies(), ServiceTallies()
         for name, service in due.items():
@@ -76,7 +89,7 @@ class LeaseGuard:
     def _ends(self, lease: HeldLease, is_allowed: bool, silence: float, now: float) -> bool:
         if is_allowed and silence <= SILENT_PART * lease.ttl:
             return True
-        is_overdue = now >= lease.until + self._hold
+        is_overdue = now >= max(lease.until, self._thawed_at) + self._hold
         self.overdue += is_overdue
         return is_overdue
 

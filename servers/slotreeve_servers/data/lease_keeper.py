@@ -77,6 +77,10 @@ class LeaseKeeper:
         self._rules = rules
         self._guard.rules_changed(rules)
 
+    def freeze(self, frozen: bool) -> None:
+        """An order lets no lease end from now on for want of renewals, or does so no more."""
+        self._guard.freeze(frozen, self._outbox.attended())
+
     # --- what callers want -------------------------------------------------------------------------------------------
 
     def keep(self, peer: Peer, message: KeepLeases, request: Request) -> None:
@@ -213,7 +217,8 @@ class LeaseKeeper:
         by_slot: dict[HeldSlot, list[HeldLease]] = {}
         for _ in range(min(ENDED_AT_ONCE, len(self._ending))):
             lease = self._ending.popleft()
-            if lease.is_due and self._is_led(lease.slot) and self._membership.has_lease:
+            is_over = lease.is_due and not self._guard.is_frozen
+            if is_over and self._is_led(lease.slot) and self._membership.has_lease:
                 by_slot.setdefault(lease.slot, []).append(lease)
         for slot, leases in by_slot.items():
             self._expire(slot, leases)
@@ -235,6 +240,8 @@ class LeaseKeeper:
 
     def _report(self) -> None:
         """Log when the guard begins and ends to hold leases of a service back."""
+        if self._guard.is_frozen:
+            return  # who ordered that knows it
         held = self._guard.held
         begun, over = held.keys() - self._alarmed, self._alarmed - held.keys()
         self._alarmed = set(held)

@@ -222,6 +222,7 @@ class MetaCore:
             self.configs.digest,
             self._heartbeats.may_leave(heartbeat, view, self.configs.orders.banned, self._is_protected(view)),
             self.configs.live_settings.version,
+            self.configs.orders.ends_frozen,
         )
 
     def _is_protected(self, view: View) -> bool:

@@ -36,6 +36,7 @@ ACTS: tuple[tuple[str, str, object], ...] = (
     ("PUT", "drains/data-1", b""),
     ("PUT", "orders/push-stop", {}),
     ("PUT", "orders/push-stop", {"except": ["10.0.0.7", "-x", SCRIPT]}),
+    ("PUT", "orders/freeze", b""),
     ("PUT", "orders/clients-off/shop", b""),
     ("PUT", f"orders/clients-off/{quote(ODD, safe='')}", b""),
     ("PUT", "configuration/limits.rate", {"value": "200"}),
