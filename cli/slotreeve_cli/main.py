@@ -15,7 +15,13 @@ if TYPE_CHECKING:
 
 COMMANDS = {
     "Try it": {"dev": "dev", "demo": "demo", "cluster": "cluster"},
-    "Provide and consume": {"publish": "publish", "subscribe": "subscribe", "lookups": "get ls", "slot_of": "slot-of"},
+    "Provide and consume": {
+        "publish": "publish",
+        "subscribe": "subscribe",
+        "lookups": "get ls",
+        "dump": "dump",
+        "slot_of": "slot-of",
+    },
     "Run servers": {
         "run": "meta data session",
         "gateway": "gateway",

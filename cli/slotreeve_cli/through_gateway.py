@@ -5,7 +5,9 @@ from __future__ import annotations
 import base64
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
 from email.message import Message
+from http.client import HTTPException
 from pathlib import Path
 from typing import IO, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
@@ -105,6 +107,15 @@ class KeysSaid(msgspec.Struct):
     next: str | None
 
 
+class DumpLineSaid(msgspec.Struct):
+    """What is read of a line of a dump. The last one names no service."""
+
+    service: str = ""
+    providers: list[dict[str, object]] | int = 0
+    problem: str = ""
+    code: str = ""
+
+
 class MembersSaid(msgspec.Struct):
     """What is read of all servers."""
 
@@ -190,6 +201,18 @@ class ThroughGateway:
             found, after = found + page.subscribers, page.next
         return msgspec.structs.replace(page, subscribers=found)
 
+    def lines(self, path: str, **query: str) -> Iterator[bytes]:
+        """The lines of a page, as they arrive. Raises as :meth:`read`; Unreachable also where they are cut off."""
+        request = urllib.request.Request(f"{self._base}/{path}?{urlencode(query)}", None, self._headers)  # noqa: S310
+        try:
+            with self._opener.open(request, timeout=SECONDS) as answer:
+                yield from answer
+        except urllib.error.HTTPError as error:
+            with error:
+                raise _refusal(error.code, error.read()) from None
+        except (OSError, ValueError, HTTPException) as error:
+            raise Unreachable(f"{self._base}: {getattr(error, 'reason', None) or error}") from None
+
     def _ask(self, method: str, path: str, body: dict[str, object] | None, kind: type[T]) -> T:
         data = None if body is None else msgspec.json.encode(body)
         request = urllib.request.Request(f"{self._base}/{path}", data, self._headers, method=method)  # noqa: S310 - http
@@ -226,9 +249,14 @@ def _refusal(status: int, body: bytes) -> SlotreeveError:
         said = _ProblemSaid()
     if not said.code:
         return Unreachable(f"the gateway answers with the status {status} {said.detail}; does its face.use name admin?")
+    return error_of(said.code, said.detail)
+
+
+def error_of(code: str, detail: str) -> SlotreeveError:
+    """The error of a kind that a gateway has said."""
     kinds = [*SlotreeveError.__subclasses__()]
     for kind in kinds:
-        if kind.code == said.code:
-            return kind(said.detail)
+        if kind.code == code:
+            return kind(detail)
         kinds += kind.__subclasses__()
-    return RequestError(f"{said.detail} ({said.code})")
+    return RequestError(f"{detail} ({code})")

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import random
 import secrets
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from enum import StrEnum
 from types import TracebackType
 
@@ -31,6 +31,7 @@ from slotreeve_client.callbacks import Callbacks
 from slotreeve_client.configuration import ConfigWatch
 from slotreeve_client.connector import Connector
 from slotreeve_client.core import ClientCore
+from slotreeve_client.dumps import read_together
 from slotreeve_client.instance_publication import InstancePublication
 from slotreeve_client.leases import LeaseRegistrations
 from slotreeve_client.options import ClientOptions
@@ -188,16 +189,36 @@ class Client:
             ModelError: the prefix is too long, or cannot be encoded.
             RequestTimeout, ClientError, ClientClosed: as :meth:`get`.
         """
-        check_text("the prefix", prefix, MAX_LENGTH)
         found: dict[str, int] = {}
+        async for page in self._list_pages(prefix):
+            found |= page
+        return found
+
+    async def dump(self, prefix: str = "") -> AsyncIterator[tuple[str, tuple[Provider, ...]]]:
+        """Each service whose id starts with ``prefix``, by its data info id, with all of its providers as :meth:`get`
+        has them: those of one service are of one moment, those of two are not. It keeps few services at a time, however
+        many there are. What comes or goes meanwhile may be there or not.
+
+        Raises:
+            ModelError: the prefix is too long, or cannot be encoded.
+            RequestTimeout, ClientError, ClientClosed: as :meth:`get`.
+        """
+        async for page in self._list_pages(prefix):
+            for names in read_together(page):
+                for name, providers in zip(names, await asyncio.gather(*map(self.get, names)), strict=True):
+                    if providers:
+                        yield name, providers
+
+    async def _list_pages(self, prefix: str) -> AsyncIterator[dict[str, int]]:
+        """Number of providers by data info id, page by page."""
+        check_text("the prefix", prefix, MAX_LENGTH)
         after: ListedUpTo | None = ListedUpTo()
         while after is not None:
             reply = await self._requests.read(ListServices(prefix, after))
             if not isinstance(reply, Services):
                 raise ClientError(f"the session server answered ListServices with a {type(reply).__name__}")
-            found |= reply.counts
+            yield reply.counts
             after = reply.upto
-        return found
 
     async def flush(self) -> None:
         """Wait until the leaders of the slots hold everything that was published so far.

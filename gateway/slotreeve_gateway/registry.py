@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import TypeVar
 
 import msgspec
 from slotreeve.errors import ModelError
 from slotreeve.model.data_info import DataInfo
-from slotreeve_client import Client, Lease, LeaseAnswers
+from slotreeve_client import Client, Lease, LeaseAnswers, Provider
 from slotreeve_protocol.addresses import AddressKind, is_callable
 from slotreeve_protocol.envelope import encode_instance
 from slotreeve_protocol.instance import Instance
@@ -94,6 +94,10 @@ class Registry:
     async def deregister_many(self, leases: Mapping[str, Iterable[str]]) -> LeaseAnswers:
         """End many, by service. What is not there is ``unknown``, by data info id."""
         return await self._client.leases.deregister_many(leases)
+
+    def dump(self, prefix: str = "") -> AsyncIterator[tuple[str, tuple[Provider, ...]]]:
+        """See :meth:`slotreeve_client.Client.dump`."""
+        return self._client.dump(prefix)
 
     async def override(self, service: str, instance_id: str, override: Override | None) -> None:
         """Say what an operator wants of an instance, whatever its provider says; None: nothing any more. It is stored

@@ -14,6 +14,7 @@ from slotreeve_protocol.provided import MAX_KEY_LENGTH
 
 from slotreeve_face_admin import AdminOptions
 from slotreeve_face_admin.acts import PREFIX
+from slotreeve_face_admin.dumping import Dumping
 from slotreeve_face_admin.guard import BrowserGuard
 from slotreeve_face_admin.operating import Operating
 from slotreeve_face_admin.past import PastReads
@@ -50,6 +51,7 @@ class AdminFace:
         operations = [
             *AdminReads(gateway.servers).operations(),
             *PastReads(gateway.servers, gateway.clock).operations(),
+            *Dumping(gateway.registry).operations(),
             *Operating(gateway).operations(),
             *SettingReads(gateway).operations(),
         ]
