@@ -32,7 +32,7 @@ COMMANDS = {
     "Look": {
         "status": "status slots leader members counters",
         "top": "top",
-        "audience": "clients subscribers",
+        "audience": "clients application subscribers",
         "delays": "delays",
         "past": "why events diff",
         "explain": "explain",

@@ -14,7 +14,15 @@ from urllib.parse import quote, urlencode, urlsplit
 
 import msgspec
 from slotreeve.errors import ConfigError, RequestError, SlotreeveError, Unreachable
-from slotreeve_client.reports import ClientReport, ClientsReport, ServerReport, SubscriberReport, SubscribersReport
+from slotreeve_client.reports import (
+    ClientReport,
+    ClientsReport,
+    ServerReport,
+    SubscriberReport,
+    SubscribersReport,
+    UseReport,
+    UsesReport,
+)
 
 SECONDS = 30.0
 PAGE = 1_000
@@ -182,14 +190,25 @@ class ThroughGateway:
             found, after = found + page.keys, page.next
         return found
 
-    def clients(self, prefix: str) -> ClientsReport:
-        """All connected clients whose id or address begins so. Raises as :meth:`read`."""
+    def clients(self, prefix: str, application: str | None = None) -> ClientsReport:
+        """All connected clients whose id or address begins so, or those of one application of them. Raises as
+        :meth:`read`."""
+        only = {} if application is None else {"application": application}
         found: list[ClientReport] = []
         after: str | None = ""
         while after is not None:
-            page = self.read("clients", ClientsReport, prefix=prefix, after=after, limit=PAGE)
+            page = self.read("clients", ClientsReport, prefix=prefix, after=after, limit=PAGE, **only)
             found, after = found + page.clients, page.next
         return msgspec.structs.replace(page, clients=found)
+
+    def uses(self, application: str) -> UsesReport:
+        """All that an application publishes and subscribes to. Raises as :meth:`read`."""
+        found: list[UseReport] = []
+        after: str | None = ""
+        while after is not None:
+            page = self.read(f"applications/{quote(application, safe='')}", UsesReport, after=after, limit=PAGE)
+            found, after = found + page.uses, page.next
+        return msgspec.structs.replace(page, uses=found)
 
     def subscribers(self, service: str) -> SubscribersReport:
         """All subscribers of a service. Raises as :meth:`read`."""

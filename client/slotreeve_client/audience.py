@@ -15,14 +15,17 @@ from slotreeve_protocol.people_messages import (
     ClientPage,
     GetClients,
     GetSubscribers,
+    GetUses,
     SubscriberIs,
     SubscriberPage,
+    UseIs,
+    UsePage,
 )
 
 from slotreeve_client.administration import ask_any, cluster_view
 from slotreeve_client.each_server import ask_each
 
-P = TypeVar("P", ClientPage, SubscriberPage)
+P = TypeVar("P", ClientPage, SubscriberPage, UsePage)
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,19 @@ class AllSubscribers:
         return subscriber.sent == self.newest and not subscriber.unread
 
 
+@dataclass(frozen=True)
+class AllUses:
+    """What the clients of an application publish and subscribe to.
+
+    Attributes:
+        uses: by session server.
+        silent: session servers that did not reply, with the reason.
+    """
+
+    uses: Mapping[str, list[UseIs]]
+    silent: Mapping[str, str]
+
+
 async def connected_clients(transport: Transport, cluster: str, metas: Iterable[str]) -> AllClients:
     """Ask every session server, page by page.
 
@@ -69,7 +85,7 @@ async def connected_clients(transport: Transport, cluster: str, metas: Iterable[
         Refused, Unreachable, ClientError: no meta server tells which session servers there are.
     """
     view = await cluster_view(transport, cluster, metas)
-    pages, silent = await _from_all(transport, cluster, view.sessions, ClientPage, GetClients, _last_client)
+    pages, silent = await _from_all(transport, cluster, view.sessions, ClientPage, _next_clients)
     return AllClients({name: [one for page in found for one in page.clients] for name, found in pages.items()}, silent)
 
 
@@ -79,7 +95,7 @@ async def clients_of(transport: Transport, cluster: str, session: Node) -> list[
     Raises:
         Unreachable: it does not answer, or not with its clients.
     """
-    pages, silent = await _from_all(transport, cluster, [session], ClientPage, GetClients, _last_client)
+    pages, silent = await _from_all(transport, cluster, [session], ClientPage, _next_clients)
     if silent:
         raise Unreachable(f"{session.name} does not tell of its clients: {silent[session.name]}")
     return [one for page in pages[session.name] for one in page.clients]
@@ -95,10 +111,12 @@ async def subscribers_of(transport: Transport, cluster: str, metas: Iterable[str
     data_info_id = DataInfo.parse(service).id
     view = await cluster_view(transport, cluster, metas)
 
-    def asking(after: str) -> GetSubscribers:
-        return GetSubscribers(data_info_id, after)
+    def asking(page: SubscriberPage | None) -> GetSubscribers | None:
+        if page is None:
+            return GetSubscribers(data_info_id)
+        return GetSubscribers(data_info_id, page.subscribers[-1].id) if page.more and page.subscribers else None
 
-    pages, silent = await _from_all(transport, cluster, view.sessions, SubscriberPage, asking, _last_subscriber)
+    pages, silent = await _from_all(transport, cluster, view.sessions, SubscriberPage, asking)
     return AllSubscribers(
         {name: found[-1].version for name, found in pages.items() if found[-1].version},
         {name: [one for page in found for one in page.subscribers] for name, found in pages.items()},
@@ -106,12 +124,28 @@ async def subscribers_of(transport: Transport, cluster: str, metas: Iterable[str
     )
 
 
-def _last_client(page: ClientPage) -> str:
-    return page.clients[-1].id if page.clients else ""
+async def uses_of(transport: Transport, cluster: str, metas: Iterable[str], application: str) -> AllUses:
+    """Ask every session server what the clients of an application publish and subscribe to, page by page.
+
+    Raises:
+        Refused, Unreachable, ClientError: no meta server tells which session servers there are.
+    """
+    view = await cluster_view(transport, cluster, metas)
+
+    def asking(page: UsePage | None) -> GetUses | None:
+        if page is None:
+            return GetUses(application)
+        last = page.uses[-1] if page.more and page.uses else None
+        return None if last is None else GetUses(application, last.client, last.data_info_id)
+
+    pages, silent = await _from_all(transport, cluster, view.sessions, UsePage, asking)
+    return AllUses({name: [use for page in found for use in page.uses] for name, found in pages.items()}, silent)
 
 
-def _last_subscriber(page: SubscriberPage) -> str:
-    return page.subscribers[-1].id if page.subscribers else ""
+def _next_clients(page: ClientPage | None) -> GetClients | None:
+    if page is None:
+        return GetClients()
+    return GetClients(page.clients[-1].id) if page.more and page.clients else None
 
 
 async def _from_all(
@@ -119,21 +153,19 @@ async def _from_all(
     cluster: str,
     sessions: list[Node],
     kind: type[P],
-    asking: Callable[[str], Message],
-    last: Callable[[P], str],
+    asking: Callable[[P | None], Message | None],
 ) -> tuple[dict[str, list[P]], dict[str, str]]:
-    """All pages by server, and why others did not reply."""
+    """All pages by server, and why others did not reply. ``asking``: the question after a page, if there is one."""
 
     async def pages_of(node: Node) -> list[P]:
         pages: list[P] = []
-        after = ""
-        while True:
-            reply = await ask_any(transport, cluster, [node.address], asking(after))
+        question = asking(None)
+        while question is not None:
+            reply = await ask_any(transport, cluster, [node.address], question)
             if not isinstance(reply, kind):
                 raise ClientError(f"{node.name} answered with a {type(reply).__name__}")
             pages.append(reply)
-            after = last(reply)
-            if not reply.more or not after:
-                return pages
+            question = asking(reply)
+        return pages
 
     return await ask_each(sessions, pages_of)

@@ -92,6 +92,7 @@ class Client:
             f"{self.client_id}@{round(1_000_000 * clock.now())}",
             oldest_version=OLDEST_PROTOCOL_VERSION,
             newest_version=PROTOCOL_VERSION,
+            application=options.application,
         )
         reconnect = Reconnect(addresses, options.connect_seconds, options.longest_pause_seconds, rng)
         self._connector = Connector(self, transport, hello, reconnect, options, clock)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict, Field
 from slotreeve.model.publisher import MAX_ZONE_LENGTH
 from slotreeve.offers import MAX_TEXT
+from slotreeve_protocol.people_messages import MAX_APPLICATION_LENGTH
 
 
 class ClientOptions(BaseModel):
@@ -19,6 +20,11 @@ class ClientOptions(BaseModel):
         default="",
         max_length=MAX_ZONE_LENGTH,
         description="Zone of this process. It is published with every registration.",
+    )
+    application: str = Field(
+        default="",
+        max_length=MAX_APPLICATION_LENGTH,
+        description="What this program is called, for operators: `slotreeve application NAME` shows what it uses.",
     )
     transport: str = Field(default="zmq", description="Name of the transport plugin.")
     connect_seconds: float = Field(

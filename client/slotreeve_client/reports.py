@@ -7,8 +7,9 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 from slotreeve_protocol.meta_messages import View
+from slotreeve_protocol.people_messages import ClientIs
 
-from slotreeve_client.audience import AllClients, AllSubscribers
+from slotreeve_client.audience import AllClients, AllSubscribers, AllUses
 from slotreeve_client.condition import ClusterCondition
 
 
@@ -118,12 +119,48 @@ class ClientReport(msgspec.Struct, frozen=True):
     unread: Unread
     hidden: Annotated[bool, Meta(description="An order hides what it publishes.")]
     late_s: Late = 0.0
+    application: Annotated[str, Meta(description="As it says it is called; empty: it does not say.")] = ""
 
 
 class ClientsReport(msgspec.Struct, frozen=True):
     """Connected clients."""
 
     clients: list[ClientReport]
+    silent: Silent
+    next: Next = None
+
+
+class ApplicationReport(msgspec.Struct, frozen=True):
+    """An application, by its connected clients."""
+
+    application: Annotated[str, Meta(description="As its clients say it is called; empty: they do not say.")]
+    clients: Annotated[int, Meta(description="Number of connected clients.")]
+    records: Annotated[int, Meta(description="Number of their registrations.")]
+    subscriptions: Annotated[int, Meta(description="Number of their subscriptions.")]
+
+
+class ApplicationsReport(msgspec.Struct, frozen=True):
+    """The applications of all connected clients."""
+
+    applications: list[ApplicationReport]
+    silent: Silent
+
+
+class UseReport(msgspec.Struct, frozen=True):
+    """What a client of an application does with a service."""
+
+    service: Annotated[str, Meta(description="The service, as a whole data info id.")]
+    publishes: Annotated[int, Meta(description="Number of its registrations of the service.")]
+    subscribes: bool
+    client: Annotated[str, Meta(description="The id of the client.")]
+    address: str
+    server: str
+
+
+class UsesReport(msgspec.Struct, frozen=True):
+    """What an application publishes and subscribes to."""
+
+    uses: list[UseReport]
     silent: Silent
     next: Next = None
 
@@ -205,8 +242,9 @@ def table_report(view: View) -> TableReport:
     )
 
 
-def clients_report(found: AllClients, prefix: str = "") -> ClientsReport:
-    """The clients whose id or address begins with ``prefix``, by session server."""
+def clients_report(found: AllClients, prefix: str = "", application: str | None = None) -> ClientsReport:
+    """The clients whose id or address begins with ``prefix``, by session server; only those of ``application``, if that
+    is given."""
     clients = [
         ClientReport(
             one.id,
@@ -219,12 +257,37 @@ def clients_report(found: AllClients, prefix: str = "") -> ClientsReport:
             one.unread,
             one.is_off,
             round(one.late_seconds, 1),
+            one.application,
         )
         for server, listed in sorted(found.clients.items())
         for one in listed
         if one.id.startswith(prefix) or one.address.startswith(prefix)
+        if application is None or one.application == application
     ]
     return ClientsReport(clients, dict(found.silent))
+
+
+def applications_report(found: AllClients) -> ApplicationsReport:
+    """The applications of these clients, by name."""
+    clients: dict[str, list[ClientIs]] = {}
+    for listed in found.clients.values():
+        for one in listed:
+            clients.setdefault(one.application, []).append(one)
+    applications = [
+        ApplicationReport(name, len(its), sum(one.records for one in its), sum(one.services for one in its))
+        for name, its in sorted(clients.items())
+    ]
+    return ApplicationsReport(applications, dict(found.silent))
+
+
+def uses_report(found: AllUses) -> UsesReport:
+    """What the clients of an application do with services, by service."""
+    uses = [
+        UseReport(one.data_info_id, one.publishes, one.subscribes, one.client, one.address, server)
+        for server, listed in found.uses.items()
+        for one in listed
+    ]
+    return UsesReport(sorted(uses, key=lambda use: (use.service, use.client, use.server)), dict(found.silent))
 
 
 def subscribers_report(found: AllSubscribers) -> SubscribersReport:

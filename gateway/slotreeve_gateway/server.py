@@ -37,6 +37,7 @@ from slotreeve_gateway.token_access import NOT_KNOWN, TokenAccess
 from slotreeve_gateway.views import Views
 
 SWEEP_SECONDS = 5.0
+APPLICATION = "slotreeve gateway"
 
 
 class GatewayServer:
@@ -99,7 +100,10 @@ class GatewayServer:
         """
         settings = self._settings
         options = ClientOptions(
-            cluster=settings.cluster.name, zone=settings.node.zone, transport=settings.transport.use
+            cluster=settings.cluster.name,
+            zone=settings.node.zone,
+            transport=settings.transport.use,
+            application=APPLICATION,
         )
         sessions = list(settings.gateway.sessions)
         client = self._client = Client(sessions, options, self._transport, self._clock, self._rng)

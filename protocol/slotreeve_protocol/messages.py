@@ -83,8 +83,10 @@ from slotreeve_protocol.people_messages import (
     GetClients,
     GetSettings,
     GetSubscribers,
+    GetUses,
     SettingsAre,
     SubscriberPage,
+    UsePage,
 )
 from slotreeve_protocol.slot_messages import (
     Answers,
@@ -176,6 +178,8 @@ AnyMessage = (
     | SubscriberPage
     | GetSettings
     | SettingsAre
+    | GetUses
+    | UsePage
     | GetDelays
     | DelayPage
     | GetSlotReads

@@ -10,6 +10,8 @@ from slotreeve_protocol.live_settings import Value
 
 MOST_LISTED = 1_000
 """Most clients or subscribers in one reply."""
+MAX_APPLICATION_LENGTH = 255
+"""Longest name of an application, in characters; servers cut longer ones."""
 LATE_SECONDS = 1.0
 """A client whose callbacks are so late is named to operators. No server does anything else for it."""
 
@@ -20,7 +22,7 @@ class ClientIs(msgspec.Struct, array_like=True, frozen=True):
     ``connected_seconds``: for how long. ``records``: how many registrations it has here. ``unacknowledged``: those that
     their slots' leaders have not stored yet. ``services``: how many it subscribes to. ``unread``: pushes that were sent
     and whose receipt has not come. ``is_off``: hidden by an order. ``late_seconds``: how late its callbacks were, as it
-    said with its last ping.
+    said with its last ping. ``application``: as it says it is called.
     """
 
     id: str
@@ -32,6 +34,7 @@ class ClientIs(msgspec.Struct, array_like=True, frozen=True):
     unread: int
     is_off: bool = False
     late_seconds: float = 0.0
+    application: str = ""
 
 
 class GetClients(Message, frozen=True, tag=100):
@@ -83,6 +86,34 @@ class SubscriberPage(Message, frozen=True, tag=103):
     version: int
     providers: int
     subscribers: list[SubscriberIs]
+    more: bool = False
+
+
+class UseIs(msgspec.Struct, array_like=True, frozen=True):
+    """What a client does with a service: it has ``publishes`` registrations of it here, and ``subscribes`` to it or
+    not."""
+
+    client: str
+    address: str
+    data_info_id: str
+    publishes: int
+    subscribes: bool
+
+
+class GetUses(Message, frozen=True, tag=132):
+    """Tool to session: return what the clients of ``application`` publish and subscribe to, in the order of their ids
+    and of the services, after this client and service, ``most`` at most. Reply: UsePage."""
+
+    application: str
+    after_client: str = ""
+    after_service: str = ""
+    most: int = MOST_LISTED
+
+
+class UsePage(Message, frozen=True, tag=133):
+    """Reply to GetUses: a page. ``more``: others follow after the last one."""
+
+    uses: list[UseIs]
     more: bool = False
 
 

@@ -82,8 +82,10 @@ from slotreeve_protocol.people_messages import (
     GetClients,
     GetSettings,
     GetSubscribers,
+    GetUses,
     SettingsAre,
     SubscriberPage,
+    UsePage,
 )
 from slotreeve_protocol.slot_messages import (
     Answers,
@@ -202,6 +204,8 @@ SENDERS: Mapping[type[Message], Routes] = {
     ClientPage: _NOT_AT_A_DESK,
     GetSubscribers: _to(_SESSION, Role.TOOL),
     SubscriberPage: _NOT_AT_A_DESK,
+    GetUses: _to(_SESSION, Role.TOOL),
+    UsePage: _NOT_AT_A_DESK,
     # People and every server.
     GetSettings: _TOOL_TO_SERVER,
     SettingsAre: _NOT_AT_A_DESK,

@@ -37,6 +37,11 @@ def test_an_operator_looks_and_orders_with_a_route_to_a_gateway_only() -> None:
         assert [one["name"] for one in members] == [one["name"] for one in servers]
         clients = json.loads((await command(stage, "clients", "-o", "json")).stdout)
         assert stage.sdk.client_id in {one["client"] for one in clients}
+        named = json.loads((await command(stage, "clients", "--application", "slotreeve gateway", "-o", "json")).stdout)
+        assert [one["application"] for one in named] == ["slotreeve gateway"]
+        all_of_them = json.loads((await command(stage, "application", "-o", "json")).stdout)
+        assert [one["application"] for one in all_of_them] == ["", "slotreeve gateway"]
+        assert (await command(stage, "application", "nobody/here")).exit_code == 3
         (subscriber,) = json.loads((await command(stage, "subscribers", SERVICE, "-o", "json")).stdout)
         assert (subscriber["client"], subscriber["scope"]) == (stage.sdk.client_id, "data_center")
         nobody = await command(stage, "subscribers", "com.example.Nobody")

@@ -5,18 +5,42 @@ from __future__ import annotations
 import asyncio
 import random
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
 from slotreeve.clock import LoopClock
 from slotreeve.model.nodes import Role
+from slotreeve.model.publisher import Publisher
+from slotreeve.ports import Connection, Hello, Message
+from slotreeve_client import ClientOptions
 from slotreeve_client.administration import put_config
-from slotreeve_client.audience import connected_clients, subscribers_of
+from slotreeve_client.audience import connected_clients, subscribers_of, uses_of
+from slotreeve_client.reports import applications_report, clients_report, uses_report
 from slotreeve_conformance.virtual_time import run
 from slotreeve_protocol.client_messages import Scope
 from slotreeve_protocol.orders import ORDERS_KEY, Orders
-from slotreeve_protocol.people_messages import ClientPage, GetClients, GetSubscribers, SubscriberPage
+from slotreeve_protocol.people_messages import (
+    MAX_APPLICATION_LENGTH,
+    ClientPage,
+    GetClients,
+    GetSubscribers,
+    GetUses,
+    SubscriberPage,
+    UseIs,
+    UsePage,
+)
 from slotreeve_servers.node.outbox import Peer
 from slotreeve_servers.session.audience import Audience
+from slotreeve_servers.session.clients import ConnectedClient
+from slotreeve_servers.session.interests import Interests
+from slotreeve_servers.session.routes import Routes
 from slotreeve_simulator.simulated_cluster import SimulatedCluster
 from slotreeve_transport_memory.transport import MemoryTransport
+
+from tests.servers.push_scene import Scene
+
+TOOL = Peer("tool", Role.TOOL, "tool")
 
 
 def test_clients_and_subscribers_of_all_session_servers_are_listed_with_what_they_have() -> None:
@@ -113,3 +137,99 @@ def test_pages_follow_each_other_without_a_gap_or_a_repetition() -> None:
             assert sorted(rows) == sorted((client.client_id, scope) for client in clients for scope in Scope)
 
     run(scenario, seed=4)
+
+
+def test_what_an_application_publishes_and_subscribes_is_told_over_all_session_servers() -> None:
+    async def scenario(rng: random.Random) -> None:
+        async with SimulatedCluster(rng, meta=1, data=2, session=2) as cluster:
+            orders = [cluster.client(server, application="orders") for server in ("session-1", "session-2")]
+            other = cluster.client(application="Orders")
+            cluster.client()  # which does not say
+            for number, client in enumerate(orders):
+                await client.publish("orders.Api", f"{number}").acknowledged()
+                await client.publish("orders.Api", f"{number}+").acknowledged()
+            await orders[0].subscribe("stock.Api").ready()
+            await orders[0].subscribe("stock.Api", scope=Scope.ZONE).ready()
+            await orders[1].subscribe("orders.Api").ready()
+            await other.publish("other.Api", "x").acknowledged()
+            transport = MemoryTransport(LoopClock(), "operator", cluster.network)
+            metas = [cluster.address("meta-1")]
+            rows = uses_report(await uses_of(transport, "slotreeve", metas, "orders")).uses
+            assert {
+                (row.service.partition("#")[0], row.publishes, row.subscribes, row.client, row.server) for row in rows
+            } == {
+                ("orders.Api", 2, False, orders[0].client_id, "session-1"),
+                ("orders.Api", 2, True, orders[1].client_id, "session-2"),
+                ("stock.Api", 0, True, orders[0].client_id, "session-1"),
+            }
+            assert [row.service for row in rows] == sorted(row.service for row in rows)
+            found = await connected_clients(transport, "slotreeve", metas)
+            listed = applications_report(found).applications
+            assert [(one.application, one.clients, one.records) for one in listed] == [
+                ("", 1, 0),
+                ("Orders", 1, 1),
+                ("orders", 2, 4),
+            ]
+            assert len(clients_report(found, application="orders").clients) == 2
+            assert len(clients_report(found, application="").clients) == 1
+            cluster.freeze("session-1")
+            left = uses_report(await uses_of(transport, "slotreeve", metas, "orders"))
+            assert ([row.server for row in left.uses], {*left.silent}) == (["session-2"], {"session-1"})
+            await transport.close()
+
+    run(scenario, seed=4)
+
+
+@given(st.integers(1, 7), st.lists(st.tuples(st.integers(0, 4), st.integers(0, 9), st.booleans()), max_size=40))
+def test_pages_of_uses_have_each_client_and_service_once_whatever_their_size_is(
+    most: int, wants: list[tuple[int, int, bool]]
+) -> None:
+    clients = {
+        number: ConnectedClient(Peer(f"c{number // 2}", Role.CLIENT, f"p{number}", "h:1", "app")) for number in range(5)
+    }
+    for client, service, publishes in wants:
+        if publishes:
+            number = len(clients[client].records)
+            clients[client].records[f"r{number}"] = Publisher(f"r{number}", f"s{service}", 1, 1, "s", "", (b"",))
+        else:
+            clients[client].watched.add(f"s{service}")
+    scene = Scene()
+    audience = Audience(scene.outbox, {one.peer: one for one in clients.values()}, Interests(Routes(), scene.rules))
+    rows: list[UseIs] = []
+    page = UsePage([], True)
+    while page.more:
+        after = (rows[-1].client, rows[-1].data_info_id) if rows else ("", "")
+        page = audience.on_get_uses(TOOL, GetUses("app", *after, most))
+        assert len(page.uses) == most or not page.more
+        rows += page.uses
+    keys = [(row.client, row.data_info_id) for row in rows]
+    assert keys == sorted({(f"c{client // 2}", f"s{service}") for client, service, _ in wants})
+    assert sum(row.publishes for row in rows) == sum(publishes for _, _, publishes in wants)
+    assert audience.on_get_uses(TOOL, GetUses("App")) == UsePage([])
+
+
+def test_a_name_that_is_too_long_is_refused_by_the_client_and_cut_by_servers() -> None:
+    with pytest.raises(ValidationError, match="application"):
+        ClientOptions(application="x" * (MAX_APPLICATION_LENGTH + 1))
+
+    async def scenario(rng: random.Random) -> None:
+        async with SimulatedCluster(rng, meta=1, data=1, session=1) as cluster:
+            transport = MemoryTransport(LoopClock(), "rogue", cluster.network)
+            hello = Hello("slotreeve", "rogue", Role.CLIENT, "rogue@1", application="x" * 10_000)
+            await transport.connect(cluster.address("session-1"), hello, _Silent(), 2.0)
+            found = await connected_clients(transport, "slotreeve", [cluster.address("meta-1")])
+            assert [one.application for one in found.clients["session-1"]] == ["x" * MAX_APPLICATION_LENGTH]
+            await transport.close()
+
+    run(scenario, seed=5)
+
+
+class _Silent:
+    def opened(self, connection: Connection) -> None:
+        return
+
+    def received(self, connection: Connection, message: Message, request_id: int | None) -> None:
+        return
+
+    def closed(self, connection: Connection, reason: str) -> None:
+        return

@@ -139,6 +139,8 @@ SAMPLES: list[AnyMessage] = [
     history.GetEvents(1_699_999_999_000, 1_700_000_000_000, ("alarm",), 7, True, 10),
     history.EventPage(1_690_000_000_000, 2, [history.HistoryEvent(8, b"{}")], True),
     people.GetSettings(),
+    people.GetUses("orders", "client-1", "orders@@shop", 10),
+    people.UsePage([people.UseIs("client-2", "10.0.0.9:4711", "orders@@shop", 3, True)], True),
     people.SettingsAre(
         3, [people.SettingIs("log.level", "debug", "info", "cluster.toml", True)], {"log.colour": "why"}
     ),

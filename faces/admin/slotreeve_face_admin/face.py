@@ -10,6 +10,7 @@ from slotreeve_gateway.acts.kinds import LONGEST_NAME
 from slotreeve_gateway.rest import RestDescription, RestPages
 from slotreeve_gateway.rest.openapi import SERVICE_PLACE
 from slotreeve_protocol.instance import MAX_ID_LENGTH
+from slotreeve_protocol.people_messages import MAX_APPLICATION_LENGTH
 from slotreeve_protocol.provided import MAX_KEY_LENGTH
 
 from slotreeve_face_admin import AdminOptions
@@ -29,6 +30,12 @@ ABOUT = RestDescription(
     {
         "service": SERVICE_PLACE,
         "key": {"type": "string", "minLength": 1, "maxLength": MAX_KEY_LENGTH, "description": "The key."},
+        "application": {
+            "type": "string",
+            "minLength": 1,
+            "maxLength": MAX_APPLICATION_LENGTH,
+            "description": "Its name.",
+        },
         "setting": _NAME | {"description": "The key of a setting in the configuration."},
         "instance": {
             "type": "string",

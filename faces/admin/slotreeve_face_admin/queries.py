@@ -24,6 +24,19 @@ class ListQuery(Struct, forbid_unknown_fields=True, frozen=True):
     limit: Limit = 100
 
 
+class ClientsQuery(ListQuery, forbid_unknown_fields=True, frozen=True):
+    """A page of clients."""
+
+    application: Annotated[str | UnsetType, Meta(description="Only those of this application.")] = UNSET
+
+
+class UsesQuery(Struct, forbid_unknown_fields=True, frozen=True):
+    """A page of what an application does with services."""
+
+    after: Annotated[str, Meta(description="Only services that follow this one: next of the page before.")] = ""
+    limit: Limit = 100
+
+
 class SubscribersQuery(Struct, forbid_unknown_fields=True, frozen=True):
     """A page of subscribers."""
 

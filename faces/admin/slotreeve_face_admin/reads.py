@@ -5,31 +5,37 @@ from __future__ import annotations
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 from slotreeve.errors import NotThere
+from slotreeve.model.text import check_text
 from slotreeve_client.administration import change_orders, cluster_view, get_configs, get_entry
-from slotreeve_client.audience import connected_clients, subscribers_of
+from slotreeve_client.audience import connected_clients, subscribers_of, uses_of
 from slotreeve_client.condition import MetaSeen, cluster_condition, meta_servers
 from slotreeve_client.reports import (
+    ApplicationsReport,
     ClientsReport,
     ClusterReport,
     SubscribersReport,
+    UsesReport,
+    applications_report,
     clients_report,
     cluster_report,
     server_reports,
     subscribers_report,
     table_report,
+    uses_report,
 )
 from slotreeve_gateway import ClusterServers, Right
 from slotreeve_gateway.acts.kinds import OWN_KEYS
 from slotreeve_gateway.rest import Answer, Handler, NoQuery, RestCall, RestOperation, json_answer
 from slotreeve_protocol.meta_messages import ConfigEntry
 from slotreeve_protocol.overrides import OVERRIDES_KEY, Overrides
+from slotreeve_protocol.people_messages import MAX_APPLICATION_LENGTH
 from slotreeve_protocol.provided import check_config_key
 from starlette.responses import Response
 
 from slotreeve_face_admin import documents
 from slotreeve_face_admin.acts import PREFIX
 from slotreeve_face_admin.documents import encode
-from slotreeve_face_admin.queries import ListQuery, SlotsQuery, SubscribersQuery, page_of
+from slotreeve_face_admin.queries import ClientsQuery, ListQuery, SlotsQuery, SubscribersQuery, UsesQuery, page_of
 
 
 class AdminReads:
@@ -72,7 +78,22 @@ class AdminReads:
                 "The connected clients of all session servers. The prefix is one of their ids or of their addresses.",
                 self._clients,
                 ClientsReport,
-                ListQuery,
+                ClientsQuery,
+            ),
+            read_page(
+                "applications",
+                "listApplications",
+                "The applications of all connected clients, as these say.",
+                self._applications,
+                ApplicationsReport,
+            ),
+            read_page(
+                "applications/{application}",
+                "getApplication",
+                "What an application publishes and subscribes to, at all session servers.",
+                self._uses,
+                UsesReport,
+                UsesQuery,
             ),
             read_page(
                 "services/{service}/subscribers",
@@ -138,10 +159,22 @@ class AdminReads:
         return json_answer(encode(documents.OverrideList(shown)))
 
     async def _clients(self, call: RestCall) -> Response:
-        query: ListQuery = call.query
-        found = clients_report(await connected_clients(*self._servers.asked), query.prefix)
+        query: ClientsQuery = call.query
+        application = None if query.application is UNSET else query.application
+        found = clients_report(await connected_clients(*self._servers.asked), query.prefix, application)
         page, after = page_of(found.clients, lambda one: one.client, query.after, query.limit)
         return json_answer(encode(replace(found, clients=page, next=after)))
+
+    async def _applications(self, call: RestCall) -> Response:
+        return json_answer(encode(applications_report(await connected_clients(*self._servers.asked))))
+
+    async def _uses(self, call: RestCall) -> Response:
+        query: UsesQuery = call.query
+        application = call.names["application"]
+        check_text("the name of the application", application, MAX_APPLICATION_LENGTH)
+        found = uses_report(await uses_of(*self._servers.asked, application))
+        page, after = page_of(found.uses, lambda one: one.service, query.after, query.limit)
+        return json_answer(encode(replace(found, uses=page, next=after)))
 
     async def _subscribers(self, call: RestCall) -> Response:
         query: SubscribersQuery = call.query

@@ -20,7 +20,8 @@ class Hello(Message, frozen=True, tag=1):
     """The first message of both ends of a connection: it identifies its sender.
 
     ``oldest_version`` and ``newest_version`` bound the protocol versions that the sender understands. ``facts`` is None
-    for processes that do not use slots: clients, tools, elections.
+    for processes that do not use slots: clients, tools, elections. ``application`` is what the program of a client is
+    called, for people; empty: it does not say.
     """
 
     cluster: str
@@ -31,6 +32,7 @@ class Hello(Message, frozen=True, tag=1):
     oldest_version: int = 1
     newest_version: int = 1
     facts: SlotFacts | None = None
+    application: str = ""
 
 
 @runtime_checkable

@@ -11,6 +11,7 @@ from slotreeve.clock import Clock, Timer
 from slotreeve.errors import ConnectionLost, TransportError
 from slotreeve.model.nodes import Node
 from slotreeve.ports import Connection, Listener, Message
+from slotreeve_protocol.people_messages import MAX_APPLICATION_LENGTH
 
 from slotreeve_servers.node.attention import TICK_SECONDS, AttendedClock
 from slotreeve_servers.node.deltas import PART_BYTES
@@ -65,7 +66,9 @@ class Peers:
     def add(self, connection: Connection) -> Peer:
         """A connection has opened; returns its peer."""
         hello = connection.peer
-        peer = self.by_connection[connection] = Peer(hello.node, hello.role, hello.process_id, connection.address)
+        application = hello.application[:MAX_APPLICATION_LENGTH]
+        peer = Peer(hello.node, hello.role, hello.process_id, connection.address, application)
+        self.by_connection[connection] = peer
         self._connections[peer] = connection
         return peer
 

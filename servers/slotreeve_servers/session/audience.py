@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from heapq import nsmallest
 from operator import attrgetter
@@ -13,8 +14,11 @@ from slotreeve_protocol.people_messages import (
     ClientPage,
     GetClients,
     GetSubscribers,
+    GetUses,
     SubscriberIs,
     SubscriberPage,
+    UseIs,
+    UsePage,
 )
 
 from slotreeve_servers.node.outbox import Outbox, Peer
@@ -48,6 +52,7 @@ class Audience:
             sum(self._unread(client, name) for name in client.watched),
             client.is_off,
             client.late_seconds,
+            client.peer.application,
         )
 
     def _unread(self, client: ConnectedClient, data_info_id: str) -> int:
@@ -55,6 +60,21 @@ class Audience:
         groups = () if service is None else service.groups.values()
         found = (group.subscribers.get(client) for group in groups)
         return sum(len(subscriber.in_flight) for subscriber in found if subscriber is not None)
+
+    def on_get_uses(self, peer: Peer, asked: GetUses) -> UsePage:
+        """A page of what the clients of an application publish and subscribe to. A client with two connections, one of
+        which has not ended yet, is one."""
+        asked_after = (asked.after_client, asked.after_service)
+        clients: dict[str, list[ConnectedClient]] = {}
+        for client in self._clients.values():
+            if client.peer.application == asked.application and client.peer.node >= asked.after_client:
+                clients.setdefault(client.peer.node, []).append(client)
+        most, found = _most(asked.most), list[UseIs]()
+        for name in sorted(clients):
+            found += [use for use in _uses(clients[name]) if (name, use.data_info_id) > asked_after]
+            if len(found) > most:
+                return UsePage(found[:most], True)
+        return UsePage(found)
 
     def on_get_subscribers(self, peer: Peer, asked: GetSubscribers) -> SubscriberPage:
         """A page of the subscribers of a service. A client that subscribes under two scopes is there twice."""
@@ -76,6 +96,17 @@ class Audience:
         ]
         wanted = _whole_ids(all_of_them, _most(asked.most))
         return SubscriberPage(service.copy.version, len(service.copy.records), wanted, len(all_of_them) > len(wanted))
+
+
+def _uses(connections: list[ConnectedClient]) -> list[UseIs]:
+    """What one client publishes and subscribes to, by service."""
+    published = Counter(record.data_info_id for client in connections for record in client.records.values())
+    watched = {name for client in connections for name in client.watched}
+    peer = connections[-1].peer
+    return [
+        UseIs(peer.node, peer.address, name, published[name], name in watched)
+        for name in sorted({*published, *watched})
+    ]
 
 
 def _most(asked: int) -> int:

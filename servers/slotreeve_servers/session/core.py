@@ -40,7 +40,7 @@ from slotreeve_protocol.meta_messages import (
     View,
     WatchConfigs,
 )
-from slotreeve_protocol.people_messages import LATE_SECONDS, GetClients, GetSubscribers
+from slotreeve_protocol.people_messages import LATE_SECONDS, GetClients, GetSubscribers, GetUses
 
 from slotreeve_servers.node.dispatch import Desk
 from slotreeve_servers.node.membership import Incomplete, Membership
@@ -164,6 +164,7 @@ class SessionCore:
                 Ping: self._on_ping,
                 GetClients: audience.on_get_clients,
                 GetSubscribers: audience.on_get_subscribers,
+                GetUses: audience.on_get_uses,
                 GetDelays: self.delays.answer,
             },
             {

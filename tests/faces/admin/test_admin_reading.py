@@ -24,6 +24,9 @@ READS = (
     "election",
     "overrides",
     "clients",
+    "applications",
+    "applications/shop",
+    "settings",
     f"services/{SERVICE}/subscribers",
     f"services/{SERVICE}/changes",
     f"services/{SERVICE}/past",
@@ -176,7 +179,8 @@ def test_the_description_names_every_operation_and_its_right() -> None:
         described = await scene.read("openapi.json")
         assert described["openapi"] == "3.1.0"
         for path in READS:
-            assert f"/v1/admin/{path.replace(SERVICE, '{service}')}" in described["paths"]
+            named = path.replace(SERVICE, "{service}").replace("/shop", "/{application}")
+            assert f"/v1/admin/{named}" in described["paths"]
         for path, methods in described["paths"].items():
             for operation in methods.values():
                 if not path.endswith("openapi.json"):
