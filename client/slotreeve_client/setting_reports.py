@@ -8,10 +8,11 @@ from typing import Annotated
 
 import msgspec
 from msgspec import Meta
-from slotreeve.errors import ClientError
+from slotreeve.errors import ClientError, ModelError
 from slotreeve.model.nodes import Node, Role
 from slotreeve.ports import Transport
 from slotreeve_protocol.live_settings import LIVE_SETTINGS, SETTINGS_KEY, LiveSettings, Value, live_setting
+from slotreeve_protocol.meta_messages import ConfigEntry
 from slotreeve_protocol.people_messages import GetSettings, SettingsAre
 
 from slotreeve_client.administration import ask_any, cluster_view, get_entry
@@ -25,8 +26,8 @@ class SettingReport(msgspec.Struct, frozen=True):
     name: Annotated[str, Meta(description="Its key in the configuration.")]
     value: Annotated[Value, Meta(description="What is in force.")]
     live: Annotated[bool, Meta(description="An operator has changed it while servers run.")]
-    configured: Annotated[Value, Meta(description="What the configuration of these servers says.")]
-    origin: Annotated[str, Meta(description="Where that stands: a file, a variable, a flag, or default.")]
+    configured: Annotated[Value | None, Meta(description="What their configuration says; null: no server was asked.")]
+    origin: Annotated[str, Meta(description="Where: a file, a variable, a flag, or default; empty: not known.")]
     bounds: Annotated[str, Meta(description="What it may be changed to.")]
     servers: list[str]
 
@@ -60,21 +61,30 @@ async def settings_in_force(
         return reply
 
     found, silent = await ask_each([*servers, *view.data, *view.sessions], ask)
-    return settings_report(entry.version, [*found.items(), *more], silent)
+    return settings_report(entry, [*found.items(), *more], silent)
 
 
 def settings_report(
-    version: int, found: Sequence[tuple[str, SettingsAre]], silent: dict[str, str] | None = None
+    stored: ConfigEntry, found: Sequence[tuple[str, SettingsAre]], silent: dict[str, str] | None = None
 ) -> SettingsReport:
-    """What servers have told, by their names; ``version`` is that of the stored table."""
+    """What servers have told, by their names, and what else is in the ``stored`` table: settings of processes that were
+    not asked."""
     rows: dict[tuple[object, ...], SettingReport] = {}
     for server, said in found:
         for one in said.settings:
-            bounds = LIVE_SETTINGS[one.name].bounds if one.name in LIVE_SETTINGS else "known to newer versions only"
-            row = SettingReport(one.name, one.value, one.is_live, one.configured, one.origin, bounds, [])
+            row = SettingReport(one.name, one.value, one.is_live, one.configured, one.origin, _bounds(one.name), [])
             rows.setdefault(msgspec.structs.astuple(row)[:5], row).servers.append(server)
+    version, table, ignored = stored.version, LiveSettings(), list[str]()
+    try:
+        table = LiveSettings.decode(stored.value)
+    except ModelError as error:
+        ignored.append(str(error))
+    told = {row.name for row in rows.values()}
+    for name, value in table.good().items():
+        if name not in told:
+            rows[(name,)] = SettingReport(name, value, True, None, "", _bounds(name), [])
     order = {name: number for number, name in enumerate(LIVE_SETTINGS)}
-    ignored = [f"{server}: {fault}" for server, said in found for fault in said.ignored.values()]
+    ignored += [f"{server}: {fault}" for server, said in found for fault in said.ignored.values()]
     ignored += [
         f"{server} follows version {said.version} of the changes as yet, not {version}"
         for server, said in found
@@ -92,7 +102,7 @@ def setting_change(found: SettingsReport, before: LiveSettings, name: str, value
     """
     if before == before.changed(name, value):
         return [f"Nothing changes: {name} is {'not ' if value is None else ''}set{_as(value)} already."]
-    rows = [row for row in found.settings if row.name == name]
+    rows = [row for row in found.settings if row.name == name and row.servers]
     sentences = []
     for row in rows:
         becomes = row.configured if value is None else value
@@ -111,6 +121,10 @@ def undo_command(before: LiveSettings, name: str) -> str:
         return shlex.join(["slotreeve", "settings", "unset", name])
     was = before.good().get(name)
     return "" if was is None else shlex.join(["slotreeve", "settings", "set", name, str(was)])
+
+
+def _bounds(name: str) -> str:
+    return LIVE_SETTINGS[name].bounds if name in LIVE_SETTINGS else "known to newer versions only"
 
 
 def _as(value: Value | None) -> str:

@@ -71,8 +71,15 @@ def test_every_role_follows_a_change_within_a_heartbeat_and_a_removal() -> None:
                 ]
                 await operator.set(name, None)
                 await operator.follow(name, default)
+            await operator.set("gateway.idle_seconds", 9.0)  # no gateway is there
+            await asyncio.sleep(2)
             report = await operator.report()
             assert (report.ignored, report.silent) == ([], {})
+            (row,) = [row for row in report.settings if row.live]
+            assert (row.name, row.value, row.configured, row.servers) == ("gateway.idle_seconds", 9.0, None, [])
+            await operator.set("gateway.idle_seconds", None)
+            await asyncio.sleep(2)
+            report = await operator.report()
             assert not any(row.live for row in report.settings)
 
     run(scenario, seed=1)

@@ -308,3 +308,21 @@ def test_the_time_to_live_is_in_the_record_that_followers_copy() -> None:
     leader = Leader()
     leader.core.slots.held[0].apply(write, 0.0)
     assert ttl_seconds_of(next(iter(leader.core.slots.held[0].store.records()))) == 2.5
+
+
+@pytest.mark.parametrize("later", [None, True])
+def test_ends_stay_frozen_until_a_meta_leader_that_knows_the_order_says_otherwise(later: bool | None) -> None:
+    leader = Leader()
+    leader.keep([terms("a")])
+
+    def pass_time(seconds: int, frozen: bool | None) -> None:
+        for _ in range(10 * seconds):
+            while any(isinstance(r.message, Heartbeat) for r in leader.outbox.requests):
+                leader.outbox.answer(LeaseGranted(1, 5.0, None, frozen=frozen), kind=Heartbeat)
+            leader.outbox.advance(0.1)
+
+    pass_time(2, True)
+    pass_time(200, later)
+    assert leader.leases == {"a"}
+    pass_time(5, False)
+    assert leader.leases == set()

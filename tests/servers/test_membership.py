@@ -5,7 +5,17 @@ from __future__ import annotations
 from slotreeve.model.nodes import Node, Role
 from slotreeve.model.slots import SlotTable
 from slotreeve.ports import Message
-from slotreeve_protocol.meta_messages import Heartbeat, LeaderIs, LeaseGranted, Stopping, View
+from slotreeve_protocol.live_settings import SETTINGS_KEY
+from slotreeve_protocol.meta_messages import (
+    ConfigEntry,
+    Configs,
+    GetConfigs,
+    Heartbeat,
+    LeaderIs,
+    LeaseGranted,
+    Stopping,
+    View,
+)
 from slotreeve_servers.node.membership import Incomplete, Membership
 from slotreeve_servers.node.outbox import Peer
 
@@ -154,3 +164,41 @@ def test_the_late_end_of_an_older_connection_to_a_meta_server_does_not_end_the_n
     scene.heartbeats()
     scene.outbox.advance(1.0)
     assert "meta-1" in scene.heartbeats()
+
+
+class LiveTable:
+    """Writes down the tables that it is given."""
+
+    def __init__(self) -> None:
+        self.version = 0
+        self.taken: list[tuple[bytes | None, int]] = []
+
+    def take(self, value: bytes | None, version: int) -> None:
+        self.version = version
+        self.taken.append((value, version))
+
+
+def test_live_settings_are_read_where_the_leader_names_another_version_and_kept_where_it_names_none() -> None:
+    scene = MemberScene()
+    table = scene.membership.settings = LiveTable()
+
+    def granted(version: int | None) -> bool:
+        """Whether the table is asked for after this grant."""
+        scene.outbox.advance(1.0)
+        scene.outbox.answer(LeaseGranted(3, 5.0, None, settings=version), kind=Heartbeat)
+        scene.outbox.requests = [r for r in scene.outbox.requests if not isinstance(r.message, Heartbeat)]
+        return any(isinstance(r.message, GetConfigs) for r in scene.outbox.requests)
+
+    assert not granted(None)
+    assert not granted(0)
+    assert granted(4)
+    scene.outbox.answer(LeaderIs(4, "meta-2", None), kind=GetConfigs)
+    assert granted(4)
+    entries = [ConfigEntry(SETTINGS_KEY, b"{}", 4), ConfigEntry(f"{SETTINGS_KEY}.x", b"no", 9)]
+    scene.outbox.answer(Configs(entries), kind=GetConfigs)
+    assert table.taken == [(b"{}", 4)]
+    assert not granted(4)
+    assert not granted(None)
+    assert granted(0)  # the meta state was lost
+    scene.outbox.answer(Configs([]), kind=GetConfigs)
+    assert table.taken[1:] == [(None, 0)]

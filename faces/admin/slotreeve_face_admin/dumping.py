@@ -8,6 +8,8 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 from slotreeve.errors import Backpressure, SlotreeveError
+from slotreeve.model.data_info import MAX_LENGTH
+from slotreeve.model.text import check_text
 from slotreeve_client.dumps import DumpedService, DumpEnd, dumped
 from slotreeve_gateway import Registry, Right
 from slotreeve_gateway.rest import Answer, Handler, RestCall, RestOperation
@@ -58,6 +60,7 @@ class Dumping:
 
     async def _dump(self, call: RestCall) -> Response:
         query: DumpQuery = call.query
+        check_text("the prefix", query.prefix, MAX_LENGTH)
         if self._running >= MOST_DUMPS:
             raise Backpressure(f"{MOST_DUMPS} dumps are on their way already; try again later")
         if call.request.method == "HEAD":
