@@ -37,6 +37,11 @@ def test_the_commands_of_the_page_do_what_it_says(on_stage: OnStage) -> None:
     shown = [json.loads(block) for block in re.findall(r"```json\n(.*?)```", text, re.DOTALL)]
 
     async def story(stage: Stage) -> None:
+        async def all_slots_answer() -> bool:
+            many = next(line for line in asked if "bulk/register" in line)
+            return bool((await curl(stage.http, many)).json()["done"] == 2)
+
+        await stage.until(all_slots_answer, "leaders answer for both services")
         answers = [await curl(stage.http, line) for line in asked]
         assert [answer.status_code for answer in answers] == [200, 204, 200, 204, 200, 200]
         assert answers[-1].json() == shown[0]
