@@ -36,6 +36,8 @@ ADVICE = {
     503: "This page tries again by itself. Whether the servers run, slotreeve status tells, too.",
 }
 """What would be right, by status."""
+NOT_KNOWN = "Whether it was done is not known: look at what it changes before you try again."
+"""The same of an act, with status 503."""
 
 
 class ConsoleFace:
@@ -125,12 +127,13 @@ class ConsoleFace:
         return answer if answer is not None else self._error(request, 404, "There is no such file.")
 
     def _error(self, request: Request, status: int, what: str, code: str = "", allowed: str = "") -> Response:
+        is_act = request.method not in ("GET", "HEAD")
         page = {
             "title": {404: "Not found", 403: "Not allowed", 503: "Not known now"}.get(status, "This did not work"),
             "what": what,
             "code": code,
-            "advice": ADVICE.get(status, ""),
-            "retries": status == 503,
+            "advice": NOT_KNOWN if is_act and status == 503 else ADVICE.get(status, ""),
+            "retries": status == 503 and not is_act,
             "who": self._login.who(request),
         }
         return html(self._rendering.page("error.html", page), status, {"Allow": allowed} if allowed else None)

@@ -101,7 +101,8 @@ class Login:
 
     def asked(self, request: Request, why: str) -> Response:
         """The page that asks for a token in place of one that needs one. ``why``: what is wrong with the token."""
-        after, query = request.scope["path"], request.scope["query_string"].decode("latin-1")
+        path, query = request.scope["path"], request.scope["query_string"].decode("latin-1")
+        after = f"{path}?{query}" if query else path
         try:
             is_wrong = self.token(request) is not None
         except Unauthenticated:
@@ -110,7 +111,9 @@ class Login:
             says = _sentence(why)
         else:
             says = "The login has ended." if self.sessions.names_one(cookies_of(request)) else ""
-        return self._page(request, says, 401, f"{after}?{query}" if query else after)
+        if request.method not in ("GET", "HEAD"):
+            says, after = f"{says} Nothing was done.".lstrip(), f"{PATH}/"
+        return self._page(request, says, 401, after)
 
     def _page(self, request: Request, why: str, status: int, after: str) -> Response:
         shown, cookie = self.sessions.form(cookies_of(request), is_secure(request))

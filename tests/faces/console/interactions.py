@@ -81,6 +81,7 @@ class Interactions:
         found["first paint of a service"] = [await self._opened(f"services/{self._any()}") for _ in range(rounds)]
         self._open("services")
         found["search"] = [await self._searched() for _ in range(rounds)]
+        found["search, until the gateway has answered"] = [await self._answered() for _ in range(rounds)]
         self._open("services")
         found["next page"] = [await self._next_page() for _ in range(rounds)]
         self._open("slots")
@@ -123,6 +124,10 @@ class Interactions:
     async def _searched(self) -> float:
         sought = json.dumps(f"{self._rng.randrange(self._services):05}"[1:])
         return await self._gone(f"document.getElementById('q').value = {sought}; document.forms[0].requestSubmit()")
+
+    async def _answered(self) -> float:
+        await self._searched()
+        return float(self._browser.evaluate("performance.getEntriesByType('navigation')[0].responseEnd"))
 
     async def _next_page(self) -> float:
         return await self._gone(

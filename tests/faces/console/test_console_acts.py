@@ -238,8 +238,12 @@ def test_a_form_is_good_for_the_session_that_it_was_made_for_only() -> None:
         await trial.log_in(OPERATOR)
         fields = hidden(await shown(trial, {"act": "ban", "server": "data-2"}))
         form_cookie = next(each for each in trial.cookie.split("; ") if each.startswith("slotreeve_console_form="))
-        trial.cookie = form_cookie
-        assert (await sent(trial, fields)).status == 401
+        trial.cookie = f"slotreeve_console=ended; {form_cookie}"
+        answer = await sent(trial, fields)
+        assert answer.status == 401
+        assert "The login has ended. Nothing was done." in words(answer.body.decode())
+        assert hidden(answer.body.decode())["next"] == "/ui/"
+        trial.cookie = ""
         await trial.log_in(OPERATOR)
         trial.cookie = f"{trial.cookie}; {form_cookie}"
         assert (await sent(trial, fields)).status == 403, "it is another session"
@@ -344,6 +348,22 @@ def test_a_write_is_refused_where_somebody_else_has_written_since_the_preview() 
             assert answer.status == 409
             assert "Somebody else has written meanwhile." in words(answer.body.decode())
             assert (await state(trial))["limits.rate"] == fields["act"].encode()
+
+    play(story)
+
+
+def test_an_act_that_no_meta_server_takes_is_not_said_to_be_done_and_is_not_sent_again() -> None:
+    async def story(trial: ConsoleOnTrial) -> None:
+        page = await shown(trial, {"act": "ban", "server": "data-2"})
+        for name in ("meta-1", "meta-2", "meta-3"):
+            trial.cluster.kill(name)
+        answer = await sent(trial, hidden(page))
+        text = answer.body.decode()
+        assert answer.status == 503
+        assert "Whether it was done is not known" in words(text)
+        assert "http-equiv" not in text, "it does not load itself again"
+        again = await trial.get("/ui/act?act=ban&server=data-2")
+        assert (again.status, b"http-equiv" in again.body) == (503, True)
 
     play(story)
 
