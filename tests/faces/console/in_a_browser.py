@@ -64,6 +64,12 @@ def says(text: str, where: str = "main") -> str:
     return f"document.querySelector({json.dumps(where)})?.innerText.includes({json.dumps(text)})"
 
 
+def is_drawn_whole(browser: Chromium) -> bool:
+    """Whether the slot map, of which parts were drawn anew, is as it is where all of it is drawn."""
+    picture = "document.getElementById('map').toDataURL()"
+    return bool(browser.evaluate(f"{picture} === (document.dispatchEvent(new CustomEvent('themechange')), {picture})"))
+
+
 def pictures(browser: Chromium, folder: Path, name: str) -> None:
     """The page on a light and on a dark screen. Those whose names begin with ``console-`` are in the documentation."""
     for colours in ("dark", "light"):

@@ -177,8 +177,8 @@ function drawCell(context, id) {
   }
 }
 
-// Takes the ring around a small cell away.
-function clearRing(context, id) {
+// Draws what is around a cell, without the ring of a small one: rings that are drawn over each other grow darker.
+function drawAround(context, id) {
   const column = id % columns;
   const row = Math.floor(id / columns);
   context.fillStyle = ink.paper;
@@ -200,7 +200,7 @@ function draw(some, before = -1) {
     context.fillRect(0, 0, canvas.clientWidth, canvas.clientHeight);
     for (let id = 0; id < slots.count; id++) if (id !== chosen) drawCell(context, id);
   } else for (const id of some) if (id >= 0 && id < slots.count && id !== chosen) drawCell(context, id);
-  if (before >= 0 && before < slots.count && before !== chosen) clearRing(context, before);
+  for (const id of [before, chosen]) if (id >= 0 && id < slots.count) drawAround(context, id);
   if (chosen >= 0 && chosen < slots.count) drawCell(context, chosen);
   canvas.dataset.drawn = String(Number(canvas.dataset.drawn ?? 0) + 1);
 }

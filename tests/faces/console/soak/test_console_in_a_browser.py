@@ -15,7 +15,7 @@ from slotreeve_protocol.instance import Instance
 from slotreeve_protocol.tokens import Token, new_token
 
 from tests.faces.console.chromium import Chromium
-from tests.faces.console.in_a_browser import SERVICE, SLOTS, Setting, pictures, play, says, until
+from tests.faces.console.in_a_browser import SERVICE, SLOTS, Setting, is_drawn_whole, pictures, play, says, until
 
 pytestmark = pytest.mark.processes
 
@@ -109,6 +109,7 @@ def test_the_slot_map_is_walked_with_the_keyboard_and_speaks(browser: Chromium, 
             assert browser.text("#explanation").startswith(f"Slot {slot}: "), key
         assert " leads it" in browser.text("#explanation")
         assert browser.evaluate("document.getElementById('slot').value") == str(SLOTS - 2)
+        assert is_drawn_whole(browser)
         assert browser.complaints() == []
 
     play(story, tmp_path / "cluster")

@@ -10,6 +10,7 @@ from statistics import median
 import pytest
 
 from tests.faces.console.chromium import Chromium
+from tests.faces.console.in_a_browser import is_drawn_whole
 from tests.faces.console.interactions import Interactions, large_cluster
 
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(600)]
@@ -22,6 +23,7 @@ def test_pages_searches_and_the_map_of_a_large_cluster_are_painted_soon(browser:
     async def story() -> None:
         async with large_cluster(tmp_path / "cluster", SERVICES, INSTANCES, SLOTS) as url:
             found = await Interactions(browser, url, SERVICES, SLOTS).measured(5)
+            assert is_drawn_whole(browser)
             assert browser.complaints() == []
         took = {name: median(each) for name, each in found.items()}
         first = took.pop("the very first page of a gateway")
