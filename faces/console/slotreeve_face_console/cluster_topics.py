@@ -94,7 +94,8 @@ class ClusterTopics:
 
     async def stop(self) -> None:
         """End the questions that are on their way."""
-        await self._counts.stop()
+        for asking in (self._counts, self._lag, self.delays):
+            await asking.stop()
 
     async def bar(self, age_seconds: float | None = None) -> Mapping[str, str]:
         """The region that each page has."""
@@ -119,16 +120,19 @@ class ClusterTopics:
         look, make = await self.look(), self._rendering
         condition = look.condition
         notes = [*departures(condition), *self._watch.recent_notes(RECENT_SECONDS)]
-        (news, untold), losses = await asyncio.gather(self._past.news(notes), self._of_services(condition))
+        (news, untold), losses, lag, delays = await asyncio.gather(
+            self._past.news(notes),
+            self._of_services(condition),
+            self._lag.sentences(condition),
+            self.delays.objective(condition),
+        )
         return {
             "bar": await self.bar(),
             "news": news,
             "untold": untold,
             "losses": losses,
-            "lag": make.sentences(
-                await self._lag.sentences(condition), "No session server has a client that lags.", "soon"
-            ),
-            **await self.delays.objective(condition),
+            "lag": make.sentences(lag, "No session server has a client that lags.", "soon"),
+            **delays,
             "health": self._health(look),
             "problems": make.sentences(condition.problems(), "There are none.", "bad"),
             "orders": self._orders(condition),

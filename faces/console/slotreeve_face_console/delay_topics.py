@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from slotreeve.clock import Clock
-from slotreeve.errors import SlotreeveError
 from slotreeve.model.nodes import Node
 from slotreeve_client.condition import ClusterCondition
 from slotreeve_client.delays import AllDelays, cluster_delays, delays_of, delays_report, lagging_sentence
 from slotreeve_gateway import ClusterServers
 from slotreeve_protocol.delay_messages import DelayPage
 
+from slotreeve_face_console.readings import SharedReadings
 from slotreeve_face_console.rendering import Rendering, counted, version_text
 
+OFTEN_SECONDS = 1.0
+"""The servers are asked so often at most for all who look at one service."""
 AGAIN_SECONDS = 5.0
 """The servers are asked so often at most, however many look at the first page."""
 MOST_NAMED = 5
@@ -30,9 +32,14 @@ class DelayTopics:
     """
 
     def __init__(self, servers: ClusterServers, clock: Clock, rendering: Rendering) -> None:
-        self._servers, self._clock, self._rendering = servers, clock, rendering
-        self._asked: float | None = None
-        self._found = AllDelays({}, {})
+        self._servers, self._rendering = servers, rendering
+        self._all: SharedReadings[AllDelays] = SharedReadings(clock)
+        self._services: SharedReadings[AllDelays] = SharedReadings(clock)
+
+    async def stop(self) -> None:
+        """End the questions that are on their way."""
+        await self._all.stop()
+        await self._services.stop()
 
     async def objective(self, condition: ClusterCondition) -> Mapping[str, Mapping[str, str]]:
         """For the first page: how each session server keeps the objective, and who waits the longest."""
@@ -51,20 +58,27 @@ class DelayTopics:
         return {"objective": facts, "waits": texts or make.sentences([], "Nobody waits for a change.")}
 
     async def _pages(self, nodes: Sequence[Node]) -> Mapping[str, DelayPage]:
-        if self._asked is None or self._clock.now() - self._asked >= AGAIN_SECONDS:
-            self._asked = self._clock.now()
-            servers = self._servers
-            self._found = await delays_of(servers.transport, servers.cluster, nodes)
-        return self._found.pages
+        servers = self._servers
+
+        async def ask() -> AllDelays:
+            return await delays_of(servers.transport, servers.cluster, nodes)
+
+        found = (await self._all.read("all", ask, AGAIN_SECONDS)).value
+        return found.pages if found is not None else {}
 
     async def service(self, service: str) -> Mapping[str, str]:
         """For the page of a service: what the leader of its slot and each session server has of it, and how long its
         changes took."""
-        servers, make = self._servers, self._rendering
-        try:
-            found = await cluster_delays(servers.transport, servers.cluster, servers.metas, service)
-        except SlotreeveError as error:
-            return make.rows_none(f"The servers cannot be asked now: {error}.", HOLDER_COLUMNS)
+        make = self._rendering
+
+        async def ask() -> AllDelays:
+            return await cluster_delays(*self._servers.asked, service)
+
+        reading = await self._services.read(service, ask, OFTEN_SECONDS)
+        found = reading.value
+        if found is None:
+            why = reading.trouble or "they have not answered yet"
+            return make.rows_none(f"The servers cannot be asked now: {why}.", HOLDER_COLUMNS)
         rows = {
             one.server: make.piece("holder", one, version_text(one.version), _ways(one.last_ms), _ways(one.worst_ms))
             for one in delays_report(found).service

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from slotreeve.clock import Clock
-from slotreeve.errors import SlotreeveError
 from slotreeve_client.audience import AllClients, connected_clients
 from slotreeve_client.condition import ClusterCondition
 from slotreeve_gateway import ClusterServers
 from slotreeve_protocol.people_messages import LATE_SECONDS
 
+from slotreeve_face_console.readings import SharedReadings
 from slotreeve_face_console.rendering import counted
 
 MOST_NAMED = 5
@@ -27,23 +27,24 @@ class LaggingClients:
     """
 
     def __init__(self, servers: ClusterServers, clock: Clock) -> None:
-        self._servers, self._clock = servers, clock
-        self._asked: float | None = None
-        self._named: Sequence[str] = ()
+        self._servers = servers
+        self._named: SharedReadings[Sequence[str]] = SharedReadings(clock)
+
+    async def stop(self) -> None:
+        """End a question that is on its way."""
+        await self._named.stop()
 
     async def sentences(self, condition: ClusterCondition) -> Sequence[str]:
         """Who lags, in sentences; none where nobody does."""
         counts = lagging(condition)
         if not any(held.get("clients_behind") or held.get("clients_late") for held in condition.held.values()):
-            self._asked, self._named = None, ()
-        elif self._asked is None or self._clock.now() - self._asked >= AGAIN_SECONDS:
-            self._asked = self._clock.now()
-            servers = self._servers
-            try:
-                self._named = named(await connected_clients(servers.transport, servers.cluster, servers.metas))
-            except SlotreeveError:
-                return counts  # who they are is told next time
-        return [*counts, *self._named]
+            return counts
+
+        async def ask() -> Sequence[str]:
+            return named(await connected_clients(*self._servers.asked))
+
+        # Who they are is told next time where the servers do not answer.
+        return [*counts, *((await self._named.read("all", ask, AGAIN_SECONDS)).value or ())]
 
 
 def lagging(condition: ClusterCondition) -> list[str]:

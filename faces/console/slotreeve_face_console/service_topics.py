@@ -178,9 +178,11 @@ class ServiceTopics:
         }
 
     async def _about(self, service: str) -> Regions:
-        """What changed, and who subscribes."""
-        timeline, subscribers = await asyncio.gather(self._past.timeline(service), self._of_subscribers(service))
-        return {**timeline, **subscribers}
+        """What changed, who subscribes, and how changes travel."""
+        timeline, subscribers, holders = await asyncio.gather(
+            self._past.timeline(service), self._of_subscribers(service), self._cluster.delays.service(service)
+        )
+        return {**timeline, **subscribers, "holders": holders}
 
     async def _with_overrides(self, service: str) -> tuple[ServiceView, Mapping[str, Override]]:
         view = await self._gateway.registry.view(service)
@@ -223,7 +225,7 @@ class ServiceTopics:
             found = await subscribers_of(servers.transport, servers.cluster, servers.metas, service)
         except SlotreeveError as error:
             text = f"The subscribers cannot be listed now: {error}."
-            return {"audience": make.sentences([text], "", "bad"), "subscribers": {}, "holders": {}}
+            return {"audience": make.sentences([text], "", "bad"), "subscribers": {}}
         rows = subscriber_rows(found)
         late = sum(row.state == "late" for row in rows)
         behind = sum(row.state != "current" for row in rows) - late
@@ -245,7 +247,6 @@ class ServiceTopics:
             "audience": {"summary": make.piece("sentence", "summary", summary, "quiet")}
             | (make.sentences(texts, "", "bad") if texts else {}),
             "subscribers": pieces or make.rows_none("Nobody subscribes now.", 7 if make.acts else 6),
-            "holders": await self._cluster.delays.service(service),
         }
 
 
