@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import PurePath
 
 import pytest
+from hypothesis import settings
 
 from tests.lanes.lanes import Lane, lane_of
 from tests.lanes.programs import END_SECONDS, end_all, is_foreign, new_mark
@@ -21,6 +22,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure() -> None:
+    # An example has no bound of time: on a starved machine a quick one is slow.
+    settings.register_profile("slotreeve", deadline=None)
+    settings.load_profile("slotreeve")
     sys.addaudithook(refuse_programs_in_check)
 
 

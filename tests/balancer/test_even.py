@@ -77,7 +77,7 @@ def test_of_the_followers_of_a_dead_leader_the_one_that_leads_least_inherits() -
     assert Counter(slot.leader for slot in plan.table.slots) == {busy: 6, idle: 6}
 
 
-@settings(derandomize=True, deadline=None, max_examples=200)
+@settings(derandomize=True, max_examples=200)
 @given(complete_tables(most_slots=40, most_servers=9))
 def test_leaders_end_within_one_of_the_share_by_weight(situation: Situation) -> None:
     table, servers, limits = situation
@@ -87,7 +87,7 @@ def test_leaders_end_within_one_of_the_share_by_weight(situation: Situation) -> 
         assert abs(led[server.name] - len(table.slots) * Fraction(server.weight) / weights) < 1
 
 
-@settings(derandomize=True, deadline=None, max_examples=200)
+@settings(derandomize=True, max_examples=200)
 @given(complete_tables(most_slots=40, most_servers=9))
 def test_servers_of_equal_weight_end_within_one_of_each_other(situation: Situation) -> None:
     table, servers, limits = situation
@@ -97,7 +97,7 @@ def test_servers_of_equal_weight_end_within_one_of_each_other(situation: Situati
     assert high_followed - low_followed <= 1
 
 
-@settings(derandomize=True, deadline=None, max_examples=200)
+@settings(derandomize=True, max_examples=200)
 @given(complete_tables(most_slots=40, most_servers=9))
 def test_followers_end_within_one_of_the_share_that_weights_and_zones_leave(situation: Situation) -> None:
     table, servers, limits = situation
@@ -110,7 +110,7 @@ def test_followers_end_within_one_of_the_share_that_weights_and_zones_leave(situ
         assert abs(followed[server.name] - shares[server.name]) < 1
 
 
-@settings(derandomize=True, deadline=None, max_examples=200)
+@settings(derandomize=True, max_examples=200)
 @given(complete_tables(most_slots=40, most_servers=9))
 def test_copies_end_in_different_zones(situation: Situation) -> None:
     table, servers, limits = situation
@@ -194,7 +194,7 @@ def small_states(draw: st.DrawFn) -> tuple[State, int]:
     return tuple((copies[0], frozenset(copies[1:])) for copies in held), servers
 
 
-@settings(derandomize=True, deadline=None, max_examples=150)
+@settings(derandomize=True, max_examples=150)
 @given(small_states())
 def test_on_small_tables_no_way_to_an_even_table_has_fewer_moves(drawn: tuple[State, int]) -> None:
     state, count = drawn

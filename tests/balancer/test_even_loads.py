@@ -66,7 +66,7 @@ def counts(table: SlotTable) -> dict[str | None, int]:
 SOME_LOADS = st.dictionaries(st.integers(0, 39), st.builds(SlotLoad, st.integers(0, 1_000)), max_size=40)
 
 
-@settings(derandomize=True, deadline=None, max_examples=150)
+@settings(derandomize=True, max_examples=150)
 @given(complete_tables(most_slots=40, most_servers=6), SOME_LOADS)
 def test_each_trade_lowers_the_sum_of_squares_and_changes_neither_holders_nor_the_number_of_led_slots(
     situation: Situation, loads: Loads

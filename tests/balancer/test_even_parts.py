@@ -14,7 +14,7 @@ from slotreeve_balancer.zones import Zones
 LACKS = st.dictionaries(st.sampled_from("abcdef"), st.integers(-3, 3), min_size=1)
 
 
-@settings(derandomize=True, deadline=None)
+@settings(derandomize=True)
 @given(LACKS, st.lists(st.tuples(st.sets(st.sampled_from("abcdef")), st.booleans()), max_size=8))
 def test_servers_come_by_lack_then_by_name_as_a_sorted_list_gives_them(
     lacks: dict[str, int], steps: list[tuple[set[str], bool]]

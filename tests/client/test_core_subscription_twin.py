@@ -75,4 +75,4 @@ class Subscriptions(RuleBasedStateMachine):
 
 
 TestSubscriptions = Subscriptions.TestCase
-TestSubscriptions.settings = settings(max_examples=150, stateful_step_count=25, deadline=None, derandomize=True)
+TestSubscriptions.settings = settings(max_examples=150, stateful_step_count=25, derandomize=True)

@@ -156,4 +156,4 @@ class Registrations(RuleBasedStateMachine):
 
 
 TestRegistrations = Registrations.TestCase
-TestRegistrations.settings = settings(derandomize=True, deadline=None, max_examples=150, stateful_step_count=40)
+TestRegistrations.settings = settings(derandomize=True, max_examples=150, stateful_step_count=40)

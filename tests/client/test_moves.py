@@ -60,4 +60,4 @@ class Moves(RuleBasedStateMachine):
 
 
 TestMoves = Moves.TestCase
-TestMoves.settings = settings(derandomize=True, deadline=None, max_examples=100)
+TestMoves.settings = settings(derandomize=True, max_examples=100)

@@ -19,7 +19,7 @@ NOW = 100.0
 ADDRESSES = st.lists(st.sampled_from(["a:1", "b:1", "c:1", "d:1"]), min_size=1)
 
 
-@settings(derandomize=True, deadline=None)
+@settings(derandomize=True)
 @given(ADDRESSES, ADDRESSES, st.sampled_from(["a:1", "d:1", "unknown:1"]), st.integers(0, 9))
 def test_a_round_tries_every_known_address_once_members_first_and_the_server_that_was_left_last_of_them(
     given_addresses: list[str], learned: list[str], left: str, seed: int
@@ -62,7 +62,7 @@ def test_the_order_of_a_round_is_drawn_at_random() -> None:
     assert len({tuple(reconnect.next_round(NOW)) for _ in range(20)}) > 5
 
 
-@settings(derandomize=True, deadline=None)
+@settings(derandomize=True)
 @given(st.integers(0, 99), st.floats(0.03, 5.0))
 def test_the_first_round_begins_at_once_and_pauses_double_up_to_the_longest_one(seed: int, longest: float) -> None:
     reconnect = Reconnect(["a:1"], 1.0, longest, random.Random(seed))

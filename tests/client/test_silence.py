@@ -30,7 +30,7 @@ def test_whatever_arrives_ends_the_silence() -> None:
         assert silence.pause_seconds == 1.0
 
 
-@settings(derandomize=True, deadline=None)
+@settings(derandomize=True)
 @given(st.floats(0.1, 60.0), st.floats(0.1, 60.0), st.floats(0.0, 1e6))
 def test_time_in_which_this_client_stood_still_never_reaches_the_limit_in_one_look(
     limit: float, interval: float, lag: float
@@ -44,7 +44,7 @@ def test_time_in_which_this_client_stood_still_never_reaches_the_limit_in_one_lo
     assert silence.seconds <= before + pause
 
 
-@settings(derandomize=True, deadline=None)
+@settings(derandomize=True)
 @given(st.lists(st.tuples(st.floats(0.0, 2.0), st.booleans()), max_size=60))
 def test_the_silence_is_never_longer_than_the_time_since_the_last_packet(looks: list[tuple[float, bool]]) -> None:
     silence = Silence(3.0, 1.0, 0.0)
@@ -84,7 +84,7 @@ def test_a_server_may_not_ask_for_fewer_pings_than_show_that_it_is_frozen() -> N
     assert [round(later - earlier, 6) for earlier, later in pairwise(pings)] == [LONGEST_REST_SECONDS] * 3
 
 
-@settings(derandomize=True, deadline=None)
+@settings(derandomize=True)
 @given(st.floats(0.0, 1.2 * LONGEST_REST_SECONDS), st.floats(0.0, 90.0))
 def test_a_frozen_server_that_asked_for_fewer_pings_is_left_after_the_rest_and_the_limit(
     pace: float, frozen_at: float
@@ -126,7 +126,7 @@ def test_a_push_that_came_in_a_rest_takes_nothing_of_the_limit_after_the_ping() 
     assert now - 8.0 >= 3.0
 
 
-@settings(derandomize=True, deadline=None)
+@settings(derandomize=True)
 @given(st.floats(0.0, 12.0), st.lists(st.tuples(st.floats(0.0, 60.0), st.booleans()), min_size=1, max_size=40))
 def test_one_late_look_never_reaches_the_limit_however_the_server_paces(
     pace: float, looks: list[tuple[float, bool]]

@@ -92,4 +92,4 @@ class Subscriptions(RuleBasedStateMachine):
 
 
 TestSubscriptions = Subscriptions.TestCase
-TestSubscriptions.settings = settings(derandomize=True, deadline=None, max_examples=100)
+TestSubscriptions.settings = settings(derandomize=True, max_examples=100)

@@ -242,7 +242,7 @@ PAIRS = list(itertools.combinations(range(1, 6), 2))
 THREE_AND_TWO = Story(5, 1, False, [], [pair not in MIDDLE for pair in PAIRS])
 
 
-@settings(derandomize=True, deadline=None, max_examples=10)
+@settings(derandomize=True, max_examples=10)
 @given(stories())
 @example(LATE_AND_LOST)
 @example(PUT_BACK)

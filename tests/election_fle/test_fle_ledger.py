@@ -76,7 +76,7 @@ def test_a_committed_entry_is_never_rolled_back() -> None:
 
 
 @given(st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_a_restarted_ledger_equals_a_plain_list_and_a_dictionary(data: st.DataObject) -> None:
     """The dumb twin: every entry in a list, every commit replayed from the beginning."""
     storage = MemoryStorage()

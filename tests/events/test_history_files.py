@@ -35,7 +35,7 @@ STEP = st.tuples(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(STEP, max_size=40))
 def test_each_moment_that_was_written_is_known_for_each_service(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, str, str]]

@@ -17,7 +17,7 @@ AB = [Server("a"), Server("b")]
 TABLE = SlotTable(4, (Slot(0, "a", 2, ("b",)), Slot(1, "gone", 3, ("a", "gone-too"))))
 
 
-@settings(derandomize=True, deadline=None)
+@settings(derandomize=True)
 @given(complete_tables(), st.lists(st.tuples(st.integers(0, 99), st.integers(0, 99), st.integers(0, 2)), max_size=30))
 def test_indexes_and_rankings_are_right_after_any_changes(
     situation: Situation, changes: list[tuple[int, int, int]]
@@ -55,7 +55,7 @@ def check_order(order: object, key: Callable[[str], tuple[int, int, str]], names
     assert list(order) == sorted(names, key=key)  # type: ignore[call-overload]
 
 
-@settings(derandomize=True, deadline=None)
+@settings(derandomize=True)
 @given(broken_tables())
 def test_servers_that_left_hold_no_slot_in_a_new_draft(situation: Situation) -> None:
     table, servers, _ = situation

@@ -17,7 +17,7 @@ def table(*slots: tuple[int, str | None, tuple[str, ...]], epoch: int = 1) -> Sl
     return SlotTable(epoch, tuple(Slot(number, leader, 1, followers) for number, leader, followers in slots))
 
 
-@settings(derandomize=True, deadline=None)
+@settings(derandomize=True)
 @given(complete_tables())
 def test_complete_tables_are_valid(situation: Situation) -> None:
     made, servers, limits = situation
@@ -69,7 +69,7 @@ def test_a_successor_with_wrong_epochs_is_refused(successor: SlotTable, says: st
         check_successor(table((0, "a", ()), epoch=2), successor)
 
 
-@settings(derandomize=True, deadline=None)
+@settings(derandomize=True)
 @given(complete_tables(), complete_tables(), st.integers(1, 50))
 def test_a_stamped_table_may_follow_any_table_of_its_size(old: Situation, new: Situation, rise: int) -> None:
     size = min(len(old[0].slots), len(new[0].slots))

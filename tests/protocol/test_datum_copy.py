@@ -64,7 +64,7 @@ def played_back(before: dict[str, Publisher], step: Step) -> dict[str, Publisher
     return after
 
 
-@settings(derandomize=True, deadline=None, max_examples=300)
+@settings(derandomize=True, max_examples=300)
 @given(st.lists(CONTENTS, min_size=2, max_size=7), st.data())
 def test_a_copy_equals_the_snapshot_of_its_version_whatever_deltas_arrive(
     contents: list[Content], data: st.DataObject
@@ -91,7 +91,7 @@ def test_a_copy_equals_the_snapshot_of_its_version_whatever_deltas_arrive(
             assert copy.digest == content_digest(copy.records.values())
 
 
-@settings(derandomize=True, deadline=None)
+@settings(derandomize=True)
 @given(CONTENTS, CONTENTS, st.sampled_from("pqrst"))
 def test_a_delta_with_a_wrong_digest_makes_the_copy_wait_for_the_whole_service(
     first: Content, second: Content, extra: str
@@ -169,7 +169,7 @@ def arrives(copy: DatumCopy, delta: DatumChange) -> Fit:
     return fit
 
 
-@settings(derandomize=True, deadline=None, max_examples=300)
+@settings(derandomize=True, max_examples=300)
 @given(st.lists(CONTENTS, min_size=2, max_size=7), st.integers(1, 3), st.data())
 def test_a_service_in_parts_ends_like_the_whole_whatever_deltas_come_in_between(
     contents: list[Content], size: int, data: st.DataObject

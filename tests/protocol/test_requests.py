@@ -24,7 +24,7 @@ class Waiting:
         raise AssertionError("the table of requests does not call them")
 
 
-@settings(derandomize=True, deadline=None)
+@settings(derandomize=True)
 @given(STEPS)
 def test_a_request_is_taken_or_times_out_but_never_both(steps: list[tuple[float, float, bool]]) -> None:
     async def main(_rng: random.Random) -> None:

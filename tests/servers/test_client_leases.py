@@ -16,7 +16,7 @@ from tests.servers.recording_outbox import a_peer
 LEASE_SECONDS = 2.0
 
 
-@settings(derandomize=True, deadline=None)
+@settings(derandomize=True)
 @given(st.lists(st.tuples(st.integers(0, 4), st.sampled_from([0.0, 0.1, 0.3, 0.7])), max_size=80))
 def test_a_client_is_due_in_the_first_look_after_its_lease_whatever_arrived_before(
     steps: list[tuple[int, float]],

@@ -128,7 +128,7 @@ def test_a_want_that_fails_holds_up_no_other() -> None:
     assert scene.log == [("a", "fails"), ("", "failed"), ("b", "other"), ("a", "next")]
 
 
-@settings(derandomize=True, deadline=None)
+@settings(derandomize=True)
 @given(st.lists(st.tuples(st.integers(0, 2), st.booleans(), st.booleans()), max_size=300))
 def test_the_wants_of_each_client_are_carried_out_once_and_in_their_order(
     steps: list[tuple[int, bool, bool]],

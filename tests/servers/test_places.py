@@ -42,7 +42,7 @@ class Twin:
             self.begun.append(number)
 
 
-@settings(derandomize=True, deadline=None)
+@settings(derandomize=True)
 @given(st.lists(st.one_of(st.none(), st.integers(0, 9), st.sampled_from([0.25, 0.5, 1.0])), max_size=60))
 def test_places_are_given_as_a_look_at_everybody_gives_them(steps: list[int | float | None]) -> None:
     outbox, twin = RecordingOutbox(), Twin()

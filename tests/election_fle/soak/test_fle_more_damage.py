@@ -11,7 +11,7 @@ from tests.election_fle.test_fle_damage import Story, stories, tell
 STORIES = int(os.environ.get("SLOTREEVE_STORIES", "50"))
 
 
-@settings(deadline=None, max_examples=STORIES, print_blob=True)
+@settings(max_examples=STORIES, print_blob=True)
 @given(stories())
 def test_no_acknowledged_write_is_lost_and_a_centre_is_led(story: Story) -> None:
     tell(story)

@@ -409,7 +409,7 @@ FIELDS = st.dictionaries(
 )
 
 
-@settings(derandomize=True, deadline=None, max_examples=10)
+@settings(derandomize=True, max_examples=10)
 @given(st.lists(st.tuples(KINDS, FIELDS, st.sampled_from(["preview", "do", ""])), min_size=5, max_size=20))
 def test_whatever_is_sent_is_answered_below_500(requests: list[tuple[str, dict[str, str], str]]) -> None:
     async def story(trial: ConsoleOnTrial) -> None:

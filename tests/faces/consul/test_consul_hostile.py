@@ -277,7 +277,7 @@ bodies = st.dictionaries(keys, json_values | st.dictionaries(keys, json_values, 
 
 
 @given(bodies, st.booleans())
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 def test_any_body_is_a_registration_or_refused_in_words(body: dict[str, object], ignoring: bool) -> None:
     options = ConsulOptions(ignore_other_checks=ignoring)
     try:

@@ -454,7 +454,7 @@ values = texts | odd_values
 
 
 @given(st.dictionaries(fields_of_instances, values, max_size=6))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_any_instance_is_registered_and_shown_or_refused_in_words(fields: dict[str, object]) -> None:
     try:
         found = registration("Shop", instance_of(json.dumps({"instance": GIVEN | fields}).encode(), False), "", "G")
@@ -468,7 +468,6 @@ def test_any_instance_is_registered_and_shown_or_refused_in_words(fields: dict[s
 
 
 @given(odd_metadata)
-@settings(deadline=None)
 def test_any_metadata_is_text_or_refused_in_words(metadata: dict[str, object]) -> None:
     body = json.dumps({"instance": GIVEN | {"metadata": metadata}}).encode()
     try:
