@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 import msgspec
-from slotreeve.errors import RequestError
+from slotreeve.errors import ModelError, RequestError
 from slotreeve_gateway.acts import Act
 from slotreeve_gateway.acts.kinds import (
     Ban,
@@ -28,6 +28,7 @@ from slotreeve_gateway.acts.kinds import (
     UnsetSetting,
     WriteValue,
 )
+from slotreeve_protocol.live_settings import Value, live_setting
 
 from slotreeve_face_console.rendering import service_path, service_text
 
@@ -49,7 +50,8 @@ def act_of(fields: Fields) -> Act:
         if name in _LISTS:
             values[name] = [part for text in given for part in _NAMES(text) if part]
         elif name == "value":
-            values[name] = given[0].replace("\r\n", "\n").encode()
+            is_setting = list(fields.get("act", ())) == ["set"]
+            values[name] = _setting(fields, given[0]) if is_setting else given[0].replace("\r\n", "\n").encode()
         elif given[0].strip():
             values[name] = given[0]
     try:
@@ -57,6 +59,13 @@ def act_of(fields: Fields) -> Act:
     except msgspec.ValidationError as error:
         raise RequestError(f"this is no act: {str(error)[:200]}") from None
     return act
+
+
+def _setting(fields: Fields, text: str) -> Value:
+    try:
+        return live_setting("".join(fields.get("name", ()))).parse(text.strip())
+    except ModelError as error:
+        raise RequestError(str(error)) from None
 
 
 def packed(act: Act) -> str:
@@ -125,7 +134,7 @@ def page_of_act(act: Act) -> str:
             return "/ui/servers"
         case HandOver():
             return "/ui/election"
-        case WriteValue() | DeleteValue():
+        case WriteValue() | DeleteValue() | SetSetting() | UnsetSetting():
             return "/ui/configuration"
         case OverrideInstance() | ClearOverride():
             return service_path(act.service)

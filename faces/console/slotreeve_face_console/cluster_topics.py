@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from slotreeve.errors import SlotreeveError, Unreachable
+from slotreeve.errors import ModelError, SlotreeveError, Unreachable
 from slotreeve.model.nodes import Role
 from slotreeve_client.administration import ask_any, get_configs
 from slotreeve_client.condition import RECENT_SECONDS, ClusterCondition
 from slotreeve_gateway import Gateway
+from slotreeve_protocol.live_settings import SETTINGS_KEY, LiveSettings
 from slotreeve_protocol.meta_messages import ConfigEntry, GetHistory, History
 
 from slotreeve_face_console.delay_topics import DelayTopics
@@ -169,10 +170,17 @@ class ClusterTopics:
         if orders.push_stopped:
             but = f" but to {', '.join(sorted(orders.push_to))}" if orders.push_to else ""
             found.append((f"Nobody is pushed to{but}.", "start-push", {}))
+        if orders.ends_frozen:
+            found.append(("No registration ends unless its provider withdraws it.", "thaw", {}))
         off = sorted(orders.clients_off)
         found += [(f"What {name} publishes is hidden.", "client-on", {"client": name}) for name in off]
+        return self._standing(found, "There are none.")
+
+    def _standing(self, found: Iterable[tuple[str, str, Mapping[str, str]]], otherwise: str) -> Mapping[str, str]:
+        """What stands until it is taken back: a sentence, and the act that takes it back with its fields."""
+        make = self._rendering
         pieces = {text: make.piece("standing", text, text, act, fields) for text, act, fields in found}
-        return pieces or make.sentences([], "There are none.")
+        return pieces or make.sentences([], otherwise)
 
     @property
     def clients_off(self) -> frozenset[str]:
@@ -309,7 +317,17 @@ class ClusterTopics:
             notice = make.sentences([text], "", "bad")
         rows = {row.key: make.piece("entry", row) for row in entry_rows(self._entries)}
         nothing = make.rows_none("Nothing is provided.", 5 if make.acts else 4)
-        return {"bar": bar, "notice": notice, "entries": rows or nothing}
+        return {"bar": bar, "notice": notice, "settings": self._settings(), "entries": rows or nothing}
+
+    def _settings(self) -> Mapping[str, str]:
+        """The settings that operators have changed, each with what takes that back."""
+        table = next((entry.value for entry in self._entries if entry.key == SETTINGS_KEY), None)
+        try:
+            values = LiveSettings.decode(table).values
+        except ModelError as error:
+            return self._rendering.sentences([f"The settings of operators cannot be read: {error}."], "", "bad")
+        found = [(f"{name} is {value}.", "unset", {"name": name}) for name, value in sorted(values.items())]
+        return self._standing(found, "None: each is as the configuration of its server says.")
 
 
 def _loss_text(loss: InstanceLoss) -> str:

@@ -13,6 +13,7 @@ from markupsafe import Markup
 from slotreeve.errors import ModelError
 from slotreeve.model.data_info import DEFAULT_GROUP, DEFAULT_INSTANCE, DataInfo
 from slotreeve.model.datum import COUNTER_BITS
+from slotreeve_protocol.live_settings import LIVE_SETTINGS
 
 from slotreeve_face_console.answers import PACKAGE
 from slotreeve_face_console.navigation import NAVIGATION
@@ -124,6 +125,7 @@ def _environment(cluster: str, acts: bool) -> Environment:
         "piece": Markup,
     }
     made.globals |= {"cluster": cluster, "navigation": NAVIGATION, "acts": acts, "act_link": act_link}
+    made.globals["live_settings"] = tuple(LIVE_SETTINGS.values())
     return made
 
 
