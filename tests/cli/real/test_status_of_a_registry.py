@@ -16,9 +16,19 @@ from tests.cli.real.registry_commands import command, ready
 pytestmark = pytest.mark.processes
 
 
+def until_well(cluster: LocalCluster) -> None:
+    """Servers that have just come get slots, and copy them."""
+    for _ in range(100):
+        done = command(cluster, "status")
+        if done.returncode == 0:
+            return
+    pytest.fail(done.stdout)
+
+
 def test_a_server_that_dies_is_named_and_the_table_can_be_planned_with(tmp_path: Path) -> None:
     with LocalCluster(tmp_path, ClusterSize(1, 3, 1)) as cluster:
         run_async(ready(cluster))
+        until_well(cluster)
         well = command(cluster, "status")
         assert (well.returncode, well.stdout.splitlines()[0]) == (0, "The cluster is well."), well.stdout + well.stderr
         planned = command(cluster, "plan", "converge", "--plugin", "even", "--live", "-o", "table")
@@ -35,18 +45,10 @@ def test_a_server_that_dies_is_named_and_the_table_can_be_planned_with(tmp_path:
         assert command(cluster, "status").returncode == 1
 
 
-def until_well(cluster: LocalCluster) -> None:
-    """The server gets slots again, and copies them."""
-    for _ in range(100):
-        done = command(cluster, "status")
-        if done.returncode == 0:
-            return
-    pytest.fail(done.stdout)
-
-
 def test_a_server_is_drained_and_the_order_is_undone(tmp_path: Path) -> None:
     with LocalCluster(tmp_path, ClusterSize(1, 3, 1)) as cluster:
         run_async(ready(cluster))
+        until_well(cluster)
         tried = command(cluster, "drain", "data-2", "--dry-run")
         assert (tried.returncode, "which 2 others take over" in tried.stdout) == (0, True), tried.stderr
         assert json.loads(command(cluster, "status", "-o", "json").stdout)["well"]
