@@ -6,10 +6,22 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from slotreeve_cli.options import DEFAULT_META, NOT_FOUND, ClusterOption, MetaOption, Output, OutputOption, Rows
+from slotreeve_cli.options import (
+    DEFAULT_META,
+    NOT_FOUND,
+    ClusterOption,
+    GatewayOption,
+    MetaOption,
+    Output,
+    OutputOption,
+    Rows,
+    TokenFileOption,
+)
 
 if TYPE_CHECKING:
     from slotreeve_client.delays import DelaysReport
+
+    from slotreeve_cli.through_gateway import ThroughGateway
 
 MOST_SHOWN = 20
 
@@ -23,17 +35,16 @@ def delays(
     service: Annotated[str, typer.Argument(help="Only who lags of this service; and its version at each server.")] = "",
     meta: MetaOption = [DEFAULT_META],  # noqa: B006 - typer copies it
     cluster: ClusterOption = "slotreeve",
+    gateway: GatewayOption = "",
+    token_file: TokenFileOption = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """How long changes took in the last five minutes, stage by stage, against the objective; who lags now, and why.
     Exit code 1 where the objective is missed or a server is silent, 3 if no server knows SERVICE."""
-    from slotreeve_client.delays import cluster_delays, delays_report
-    from slotreeve_client.tools import asked, run_async
-
     from slotreeve_cli.printing import print_json
+    from slotreeve_cli.through_gateway import gateway_of
 
-    found = run_async(asked(lambda transport: cluster_delays(transport, cluster, meta, service)))
-    report = delays_report(found)
+    report = _report(meta, cluster, service, gateway_of(gateway, token_file))
     if output is Output.JSON:
         print_json(report)
     else:
@@ -45,6 +56,15 @@ def delays(
     if service and not report.service:
         typer.echo(f"no server has a subscriber of {service}", err=True)
         raise typer.Exit(NOT_FOUND)
+
+
+def _report(addresses: list[str], cluster: str, service: str, through: ThroughGateway | None) -> DelaysReport:
+    from slotreeve_client.delays import DelaysReport, cluster_delays, delays_report
+    from slotreeve_client.tools import asked, run_async
+
+    if through is not None:
+        return through.read("delays", DelaysReport, service=service)
+    return delays_report(run_async(asked(lambda transport: cluster_delays(transport, cluster, addresses, service))))
 
 
 def _show(report: DelaysReport, service: str) -> None:

@@ -44,6 +44,8 @@ def test_an_operator_looks_and_orders_with_a_route_to_a_gateway_only() -> None:
         assert (await command(stage, "application", "nobody/here")).exit_code == 3
         (subscriber,) = json.loads((await command(stage, "subscribers", SERVICE, "-o", "json")).stdout)
         assert (subscriber["client"], subscriber["scope"]) == (stage.sdk.client_id, "data_center")
+        delays = await command(stage, "delays", SERVICE, "-o", "json")
+        assert (delays.exit_code, json.loads(delays.stdout)["delay_ms"]) == (0, 500), delays.output
         nobody = await command(stage, "subscribers", "com.example.Nobody")
         assert nobody.exit_code == 3
         banned = await command(stage, "admin", "ban", "data-1", "a/b", "-o", "json")

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Annotated, TypeVar
 
 from msgspec import UNSET, Meta, Struct, UnsetType
+from slotreeve.model.data_info import MAX_LENGTH
 
 T = TypeVar("T")
 K = TypeVar("K", str, int)
@@ -42,6 +43,14 @@ class SubscribersQuery(Struct, forbid_unknown_fields=True, frozen=True):
 
     after: After = ""
     limit: Limit = 100
+
+
+class DelaysQuery(Struct, forbid_unknown_fields=True, frozen=True):
+    """Of which service."""
+
+    service: Annotated[
+        str, Meta(max_length=MAX_LENGTH, description="Only who lags of this one, and its version everywhere.")
+    ] = ""
 
 
 class SlotsQuery(Struct, forbid_unknown_fields=True, frozen=True):

@@ -9,6 +9,7 @@ from slotreeve.model.text import check_text
 from slotreeve_client.administration import change_orders, cluster_view, get_configs, get_entry
 from slotreeve_client.audience import connected_clients, subscribers_of, uses_of
 from slotreeve_client.condition import MetaSeen, cluster_condition, meta_servers
+from slotreeve_client.delays import DelaysReport, cluster_delays, delays_report
 from slotreeve_client.reports import (
     ApplicationsReport,
     ClientsReport,
@@ -35,7 +36,15 @@ from starlette.responses import Response
 from slotreeve_face_admin import documents
 from slotreeve_face_admin.acts import PREFIX
 from slotreeve_face_admin.documents import encode
-from slotreeve_face_admin.queries import ClientsQuery, ListQuery, SlotsQuery, SubscribersQuery, UsesQuery, page_of
+from slotreeve_face_admin.queries import (
+    ClientsQuery,
+    DelaysQuery,
+    ListQuery,
+    SlotsQuery,
+    SubscribersQuery,
+    UsesQuery,
+    page_of,
+)
 
 
 class AdminReads:
@@ -102,6 +111,14 @@ class AdminReads:
                 self._subscribers,
                 SubscribersReport,
                 SubscribersQuery,
+            ),
+            read_page(
+                "delays",
+                "getDelays",
+                "How long changes take, stage by stage, against the objective; who lags and why.",
+                self._delays,
+                DelaysReport,
+                DelaysQuery,
             ),
         ]
 
@@ -175,6 +192,10 @@ class AdminReads:
         found = uses_report(await uses_of(*self._servers.asked, application))
         page, after = page_of(found.uses, lambda one: one.service, query.after, query.limit)
         return json_answer(encode(replace(found, uses=page, next=after)))
+
+    async def _delays(self, call: RestCall) -> Response:
+        query: DelaysQuery = call.query
+        return json_answer(encode(delays_report(await cluster_delays(*self._servers.asked, query.service))))
 
     async def _subscribers(self, call: RestCall) -> Response:
         query: SubscribersQuery = call.query

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 from hypothesis import given
@@ -27,6 +28,7 @@ READS = (
     "applications",
     "applications/shop",
     "settings",
+    "delays",
     f"services/{SERVICE}/subscribers",
     f"services/{SERVICE}/changes",
     f"services/{SERVICE}/past",
@@ -42,6 +44,21 @@ def test_a_quiet_cluster_is_well_and_its_servers_are_listed() -> None:
         assert [server["name"] for server in status["servers"]] == names
         assert (await scene.read("members"))["servers"] == status["servers"]
         assert sum(server["leads"] or 0 for server in status["servers"]) == 16
+
+    on_admin(story)
+
+
+def test_the_stages_of_changes_are_told_and_those_of_one_service_by_server() -> None:
+    async def story(scene: AdminScene) -> None:
+        client = scene.cluster.client()
+        await client.subscribe(SERVICE, lambda _: None).ready()
+        await client.publish(SERVICE, "10.0.0.1:80").acknowledged()
+
+        told = await scene.read(f"delays?service={quote(SERVICE, safe='')}")
+        assert any(one["subscribers"] for one in told["service"])
+        assert told["delay_ms"] == 500
+        assert {"push_age", "push_wait"} <= {stage["stage"] for stage in told["stages"]}
+        assert told["silent"] == {}
 
     on_admin(story)
 
