@@ -27,7 +27,7 @@ from slotreeve_harness.processes import ClusterSize, LocalCluster
 
 from benchmarks.events import PAYLOAD, interval, processor_seconds, republish
 
-PAGES = ("now", "services", "servers", "slots", "history")
+PAGES = ("first", "services", "servers", "slots", "history")
 """The pages of the console that follow the cluster, one after the other for each onlooker."""
 SCRAPE_SECONDS = 1.0
 BURST = 1_000
@@ -175,7 +175,10 @@ async def look_on(gateway: str, servers: Sequence[str], consoles: int) -> None:
                 page = PAGES[number % len(PAGES)]
                 tasks.append(asyncio.create_task(follow(gateway, page, event, told)))
             tasks.append(asyncio.create_task(scrape(servers, told)))
-            await asyncio.gather(*(event.wait() for event in shown))
+            while not all(event.is_set() for event in shown):
+                done, _ = await asyncio.wait(tasks, timeout=0.05, return_when=asyncio.FIRST_COMPLETED)
+                for task in done:
+                    task.result()
         else:
             for task in tasks:
                 task.cancel()

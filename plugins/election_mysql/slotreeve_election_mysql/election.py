@@ -7,7 +7,15 @@ import logging
 from collections.abc import Callable, Collection, Coroutine, Mapping
 from typing import Any
 
-from slotreeve.errors import ConfigError, ElectionError, NotLeader, StaleTerm, Unreachable
+from slotreeve.errors import (
+    ConfigError,
+    ConnectionLost,
+    ElectionError,
+    NotLeader,
+    RequestTimeout,
+    StaleTerm,
+    Unreachable,
+)
 from slotreeve.ports import Context, Leadership, MetaState
 from slotreeve_machines.driver import Driver
 from slotreeve_machines.leadership import LeadershipChanged, LeadershipReport, Noted, ResignAsked
@@ -83,7 +91,8 @@ class LockElection:
     async def start(self, changed: Callable[[Leadership], None]) -> None:
         """Take part; raises as :meth:`slotreeve.ports.Election.start`.
 
-        It waits while the database cannot be reached: that may be started later than this server.
+        It waits while the database cannot be reached or does not answer in time: it may be started later than this
+        server, or have much to do.
         """
         if self._tasks:
             raise ElectionError("this election was started already")
@@ -104,7 +113,7 @@ class LockElection:
     async def _open_table(self) -> bool:
         try:
             misfit = await self._table.open(self.is_observer)
-        except Unreachable as error:
+        except (Unreachable, RequestTimeout, ConnectionLost) as error:
             log.warning("election: waiting for the database: %s", error)
             return False
         if misfit:
