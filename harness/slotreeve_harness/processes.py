@@ -57,6 +57,11 @@ class ServerProcess:
         """True if it was started and ended by itself."""
         return self._process is not None and self._process.poll() is not None
 
+    @property
+    def exit_code(self) -> int | None:
+        """Of the process that has ended, negative where a signal ended it; None if there is none."""
+        return None if self._process is None else self._process.poll()
+
     def start(self) -> None:
         """Start it; returns before it listens. It ends by itself when this process does."""
         self._asked = False

@@ -214,9 +214,9 @@ def _lose_refused_interests() -> Patch:
 def _ignore_receipt_resets() -> Patch:
     original = PushGroup.acknowledged
 
-    def acknowledged(self: PushGroup, client: Any, receipt: Any) -> None:
+    def acknowledged(self: PushGroup, client: Any, receipt: Any, kept_seconds: float | None = None) -> None:
         if receipt.version:
-            original(self, client, receipt)
+            original(self, client, receipt, kept_seconds)
 
     return replaced(PushGroup, "acknowledged", acknowledged)
 

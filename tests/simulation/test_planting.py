@@ -11,8 +11,10 @@ from slotreeve_client.replay import ClientReplay
 from slotreeve_election_mysql.requests import Requests
 from slotreeve_servers.data.slots import HeldSlots
 from slotreeve_servers.meta import core
+from slotreeve_simulator.scenario import built_in
 
-from tests.simulation.planting import Patch, WrongPatch, both, bug, planted, replaced, returning
+from tests.simulation.masked_bugs import MASKED
+from tests.simulation.planting import BUGS, Patch, WrongPatch, both, bug, planted, replaced, returning
 from tests.simulation.soak.test_planted_bugs import find
 
 
@@ -20,6 +22,18 @@ def refused(owner: object, name: str, new: object) -> str:
     with pytest.raises(WrongPatch) as raised:
         replaced(owner, name, new)
     return str(raised.value)
+
+
+def test_there_are_at_least_fifty_bugs_to_find_and_few_are_masked() -> None:
+    assert len(BUGS) >= 50
+    assert BUGS.keys() >= MASKED.keys()
+    assert len(MASKED) <= 8
+
+
+def test_every_bug_can_be_planted() -> None:
+    for name in BUGS:
+        with planted(name):
+            assert BUGS[name].scenario in built_in()
 
 
 def test_a_patch_with_another_signature_is_refused_where_it_is_planted() -> None:

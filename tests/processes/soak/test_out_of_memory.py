@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 from pathlib import Path
 
 import pytest
@@ -45,4 +46,6 @@ async def a_server_gets_no_more_memory(cluster: LocalCluster, name: str) -> None
 def test_a_data_server_without_memory_ends_and_what_it_held_is_served(tmp_path: Path) -> None:
     with LocalCluster(tmp_path, ClusterSize(meta=1, data=2, session=1)) as cluster:
         asyncio.run(a_server_gets_no_more_memory(cluster, "data-1"))
-        assert "emory" in cluster.servers["data-1"].log.read_text()
+        ended = cluster.servers["data-1"]
+        # Where the library that encodes messages gets no memory, it ends the process before Python sees an error.
+        assert "emory" in ended.log.read_text() or ended.exit_code == -signal.SIGSEGV
