@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from slotreeve.errors import ModelError
-from slotreeve.model.data_info import DELIMITER, MAX_LENGTH, DataInfo
+from slotreeve.model.data_info import DELIMITER, MAX_LENGTH, DataInfo, short_name
 
 ODD_PART = st.text(st.sampled_from("a#@ \udce9é\U0001f600\x00"), max_size=6)
 
@@ -52,3 +52,9 @@ def test_a_text_that_is_no_data_info_id_is_refused_with_the_reason(text: str, me
 def test_a_part_that_holds_the_delimiter_is_refused() -> None:
     with pytest.raises(ModelError, match="holds the delimiter"):
         DataInfo("a" + DELIMITER + "b")
+
+
+def test_names_of_services_are_short_where_instance_and_group_are_the_defaults() -> None:
+    assert short_name("a#@#DEFAULT_INSTANCE_ID#@#DEFAULT_GROUP") == "a"
+    assert short_name("a#@#blue#@#DEFAULT_GROUP") == "a#@#blue#@#DEFAULT_GROUP"
+    assert short_name("a#@#torn") == "a#@#torn"

@@ -21,7 +21,7 @@ from slotreeve_simulator.runner import simulate
 from slotreeve_simulator.scenario import Scenario
 from slotreeve_simulator.scenario_text import as_toml
 from slotreeve_simulator.symptom import SYMPTOM
-from slotreeve_spark.seed.clients import ClientHistory, Loss, client_histories, short_name
+from slotreeve_spark.seed.clients import ClientHistory, Loss, client_histories
 from slotreeve_spark.seed.facts import (
     Incident,
     RegistrationFact,
@@ -96,12 +96,6 @@ def test_large_clients_are_bounded_and_so_are_their_losses() -> None:
     bounded = large.bounded(10)
     assert bounded.publishes == {"a": 10, "b": 2}
     assert bounded.losses == (Loss(20, "a", 10),)
-
-
-def test_names_of_services_are_short_where_instance_and_group_are_the_defaults() -> None:
-    assert short_name("a#@#DEFAULT_INSTANCE_ID#@#DEFAULT_GROUP") == "a"
-    assert short_name("a#@#blue#@#DEFAULT_GROUP") == "a#@#blue#@#DEFAULT_GROUP"
-    assert short_name("a#@#torn") == "a#@#torn"
 
 
 # --- the scenario ----------------------------------------------------------------------------------------------------

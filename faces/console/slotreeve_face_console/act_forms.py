@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 from slotreeve.errors import ModelError, RequestError
+from slotreeve.model.data_info import short_name
 from slotreeve_gateway.acts import Act
 from slotreeve_gateway.acts.kinds import (
     Ban,
@@ -30,7 +31,7 @@ from slotreeve_gateway.acts.kinds import (
 )
 from slotreeve_protocol.live_settings import Value, live_setting
 
-from slotreeve_face_console.rendering import service_path, service_text
+from slotreeve_face_console.rendering import service_path
 
 Fields = Mapping[str, Sequence[str]]
 _decoder: msgspec.json.Decoder[Act] = msgspec.json.Decoder(Act)
@@ -113,9 +114,9 @@ def title_of(act: Act) -> str:
         case DeleteValue():
             return f"Remove {act.key}"
         case OverrideInstance():
-            return f"Override {act.id} of {service_text(act.service)}"
+            return f"Override {act.id} of {short_name(act.service)}"
         case ClearOverride():
-            return f"Clear the override of {act.id} of {service_text(act.service)}"
+            return f"Clear the override of {act.id} of {short_name(act.service)}"
         case SetSetting():
             return f"Set {act.name} to {act.value}"
         case UnsetSetting():

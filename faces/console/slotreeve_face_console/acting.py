@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 from slotreeve.errors import Forbidden, RequestError
-from slotreeve.model.data_info import DataInfo
+from slotreeve.model.data_info import DataInfo, short_name
 from slotreeve_client.administration import get_entry
 from slotreeve_gateway import Caller, Gateway
 from slotreeve_gateway.acts import Act, Actor, ActOutcome, carry_out, command_of, preview
@@ -22,7 +22,7 @@ from slotreeve_face_console.answers import html
 from slotreeve_face_console.entries import may_be_secret
 from slotreeve_face_console.forms import cookies_of, form_of, is_secure, queries_of, setting
 from slotreeve_face_console.login import Login
-from slotreeve_face_console.rendering import Rendering, service_path, service_text
+from slotreeve_face_console.rendering import Rendering, service_path
 from slotreeve_face_console.routing import PageHandler
 from slotreeve_face_console.sessions import PATH
 
@@ -123,7 +123,7 @@ class ActPages:
         name = DataInfo.parse(service).id
         override = (await self._gateway.registry.overrides(name)).get(instance_id)
         values = {
-            "title": f"Override {instance_id} of {service_text(name)}",
+            "title": f"Override {instance_id} of {short_name(name)}",
             "service": name,
             "id": instance_id,
             "override": override or Override(),

@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 
 import msgspec
 from slotreeve.errors import Backpressure, NotThere, RequestError, SlotreeveError
+from slotreeve.model.data_info import short_name
 from slotreeve_events.schema import HISTORY_KINDS
 from slotreeve_gateway import Caller, Gateway, Right
 from starlette.requests import Request
@@ -20,7 +21,7 @@ from slotreeve_face_console.forms import queries_of, query_of
 from slotreeve_face_console.history_filter import LONGEST_SOUGHT, SPANS, HistoryFilter, filter_of, moment_of
 from slotreeve_face_console.login import Login
 from slotreeve_face_console.past_pieces import PastPieces
-from slotreeve_face_console.rendering import Rendering, service_text
+from slotreeve_face_console.rendering import Rendering
 from slotreeve_face_console.routing import PageHandler
 from slotreeve_face_console.service_topics import ServiceTopics, known_service
 from slotreeve_face_console.sessions import PATH
@@ -185,7 +186,7 @@ class ConsolePages:
         number, name = _number(query.get("number", "1")), known_service(service)
         _require_read(caller, name)
         is_operator, typed = caller.may(Right.OPERATE, "*"), query.get("at", "").strip()
-        values = {"title": service_text(name), "service": name, "with_subscribers": is_operator, "at": typed}
+        values = {"title": short_name(name), "service": name, "with_subscribers": is_operator, "at": typed}
         followed = {"page": "service", "name": name, "number": str(number)}
         if not typed:
             return await self._show(request, self._service_topic(caller, name, number), "service", values, followed)

@@ -10,8 +10,7 @@ from urllib.parse import quote, urlencode
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
-from slotreeve.errors import ModelError
-from slotreeve.model.data_info import DEFAULT_GROUP, DEFAULT_INSTANCE, DataInfo
+from slotreeve.model.data_info import short_name
 from slotreeve.model.datum import COUNTER_BITS
 from slotreeve_protocol.live_settings import LIVE_SETTINGS
 
@@ -31,16 +30,6 @@ def moment_text(at_ms: int) -> str:
     return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
-def service_text(data_info_id: str) -> str:
-    """A service by its data id alone where instance id and group are the default."""
-    try:
-        info = DataInfo.parse(data_info_id)
-    except ModelError:
-        return data_info_id
-    is_plain = (info.instance_id, info.group) == (DEFAULT_INSTANCE, DEFAULT_GROUP)
-    return info.data_id if is_plain else data_info_id
-
-
 def act_link(act: str, **fields: str) -> str:
     """Where an act is previewed."""
     return f"/ui/act?{urlencode({'act': act, **fields})}"
@@ -48,7 +37,7 @@ def act_link(act: str, **fields: str) -> str:
 
 def service_path(data_info_id: str) -> str:
     """The page of a service."""
-    return f"/ui/services/{quote(service_text(data_info_id), safe='')}"
+    return f"/ui/services/{quote(short_name(data_info_id), safe='')}"
 
 
 def counted(number: int, noun: str, plural: str = "") -> str:
@@ -116,7 +105,7 @@ def _environment(cluster: str, acts: bool) -> Environment:
     made.filters |= {
         "time": time_text,
         "moment": moment_text,
-        "service": service_text,
+        "service": short_name,
         "service_path": service_path,
         "number": lambda number: f"{number:,}",
         "age": age_text,

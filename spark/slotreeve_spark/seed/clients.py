@@ -10,8 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from slotreeve.errors import ModelError
-from slotreeve.model.data_info import DataInfo
+from slotreeve.model.data_info import short_name
 from slotreeve_servers.data.settings import DataSettings
 from slotreeve_servers.session.settings import SessionSettings
 from slotreeve_simulator.fault_kinds import FaultKind
@@ -66,15 +65,6 @@ class ClientHistory:
         no more than it publishes."""
         expired = _summed((loss.service, loss.count) for loss in self.losses)
         return {service: min(count, self.publishes.get(service, 0)) for service, count in expired.items()}
-
-
-def short_name(data_info_id: str) -> str:
-    """The service as clients name it: without instance and group where they are the defaults."""
-    try:
-        data_id = DataInfo.parse(data_info_id).data_id
-        return data_id if DataInfo(data_id).id == data_info_id else data_info_id
-    except ModelError:
-        return data_info_id
 
 
 def client_histories(incident: Incident, servers: SeededServers) -> list[ClientHistory]:

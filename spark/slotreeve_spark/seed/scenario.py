@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from slotreeve.errors import ConfigError
+from slotreeve.model.data_info import short_name
 from slotreeve_simulator.recorded import LONGEST_SECONDS, MOST_ACTIONS, Recording, ServiceChurn, Symptom
 from slotreeve_simulator.scenario import FaultPlan, Nodes, Scenario
 
-from slotreeve_spark.seed.clients import ClientHistory, SeededClients, client_histories, short_name
+from slotreeve_spark.seed.clients import ClientHistory, SeededClients, client_histories
 from slotreeve_spark.seed.facts import MOST_FACTS, Incident, SeedLimits, What
 from slotreeve_spark.seed.servers import seeded_servers
 

@@ -8,6 +8,7 @@ from importlib.resources import files
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from slotreeve.model.data_info import short_name
 from slotreeve.model.nodes import Node, Role
 from slotreeve.model.slots import Slot, SlotFacts, SlotTable
 from slotreeve.ports import Connection, Handler, Hello
@@ -18,7 +19,7 @@ from slotreeve_face_console.entries import entry_rows
 from slotreeve_face_console.lag import lagging, named
 from slotreeve_face_console.losses import KEPT_MS, ServiceLosses
 from slotreeve_face_console.notes import differences
-from slotreeve_face_console.rendering import Rendering, age_text, service_path, service_text, version_text
+from slotreeve_face_console.rendering import Rendering, age_text, service_path, version_text
 from slotreeve_face_console.server_rows import ServerRow
 from slotreeve_face_console.service_topics import SubscriberRow, page_of
 from slotreeve_face_console.slot_states import ServerNumbers, slot_states
@@ -187,9 +188,9 @@ def test_every_page_of_a_list_is_there(asked: int, total: int) -> None:
 def test_words_and_numbers() -> None:
     assert version_text((3 << 32) + 7) == "3.7"
     assert [age_text(seconds) for seconds in (-1, 5.4, 300, 20_000)] == ["0 s", "5 s", "5 min", "6 h"]
-    assert service_text("a#@#DEFAULT_INSTANCE_ID#@#DEFAULT_GROUP") == "a"
+    assert short_name("a#@#DEFAULT_INSTANCE_ID#@#DEFAULT_GROUP") == "a"
     assert service_path("a/b#@#x#@#y") == "/ui/services/a%2Fb%23%40%23x%23%40%23y"
-    assert service_text("no#@#name") == "no#@#name"
+    assert short_name("no#@#name") == "no#@#name"
 
 
 def test_every_template_can_be_read() -> None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from slotreeve.errors import ConfigError
+from slotreeve.model.data_info import short_name
 from slotreeve_chaos.history import read
 from slotreeve_simulator.fault_kinds import FaultKind
 from slotreeve_simulator.plan import plan
@@ -23,7 +24,6 @@ from slotreeve_simulator.scenario import Scenario, load_scenario
 from slotreeve_spark.pipeline.history import instant
 from slotreeve_spark.pipeline.ingest import ingest
 from slotreeve_spark.pipeline.warehouse import Warehouse
-from slotreeve_spark.seed.clients import short_name
 from slotreeve_spark.seed.collect import recorded_incident
 from slotreeve_spark.seed.facts import SeedLimits
 
