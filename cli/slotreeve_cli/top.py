@@ -67,7 +67,7 @@ class LiveCluster:
             except TimeoutError:
                 done += 1
             try:
-                newer = await take_sample(self.transport, self.cluster, self.addresses, self.now)
+                newer = await take_sample(self.transport, self.cluster, self.addresses, self.now, self.last)
             except SlotreeveError as error:
                 yield Activity(None, None, [], [], [f"{error.code}: {error}"])
                 continue

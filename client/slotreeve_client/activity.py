@@ -154,13 +154,21 @@ def _server(before: Sample | None, after: Sample, role: str, name: str, state: s
     )
 
 
-async def take_sample(transport: Transport, cluster: str, addresses: Iterable[str], now: Callable[[], float]) -> Sample:
-    """Ask every server, all at once. ``now`` tells the time in seconds, on a clock that is never set.
+async def take_sample(
+    transport: Transport,
+    cluster: str,
+    addresses: Iterable[str],
+    now: Callable[[], float],
+    before: Sample | None = None,
+) -> Sample:
+    """Ask every server, all at once. ``now`` tells the time in seconds, on a clock that is never set. ``before``: the
+    last sample; a slot table that has not changed since does not travel again.
 
     Raises:
         Unreachable: no meta server answers at all.
     """
-    condition = await cluster_condition(transport, cluster, addresses, now)
+    known = None if before is None else before.condition.view
+    condition = await cluster_condition(transport, cluster, addresses, now, known)
     view = condition.view
     nodes = {} if view is None else {node.name: node for node in [*view.data, *view.sessions]}
     told = {name: Told(condition.held_at[name], held, nodes[name].process_id) for name, held in condition.held.items()}

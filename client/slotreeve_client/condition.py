@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+from msgspec.structs import replace
 from slotreeve.errors import SlotreeveError
 from slotreeve.model.nodes import Node
 from slotreeve.ports import Transport
@@ -172,9 +173,14 @@ class ClusterCondition:
 
 
 async def cluster_condition(
-    transport: Transport, cluster: str, addresses: Iterable[str], now: Callable[[], float] = lambda: 0.0
+    transport: Transport,
+    cluster: str,
+    addresses: Iterable[str],
+    now: Callable[[], float] = lambda: 0.0,
+    before: View | None = None,
 ) -> ClusterCondition:
-    """Ask every server, all at once. ``now`` tells when they answered, in seconds.
+    """Ask every server, all at once. ``now`` tells when they answered, in seconds. ``before``: the view that the caller
+    has; where it is the newest one, the table does not travel again, and this view is in the result.
 
     Raises:
         Unreachable: no meta server answers at all.
@@ -183,7 +189,7 @@ async def cluster_condition(
     metas = await meta_servers(transport, cluster, known)
     leader = next((meta for meta in metas if meta.state == "leads"), None)
     answering = [meta.address for meta in metas if meta.known is not None] or known
-    members = None if leader is None else await _members(transport, cluster, leader.address)
+    members = None if leader is None else await _members(transport, cluster, leader.address, before)
     view = members.view if members is not None else await cluster_view(transport, cluster, answering)
     nodes = [*view.data, *view.sessions]
     held_at: dict[str, float] = {}
@@ -240,12 +246,15 @@ async def _cause(transport: Transport, cluster: str, address: str) -> str:
     return f"{last.cause}, since {when} UTC"
 
 
-async def _members(transport: Transport, cluster: str, leader: str) -> Members | None:
+async def _members(transport: Transport, cluster: str, leader: str, before: View | None) -> Members | None:
+    asked = GetMembers() if before is None else GetMembers(before.term, before.revision)
     try:
-        reply = await ask_any(transport, cluster, [leader], GetMembers())
+        reply = await ask_any(transport, cluster, [leader], asked)
     except SlotreeveError:
         return None
-    return reply if isinstance(reply, Members) else None
+    if not isinstance(reply, Members):
+        return None
+    return reply if reply.has_table or before is None else replace(reply, view=before, has_table=True)
 
 
 async def _counters(transport: Transport, cluster: str, node: Node) -> dict[str, int] | None:

@@ -324,7 +324,11 @@ class MemberLeft(msgspec.Struct, array_like=True, frozen=True):
 
 
 class GetMembers(Message, frozen=True, tag=90):
-    """Any process to meta leader: return how each data and session server is. Reply: Members, or LeaderIs."""
+    """Any process to meta leader: return how each data and session server is. ``term``, ``revision``: of the view that
+    the asker has; 0: none. Reply: Members, or LeaderIs."""
+
+    term: int = 0
+    revision: int = 0
 
 
 class Members(Message, frozen=True, tag=91):
@@ -335,7 +339,7 @@ class Members(Message, frozen=True, tag=91):
 
     ``is_protected``: the slot table stays as it is, because fewer than ``meta.protect_below`` data servers live.
     ``is_planning``: a change of the table is being computed or committed. ``heartbeat_seconds``: how often each of them
-    should be heard.
+    should be heard. ``has_table``: False where the asker has this view: then its table is left out.
     """
 
     at_ms: int
@@ -346,3 +350,4 @@ class Members(Message, frozen=True, tag=91):
     is_planning: bool = False
     heartbeat_seconds: float = 1.0
     busiest: dict[int, SlotLoad] = msgspec.field(default_factory=dict)
+    has_table: bool = True

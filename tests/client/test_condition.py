@@ -159,6 +159,10 @@ def test_a_killed_server_is_seen_to_die_and_then_named_with_the_reason() -> None
             well = await seen()
             assert well.problems() == []
             assert [meta.name for meta in well.metas] == ["meta-1", "meta-2", "meta-3"]
+            again = await cluster_condition(transport, "slotreeve", addresses, before=well.view)
+            assert again.view is well.view
+            assert again.view is not None
+            assert len(again.view.table.slots) > 0
             cluster.kill("data-1")
             dying = await seen()
             assert any("data-1 is not well: " in sentence for sentence in dying.problems())

@@ -486,6 +486,21 @@ def test_the_leader_tells_how_each_member_is() -> None:
     assert found.left == []
 
 
+def test_whoever_has_the_view_is_not_sent_its_table_again() -> None:
+    scene = Scene()
+    view = scene.cluster("data-1", "session-1")
+
+    def told(asked: GetMembers) -> Members:
+        found = deliver(scene.outbox, scene.core.desk, TOOL, asked)
+        assert isinstance(found, Members)
+        return found
+
+    known = told(GetMembers(view.term, view.revision))
+    assert (known.has_table, known.view.table.slots, known.view.data) == (False, (), view.data)
+    for older in (GetMembers(view.term, view.revision - 1), GetMembers(view.term + 1, view.revision)):
+        assert (told(older).has_table, told(older).view) == (True, view)
+
+
 def test_the_leader_tells_who_has_left_when_and_why_and_a_new_leader_does_not_know() -> None:
     scene = Scene()
     scene.cluster("data-1", "data-2", "session-1")

@@ -107,7 +107,8 @@ class ConsoleWatch:
             if not servers.metas:
                 self._fail("the configuration of this gateway names no meta server; set cluster.meta")
                 return
-            condition = await cluster_condition(servers.transport, servers.cluster, servers.metas)
+            before = self.look.condition.view if self.look is not None else None
+            condition = await cluster_condition(*servers.asked, before=before)
             self._take(condition, self._clock.now() - began)
         except SlotreeveError as error:
             self._fail(str(error))

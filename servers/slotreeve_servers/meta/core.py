@@ -42,7 +42,7 @@ from slotreeve_servers.meta.heartbeats import LastHeartbeats, Newest
 from slotreeve_servers.meta.leases import Leases, Renewal
 from slotreeve_servers.meta.loads import NO_LOADS, KnownLoads
 from slotreeve_servers.meta.next_table import NextTable, Situation, next_table
-from slotreeve_servers.meta.overview import Overview
+from slotreeve_servers.meta.overview import Overview, news_for
 from slotreeve_servers.meta.recorder import LeadershipRecorder
 from slotreeve_servers.meta.refused_names import RefusedNames
 from slotreeve_servers.meta.settings import MetaSettings
@@ -418,8 +418,9 @@ class MetaCore:
         if not self._may_act():
             return self.leader_is()
         view, is_planning = self.view.read(), self._is_planning or self._moves is not None
-        now, banned = self._outbox.attended(), self.configs.orders.banned
-        return self._overview.report(now, self._outbox.wall_ms(), view, banned, self._is_protected(view), is_planning)
+        now, banned, protected = self._outbox.attended(), self.configs.orders.banned, self._is_protected(view)
+        found = self._overview.report(now, self._outbox.wall_ms(), view, banned, protected, is_planning)
+        return news_for(message, found)
 
     def counters(self) -> dict[str, int]:
         """What this server did since its start, and what it keeps."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 
+from msgspec.structs import replace
 from slotreeve.model.nodes import Node
-from slotreeve_protocol.meta_messages import MemberIs, MemberLeft, Members, Stopping, View
+from slotreeve.model.slots import SlotTable
+from slotreeve_protocol.meta_messages import GetMembers, MemberIs, MemberLeft, Members, Stopping, View
 
 from slotreeve_servers.meta.heartbeats import LastHeartbeats
 from slotreeve_servers.meta.leases import Leases
@@ -47,3 +49,11 @@ class Overview:
         if last is None:
             return MemberIs(node, 0, heard, doubt, Stopping.NO, is_banned)
         return MemberIs(node, last.revision, heard, doubt, last.stopping, is_banned, last.unsettled)
+
+
+def news_for(asked: GetMembers, found: Members) -> Members:
+    """The answer, without a slot table that the asker has: whoever watches a cluster asks once a second, and the table
+    of many slots seldom changes."""
+    if (asked.term, asked.revision) != (found.view.term, found.view.revision):
+        return found
+    return replace(found, view=replace(found.view, table=SlotTable(found.view.table.epoch)), has_table=False)
