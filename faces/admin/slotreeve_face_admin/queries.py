@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable
 from typing import Annotated, TypeVar
 
 from msgspec import UNSET, Meta, Struct, UnsetType
-from slotreeve.model.data_info import MAX_LENGTH
 
 T = TypeVar("T")
 K = TypeVar("K", str, int)
@@ -48,9 +47,7 @@ class SubscribersQuery(Struct, forbid_unknown_fields=True, frozen=True):
 class DelaysQuery(Struct, forbid_unknown_fields=True, frozen=True):
     """Of which service."""
 
-    service: Annotated[
-        str, Meta(max_length=MAX_LENGTH, description="Only who lags of this one, and its version everywhere.")
-    ] = ""
+    service: Annotated[str, Meta(description="Only who lags of this one, and its version everywhere.")] = ""
 
 
 class SlotsQuery(Struct, forbid_unknown_fields=True, frozen=True):

@@ -59,6 +59,9 @@ def test_the_stages_of_changes_are_told_and_those_of_one_service_by_server() -> 
         assert told["delay_ms"] == 500
         assert {"push_age", "push_wait"} <= {stage["stage"] for stage in told["stages"]}
         assert told["silent"] == {}
+        for name in ("x" * 2049, "a%23%40%23b"):
+            refused = await scene.gateway.ask("GET", f"/v1/admin/delays?service={name}")
+            assert (refused.status, "SR" in refused.body.decode()) == (400, True), refused
 
     on_admin(story)
 
