@@ -292,7 +292,7 @@ def _claims_end_at_once() -> Patch:
     return replaced(Arrivals, "lost", lambda self, client, _seconds: original(self, client, 0.0))
 
 
-@bug("the claims of a session process end when it is gone", "again", 36)
+@bug("the claims of a session process end when it is gone", "again", 191)
 def _claims_end_with_their_process() -> Patch:
     return returning(HeldBack, "stay")
 
