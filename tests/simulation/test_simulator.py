@@ -14,10 +14,13 @@ from slotreeve_simulator.shrink import shrink
 
 import tests.simulation.planted_bugs  # noqa: F401 - adds its bugs
 
+MINUTES = 0.5
+"""Of faults, in virtual time. The soak plays the whole of each scenario, with fresh seeds."""
+
 
 @pytest.mark.parametrize("scenario", built_in())
 def test_every_scenario_holds(scenario: str) -> None:
-    assert simulate(load_scenario(scenario), 1_001).violation is None
+    assert simulate(load_scenario(scenario), 1_001, MINUTES).violation is None
 
 
 def test_another_seed_is_another_run() -> None:
