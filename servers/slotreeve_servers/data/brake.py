@@ -6,6 +6,7 @@ See docs/decisions/0010-a-brake-on-mass-expiry.md.
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Collection
 from typing import NamedTuple
@@ -83,11 +84,21 @@ class Brake:
 
     Attributes:
         limits: what it allows.
+        is_frozen: an order lets nothing be removed.
+        thawed_at: when the last such order was taken back. What it held back waits its whole time anew.
     """
 
     def __init__(self, limits: BrakeLimits) -> None:
         self.limits = limits
+        self.is_frozen = False
+        self.thawed_at = -math.inf
         self._released: deque[tuple[float, ServiceTallies]] = deque()
+
+    def freeze(self, frozen: bool, now: float) -> None:
+        """An order lets nothing be removed from now on, or does so no more."""
+        if self.is_frozen and not frozen:
+            self.thawed_at = now
+        self.is_frozen = frozen
 
     def release(self, tallies: ServiceTallies, now: float) -> None:
         """These are removed now."""

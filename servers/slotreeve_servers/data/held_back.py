@@ -68,7 +68,6 @@ class HeldBack:
     Attributes:
         braked: registrations that only the brake held back at the last look.
         overdue: registrations released since the start because the longest time was over, against the brake.
-        is_frozen: an order lets nothing be released.
     """
 
     def __init__(self, rules: DataSettings, slots: HeldSlots, claims: ClaimedClients) -> None:
@@ -83,8 +82,6 @@ class HeldBack:
         self._has_lost_slots = False
         # No registration is due before this time, so that a look until then costs nothing.
         self._next_due = -math.inf
-        self._thawed_at = -math.inf
-        self.is_frozen = False
         self.braked = 0
         self.overdue = 0
 
@@ -94,12 +91,14 @@ class HeldBack:
         self._brake.limits = _limits(rules)
         self._next_due = -math.inf
 
+    @property
+    def is_frozen(self) -> bool:
+        """Whether an order lets nothing be released."""
+        return self._brake.is_frozen
+
     def freeze(self, frozen: bool, now: float) -> None:
-        """An order lets nothing be released from now on; or does so no more, and the brake has the whole of its longest
-        time again."""
-        if self.is_frozen and not frozen:
-            self._thawed_at = now
-        self.is_frozen = frozen
+        """See :meth:`slotreeve_servers.data.brake.Brake.freeze`; the next look goes by it."""
+        self._brake.freeze(frozen, now)
         self._next_due = -math.inf
 
     @property
@@ -362,7 +361,7 @@ class HeldBack:
             tally = tallies.services[data_info_id]
             is_allowed = few and self._brake.allows_service(data_info_id, tally, size, now)
             services[data_info_id] = is_allowed
-        since = max(client.since, self._last_return.get(entry.gone, 0.0), self._thawed_at)
+        since = max(client.since, self._last_return.get(entry.gone, 0.0), self._brake.thawed_at)
         if not is_allowed and now >= since + self._hold:
             self.overdue += 1
             return True

@@ -6,7 +6,6 @@ See docs/decisions/0024-leases-that-no-connection-holds.md.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -34,7 +33,6 @@ class LeaseGuard:
     Attributes:
         held: number of leases that it held back at the last look, by service.
         overdue: leases that ended since the start because that time was over.
-        is_frozen: an order lets none end.
     """
 
     def __init__(self, rules: DataSettings) -> None:
@@ -42,14 +40,15 @@ class LeaseGuard:
         self._brake = Brake(_limits(rules))
         self.held: dict[str, int] = {}
         self.overdue = 0
-        self.is_frozen = False
-        self._thawed_at = -math.inf
+
+    @property
+    def is_frozen(self) -> bool:
+        """Whether an order lets no lease end."""
+        return self._brake.is_frozen
 
     def freeze(self, frozen: bool, now: float) -> None:
-        """An order lets no lease end from now on; or does so no more, and the guard has its whole time again."""
-        if self.is_frozen and not frozen:
-            self._thawed_at = now
-        self.is_frozen = frozen
+        """See :meth:`slotreeve_servers.data.brake.Brake.freeze`."""
+        self._brake.freeze(frozen, now)
 
     def rules_changed(self, rules: DataSettings) -> None:
         """The operator has changed the rules."""
@@ -89,7 +88,7 @@ class LeaseGuard:
     def _ends(self, lease: HeldLease, is_allowed: bool, silence: float, now: float) -> bool:
         if is_allowed and silence <= SILENT_PART * lease.ttl:
             return True
-        is_overdue = now >= max(lease.until, self._thawed_at) + self._hold
+        is_overdue = now >= max(lease.until, self._brake.thawed_at) + self._hold
         self.overdue += is_overdue
         return is_overdue
 
