@@ -77,10 +77,10 @@ async def measure(directory: Path, publishers: int, pairs: int, is_of_history: b
 
 @contextlib.asynccontextmanager
 async def publishing(
-    directory: Path, settings: Mapping[str, object], publishers: int
+    directory: Path, settings: Mapping[str, object], publishers: int, gateways: int = 0
 ) -> AsyncIterator[tuple[tuple[Client, list[Publication]], LocalCluster]]:
     """A cluster of one meta, two data and one session server, with a client that has published."""
-    cluster = LocalCluster(directory, ClusterSize(1, 2, 1), settings)
+    cluster = LocalCluster(directory, ClusterSize(1, 2, 1, gateways), settings)
     transport = open_transport(cluster.transport)
     try:
         with cluster:

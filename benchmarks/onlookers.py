@@ -21,11 +21,10 @@ import tempfile
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
-from slotreeve_client import Client, Publication
-from slotreeve_client.tools import open_client, open_transport, run_async
-from slotreeve_harness.processes import ClusterSize, LocalCluster
+from slotreeve_client.tools import run_async
+from slotreeve_harness.processes import LocalCluster
 
-from benchmarks.events import PAYLOAD, interval, processor_seconds, republish
+from benchmarks.events import interval, processor_seconds, publishing, republish
 
 PAGES = ("first", "services", "servers", "slots", "history")
 """The pages of the console that follow the cluster, one after the other for each onlooker."""
@@ -34,7 +33,6 @@ SETTLED_SECONDS = 4.0
 """Pages that were just opened ask more than those that only follow."""
 ROUNDS = 4
 """So many times each client changes all that it has published, one after the other."""
-BURST = 1_000
 QUIET = {"history.enabled": False, "face.use": "rest"}
 WATCHED = {"history.enabled": True, "face.use": "rest,console", "http.enabled": True}
 
@@ -93,28 +91,6 @@ async def measure(directory: Path, publishers: int, pairs: int, consoles: int) -
         "processor_microseconds_per_change_with": round(1e6 * spent[0] / publishers / ROUNDS / (pairs + 1), 2),
         "processor_microseconds_per_change_without": round(1e6 * spent[1] / publishers / ROUNDS / (pairs + 1), 2),
     }
-
-
-@contextlib.asynccontextmanager
-async def publishing(
-    directory: Path, settings: dict[str, object], publishers: int, gateways: int
-) -> AsyncIterator[tuple[tuple[Client, list[Publication]], LocalCluster]]:
-    """A cluster of one meta, two data and one session server, with a client that has published."""
-    cluster = LocalCluster(directory, ClusterSize(1, 2, 1, gateways), settings)
-    transport = open_transport(cluster.transport)
-    try:
-        with cluster:
-            await cluster.ready(transport, 60)
-            async with open_client(cluster.session_addresses, cluster.name) as client:
-                registrations = []
-                for number in range(publishers):
-                    registrations.append(client.publish(f"bench.events.{number}", PAYLOAD))
-                    if number % BURST == 0:
-                        await asyncio.sleep(0)
-                await client.flush()
-                yield (client, registrations), cluster
-    finally:
-        await transport.close()
 
 
 class Crowd:

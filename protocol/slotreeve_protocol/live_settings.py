@@ -141,8 +141,6 @@ class LiveSettings:
         """Whether the other table has the same values."""
         return isinstance(other, LiveSettings) and self.values == other.values
 
-    __hash__ = None  # type: ignore[assignment]
-
     def __repr__(self) -> str:
         """For people: ``log.level=debug, meta.protect_below=3``."""
         return ", ".join(f"{name}={_shown(value)}" for name, value in sorted(self.values.items())) or "none"

@@ -7,15 +7,7 @@ import logging
 from collections.abc import Callable, Collection, Coroutine, Mapping
 from typing import Any
 
-from slotreeve.errors import (
-    ConfigError,
-    ConnectionLost,
-    ElectionError,
-    NotLeader,
-    RequestTimeout,
-    StaleTerm,
-    Unreachable,
-)
+from slotreeve.errors import ConfigError, ElectionError, NotLeader, StaleTerm, TransportError
 from slotreeve.ports import Context, Leadership, MetaState
 from slotreeve_machines.driver import Driver
 from slotreeve_machines.leadership import LeadershipChanged, LeadershipReport, Noted, ResignAsked
@@ -113,7 +105,7 @@ class LockElection:
     async def _open_table(self) -> bool:
         try:
             misfit = await self._table.open(self.is_observer)
-        except (Unreachable, RequestTimeout, ConnectionLost) as error:
+        except TransportError as error:  # not ElectionError: then it has answered
             log.warning("election: waiting for the database: %s", error)
             return False
         if misfit:
