@@ -129,7 +129,9 @@ class MetaFaults:
         self._put(name, kept.files)
         self._watch.wiped(name)
         if await self._start(name):
-            await self._cluster.until_or_not(lambda: self._leader_of(name) is not None, max(seconds, LED_WITHIN_SECONDS))
+            await self._cluster.until_or_not(
+                lambda: self._leader_of(name) is not None, max(seconds, LED_WITHIN_SECONDS)
+            )
             if self._leader_of(name) is not None:
                 if was_replaced:
                     self._verdict.violate("I20", f"{name} takes part with a directory that it lost, and was replaced")
