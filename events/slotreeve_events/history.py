@@ -93,12 +93,17 @@ class ServerHistory(MetaEvents):
         self._is_closed = True
         if self._timer is not None:
             self._timer.cancel()
-        logging.getLogger("slotreeve").removeHandler(self._lines)
+        self.ignore_log()
         try:
             async with asyncio.timeout(CLOSE_SECONDS):
                 await self._write_all()
         except TimeoutError:
             log.error("the end of the history is lost: the disk has not answered for %g s", CLOSE_SECONDS)
+
+    def ignore_log(self) -> None:
+        """Keep nothing any more of what this process logs. A process that is only simulated, and killed, cannot do
+        without: the log is that of the process which simulates it."""
+        logging.getLogger("slotreeve").removeHandler(self._lines)
 
     async def _write_all(self) -> None:
         await self._idle.wait()

@@ -50,6 +50,8 @@ class SimulatedCluster(SimulatedProcesses):
     ) -> None:
         """Close the clients and stop the servers. After a failed scenario the end of the event loop ends them."""
         if error is not None:
+            for name in list(self.servers):
+                self._ended(name)
             return
         self.network.heal()
         for name in self.network.endpoints:

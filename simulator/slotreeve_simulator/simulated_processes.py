@@ -14,6 +14,7 @@ from slotreeve.catalogue import Catalogue
 from slotreeve.model.nodes import Role
 from slotreeve_client import Client, ClientOptions
 from slotreeve_conformance.lossy_storage import LossyStorage
+from slotreeve_events.history import ServerHistory
 from slotreeve_machines.beside import InTurn
 from slotreeve_machines.storage import MemoryStorage
 from slotreeve_protocol.meta_messages import Stopping
@@ -63,6 +64,7 @@ class SimulatedProcesses:
         self.clients: dict[str, Client] = {}
         self.drifts: dict[str, float] = {}
         self._dead: list[object] = []
+        self._histories: dict[str, ServerHistory] = {}
         self.catalogue = Catalogue.load()
         self._client_numbers = itertools.count(1)
         self._ports = itertools.count(FIRST_PORT, 4)
@@ -108,6 +110,8 @@ class SimulatedProcesses:
         # A history needs a real directory, so there is one only where a test names it.
         keeps_history = "history.directory" in flags
         environment = launcher.environment(role, transport, InTurn(clock), keeps_history=keeps_history)
+        if environment.history is not None:
+            self._histories[name] = environment.history
         server = launcher.server(environment, self._open_disk)
         self.servers = {**self.servers, name: server}
         await server.start()
@@ -131,6 +135,8 @@ class SimulatedProcesses:
             self._disks[name].crash(power_lost)
 
     def _ended(self, name: str) -> None:
+        if (history := self._histories.pop(name, None)) is not None:
+            history.ignore_log()
         self.servers = {other: server for other, server in self.servers.items() if other != name}
 
     def wipe(self, name: str) -> None:

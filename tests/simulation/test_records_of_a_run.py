@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 from collections.abc import Callable
+from pathlib import Path
 
+from slotreeve_conformance.virtual_time import run
 from slotreeve_simulator.health import listening
+from slotreeve_simulator.simulated_cluster import SimulatedCluster
 from slotreeve_simulator.trace import Trace, Weight
 from slotreeve_simulator.verdict import RunVerdict, Violation
 
@@ -91,3 +95,16 @@ def test_what_a_timer_or_a_task_raises_and_nobody_catches_is_a_violation() -> No
     task = asyncio.run(found(lambda loop: loop.create_task(forgotten()) and None))
     assert task.startswith("health: Task exception was never retrieved")
     assert not logging.getLogger("asyncio").handlers
+
+
+def test_a_killed_server_keeps_nothing_any_more_of_the_log_of_the_process_that_simulates_it(tmp_path: Path) -> None:
+    async def scenario(rng: random.Random) -> None:
+        settings = {"history.directory": str(tmp_path)}
+        async with SimulatedCluster(rng, meta=1, data=1, session=1, settings=settings) as cluster:
+            await cluster.ready()
+            assert len(logging.getLogger("slotreeve").handlers) == 3
+            cluster.kill("data-1")
+            assert len(logging.getLogger("slotreeve").handlers) == 2
+
+    run(scenario)
+    assert not logging.getLogger("slotreeve").handlers
