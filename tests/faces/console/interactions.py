@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -80,8 +79,8 @@ class Interactions:
             found[f"first paint of {page or 'now'}"] = [await self._opened(page) for _ in range(rounds)]
         found["first paint of a service"] = [await self._opened(f"services/{self._any()}") for _ in range(rounds)]
         self._open("services")
-        found["search"] = [await self._searched() for _ in range(rounds)]
-        found["search, until the gateway has answered"] = [await self._answered() for _ in range(rounds)]
+        found["search"] = [await self._done(self._search()) for _ in range(rounds)]
+        found["search, the answer of the gateway alone"] = [await self._done(self._answer()) for _ in range(rounds)]
         self._open("services")
         found["next page"] = [await self._next_page() for _ in range(rounds)]
         self._open("slots")
@@ -121,13 +120,19 @@ class Interactions:
         )
         return await self._paint()
 
-    async def _searched(self) -> float:
-        sought = json.dumps(f"{self._rng.randrange(self._services):05}"[1:])
-        return await self._gone(f"document.getElementById('q').value = {sought}; document.forms[0].requestSubmit()")
+    def _sought(self) -> str:
+        return f"{self._rng.randrange(self._services):05}"[1:]
 
-    async def _answered(self) -> float:
-        await self._searched()
-        return float(self._browser.evaluate("performance.getEntriesByType('navigation')[0].responseEnd"))
+    def _search(self) -> str:
+        """Somebody types; it is done once what was found is there."""
+        return (
+            "new Promise((shown) => { document.addEventListener('shown', shown, { once: true }); "
+            f"const q = document.getElementById('q'); q.value = '{self._sought()}'; "
+            "q.dispatchEvent(new Event('input')); })"
+        )
+
+    def _answer(self) -> str:
+        return f"fetch('/ui/services?q={self._sought()}').then((answer) => answer.text())"
 
     async def _next_page(self) -> float:
         return await self._gone(

@@ -3,7 +3,7 @@
 const AGAIN_MS = 5000;
 const NOTICE_MS = 3000;
 const FOCUSABLE = "a, button, input:not([type=hidden]), select, [tabindex]";
-const source = document.body.dataset.events;
+let source = document.body.dataset.events;
 const ahead = Number(document.body.dataset.now) - Date.now(); // of the gateway's clock before this machine's
 let stream = null;
 let last = "";
@@ -107,6 +107,15 @@ document.addEventListener("visibilitychange", () => {
     stream?.close();
     stream = null;
   } else if (stream === null) open();
+});
+
+// The page shows something else from now on.
+document.addEventListener("shown", ({ detail: { events } }) => {
+  source = events;
+  last = "";
+  stream?.close();
+  stream = null;
+  if (!document.hidden) open();
 });
 
 if (!document.hidden) open();

@@ -28,6 +28,12 @@ def test_an_open_page_shows_a_service_that_appears_and_a_server_that_is_killed(
         await until(browser, says(SERVICE))
         await setting.client.register("com.example.Late", Instance("10.0.0.2", 80)).acknowledged()
         await until(browser, says("com.example.Late"))
+        type_late = "const q = document.getElementById('q'); q.focus(); q.value = 'late'"
+        browser.evaluate(f"{type_late}; q.dispatchEvent(new Event('input')); 0")
+        await until(browser, f"{says('“late” in their name')} && !({says(SERVICE)})")
+        assert browser.evaluate("location.search + document.activeElement.id") == "?q=lateq"
+        await setting.client.register("com.example.Later", Instance("10.0.0.4", 80)).acknowledged()
+        await until(browser, says("com.example.Later"))
         browser.open(f"{setting.url}services/{SERVICE}")
         await until(browser, says("10.0.0.1:8080"))
         await setting.client.register(SERVICE, Instance("10.0.0.3", 8080)).acknowledged()
