@@ -76,13 +76,17 @@ class SimulatedDatabase:
         self._epoch += 1
         self.notifier_lock = asyncio.Lock()
 
-    def back_up(self) -> Callable[[], None]:
-        """Keep a copy of row and state as they are now; the function that is returned sets the database back to it."""
+    def back_up(self, keeps_row: bool = False) -> Callable[[], None]:
+        """Keep a copy of row and state as they are now; the function that is returned sets the database back to it, by
+        a restart. ``keeps_row``: only the state is set back, and connections stay, as where the copy was made since the
+        last renewal."""
         row, state, history = None if self.row is None else replace(self.row), dict(self.state), self.history
 
         def restore() -> None:
-            self.row, self.state, self.history = row, state, history
-            self.restart()
+            self.state, self.history = state, history
+            if not keeps_row:
+                self.row = row
+                self.restart()
 
         return restore
 

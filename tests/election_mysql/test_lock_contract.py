@@ -98,7 +98,7 @@ class SimulatedStore(RestorableStore, UnreliableStore):
         self._longest_delay = self._longest_commit = 0.002
 
     async def back_up(self) -> Callable[[], Coroutine[Any, Any, None]]:
-        set_back = self._database.back_up()
+        set_back = self._database.back_up(keeps_row=True)
 
         async def restore() -> None:
             set_back()

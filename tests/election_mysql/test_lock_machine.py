@@ -257,6 +257,14 @@ def test_a_leader_whose_database_was_set_back_steps_down_with_one_alarm_and_take
     assert play.machine.valid_until == 0
 
 
+def test_a_leader_steps_down_where_only_changes_were_lost_and_the_row_is_as_it_was() -> None:
+    play = Play().leads()
+    play.wait()
+    assert ALARM in play(Renewed(True, play.now, set_back=OLD))
+    assert play.machine.valid_until == 0
+    assert play.wait() == [Look()]
+
+
 def test_a_follower_of_a_database_that_was_set_back_knows_no_leader_whoever_the_row_names() -> None:
     play = Play()
     play(Started())

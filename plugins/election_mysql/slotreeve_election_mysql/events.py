@@ -49,10 +49,12 @@ class TookOver:
 
 @dataclass(frozen=True)
 class Renewed:
-    """The answer to Renew, which was sent at ``sent_at``; ``done``: the lease runs from the beginning again."""
+    """The answer to Renew, which was sent at ``sent_at``; ``done``: the lease runs from the beginning again.
+    ``set_back``: as that of Looked."""
 
     done: bool
     sent_at: float
+    set_back: str = ""
 
 
 @dataclass(frozen=True)

@@ -159,6 +159,8 @@ class Machine:
                     self._ask(Look())
                 case TookOver(won, sent_at):
                     self._took_over(won, sent_at, now)
+                case Renewed(set_back=why) if why and self._role is not LockRole.FOLLOWING:
+                    self._set_back(why, now)
                 case Renewed(done, sent_at):
                     self._renewed(done, sent_at, now)
                 case Loaded(is_whole, set_back):

@@ -143,7 +143,8 @@ class Requests:
             case TakeOver(seen, term):
                 return TookOver(await table.take_over(seen, self._name, term, self._lease_ms), sent_at)
             case Renew(term, term_duration):
-                return Renewed(await table.renew(self._name, term, term_duration), sent_at)
+                renewal = await table.renew(self._name, term, term_duration)
+                return Renewed(renewal.done, sent_at, self._state.contradiction(renewal.newest))
             case Release(term, to):
                 await table.release(self._name, term, to, self._keep_ms if to else 0)
                 return Released()

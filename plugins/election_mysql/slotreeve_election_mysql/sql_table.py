@@ -17,7 +17,7 @@ from slotreeve_election_mysql.database_server import ServersSeen
 from slotreeve_election_mysql.dialect import Dialect, Tables
 from slotreeve_election_mysql.opening import SqlOpening
 from slotreeve_election_mysql.statements import Batch, Statements
-from slotreeve_election_mysql.table import NOWHERE, Change, Position, Row, StoredEntry
+from slotreeve_election_mysql.table import NOWHERE, Change, Position, Renewal, Row, StoredEntry
 from slotreeve_election_mysql.timing import QUEUE_SECONDS, LockTiming, connect_seconds
 
 
@@ -102,9 +102,10 @@ class SqlLockTable:
         """Compare and set on owner, term, term_duration and expiry; see LockTable."""
         return await self._changed_row(self._statements.take_over(seen, owner, term, duration_ms))
 
-    async def renew(self, owner: str, term: int, term_duration: int) -> bool:
+    async def renew(self, owner: str, term: int, term_duration: int) -> Renewal:
         """Compare and set on owner, term, term_duration and not expired; see LockTable."""
-        return await self._changed_row(self._statements.renew(owner, term, term_duration))
+        renewed, newest = await self._run(self._statements.renew(owner, term, term_duration))
+        return Renewal(renewed.changed == 1, _position(newest))
 
     async def release(self, owner: str, term: int, kept_for: str = "", wait_ms: int = 0) -> bool:
         """Set the owner to nobody; see LockTable."""
@@ -142,7 +143,7 @@ class SqlLockTable:
         _, row, newest, stored = await self._run(self._statements.hold(key))
         try:
             self._check_holder(row.rows, owner, term, key)
-            at = self._next(Position(*(_number(part) for part in newest.rows[0])), term, key, after)
+            at = self._next(_position(newest), term, key, after)
             version = _next_version(stored.rows, key, expected_version)
         except ElectionError:
             # If this does not reach the database, its connection ends, and with it the transaction.
@@ -227,6 +228,10 @@ class SqlNotifier:
 def _number(value: object) -> int:
     """A number of the database; 0 for none."""
     return 0 if value is None else int(cast(int, value))
+
+
+def _position(newest: SqlResult) -> Position:
+    return Position(*(_number(part) for part in newest.rows[0]))
 
 
 def _next_version(rows: Sequence[Record], key: str, expected_version: int | None) -> int:

@@ -79,13 +79,14 @@ class Statements:
         )
 
     def renew(self, owner: str, term: int, term_duration: int) -> Batch:
-        """Compare and set on owner, term, term_duration and not expired."""
-        return self._change_row(
+        """Compare and set on owner, term, term_duration and not expired; then read the newest change."""
+        renewal = self._change_row(
             f"term_duration = term_duration + 1, gmt_modified = {self._dialect.now}",
             (),
             f"owner = %s AND term = %s AND term_duration = %s AND {self._dialect.remaining} > 0",
             (owner, term, term_duration),
         )
+        return (*renewal, self._newest_change())
 
     def release(self, owner: str, term: int, kept_for: str = "", wait_ms: int = 0) -> Batch:
         """Set the owner to nobody, or keep the row for a node, if the row has this owner and term."""
@@ -136,11 +137,10 @@ class Statements:
         """Begin a write: lock the row, so that no take-over comes between the check and the write, and read what is
         checked: the row, the newest change, and the key's version."""
         text = f"SELECT version FROM {self._tables.state_table} WHERE {KEY} AND state_key = %s FOR UPDATE"
-        newest = f"SELECT ({self._newest('revision')}), ({self._newest('term')})"
         return (
             SqlStatement("BEGIN"),
             self._held_row("owner, term"),
-            SqlStatement(newest, (*self._tables.key, *self._tables.key)),
+            self._newest_change(),
             SqlStatement(text, (*self._tables.key, key.encode())),
         )
 
@@ -185,6 +185,10 @@ class Statements:
     def _newest(self, column: str) -> str:
         state = self._tables.state_table
         return f"SELECT {column} FROM {state} WHERE {KEY} AND revision > 0 ORDER BY revision DESC LIMIT 1"
+
+    def _newest_change(self) -> SqlStatement:
+        text = f"SELECT ({self._newest('revision')}), ({self._newest('term')})"
+        return SqlStatement(text, (*self._tables.key, *self._tables.key))
 
     def _held_row(self, columns: str) -> SqlStatement:
         return self._of_row(f"SELECT {columns}", (), " FOR UPDATE")

@@ -24,6 +24,13 @@ NOWHERE = Position(0, 0)
 """Position before the first change."""
 
 
+class Renewal(NamedTuple):
+    """Whether the lease runs from the beginning again, and the newest change of the meta state after that."""
+
+    done: bool
+    newest: Position
+
+
 KEPT_FOR = ">"
 """Begin of what stands in the place of an owner, before the name of the node that a released row is kept for."""
 
@@ -105,9 +112,10 @@ class LockTable(Protocol):
         by the database's clock or is kept for this node. False: it was not so any more. (SOFARegistry's
         ``ownMaster``.)"""
 
-    async def renew(self, owner: str, term: int, term_duration: int) -> bool:
+    async def renew(self, owner: str, term: int, term_duration: int) -> Renewal:
         """Let the lease run from the beginning if the row has this owner, term and term_duration and has not expired.
-        (SOFARegistry's ``ownerHeartbeat``, which compares the owner only.)"""
+        (SOFARegistry's ``ownerHeartbeat``, which compares the owner only.) The newest change is read after that: a
+        database that was set back to a moment ago has the same row, and lacks changes."""
 
     async def release(self, owner: str, term: int, kept_for: str = "", wait_ms: int = 0) -> bool:
         """Set the owner to nobody if the row has this owner and term; the node that looks next may take it. If it is

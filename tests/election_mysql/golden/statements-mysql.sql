@@ -55,6 +55,8 @@ UPDATE distribute_lock SET owner = %s, duration = %s, term = %s, term_duration =
 -- renew
 UPDATE distribute_lock SET term_duration = term_duration + 1, gmt_modified = UTC_TIMESTAMP(3) WHERE data_center = %s AND lock_name = %s AND owner = %s AND term = %s AND term_duration = %s AND CEIL(TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), gmt_modified) / 1000) + duration > 0;
 --   'here', 'META-MASTER', 'new#2', 4, 8
+SELECT (SELECT revision FROM slotreeve_meta_state WHERE data_center = %s AND lock_name = %s AND revision > 0 ORDER BY revision DESC LIMIT 1), (SELECT term FROM slotreeve_meta_state WHERE data_center = %s AND lock_name = %s AND revision > 0 ORDER BY revision DESC LIMIT 1);
+--   'here', 'META-MASTER', 'here', 'META-MASTER'
 
 -- release
 UPDATE distribute_lock SET owner = '', duration = 0, gmt_modified = UTC_TIMESTAMP(3) WHERE data_center = %s AND lock_name = %s AND owner = %s AND term = %s;

@@ -58,6 +58,8 @@ UPDATE distribute_lock SET owner = %s, duration = %s, term = %s, term_duration =
 -- renew
 UPDATE distribute_lock SET term_duration = term_duration + 1, gmt_modified = clock_timestamp() WHERE data_center = %s AND lock_name = %s AND owner = %s AND term = %s AND term_duration = %s AND ceil(extract(epoch FROM gmt_modified - clock_timestamp()) * 1000 + duration)::bigint > 0;
 --   'here', 'META-MASTER', 'new#2', 4, 8
+SELECT (SELECT revision FROM slotreeve_meta_state WHERE data_center = %s AND lock_name = %s AND revision > 0 ORDER BY revision DESC LIMIT 1), (SELECT term FROM slotreeve_meta_state WHERE data_center = %s AND lock_name = %s AND revision > 0 ORDER BY revision DESC LIMIT 1);
+--   'here', 'META-MASTER', 'here', 'META-MASTER'
 
 -- release
 UPDATE distribute_lock SET owner = '', duration = 0, gmt_modified = clock_timestamp() WHERE data_center = %s AND lock_name = %s AND owner = %s AND term = %s;
