@@ -14,7 +14,7 @@ from typing import Any, Literal, Protocol, TypeVar
 from slotreeve.clock import Clock
 from slotreeve.errors import ConnectionLost, NotLeader, RequestTimeout, SlotreeveError, StaleTerm, VersionConflict
 from slotreeve.ports import Versioned
-from slotreeve_election_mysql.table import KEPT_FOR, Change, Position, Renewal, StoredEntry, reservation
+from slotreeve_election_mysql.table import KEPT_FOR, Change, Position, RowRenewal, StoredEntry, reservation
 
 from slotreeve_simulator.simulated_database import SimulatedDatabase, StoredRow
 
@@ -212,7 +212,7 @@ class SimulatedLockTable:
 
         return await self._compare_and_set(take_over)
 
-    async def renew(self, owner: str, term: int, term_duration: int) -> Renewal:
+    async def renew(self, owner: str, term: int, term_duration: int) -> RowRenewal:
         """Compare and set, before expiry."""
 
         def renew(row: StoredRow) -> StoredRow | None:
@@ -221,7 +221,7 @@ class SimulatedLockTable:
                 return None
             return replace(row, term_duration=term_duration + 1, modified=self._database.clock.now())
 
-        return Renewal(await self._compare_and_set(renew), Position(*self._database.newest))
+        return RowRenewal(await self._compare_and_set(renew), Position(*self._database.newest))
 
     async def release(self, owner: str, term: int, kept_for: str = "", wait_ms: int = 0) -> bool:
         """Set the row to no owner, or keep it for a node."""

@@ -12,7 +12,7 @@ from slotreeve_election_mysql.events import Load, Loaded, Renewed, TookOver
 from slotreeve_election_mysql.machine import LockRole, Machine
 from slotreeve_election_mysql.requests import LockWrite, Requests
 from slotreeve_election_mysql.state import CopiedState
-from slotreeve_election_mysql.table import Position, Renewal
+from slotreeve_election_mysql.table import Position, RowRenewal
 from slotreeve_election_mysql.timing import LockTiming
 from slotreeve_simulator.simulated_database import SimulatedDatabase, StoredRow
 from slotreeve_simulator.simulated_lock_table import SimulatedLockTable
@@ -288,12 +288,12 @@ def _take_over_compares_nothing() -> Patch:
 
 @bug(LOCK, "a renewal does not look whether the row is still the node's")
 def _renews_what_is_not_its_own() -> Patch:
-    async def renew(self: SimulatedLockTable, owner: str, term: int, term_duration: int) -> Renewal:
+    async def renew(self: SimulatedLockTable, owner: str, term: int, term_duration: int) -> RowRenewal:
         now = self._database.clock.now()
         done = await self._compare_and_set(
             lambda row: replace(row, owner=owner, term=term, term_duration=term_duration + 1, modified=now)
         )
-        return Renewal(done, Position(*self._database.newest))
+        return RowRenewal(done, Position(*self._database.newest))
 
     return replaced(SimulatedLockTable, "renew", renew)
 

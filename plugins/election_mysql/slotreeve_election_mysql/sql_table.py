@@ -17,7 +17,7 @@ from slotreeve_election_mysql.database_server import ServersSeen
 from slotreeve_election_mysql.dialect import Dialect, Tables
 from slotreeve_election_mysql.opening import SqlOpening
 from slotreeve_election_mysql.statements import Batch, Statements
-from slotreeve_election_mysql.table import NOWHERE, Change, Position, Renewal, Row, StoredEntry
+from slotreeve_election_mysql.table import NOWHERE, Change, Position, Row, RowRenewal, StoredEntry
 from slotreeve_election_mysql.timing import QUEUE_SECONDS, LockTiming, connect_seconds
 
 
@@ -102,10 +102,10 @@ class SqlLockTable:
         """Compare and set on owner, term, term_duration and expiry; see LockTable."""
         return await self._changed_row(self._statements.take_over(seen, owner, term, duration_ms))
 
-    async def renew(self, owner: str, term: int, term_duration: int) -> Renewal:
+    async def renew(self, owner: str, term: int, term_duration: int) -> RowRenewal:
         """Compare and set on owner, term, term_duration and not expired; see LockTable."""
         renewed, newest = await self._run(self._statements.renew(owner, term, term_duration))
-        return Renewal(renewed.changed == 1, _position(newest))
+        return RowRenewal(renewed.changed == 1, _position(newest))
 
     async def release(self, owner: str, term: int, kept_for: str = "", wait_ms: int = 0) -> bool:
         """Set the owner to nobody; see LockTable."""

@@ -24,7 +24,7 @@ NOWHERE = Position(0, 0)
 """Position before the first change."""
 
 
-class Renewal(NamedTuple):
+class RowRenewal(NamedTuple):
     """Whether the lease runs from the beginning again, and the newest change of the meta state after that."""
 
     done: bool
@@ -112,7 +112,7 @@ class LockTable(Protocol):
         by the database's clock or is kept for this node. False: it was not so any more. (SOFARegistry's
         ``ownMaster``.)"""
 
-    async def renew(self, owner: str, term: int, term_duration: int) -> Renewal:
+    async def renew(self, owner: str, term: int, term_duration: int) -> RowRenewal:
         """Let the lease run from the beginning if the row has this owner, term and term_duration and has not expired.
         (SOFARegistry's ``ownerHeartbeat``, which compares the owner only.) The newest change is read after that: a
         database that was set back to a moment ago has the same row, and lacks changes."""
