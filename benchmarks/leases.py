@@ -17,6 +17,7 @@ from slotreeve.ports import Message
 from slotreeve_protocol.codec import decode_frame, encode_message
 from slotreeve_protocol.lease_messages import KeepLeases, LeaseTerms, SlotLeases
 from slotreeve_servers.data.confirmations import FollowerConfirmations
+from slotreeve_servers.data.in_sync import InSync
 from slotreeve_servers.data.lease_keeper import LOOK_SECONDS, LeaseKeeper
 from slotreeve_servers.data.settings import DataSettings
 from slotreeve_servers.data.slots import HeldSlot, HeldSlots
@@ -57,7 +58,8 @@ def main() -> None:
     for slot in slots.led():
         slot.serve()
     membership = Membership(outbox, Node("data-1", Role.DATA, "a:1", "p"), 1.0, None)  # type: ignore[arg-type]
-    confirmations = FollowerConfirmations(outbox, Streams(outbox, slots, NewerView(outbox, membership)))
+    streams = Streams(outbox, slots, NewerView(outbox, membership))
+    confirmations = FollowerConfirmations(outbox, streams, InSync(outbox, slots, streams, membership))
     keeper = LeaseKeeper(outbox, slots, Writer(outbox), membership, confirmations, DataSettings())
     request = Request(Peer("session-1", Role.SESSION, "s"), 1)
     membership.granted_at = outbox.time

@@ -50,7 +50,7 @@ class Examination:
 
 def checks() -> Sequence[Examination]:
     """All of them, in their order. A new one is one entry here."""
-    from slotreeve_protocol.hello import OLDEST_PROTOCOL_VERSION, PROTOCOL_VERSION
+    from slotreeve.ports.transport import OLDEST_PROTOCOL_VERSION, PROTOCOL_VERSION
 
     from slotreeve_cli import doctor_findings as findings
     from slotreeve_cli import doctor_network as network

@@ -19,7 +19,6 @@ from slotreeve.errors import ModelError, PluginError
 from slotreeve.invariants import check_table
 from slotreeve.ports import Assigner, Balancer
 from slotreeve_servers.meta.arranger import is_complete
-from slotreeve_servers.meta.spare_copies import without_spares
 
 LONGEST_CONVERGENCE = 10_000
 """Steps after which a balancer is taken to be one that never ends."""
@@ -79,6 +78,7 @@ class _LiveSlot(msgspec.Struct):
     slot: Annotated[int, msgspec.Meta(ge=0)]
     leader: str | None = None
     followers: list[str] = []
+    learners: list[str] = []
 
 
 class _LiveTable(msgspec.Struct):
@@ -131,9 +131,10 @@ def _line(text: str, where: str) -> _Line:
     copies = [len(slot.followers) + 1 for slot in live.slots if slot.leader is not None]
     # While slots move, some have a copy more than they keep.
     replicas = live.replicas or (statistics.mode(copies) if copies else 1)
-    rows = tuple(Slot(slot.slot, slot.leader, 0, tuple(slot.followers)) for slot in live.slots)
-    table = without_spares(SlotTable(0, rows), replicas).table
-    initial: list[Row] = [(slot.id, slot.leader, list(slot.followers)) for slot in table.slots]
+    initial: list[Row] = [
+        (slot.slot, slot.leader, [*slot.followers, *slot.learners][: replicas - 1])
+        for slot in sorted(live.slots, key=lambda slot: slot.slot)
+    ]
     named = sorted({name for _, leader, followers in initial for name in (leader, *followers) if name is not None})
     servers = live.servers or [_Server(name) for name in named]
     if not servers:

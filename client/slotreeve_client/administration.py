@@ -59,9 +59,8 @@ async def hello_of(transport: Transport, cluster: str, address: str, timeout_sec
         Refused: it refused the connection; the message has its reason.
         Unreachable: no server answers there in time.
     """
-    connection = await transport.connect(
-        address, Hello(cluster, asker(), Role.TOOL, "tool"), _RepliesOnly(), timeout_seconds
-    )
+    hello = Hello(cluster, asker(), Role.TOOL, "tool")
+    connection = await transport.connect(address, hello, _RepliesOnly(), timeout_seconds)
     connection.close("done")
     return connection.peer
 

@@ -23,7 +23,6 @@ from slotreeve.offers import Port
 from slotreeve.ports import Context, Hello, Message, Transport
 from slotreeve_protocol.client_messages import Datum, Get, ListedUpTo, ListServices, Scope, Services
 from slotreeve_protocol.envelope import begins_like_envelope, encode_instance
-from slotreeve_protocol.hello import OLDEST_PROTOCOL_VERSION, PROTOCOL_VERSION
 from slotreeve_protocol.instance import Instance
 
 from slotreeve_client.asking import SessionRequests
@@ -90,8 +89,6 @@ class Client:
             Role.CLIENT,
             # Not the id alone: another client that has the same one by mistake is told apart by it.
             f"{self.client_id}@{round(1_000_000 * clock.now())}",
-            oldest_version=OLDEST_PROTOCOL_VERSION,
-            newest_version=PROTOCOL_VERSION,
             application=options.application,
         )
         reconnect = Reconnect(addresses, options.connect_seconds, options.longest_pause_seconds, rng)

@@ -60,7 +60,7 @@ async def holdings(
         clients = len(await clients_of(transport, cluster, node)) if node in view.sessions else 0
         return ServerHolds(node, 0, 0, clients, others)
     leads = sum(slot.leader == node.name for slot in view.table.slots)
-    follows = sum(node.name in slot.followers for slot in view.table.slots)
+    follows = sum(node.name in slot.holders[1:] for slot in view.table.slots)
     return ServerHolds(node, leads, follows, 0, others)
 
 

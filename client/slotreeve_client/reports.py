@@ -66,12 +66,14 @@ class ClusterReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SlotReport(msgspec.Struct, frozen=True):
-    """One slot: its leader, the epoch of the table that made it the leader, and the followers."""
+    """One slot: its leader, the epoch of the table that made it the leader, the followers, which are in sync, and the
+    learners, which copy it."""
 
     slot: int
     leader: str | None
     leader_epoch: int
     followers: tuple[str, ...]
+    learners: tuple[str, ...] = ()
 
 
 class PlacedServer(msgspec.Struct, frozen=True):
@@ -203,7 +205,7 @@ def server_reports(found: ClusterCondition) -> list[ServerReport]:
             zone=node.zone,
             weight=node.weight,
             leads=sum(slot.leader == node.name for slot in slots),
-            follows=sum(node.name in slot.followers for slot in slots),
+            follows=sum(node.name in slot.holders[1:] for slot in slots),
             clients=found.held.get(node.name, {}).get("clients"),
             silent_s=None if node.name not in heard else round(heard[node.name], 1),
             process_id=node.process_id,
@@ -238,7 +240,7 @@ def table_report(view: View) -> TableReport:
         view.revision,
         [PlacedServer(node.name, node.zone, node.weight) for node in view.data],
         view.facts.replicas if view.facts else None,
-        [SlotReport(slot.id, slot.leader, slot.leader_epoch, slot.followers) for slot in view.table.slots],
+        [SlotReport(s.id, s.leader, s.leader_epoch, s.followers, s.learners) for s in view.table.slots],
     )
 
 

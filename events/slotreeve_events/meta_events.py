@@ -39,7 +39,7 @@ class MetaEvents(ABC):
         event.epoch, event.term, event.reason = table.epoch, self._term, reason
         moved = {move.slot for move in moves}
         event.changed = [
-            SlotHolders(s.id, s.leader, s.leader_epoch, s.followers)
+            SlotHolders(s.id, s.leader, s.leader_epoch, s.followers, s.learners)
             for s in table.slots
             if s.id in moved or not self._wrote_whole_table
         ]

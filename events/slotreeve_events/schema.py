@@ -39,6 +39,7 @@ class SlotHolders(msgspec.Struct):
     leader: str | None
     leader_epoch: int
     followers: tuple[str, ...]
+    learners: tuple[str, ...] = ()
 
 
 class SlotMove(msgspec.Struct):

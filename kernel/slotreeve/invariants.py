@@ -14,10 +14,10 @@ from slotreeve.model.nodes import Server
 from slotreeve.model.slots import Slot, SlotTable
 
 
-def check_table(table: SlotTable, servers: Sequence[Server], replicas: int, spares: int = 0) -> None:
+def check_table(table: SlotTable, servers: Sequence[Server], replicas: int, is_committed: bool = False) -> None:
     """Check invariant I5: slot ``i`` is at index ``i``; each slot has a leader and ``min(replicas, servers) - 1``
-    followers, all of them different live servers. The empty table of a cluster without servers is valid. Up to
-    ``spares`` followers more are allowed: a committed table has them while slots move.
+    followers, all of them different live servers. The empty table of a cluster without servers is valid. A committed
+    table may have more followers, or learners in the place of some, while slots move. What a plugin plans has neither.
 
     Raises:
         InvalidTable: names the first wrong slot, what is wrong with it, and what would be right.
@@ -27,24 +27,27 @@ def check_table(table: SlotTable, servers: Sequence[Server], replicas: int, spar
     for index, slot in enumerate(table.slots):
         if slot.id != index:
             raise InvalidTable(f"slot {slot.id} stands at index {index}; slot i must stand at index i")
-        if problem := _problem(slot, live, needed, spares):
+        if problem := _problem(slot, live, needed, is_committed):
             raise InvalidTable(f"slot {slot.id} {problem}")
 
 
-def _problem(slot: Slot, live: set[str], needed: int, spares: int) -> str | None:
+def _problem(slot: Slot, live: set[str], needed: int, is_committed: bool) -> str | None:
     """What is wrong with one slot; None if nothing is."""
-    holders = {slot.leader, *slot.followers}
+    holders = slot.holders
     if slot.leader is None:
         return "has no leader"
-    if slot.leader in slot.followers:
-        return f"lists its leader {slot.leader} as a follower too"
-    if len(holders) <= len(slot.followers):
-        return f"lists a follower twice: {', '.join(slot.followers)}"
-    if not holders <= live:
-        return f"is held by {', '.join(sorted(h for h in holders if h and h not in live))}, not among the live servers"
-    if not needed <= len(slot.followers) <= needed + spares:
-        return f"has {len(slot.followers)} followers; with {len(live)} live servers it must have {needed}"
-    return None
+    if slot.leader in holders[1:]:
+        return f"lists its leader {slot.leader} as a follower or learner too"
+    if len(set(holders)) < len(holders):
+        return f"lists a follower or learner twice: {', '.join(holders[1:])}"
+    if not live.issuperset(holders):
+        return f"is held by {', '.join(sorted(h for h in holders if h not in live))}, not among the live servers"
+    copies, wanted = len(slot.followers), f"with {len(live)} live servers it must have {needed}"
+    if is_committed:
+        return None if len(holders) > needed else f"has {len(holders) - 1} followers and learners; {wanted}"
+    if slot.learners:
+        return f"has the learners {', '.join(slot.learners)}; a plan must have none"
+    return None if copies == needed else f"has {copies} followers; {wanted}"
 
 
 def check_successor(old: SlotTable, new: SlotTable) -> None:

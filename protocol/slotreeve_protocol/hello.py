@@ -4,11 +4,6 @@ from __future__ import annotations
 
 from slotreeve.ports import Hello
 
-PROTOCOL_VERSION = 1
-"""Protocol version of this build."""
-OLDEST_PROTOCOL_VERSION = 1
-"""Oldest protocol version that this build understands."""
-
 
 def refusal(ours: Hello, theirs: Hello) -> str | None:
     """Why this process refuses the peer, as a sentence for the peer's operator; None if it accepts the peer.

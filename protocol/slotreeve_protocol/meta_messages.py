@@ -46,13 +46,25 @@ MOST_LOADS = 512
 """Most loads in one heartbeat. After one with so many, more are to come."""
 
 
+class SlotCopies(msgspec.Struct, array_like=True, frozen=True):
+    """What the leader of a slot says of its copies, under its leader epoch.
+
+    ``ready``: learners that have everything; from now on the leader acknowledges nothing that they do not have.
+    ``lost``: followers, and learners that were ready, which it does not reach, and without which it asks to go on.
+    """
+
+    slot: int
+    leader_epoch: int
+    ready: list[str]
+    lost: list[str]
+
+
 class Heartbeat(Message, frozen=True, tag=61):
     """Data or session to meta leader: renew this server's lease. Reply: LeaseGranted, or LeaderIs.
 
-    ``unsettled`` (data only): slots of table ``table_epoch`` that the server should lead or follow but does not hold
-    completely. ``recent``: those of them that it held completely until a moment ago, when the connection to their
-    leader ended, or when they got another one. ``loads``: of slots that the server leads, those whose load has changed
-    noticeably since it told this meta leader; at most 512, the others follow.
+    ``unsettled`` (data only): slots of table ``table_epoch`` that the server should hold but does not hold completely.
+    ``copies``: of slots that it leads, where there is something to say. ``loads``: of slots that the server leads,
+    those whose load has changed noticeably since it told this meta leader; at most 512, the others follow.
     """
 
     node: Node
@@ -60,7 +72,7 @@ class Heartbeat(Message, frozen=True, tag=61):
     table_epoch: int
     unsettled: list[int]
     stopping: Stopping = Stopping.NO
-    recent: list[int] = msgspec.field(default_factory=list)
+    copies: list[SlotCopies] = msgspec.field(default_factory=list)
     loads: dict[int, SlotLoad] = msgspec.field(default_factory=dict)
 
 

@@ -221,7 +221,7 @@ class Injector:
         if name in self._still:
             return None
         self._gone(name)
-        self._watch.somebody_leaves = True
+        self._watch.leaving.add(name)
         stopping = self._spawn(f"stop {name}", self._cluster.stop(name, how))
         return lambda: self._start(name, stopping)
 

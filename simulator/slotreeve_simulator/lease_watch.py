@@ -126,23 +126,26 @@ class LeaseWatch:
     # --- what servers hold -------------------------------------------------------------------------------------------
 
     def look(self) -> None:
-        """Check every slot leader: it has each lease that must live. A leader that never had a complete copy leads only
-        where there is no complete one: then the leases of the slot were lost with their last complete copy."""
-        servers = {n: s for n, s in self._cluster.servers.items() if isinstance(s, DataServer)}
+        """Check every server that is in sync by what is committed, and runs: it has each lease that must live. Where no
+        such server lived any more, the leases of the slot were lost with the last one."""
+        lost = self._copies.look()
         for number, leases in self._by_slot.items():
-            held = {name: slot for name, s in servers.items() if (slot := s.core.slots.get(number)) is not None}
-            if self._copies.look(number, held, servers.keys()):
+            if number in lost:
                 for lease in leases:
                     lease.lost_at = self._now()
-            for slot in held.values():
-                if slot.leads and slot.slot.leader_epoch == self._copies.leader_epoch(number):
-                    self._check(slot, leases)
+            for name, process_id in self._copies.in_sync(number):
+                server = self._cluster.servers.get(name)
+                if isinstance(server, DataServer) and server.process_id == process_id:
+                    self._check(name, server.core.slots.get(number), leases)
 
-    def _check(self, slot: HeldSlot, leases: list[WatchedLease]) -> None:
+    def _check(self, name: str, slot: HeldSlot | None, leases: list[WatchedLease]) -> None:
         for lease in leases:
-            if self.must_live(lease) and lease.register_id not in slot.store.services.get(lease.service, {}):
+            held = slot.store.services.get(lease.service, {}) if slot is not None else {}
+            if self.must_live(lease) and lease.register_id not in held:
                 early = lease.until - self._now()
-                self._verdict.violate("I16", f"{lease} ends at its leader {early:.3f} s before its time is over")
+                self._verdict.violate(
+                    "I16", f"{name} is in sync and lacks {lease} {early:.3f} s before its time is over"
+                )
 
     def overdue(self, bound: float, since: float) -> str | None:
         """A lease that should have ended: nobody has renewed it, or the cluster has recovered, so long ago that even

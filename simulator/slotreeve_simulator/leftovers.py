@@ -43,6 +43,8 @@ def _of_slots(server: DataServer) -> str | None:
         if held.departing:
             return f"slot {number} waits for {held.departing} departures"
         streams = [peer.node for peer in held.streams]
+        if held.slot.learners:
+            return f"slot {number} still has the learners {', '.join(held.slot.learners)}"
         if sorted(streams) != sorted(held.slot.followers):
             return f"slot {number} is streamed to {streams}; its followers are {list(held.slot.followers)}"
         strangers = {

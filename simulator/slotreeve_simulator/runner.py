@@ -113,8 +113,7 @@ class _Run:
         self._forgotten_ends = ForgottenEnds(self._cluster)
         self._clients = Clients(scenario, seed, self._cluster, self._clients_watch, self._trace)
         self._state_clients = StateClients(scenario.workload.state_clients, seed, self._cluster)
-        heartbeat_seconds = self._cluster.settings.meta.heartbeat_seconds
-        copies = CopiesWatch(heartbeat_seconds, replicas, self._watch, self._now, self._verdict)
+        copies = CopiesWatch(replicas, self._watch, self._verdict)
         self._leases = LeaseWatch(self._cluster, copies, self._now, self._trace, self._verdict)
         self._gateways = SimulatedGateways(scenario.nodes.gateway, seed, self._cluster)
         self._lease_callers = LeaseCallers(
@@ -207,7 +206,7 @@ class _Run:
         self._longest_heal = max(self._longest_heal, took)
         self._trace.note(Weight.FAULT, f"the cluster has recovered after {took:.3f} s")
         self._reach.recovered()
-        self._watch.somebody_leaves = False
+        self._watch.leaving.clear()
         table = self._cluster.views()[0].table
         if (problem := self._state_clients.problem()) is not None:
             self._verdict.violate("I18", problem)

@@ -13,7 +13,7 @@ from slotreeve_protocol.meta_messages import View
 from slotreeve_servers.any_server import Server
 from slotreeve_servers.data.server import DataServer
 from slotreeve_servers.meta.server import MetaServer
-from slotreeve_servers.node.membership import NO_VIEW, Membership
+from slotreeve_servers.node.membership import Membership
 from slotreeve_servers.session.server import SessionServer
 
 from slotreeve_simulator.cluster import ScenarioCluster
@@ -35,7 +35,8 @@ class ServersWatch:
 
     Attributes:
         state: checks of the meta state.
-        somebody_leaves: whether a data server is stopping, or was just now.
+        views: every view that was committed, by revision.
+        leaving: the data servers that are stopping, or were just now.
         calm_since: when the last packet that was sent during a fault has arrived; None during a fault.
     """
 
@@ -48,7 +49,7 @@ class ServersWatch:
         self._leader_of_term: dict[int, str] = {}
         self._leaderships: dict[str, Leadership] = {}
         self._terms: dict[str, int] = {}
-        self._views: dict[int, View] = {}
+        self.views: dict[int, View] = {}
         self._seen: dict[str, View] = {}
         self._started: dict[str, float] = {}
         self._looked_at: Mapping[str, Server] = {}
@@ -58,7 +59,7 @@ class ServersWatch:
         self._look_at_serving = 0.0
         self._newest = 0
         self._newest_since = 0.0
-        self.somebody_leaves = False
+        self.leaving: set[str] = set()
         self.calm_since: float | None = 0.0
 
     def look_at_views(self) -> None:
@@ -101,6 +102,7 @@ class ServersWatch:
             if isinstance(server, MetaServer):
                 clock = self._cluster.clock(name)
                 self.state.look(name, server, clock.now())
+                self._committed(server.core.view.read())
                 leadership = server.leadership()
                 known = self._leaderships.get(name)
                 if known is None or known.term != leadership.term or known.leader != leadership.leader:
@@ -134,19 +136,6 @@ class ServersWatch:
 
     # --- views -------------------------------------------------------------------------------------------------------
 
-    def was_given_up(self, name: str, slot: int) -> bool:
-        """Whether the meta leader took this server for gone when it took the slot away from it, by the views up to the
-        one that this server has: of a later one it cannot know yet that the slot is given back to it."""
-        known = self._seen.get(name, NO_VIEW).revision
-        for revision in sorted((each for each in self._views if each <= known), reverse=True):
-            view = self._views[revision]
-            if all(node.name != name for node in view.data):
-                return True
-            row = view.table.slots[slot]
-            if name == row.leader or name in row.followers:
-                return False
-        return False
-
     def _view(self, name: str, server: DataServer | SessionServer) -> None:
         old, view = self._seen.get(name), server.view
         self._seen[name] = view
@@ -156,9 +145,14 @@ class ServersWatch:
         self._trace.note(Weight.STEP, f"{name} has view {view.revision} of term {view.term}, table {view.table.epoch}")
         if old is not None and view.revision <= old.revision:
             self._verdict.violate("I4", f"{name} went from view {old.revision} to {view.revision}")
-        known = self._views.get(view.revision)
+        self._committed(view)
+
+    def _committed(self, view: View) -> None:
+        known = self.views.get(view.revision)
+        if known is view or view.revision == 0:
+            return
         if known is None:
-            self._views[view.revision] = view
+            self.views[view.revision] = view
             self._new_view(view)
         elif known != view:
             self._verdict.violate(
@@ -168,12 +162,12 @@ class ServersWatch:
             )
 
     def _new_view(self, view: View) -> None:
-        revisions = [revision for revision in self._views if revision < view.revision]
+        revisions = [revision for revision in self.views if revision < view.revision]
         if revisions:
-            self._check_order(self._views[max(revisions)], view)
-        later = [revision for revision in self._views if revision > view.revision]
+            self._check_order(self.views[max(revisions)], view)
+        later = [revision for revision in self.views if revision > view.revision]
         if later:
-            self._check_order(view, self._views[min(later)])
+            self._check_order(view, self.views[min(later)])
         if view.revision > self._newest:
             self._newest, self._newest_since = view.revision, self._now()
         if problem := self._table_problem(view):
@@ -196,12 +190,11 @@ class ServersWatch:
     def _table_problem(self, view: View) -> str | None:
         if not view.data or not view.table.slots:
             return None
-        if self.somebody_leaves:
+        if self.leaving:
             # A stopping server runs but does not count, and while it hands over, servers that ended keep their places.
             return next((f"slot {s.id} is held twice by one server" for s in view.table.slots if _held_twice(s)), None)
         try:
-            spares = self._replicas  # while all holders of a slot are replaced in one step
-            check_table(view.table, [node.as_server() for node in view.data], self._replicas, spares)
+            check_table(view.table, [node.as_server() for node in view.data], self._replicas, is_committed=True)
         except InvalidTable as error:
             return str(error)
         return None
@@ -255,7 +248,8 @@ def given_up(before: View, after: View) -> str | None:
     """Which slot lost its leader and went to a server without a copy, although a follower lives; None if none did.
 
     Session servers still have the records of their clients, so nothing is seen missing until one of them dies, too."""
-    live = {node.name for node in after.data}
+    processes = {node.name: node.process_id for node in before.data}
+    live = {node.name for node in after.data if processes.get(node.name) == node.process_id}
     for old, new in zip(before.table.slots, after.table.slots, strict=False):
         heirs = live.intersection(old.followers)
         if old.leader not in live and heirs and new.leader not in heirs:
@@ -266,7 +260,7 @@ def given_up(before: View, after: View) -> str | None:
 
 
 def _held_twice(slot: Slot) -> bool:
-    return len({slot.leader, *slot.followers}) <= len(slot.followers)
+    return len(set(slot.holders)) < len(slot.holders)
 
 
 def _slot_order(before: Slot, after: Slot) -> str | None:

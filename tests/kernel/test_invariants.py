@@ -34,9 +34,10 @@ def test_the_empty_table_is_valid_even_without_servers() -> None:
         (table((1, "a", ("b",))), "slot 1 stands at index 0"),
         (table((0, None, ("b",))), "slot 0 has no leader"),
         (table((0, "a", ("a",))), "slot 0 lists its leader a as a follower"),
-        (table((0, "a", ("b", "b"))), "slot 0 lists a follower twice: b, b"),
+        (table((0, "a", ("b", "b"))), "slot 0 lists a follower or learner twice: b, b"),
         (table((0, "a", ("b",)), (1, "d", ("b",))), "slot 1 is held by d, not among the live"),
         (table((0, "a", ())), "slot 0 has 0 followers; with 3 live servers it must have 1"),
+        (SlotTable(1, (Slot(0, "a", 1, ("b",), ("c",)),)), "slot 0 has the learners c; a plan must have none"),
         (table((0, "a", ("b", "c"))), "slot 0 has 2 followers; with 3 live servers it must have 1"),
     ],
 )

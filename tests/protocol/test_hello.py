@@ -7,7 +7,8 @@ from msgspec.structs import replace
 from slotreeve.model.nodes import Role
 from slotreeve.model.slots import SlotFacts
 from slotreeve.ports import Hello
-from slotreeve_protocol.hello import OLDEST_PROTOCOL_VERSION, PROTOCOL_VERSION, refusal
+from slotreeve.ports.transport import OLDEST_PROTOCOL_VERSION, PROTOCOL_VERSION
+from slotreeve_protocol.hello import refusal
 
 FACTS = SlotFacts(16, 2, "crc32c")
 OURS = Hello("prod", "data-1", Role.DATA, "p1", "a:1", 2, 4, FACTS)

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 import pytest
 from slotreeve.errors import RequestTimeout, SlotreeveError
+from slotreeve.model.slots import Slot
 from slotreeve_client import Client, Lease, Subscription
 from slotreeve_conformance.virtual_time import run
 from slotreeve_simulator.simulated_cluster import SimulatedCluster
@@ -57,15 +58,17 @@ def slots_of(cluster: SimulatedCluster, name: str) -> int:
     return sum(name in (slot.leader, *slot.followers) for slot in newest.slots)
 
 
+def slot_of_service(cluster: SimulatedCluster) -> Slot:
+    """The row of its slot, as a session server has it."""
+    core = next(cluster.session(name).core for name in cluster.servers if name.startswith("session"))
+    return core.routes.slots[core.registrations.slot(f"{SERVICE}#@#DEFAULT_INSTANCE_ID#@#DEFAULT_GROUP")]
+
+
 def slot_row(cluster: SimulatedCluster) -> tuple[str, str]:
     """Leader and follower of the slot of the service."""
-    for name in cluster.servers:
-        if name.startswith("session"):
-            core = cluster.session(name).core
-            row = core.routes.slots[core.registrations.slot(f"{SERVICE}#@#DEFAULT_INSTANCE_ID#@#DEFAULT_GROUP")]
-            assert row.leader is not None
-            return row.leader, row.followers[0] if row.followers else ""
-    raise AssertionError
+    row = slot_of_service(cluster)
+    assert row.leader is not None
+    return row.leader, row.followers[0] if row.followers else ""
 
 
 async def keep(client: Client, lease_ids: list[str], seconds: float, every: float = TTL / 3) -> float:
@@ -310,13 +313,32 @@ def test_nothing_is_acknowledged_before_the_followers_have_it() -> None:
         cluster.freeze(follower)
         registering = asyncio.get_running_loop().create_task(caller.leases.register(SERVICE, "web-2", "x"))
         ending = asyncio.get_running_loop().create_task(caller.leases.deregister(SERVICE, "web-1"))
-        await asyncio.sleep(2.5)
+        await asyncio.sleep(1.4)
         assert not registering.done()
         assert not ending.done()
         cluster.thaw(follower)
         await asyncio.gather(registering, ending)
         cluster.kill(leader)
         assert await caller.leases.renew(SERVICE, "web-1", "web-2") == {"web-1"}
+
+    with_cluster(body, 17)
+
+
+def test_a_follower_that_stalls_delays_leases_for_a_moment_only_and_follows_again_once_it_has_them() -> None:
+    async def body(cluster: SimulatedCluster, caller: Client, views: Views) -> None:
+        await caller.leases.register(SERVICE, "web-1", "x", ttl_seconds=60)
+        leader, follower = slot_row(cluster)
+        cluster.freeze(follower)
+        began = asyncio.get_running_loop().time()
+        await caller.leases.register(SERVICE, "web-2", "x", ttl_seconds=60)
+        assert 1.5 <= asyncio.get_running_loop().time() - began < 3.0
+        assert follower not in slot_of_service(cluster).in_sync, "it was taken out before the lease was acknowledged"
+        await caller.leases.register(SERVICE, "web-3", "x", ttl_seconds=60)
+        assert asyncio.get_running_loop().time() - began < 4.0
+        cluster.thaw(follower)
+        await cluster.until(lambda: follower in slot_of_service(cluster).in_sync, "it has caught up", 10)
+        cluster.kill(leader)
+        assert await caller.leases.renew(SERVICE, "web-1", "web-2", "web-3") == set()
 
     with_cluster(body, 17)
 

@@ -20,7 +20,7 @@ from slotreeve_servers.data.sessions import SessionServers
 from slotreeve_servers.data.settings import DataSettings
 from slotreeve_servers.data.slots import HeldSlot, HeldSlots
 from slotreeve_servers.data.streams import Streams
-from slotreeve_servers.node.membership import Incomplete, Membership
+from slotreeve_servers.node.membership import HeldCopies, Membership
 from slotreeve_servers.node.newer_view import NewerView
 from slotreeve_servers.node.outbox import Peer
 
@@ -53,9 +53,9 @@ class Scene:
         """As the core does."""
         self.slots.apply(view.table)
 
-    def unsettled(self) -> Incomplete:
+    def copies(self) -> HeldCopies:
         """As the core does."""
-        return Incomplete(self.slots.unsettled(), [])
+        return HeldCopies(self.slots.unsettled())
 
     def lease_granted(self, leader: Peer, granted: LeaseGranted) -> None:
         """Nothing here needs it."""

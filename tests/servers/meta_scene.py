@@ -15,6 +15,7 @@ from slotreeve_protocol.meta_messages import (
     Heartbeat,
     LeaderIs,
     LeaseGranted,
+    SlotCopies,
     Stopping,
     View,
 )
@@ -71,19 +72,21 @@ class Scene:
         stopping: Stopping = Stopping.NO,
         unsettled: tuple[int, ...] = (),
         has: tuple[int, int] | None = None,
+        unready: tuple[str, ...] = (),
     ) -> LeaseGranted | LeaderIs:
-        """``has``: revision and table epoch of the newest view that the server has."""
-        revision, epoch = has or (0, self.core.view.read().table.epoch)
-        message = Heartbeat(self.node(name, life), revision, epoch, list(unsettled), stopping)
+        """``has``: revision and table epoch of the newest view that the server has. A leader calls its learners ready
+        if they are not among the ``unready``."""
+        table = self.core.view.read().table
+        revision, epoch = has or (0, table.epoch)
+        copies = [
+            SlotCopies(slot.id, slot.leader_epoch, [each for each in slot.learners if each not in unready], [])
+            for slot in table.slots
+            if slot.leader == name and slot.learners
+        ]
+        message = Heartbeat(self.node(name, life), revision, epoch, list(unsettled), stopping, copies)
         reply = deliver(self.outbox, self.core.desk, self.peers[name], message)
         assert isinstance(reply, LeaseGranted | LeaderIs)
         return reply
-
-    def loses_leader(self, name: str, unsettled: list[int], recent: list[int], life: int = 1) -> None:
-        """The server ``name`` reports slots that it does not hold completely, or does not any more."""
-        epoch = self.core.view.read().table.epoch
-        message = Heartbeat(self.node(name, life), 0, epoch, unsettled, Stopping.NO, recent)
-        assert isinstance(deliver(self.outbox, self.core.desk, self.peers[name], message), LeaseGranted)
 
     def commit_all(self) -> list[View]:
         """Carry out every commit that the core begins; returns the views."""

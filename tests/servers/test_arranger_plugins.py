@@ -10,8 +10,7 @@ from slotreeve.model.plan import Plan
 from slotreeve.model.slots import Limits, Move, Slot, SlotTable
 from slotreeve_balancer.even_balancer import EvenBalancer
 from slotreeve_balancer.options import EvenBalancerOptions
-from slotreeve_servers.meta.arranger import Arranger
-from slotreeve_servers.meta.known_copies import KnownCopies
+from slotreeve_servers.meta.arranger import Arranger, CopyReports
 
 
 class BadAssigner:
@@ -50,5 +49,5 @@ def test_a_plugin_that_raises_or_returns_a_plan_that_is_not_good_is_counted_and_
     result: Callable[[SlotTable], Plan],
 ) -> None:
     judge = Arranger(6, 2, BadAssigner(result), EvenBalancer(EvenBalancerOptions()))
-    assert judge.next_plan(SlotTable(), [Server("a")], KnownCopies({}, {})) is None
+    assert judge.arrange(SlotTable(), [Server("a")], CopyReports()).plan is None
     assert judge.rejected == 1

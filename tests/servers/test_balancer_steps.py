@@ -17,9 +17,9 @@ from slotreeve_balancer.default_balancer import DefaultBalancer
 from slotreeve_balancer.even_assigner import EvenAssigner
 from slotreeve_balancer.even_balancer import EvenBalancer
 from slotreeve_balancer.options import DefaultBalancerOptions, EvenBalancerOptions
-from slotreeve_servers.meta.arranger import Arranger
+from slotreeve_servers.meta.arranger import Arranger, CopyReports, PlannedTable
 from slotreeve_servers.meta.balancer_steps import STEPS_PER_COPY
-from slotreeve_servers.meta.known_copies import KnownCopies
+from slotreeve_servers.meta.copy_steps import CopyReport
 
 SLOTS, REPLICAS = 6, 2
 COPIES = SLOTS * REPLICAS
@@ -29,8 +29,10 @@ def servers(*names: str) -> list[Server]:
     return [Server(name) for name in names]
 
 
-def complete(*names: str) -> KnownCopies:
-    return KnownCopies({name: set() for name in names}, {})
+def complete(table: SlotTable, *names: str) -> CopyReports:
+    """Every copy is complete."""
+    ready = {slot.id: CopyReport(frozenset(slot.learners)) for slot in table.slots}
+    return CopyReports(ready, {name: set() for name in names})
 
 
 class TakingTurns:
@@ -88,12 +90,15 @@ class Cluster:
     def __init__(self, balancer: Balancer, names: str) -> None:
         self.arranger = Arranger(SLOTS, REPLICAS, EvenAssigner(), balancer)
         self.table, self.names = SlotTable(), names
+        self.target: PlannedTable | None = None
 
     def step(self, commits: bool = True) -> bool:
-        plan = self.arranger.next_plan(self.table, servers(*self.names), complete(*self.names))
-        if plan is not None and commits:
-            self.table = SlotTable(self.table.epoch + 1, plan.table.slots)
-        return plan is not None
+        reports = complete(self.table, *self.names)
+        found = self.arranger.arrange(self.table, servers(*self.names), reports, target=self.target)
+        if found.plan is not None and commits:
+            self.table = SlotTable(self.table.epoch + 1, found.plan.table.slots)
+        self.target = found.target
+        return found.plan is not None
 
     def until_it_rests(self) -> int:
         for steps in range(1000):
@@ -117,7 +122,7 @@ def test_a_balancer_that_undoes_its_steps_is_stopped_when_it_is_back(
     assert cluster.arranger.rejected == 1
     assert cluster.arranger.balancer_fault is not None
     assert [record.message.split(":")[0] for record in caplog.records] == ["ALARM"]
-    assert all(len(slot.followers) == REPLICAS - 1 for slot in table.slots)  # spare copies went, too
+    assert all(len(slot.holders) == REPLICAS for slot in table.slots)
 
 
 def test_a_balancer_that_goes_on_and_on_is_stopped_after_many_steps() -> None:

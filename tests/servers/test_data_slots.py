@@ -141,26 +141,28 @@ def test_pending_changes_lead_from_the_announced_content_to_the_present_one(writ
                 assert service.version <= slot.version
 
 
-def test_a_follower_that_gets_another_leader_was_complete_until_then() -> None:
+def test_a_server_that_was_in_sync_when_it_begins_to_lead_was_a_member_and_a_learner_was_not() -> None:
     slots = HeldSlots("data-1")
-    slots.apply(table(1, ("data-2", 1, ("data-1",)), ("data-2", 1, ("data-1",))), 1.0)
-    slots.held[0].synced = True
-    slots.apply(table(2, ("data-3", 2, ("data-1",)), ("data-3", 2, ("data-1",))), 5.0)
-    assert slots.unsettled() == [0, 1]
-    assert slots.recent(4.0) == [0]
-    slots.apply(table(3, ("data-2", 3, ("data-1",)), ("data-2", 3, ("data-1",))), 7.0)
-    assert (slots.recent(4.0), slots.recent(5.0)) == ([0], [])
+    slots.apply(table(1, ("data-2", 1, ("data-1",)), ("data-2", 1, ()), ("data-2", 1, ())))
+    learns, has_nothing = Slot(1, "data-2", 1, (), ("data-1",)), Slot(2, "data-2", 1, ())
+    slots.apply(SlotTable(2, (Slot(0, "data-2", 1, ("data-1",)), learns, has_nothing)))
+    assert sorted(slots.held) == [0, 1]
+    slots.apply(table(3, *[("data-1", 3, ())] * 3))
+    assert [slots.held[number].was_in_sync for number in range(3)] == [True, False, False]
+    slots.apply(table(4, *[("data-1", 4, ())] * 3))
+    assert all(slots.held[number].was_in_sync for number in range(3)), "it led them"
 
 
 def test_a_follower_that_has_missed_a_table_follows_anew_because_that_table_may_have_ended_its_stream() -> None:
     slots = HeldSlots("data-1")
     rows = ("data-2", 4, ("data-1",))
     slots.apply(table(1, rows))
-    slots.held[0].synced = True
-    assert slots.apply(table(2, rows), 5.0) == ([], [])
+    slots.held[0].caught_up(5.0)
+    assert slots.apply(table(2, rows)) == ([], [])
     assert slots.held[0].synced
-    assert slots.apply(table(4, rows), 7.0) == ([], [slots.held[0]])
-    assert (slots.held[0].synced, slots.held[0].complete_until) == (False, 7.0)
+    assert not slots.has_missed_one
+    assert slots.apply(table(4, rows)) == ([], [slots.held[0]])
+    assert (slots.held[0].synced, slots.has_missed_one) == (False, True)
 
 
 ROWS = st.lists(
@@ -184,15 +186,15 @@ def test_the_open_slots_are_those_that_a_look_at_all_of_them_finds(deeds: list[A
     for number, deed in enumerate(deeds):
         if isinstance(deed, list):
             rows = [(leader, epoch, tuple(f for f in followers if f != leader)) for leader, epoch, followers in deed]
-            slots.apply(table(number + 1, *rows), 1.0)
+            slots.apply(table(number + 1, *rows))
         elif deed == "the leader is lost":
-            slots.leader_lost("data-2", 2.0)
+            slots.leader_lost("data-2")
         elif isinstance(deed, tuple):
             slot = slots.get(deed[1])
             if slot is not None and slot.leads and deed[0] == "serve":
                 slot.serve()
             elif slot is not None and not slot.leads and deed[0] == "sync":
-                slot.synced = True
+                slot.caught_up(1.0)
         expected = [number for number, slot in sorted(slots.held.items()) if not slot.settled]
         if deed == "look at one":
             assert slots.are_settled is not bool(expected)

@@ -352,28 +352,9 @@ def test_without_its_leader_a_follower_is_not_in_sync() -> None:
     assert scene.slots.unsettled() == [0, 1, 2]
 
 
-def test_a_follower_tells_for_a_while_what_it_had_completely_when_it_lost_the_leader() -> None:
-    scene = FollowerScene()
-    scene.leaders.opened(LEADER)
-    scene.leaders.closed(LEADER, "lost before it answered")
-    scene.outbox.advance(10.0)
-    assert scene.slots.recent(0.0) == []
-    scene.leaders.opened(LEADER)
-    scene.answer()
-    assert scene.slots.recent(0.0) == []
-    lost_at = scene.outbox.now()
-    scene.leaders.closed(LEADER, "lost")
-    scene.outbox.advance(1.0)
-    assert scene.slots.recent(lost_at - 0.1) == [0, 1]
-    assert scene.slots.recent(lost_at) == []
-    scene.leaders.opened(LEADER)
-    scene.answer()
-    assert scene.slots.recent(0.0) == [], "it is in sync again"
-
-
 def test_a_slot_that_is_followed_elsewhere_now_is_not_asked_for() -> None:
     scene = FollowerScene()
-    side = SlotFollowing("data-2", scene.slots, scene.followership, scene.counters)
+    side = SlotFollowing("data-2", scene.slots, scene.followership, scene.counters, scene.outbox.now)
     scene.slots.apply(SlotTable(2, (Slot(0, "data-3", 2, ("data-1",)), *[Slot(n, None, 1, ()) for n in (1, 2)])))
     assert side.digests(0) is None
     assert side.take(SlotDigests(0, 1, {}), SlotDifference(0, Access.ACCEPT, 1, True, {})) is Progress.DONE

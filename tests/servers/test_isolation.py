@@ -7,7 +7,7 @@ from slotreeve.model.slots import Slot, SlotTable
 from slotreeve_protocol.client_messages import Redirect
 from slotreeve_protocol.meta_messages import Heartbeat, LeaseGranted, View
 from slotreeve_protocol.slot_messages import Access, Answers, DeclareInterest, SlotAnswer
-from slotreeve_servers.node.membership import LEASE_HEARTBEATS, Incomplete, Membership
+from slotreeve_servers.node.membership import LEASE_HEARTBEATS, HeldCopies, Membership
 from slotreeve_servers.node.outbox import Peer
 from slotreeve_servers.session.clients import ConnectedClient
 from slotreeve_servers.session.isolation import (
@@ -34,8 +34,8 @@ class Owner:
     def view_changed(self, old: View, view: View) -> None:
         """Nothing to do."""
 
-    def unsettled(self) -> Incomplete:
-        return Incomplete([], [])
+    def copies(self) -> HeldCopies:
+        return HeldCopies()
 
     def lease_granted(self, leader: Peer, granted: LeaseGranted) -> None:
         """Nothing to do."""

@@ -8,8 +8,8 @@ from slotreeve import Draft, Limits, Plan, Server, Slot, SlotLoad, SlotTable
 from slotreeve.model.nodes import Node, Role
 from slotreeve_balancer.even_assigner import EvenAssigner
 from slotreeve_protocol.meta_messages import MOST_LOADS, Heartbeat, LeaseGranted, View
-from slotreeve_servers.meta.arranger import Arranger, Leaving
-from slotreeve_servers.meta.known_copies import KnownCopies
+from slotreeve_servers.meta.arranger import Arranger, CopyReports, Leaving
+from slotreeve_servers.meta.copy_steps import CopyReport
 from slotreeve_servers.meta.loads import MOST_REPORTED, PAUSE_SECONDS, KnownLoads, Loads
 from slotreeve_servers.meta.next_table import Situation
 
@@ -109,12 +109,13 @@ class NotReallyAware(ToTheLeastLoaded):
 
 def arranged(judge: Arranger, before: SlotTable, loads: Loads) -> SlotTable:
     """The table after all steps."""
-    live, copies = [Server("a"), Server("b")], KnownCopies({"a": set(), "b": set()}, {})
+    live, target = [Server("a"), Server("b")], None
     for _ in range(10):
-        plan = judge.next_plan(before, live, copies, loads=loads)
-        if plan is None:
+        ready = {slot.id: CopyReport(frozenset(slot.learners)) for slot in before.slots}
+        found = judge.arrange(before, live, CopyReports(ready, {"a": set(), "b": set()}), loads=loads, target=target)
+        if found.plan is None:
             return before
-        before = plan.table
+        before, target = found.plan.table, found.target
     raise AssertionError("it does not end")
 
 
@@ -138,9 +139,9 @@ def test_a_plugin_that_raises_when_it_is_given_loads_is_counted_and_the_table_st
 
 def test_two_pictures_of_the_loads_are_two_situations() -> None:
     view = View(1, 1, table("a", "b"), [], [])
-    copies, leaving = KnownCopies({}, {}), Leaving()
+    reports, leaving = CopyReports(), Leaving()
     first, again, second = (
-        Situation(view, [], [], copies, 1, frozenset(), leaving, True, Loads(version, {})) for version in (1, 1, 2)
+        Situation(view, [], [], reports, 1, leaving, True, Loads(version, {})) for version in (1, 1, 2)
     )
     assert first.key == again.key != second.key
 

@@ -237,7 +237,7 @@ def test_one_question_a_turn_serves_all_who_wait() -> None:
     leader.core.opened(FOLLOWER)
     deliver(leader.outbox, leader.core.desk, FOLLOWER, Follow([SlotDigests(0, 1, {})]))
     leader.outbox.take()
-    confirmations = FollowerConfirmations(leader.outbox, leader.core._streams)
+    confirmations = FollowerConfirmations(leader.outbox, leader.core._streams, leader.core._in_sync)
     answers: list[set[int]] = []
     slot = leader.core.slots.held[0]
     confirmations.confirm([slot], answers.append)
@@ -257,7 +257,7 @@ def test_slots_with_different_followers_are_confirmed_each_by_its_own() -> None:
     for peer, number in ((FOLLOWER, 0), (third, 1)):
         core.opened(peer)
         deliver(outbox, core.desk, peer, Follow([SlotDigests(number, 1, {})]))
-    confirmations = FollowerConfirmations(outbox, core._streams)
+    confirmations = FollowerConfirmations(outbox, core._streams, core._in_sync)
     answers: list[set[int]] = []
     confirmations.confirm([core.slots.held[0], core.slots.held[1]], answers.append)
     outbox.end_turn()

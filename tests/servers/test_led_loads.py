@@ -40,7 +40,7 @@ class LoadScene:
             Slot(number, name, slot.slot.leader_epoch if slot and slot.slot.leader == name else self.epoch, ("data-1",))
             for number, (name, slot) in enumerate(zip(leaders, known, strict=True))
         ]
-        led, _ = self.slots.apply(SlotTable(self.epoch, tuple(rows)), self.outbox.now())
+        led, _ = self.slots.apply(SlotTable(self.epoch, tuple(rows)))
         self.loads.led(led)
 
     def write(self, number: int, count: int = 1, size: int = 1) -> None:

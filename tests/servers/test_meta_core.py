@@ -20,6 +20,7 @@ from slotreeve_protocol.meta_messages import (
     LeaseGranted,
     Leave,
     Members,
+    SlotCopies,
     Stopping,
     View,
 )
@@ -349,8 +350,7 @@ def test_no_process_renews_or_ends_the_lease_of_another_one(stranger: Peer) -> N
     assert scene.core.view.read() == before
 
 
-def test_a_dead_leader_is_replaced_by_the_follower_that_was_in_sync_until_its_connection_ended() -> None:
-    """The other follower has just been started again. Both report by then that they are not in sync."""
+def test_a_dead_leader_is_replaced_by_who_is_in_sync_and_not_by_one_that_was_just_started() -> None:
     scene = Scene(replicas=3)
     scene.cluster("data-1", "data-2", "data-3")
     scene.core.closed(scene.peers["data-1"], "killed")
@@ -359,39 +359,69 @@ def test_a_dead_leader_is_replaced_by_the_follower_that_was_in_sync_until_its_co
     scene.connect("data-1", 2)
     scene.heartbeat("data-1", 2, unsettled=(0, 1, 2, 3))
     before = scene.commit_all()[-1].table
-    dead, kept = "data-2", "data-3"
-    lost = [slot.id for slot in before.slots if slot.leader == dead]
+    lost = [slot.id for slot in before.slots if slot.leader == "data-2"]
     assert lost
-    assert all(slot.followers == ("data-3", "data-1") for slot in before.slots if slot.leader == dead)
-    scene.core.closed(scene.peers[dead], "killed")
-    scene.loses_leader(kept, lost, lost)
-    scene.loses_leader("data-1", [0, 1, 2, 3], [], life=2)
+    assert all(
+        (slot.followers, slot.learners) == (("data-3",), ("data-1",)) for slot in map(before.slots.__getitem__, lost)
+    )
+    scene.core.closed(scene.peers["data-2"], "killed")
     scene.outbox.advance(2.0)
     after = scene.commit_all()[-1].table
-    assert {after.slots[number].leader for number in lost} == {kept}
+    assert {after.slots[number].leader for number in lost} == {"data-3"}
+    assert scene.core.led_unclean == 0
 
 
-def test_a_table_that_changes_just_before_a_leader_is_given_up_does_not_hide_who_was_in_sync() -> None:
-    """The server that joins reports first under the new table, that it holds nothing; the other one has not reported
-    under it."""
-    scene = Scene(replicas=3)
-    scene.cluster("data-1", "data-2", "data-3")
-    scene.core.closed(scene.peers["data-1"], "killed")
-    scene.outbox.advance(2.0)
-    before = scene.commit_all()[-1].table
-    dead, kept = "data-2", "data-3"
-    lost = [slot.id for slot in before.slots if slot.leader == dead]
-    assert lost
-    scene.heartbeat(dead)
-    scene.heartbeat(kept)
-    scene.core.closed(scene.peers[dead], "killed")
-    scene.connect("data-1", 2)
-    scene.heartbeat("data-1", 2, unsettled=(0, 1, 2, 3))
-    assert scene.commit_all()[-1].table.slots[lost[0]].followers == ("data-3", "data-1")
-    scene.heartbeat("data-1", 2, unsettled=(0, 1, 2, 3))
+def test_a_slot_that_no_server_in_sync_is_left_of_is_led_by_another_one_with_an_alarm_and_counted(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    scene = Scene(replicas=2)
+    before = scene.cluster("data-1", "data-2", "data-3").table
+    (lost, *_) = [slot.id for slot in before.slots if set(slot.in_sync) == {"data-1", "data-2"}]
+    for name in ("data-1", "data-2"):
+        scene.core.closed(scene.peers[name], "killed")
     scene.outbox.advance(2.0)
     after = scene.commit_all()[-1].table
-    assert {after.slots[number].leader for number in lost} == {kept}
+    assert after.slots[lost].leader == "data-3"
+    assert "no server in sync lived" in caplog.text
+    assert scene.core.counters()["slots_led_unclean"] == scene.core.led_unclean > 0
+
+
+def test_a_learner_follows_once_its_leader_has_called_it_ready_under_the_present_table() -> None:
+    scene = Scene(replicas=2)
+    scene.cluster("data-1")
+    scene.connect("data-2")
+    scene.heartbeat("data-2")
+    table = scene.commit_all()[-1].table
+    assert {(slot.leader, slot.followers, slot.learners) for slot in table.slots} == {("data-1", (), ("data-2",))}
+    scene.heartbeat("data-1", unready=("data-2",))
+    assert scene.commit_all() == []
+    scene.heartbeat("data-1", has=(0, table.epoch - 1))
+    assert scene.commit_all() == [], "said under an older table"
+    scene.heartbeat("data-1")
+    table = scene.commit_all()[0].table
+    assert {(slot.leader, slot.followers, slot.learners) for slot in table.slots} == {("data-1", ("data-2",), ())}
+
+
+def test_a_follower_that_its_leader_lost_learns_again_and_a_former_leader_is_not_listened_to() -> None:
+    scene = Scene(replicas=2)
+    table = scene.cluster("data-1", "data-2").table
+    (slot, *_) = [slot for slot in table.slots if slot.leader == "data-1"]
+
+    def loses(leader: str, leader_epoch: int) -> None:
+        other = "data-2" if leader == "data-1" else "data-1"
+        copies = [SlotCopies(slot.id, leader_epoch, [], [other])]
+        epoch = scene.core.view.read().table.epoch
+        message = Heartbeat(scene.node(leader), 0, epoch, [], Stopping.NO, copies)
+        assert isinstance(deliver(scene.outbox, scene.core.desk, scene.peers[leader], message), LeaseGranted)
+
+    loses("data-2", slot.leader_epoch)
+    assert scene.commit_all() == []
+    loses("data-1", slot.leader_epoch - 1)
+    assert scene.commit_all() == []
+    loses("data-1", slot.leader_epoch)
+    scene.outbox.advance(0.1)
+    row = scene.commit_all()[0].table.slots[slot.id]
+    assert (row.leader, row.leader_epoch, row.followers, row.learners) == ("data-1", slot.leader_epoch, (), ("data-2",))
 
 
 class Asked:

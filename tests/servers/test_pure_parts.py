@@ -11,7 +11,7 @@ from slotreeve_protocol.orders import ORDERS_KEY, Orders
 from slotreeve_servers.data.gone_sessions import GoneSessions
 from slotreeve_servers.data.sessions import SessionServers
 from slotreeve_servers.meta.heartbeats import LastHeartbeats
-from slotreeve_servers.node.membership import Incomplete, Membership
+from slotreeve_servers.node.membership import HeldCopies, Membership
 from slotreeve_servers.node.outbox import Peer
 from slotreeve_servers.session.orders import OrdersInForce
 from slotreeve_servers.session.routes import Routes
@@ -136,14 +136,11 @@ def test_the_newest_readable_orders_are_in_force(given_orders: list[Orders | byt
 # --- heartbeats ------------------------------------------------------------------------------------------------------
 
 HEARTBEATS = st.builds(
-    lambda name, epoch, unsettled, stopping, recent: Heartbeat(
-        node(name), 0, epoch, sorted(unsettled), stopping, sorted(unsettled & recent)
-    ),
+    lambda name, epoch, unsettled, stopping: Heartbeat(node(name), 0, epoch, sorted(unsettled), stopping),
     NAMES,
     st.integers(1, 2),
     st.frozensets(st.integers(0, 2)),
     st.sampled_from(list(Stopping)),
-    st.frozensets(st.integers(0, 2)),
 )
 
 
@@ -158,20 +155,14 @@ def test_the_last_heartbeat_of_each_server_counts(steps: list[Heartbeat | str], 
         else:
             before = next((h for h in reversed(kept) if h.node.name == step.node.name), None)
             kept.append(step)
-            differs = before is None or (before.table_epoch, before.unsettled, before.stopping, before.recent) != (
-                *(step.table_epoch, step.unsettled, step.stopping, step.recent),
+            differs = before is None or (before.table_epoch, before.unsettled, before.stopping) != (
+                *(step.table_epoch, step.unsettled, step.stopping),
             )
             assert last.take(step) is differs
         newest = {h.node.name: h for h in kept}
-        copies = last.copies(SlotTable(1, ()))
-        for name in "abc":
-            for slot in range(3):
-                h = newest.get(name)
-                has_it = h is not None and h.table_epoch == 1 and slot not in h.unsettled
-                assert copies.settled(name, slot) is has_it
-                was_recently = h is not None and h.table_epoch == 1 and slot in h.recent
-                assert copies.recently_settled(name, slot) is was_recently
-                assert copies.lack(name, slot) == (0 if has_it else 1 if was_recently else 2)
+        under = {n: set(h.unsettled) for n, h in newest.items() if h.table_epoch == 1}
+        assert last.reports(SlotTable(1, ())).unsettled == under
+        assert last.reports(SlotTable(1, ()), "abc").silent == set("abc") - newest.keys()
         leaving = last.leaving(banned)
         assert leaving.for_good == {n for n, h in newest.items() if h.stopping is Stopping.FOR_GOOD} | banned
         assert leaving.for_a_restart == {n for n, h in newest.items() if h.stopping is Stopping.FOR_A_RESTART}
@@ -190,8 +181,8 @@ class CountingOwner:
         assert view.revision > old.revision
         self.revisions.append(view.revision)
 
-    def unsettled(self) -> Incomplete:
-        return Incomplete([], [])
+    def copies(self) -> HeldCopies:
+        return HeldCopies()
 
     def lease_granted(self, leader: Peer, granted: object) -> None:
         """Nothing to do."""

@@ -5,7 +5,6 @@ Each is a small patch of one method. ``planted_evidence_bugs`` has more of them.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -226,8 +225,8 @@ def _take_older_records() -> Patch:
 def _versions_start_over() -> Patch:
     original = HeldSlots.apply
 
-    def apply(self: HeldSlots, table: SlotTable, now: float = -math.inf) -> Any:
-        led, followed = original(self, table, now)
+    def apply(self: HeldSlots, table: SlotTable) -> Any:
+        led, followed = original(self, table)
         for slot in (*led, *followed):
             slot.version = 1
         return led, followed

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Set
 from typing import Any
 
 from slotreeve.model.publisher import Publisher
-from slotreeve.model.slots import SlotTable
+from slotreeve.model.slots import Slot, SlotTable
 from slotreeve_client.moves import ClientMove
 from slotreeve_client.replay import ClientReplay
 from slotreeve_protocol.client_messages import GivenUp
@@ -21,7 +21,8 @@ from slotreeve_servers.data.losses import ClientLosses
 from slotreeve_servers.data.sessions import SessionServers
 from slotreeve_servers.data.slots import HeldSlot, HeldSlots
 from slotreeve_servers.data.streams import Streams
-from slotreeve_servers.meta import arranger
+from slotreeve_servers.meta import copy_steps
+from slotreeve_servers.meta.copy_steps import CopyStep, Rank, RowChange
 from slotreeve_servers.node.attention import AttendedClock
 from slotreeve_servers.node.records import SlotStore
 from slotreeve_servers.session import registrations
@@ -186,10 +187,10 @@ def _compared_under_former_epoch() -> Patch:
     original = HeldSlots.apply
     former: dict[tuple[HeldSlots, int], set[str]] = {}
 
-    def apply(self: HeldSlots, table: SlotTable, now: float = -math.inf) -> Any:
+    def apply(self: HeldSlots, table: SlotTable) -> Any:
         for number, slot in self.held.items():
             former.setdefault((self, number), set()).update(slot.compared)
-        led, followed = original(self, table, now)
+        led, followed = original(self, table)
         for slot in led:
             slot.compared |= former.get((self, slot.slot.id), set())
         return led, followed
@@ -304,7 +305,16 @@ def _ended_unknown() -> Patch:
 
 @bug("a slot whose leader died goes to the server with the fewest slots, which has no copy", "hosts")
 def _outsider_leads() -> Patch:
-    return replaced(arranger, "_led_by_heirs", lambda _table, plan, _servers: plan)
+    original = copy_steps._succeed
+
+    def succeed(change: RowChange, target: Slot, live: Set[str], rank: Rank, why: str) -> None:
+        outsiders = sorted(set(live).difference(change.row.holders))
+        if outsiders:
+            change.lead(CopyStep.BEGIN, outsiders[0], "made up")
+        else:
+            original(change, target, live, rank, why)
+
+    return replaced(copy_steps, "_succeed", succeed)
 
 
 # --- parts -----------------------------------------------------------------------------------------------------------

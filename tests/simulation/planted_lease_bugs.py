@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from dataclasses import replace
 from typing import Any
 
 from slotreeve.model.publisher import Publisher
-from slotreeve.model.slots import SlotTable
+from slotreeve.model.slots import Slot, SlotTable
+from slotreeve_protocol.lease_messages import SlotEpoch
+from slotreeve_protocol.slot_messages import Access, SlotAnswer
+from slotreeve_servers.data.following import FollowedLeaders
 from slotreeve_servers.data.held_leases import HeldLeases
+from slotreeve_servers.data.in_sync import InSync
 from slotreeve_servers.data.lease_guard import LeaseGuard
 from slotreeve_servers.data.lease_keeper import LeaseKeeper
-from slotreeve_servers.data.slots import HeldSlot, HeldSlots
-from slotreeve_servers.meta import arranger, next_table
+from slotreeve_servers.data.slots import HeldSlot
+from slotreeve_servers.meta import arranger, copy_steps
+from slotreeve_servers.meta.arranger import CopyReports
+from slotreeve_servers.meta.copy_steps import CopyReport, CopyStep, Rank, RowChange
 from slotreeve_servers.meta.heartbeats import LastHeartbeats
-from slotreeve_servers.meta.known_copies import KnownCopies
+from slotreeve_servers.node.outbox import Peer
 from slotreeve_simulator.process_clock import ProcessClock
 
-from tests.simulation.planting import Patch, bug, replaced, returning
+from tests.simulation.planting import Patch, bug, replaced
 
 
 @bug("a machine's clock stands still while the machine is suspended", "suspended")
@@ -91,51 +97,80 @@ def _due_ends_although_renewed() -> Patch:
     return replaced(HeldLeases, "_is_due_no_more", still_due)
 
 
-@bug("a follower that was in sync until its leader died counts no more than an empty one", "copies", 11)
-def _no_follower_was_in_sync() -> Patch:
-    return replaced(KnownCopies, "recently_settled", lambda self, server, slot: False)
+@bug("every learner counts as ready", "copies")
+def _every_learner_is_ready() -> Patch:
+    original = LastHeartbeats.reports
+
+    def reports(self: LastHeartbeats, table: SlotTable, members: Iterable[str] = ()) -> CopyReports:
+        ready = {slot.id: CopyReport(frozenset(slot.learners)) for slot in table.slots}
+        return replace(original(self, table, members), by_slot=ready)
+
+    return replaced(LastHeartbeats, "reports", reports)
 
 
-@bug("every follower that lives counts as in sync", "copies")
-def _every_follower_is_in_sync() -> Patch:
-    original = LastHeartbeats.copies
+@bug("what a leader said under an older table counts under this one", "copies")
+def _reports_under_any_table() -> Patch:
+    original = LastHeartbeats.reports
 
-    def copies(self: LastHeartbeats, table: SlotTable) -> KnownCopies:
-        return replace(original(self, table), unsettled={name: set() for name in self._last})
+    def reports(self: LastHeartbeats, table: SlotTable, members: Iterable[str] = ()) -> CopyReports:
+        under = {h.table_epoch for h in self._last.values()}
+        found = [original(self, SlotTable(epoch, table.slots), members) for epoch in sorted(under)]
+        by_slot = {number: report for each in found for number, report in each.by_slot.items()}
+        return replace(original(self, table, members), by_slot=by_slot)
 
-    return replaced(LastHeartbeats, "copies", copies)
-
-
-@bug("what was in sync under an older table counts as in sync under this one", "copies")
-def _in_sync_under_any_table() -> Patch:
-    original = LastHeartbeats.copies
-
-    def copies(self: LastHeartbeats, table: SlotTable) -> KnownCopies:
-        return replace(original(self, table), unsettled={name: set(h.unsettled) for name, h in self._last.items()})
-
-    return replaced(LastHeartbeats, "copies", copies)
+    return replaced(LastHeartbeats, "reports", reports)
 
 
-@bug("followers that are not in sync stay among the heirs of a dead leader", "copies", 6)
-def _unready_heirs() -> Patch:
-    return replaced(arranger, "_without_unready_heirs", lambda table, live, copies: (table, []))
+@bug("a follower or learner says that it has everything while it still copies", "copies")
+def _confirms_while_it_copies() -> Patch:
+    def confirmation(self: FollowedLeaders, peer: Peer, asked: SlotEpoch, is_current: bool) -> SlotAnswer:
+        return SlotAnswer(asked.slot, Access.ACCEPT, asked.leader_epoch)
+
+    return replaced(FollowedLeaders, "_confirmation", confirmation)
 
 
-@bug("a step of the balancer takes a copy before the next one is complete", "leases")
-def _steps_take_copies_at_once() -> Patch:
-    return replaced(arranger, "with_spares", lambda before, plan, live: plan)
+@bug("acknowledgements do not wait for a learner that was reported as ready", "copies")
+def _reports_do_not_bind() -> Patch:
+    return replaced(InSync, "needed", lambda self, slot: set(slot.slot.followers))
 
 
-@bug("what servers reported under a table is forgotten with the next one", "copies", 14)
-def _reports_forgotten_with_a_table() -> Patch:
-    return replaced(LastHeartbeats, "table_changed", lambda self, old, new: None)
+@bug("acknowledgements wait for nobody", "copies")
+def _nobody_is_needed() -> Patch:
+    return replaced(InSync, "needed", lambda self, slot: set())
 
 
-@bug("a new meta leader gives slots away before it has heard who has a copy", "copies", 56)
-def _deaf_choice() -> Patch:
-    return returning(next_table, "only_silent_may_lead", False)
+@bug("a server goes before the one that replaces it is in sync", "copies")
+def _dropped_too_early() -> Patch:
+    def drop(change: RowChange, target: Slot, why: str) -> None:
+        for name in change.row.followers:
+            if name not in target.holders:
+                change.drop(name, why)
+
+    return replaced(copy_steps, "_drop", drop)
 
 
-@bug("a follower that lost its leader calls its copy complete for as long as it has it", "copies", 11)
-def _complete_for_ever() -> Patch:
-    return replaced(HeldSlots, "recent", lambda self, since: self.unsettled())
+@bug("a process that was started again counts as in sync where the one before it was", "copies")
+def _started_again_in_sync() -> Patch:
+    def without(slot: Slot, replaced: Set[str]) -> Slot:
+        leader = None if slot.leader in replaced else slot.leader
+        return Slot(slot.id, leader, slot.leader_epoch, slot.followers, slot.learners)
+
+    return replaced(arranger, "_without", without)
+
+
+@bug("a learner leads where a server in sync lives", "copies")
+def _learners_first() -> Patch:
+    original = copy_steps._succeed
+
+    def succeed(change: RowChange, target: Slot, live: Set[str], rank: Rank, why: str) -> None:
+        learners = [name for name in change.row.learners if name in live]
+        if learners:
+            change.lead(CopyStep.UNCLEAN, learners[0], "made up")
+        original(change, target, live, rank, why)
+
+    return replaced(copy_steps, "_succeed", succeed)
+
+
+@bug("a follower that holds up acknowledgements is never reported", "leases")
+def _nobody_is_lost() -> Patch:
+    return replaced(InSync, "_lose", lambda self, copies, name: None)

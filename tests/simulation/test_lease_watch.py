@@ -29,7 +29,7 @@ class Scene:
         self.verdict = RunVerdict(trace)
         self.cluster = ScenarioCluster(Scenario(), 1)
         servers = ServersWatch(self.cluster, 2, lambda: self.now, trace, self.verdict)
-        copies = CopiesWatch(1.0, 2, servers, lambda: self.now, self.verdict)
+        copies = CopiesWatch(2, servers, self.verdict)
         self.watch = LeaseWatch(self.cluster, copies, lambda: self.now, trace, self.verdict)
         self.lease = self.watch.add(ID, "a", 5.0)
         self.watch.acknowledged(self.lease, 10.0)

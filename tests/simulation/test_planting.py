@@ -9,7 +9,8 @@ from slotreeve.model.slots import SlotTable
 from slotreeve_client.core import ClientCore
 from slotreeve_client.replay import ClientReplay
 from slotreeve_election_mysql.requests import Requests
-from slotreeve_servers.data.slots import HeldSlots
+from slotreeve_protocol.slot_messages import SlotWrite
+from slotreeve_servers.data.slots import HeldSlot, HeldSlots
 from slotreeve_servers.meta import core
 from slotreeve_simulator.scenario import built_in
 
@@ -37,11 +38,11 @@ def test_every_bug_can_be_planted() -> None:
 
 
 def test_a_patch_with_another_signature_is_refused_where_it_is_planted() -> None:
-    def apply(self: HeldSlots, table: SlotTable) -> None: ...
+    def apply(self: HeldSlot, write: SlotWrite) -> None: ...
 
-    message = refused(HeldSlots, "apply", apply)
-    assert message.startswith("HeldSlots.apply: the patch is (positional or keyword self, positional or keyword table)")
-    assert message.endswith("positional or keyword table, positional or keyword now = ...)")
+    message = refused(HeldSlot, "apply", apply)
+    assert message.startswith("HeldSlot.apply: the patch is (positional or keyword self, positional or keyword write)")
+    assert message.endswith("positional or keyword write, positional or keyword now)")
     assert "the patch is (variadic positional )" in refused(ClientCore, "retry", lambda *_: None)
 
 
@@ -62,8 +63,8 @@ def test_a_patch_of_something_that_has_moved_away_is_refused() -> None:
 def test_a_patch_with_the_same_signature_is_planted_and_taken_out() -> None:
     original = HeldSlots.apply
 
-    def apply(self: HeldSlots, _table: SlotTable, now: float = 0.0) -> Any:
-        return original(self, _table, now)
+    def apply(self: HeldSlots, _table: SlotTable) -> Any:
+        return original(self, _table)
 
     with both(replaced(HeldSlots, "apply", apply), returning(ClientCore, "retry")):
         assert vars(HeldSlots)["apply"] is apply
@@ -72,7 +73,7 @@ def test_a_patch_with_the_same_signature_is_planted_and_taken_out() -> None:
 
 
 def only_raises() -> Patch:
-    def apply(self: HeldSlots, table: SlotTable, now: float = 0.0) -> Any:
+    def apply(self: HeldSlots, table: SlotTable) -> Any:
         raise TypeError("a patch that is wrong itself")
 
     return replaced(HeldSlots, "apply", apply)
@@ -89,7 +90,7 @@ def test_a_bug_that_was_declared_wrongly_cannot_be_planted(monkeypatch: pytest.M
 
     @bug("an argument is forgotten")
     def _forgetful() -> Patch:
-        return replaced(HeldSlots, "apply", lambda self, table: ([], []))
+        return replaced(HeldSlots, "apply", lambda self: ([], []))
 
     with pytest.raises(WrongPatch), planted("forgetful"):
         pass

@@ -36,7 +36,7 @@ class Scene:
         trace = Trace(lambda: 0.0)
         self.verdict = RunVerdict(trace)
         servers = ServersWatch(self.cluster, 2, lambda: 0.0, trace, self.verdict)
-        copies = CopiesWatch(1.0, 2, servers, lambda: 0.0, self.verdict)
+        copies = CopiesWatch(2, servers, self.verdict)
         leases = LeaseWatch(self.cluster, copies, lambda: 0.0, trace, self.verdict)
         self.watch = GatewayWatch(self.gateways, leases, self.verdict)
 

@@ -64,7 +64,7 @@ def server_rows(condition: ClusterCondition) -> list[ServerRow]:
         return rows
     slots, states = condition.view.table.slots, condition.states()
     leads = Counter(slot.leader for slot in slots)
-    follows = Counter(name for slot in slots for name in slot.followers)
+    follows = Counter(name for slot in slots for name in slot.holders[1:])
     banned = condition.orders.banned if condition.orders is not None else ()
     for node in [*condition.view.data, *condition.view.sessions]:
         loads = _held(node, condition.held.get(node.name, {}))

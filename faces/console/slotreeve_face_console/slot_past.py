@@ -83,4 +83,5 @@ def slot_past(
 
 
 def _cell(slot: Slot | SlotHolders, numbers: ServerNumbers) -> str:
-    return ",".join(str(numbers.of(name)) for name in (slot.leader, *slot.followers))
+    holders = (slot.leader, *slot.followers, *slot.learners)
+    return ",".join(str(numbers.of(name)) for name in holders) + "c" * bool(slot.learners)

@@ -26,9 +26,9 @@ class SlotStates:
     """What is known of all slots.
 
     Attributes:
-        cells: for each slot, by its id: the number of its leader (-1: none) and those of its followers, with commas;
-            then ``g`` where the leader is gone (no member any more), ``s`` where it does not serve yet, ``c`` where a
-            follower still copies.
+        cells: for each slot, by its id: the number of its leader (-1: none) and those of its followers and learners,
+            with commas; then ``g`` where the leader is gone (no member any more), ``s`` where it does not serve yet,
+            ``c`` where a learner or follower still copies.
         leads, follows: number of slots by server.
         kinds: number of slots that are ``whole``, lack followers (``thin``), have a follower that still copies
             (``copying``), a leader that does not serve yet (``settling``), or none or one that is gone (``lost``). Each
@@ -79,21 +79,22 @@ def slot_states(condition: ClusterCondition, numbers: ServerNumbers) -> SlotStat
         numbers.of(node.name)
     for slot in condition.view.table.slots:
         incomplete = unsettled.get(slot.id, ())
-        settles, copies = slot.leader in incomplete, any(name in incomplete for name in slot.followers)
+        settles = slot.leader in incomplete
+        copies = bool(slot.learners) or any(name in incomplete for name in slot.followers)
         is_gone = slot.leader is not None and slot.leader not in alive
-        places = ",".join(str(numbers.of(name)) for name in (slot.leader, *slot.followers))
+        places = ",".join(str(numbers.of(name)) for name in (slot.leader, *slot.followers, *slot.learners))
         cells[str(slot.id)] = f"{places}{'g' * is_gone}{'s' * settles}{'c' * copies}"
         if slot.leader is None or is_gone:
             kinds["lost"] += 1
         elif settles:
             kinds["settling"] += 1
-        elif len(slot.followers) < followers:
+        elif len(slot.followers) + len(slot.learners) < followers:
             kinds["thin"] += 1
         else:
             kinds["copying" if copies else "whole"] += 1
     slots = condition.view.table.slots
     leads = Counter(slot.leader for slot in slots if slot.leader is not None)
-    return SlotStates(cells, leads, Counter(name for slot in slots for name in slot.followers), kinds)
+    return SlotStates(cells, leads, Counter(name for slot in slots for name in slot.holders[1:]), kinds)
 
 
 def _unsettled(condition: ClusterCondition) -> dict[int, Sequence[str]]:

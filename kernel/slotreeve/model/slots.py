@@ -12,13 +12,26 @@ class Slot(msgspec.Struct, array_like=True, frozen=True, gc=False):
         id: 0 .. slots - 1.
         leader: the data server that accepts writes and answers reads; None if the slot has no leader.
         leader_epoch: the table epoch at which the leader took over; changes exactly when the leader does (I4).
-        followers: the data servers that hold copies, in the order in which they were added.
+        followers: the data servers in sync, in the order in which they were added: each has every write that was
+            acknowledged and that nobody can send again. One of them leads next.
+        learners: the data servers that copy the slot and are not in sync yet. Assigners and balancers see none.
     """
 
     id: int
     leader: str | None
     leader_epoch: int
     followers: tuple[str, ...]
+    learners: tuple[str, ...] = ()
+
+    @property
+    def in_sync(self) -> tuple[str, ...]:
+        """The servers in sync, the leader first."""
+        return self.followers if self.leader is None else (self.leader, *self.followers)
+
+    @property
+    def holders(self) -> tuple[str, ...]:
+        """Who is in sync, and the learners."""
+        return (*self.in_sync, *self.learners)
 
 
 class SlotTable(msgspec.Struct, array_like=True, frozen=True):
@@ -68,9 +81,10 @@ class Move(msgspec.Struct, array_like=True, frozen=True):
     Attributes:
         slot: its id.
         kind: ``leader`` (``target`` becomes leader), ``follower`` (``target`` becomes follower) or ``drop``
-            (``source`` stops being follower and is not replaced).
+            (``source`` holds the slot no more and is not replaced). In committed tables also ``learn`` (``target``
+            begins to copy) and ``demote`` (``source`` follows no more and copies).
         source: the server that loses the place; None if the place was empty.
-        target: the server that gets it; None for ``drop``.
+        target: the server that gets it; None for ``drop`` and ``demote``.
         reason: one clause for people, e.g. ``leader left`` or ``data-3 leads 20, fair share is 16``.
     """
 

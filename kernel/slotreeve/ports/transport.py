@@ -11,6 +11,11 @@ import msgspec
 from slotreeve.model.nodes import Role
 from slotreeve.model.slots import SlotFacts
 
+PROTOCOL_VERSION = 2
+"""Version of the messages of this build."""
+OLDEST_PROTOCOL_VERSION = 2
+"""Oldest version that this build understands: 1 had no learners in the slot table."""
+
 
 class Message(msgspec.Struct, array_like=True, frozen=True):
     """Base class of every message. The package ``slotreeve_protocol`` defines the messages."""
@@ -29,8 +34,8 @@ class Hello(Message, frozen=True, tag=1):
     role: Role
     process_id: str
     address: str = ""
-    oldest_version: int = 1
-    newest_version: int = 1
+    oldest_version: int = OLDEST_PROTOCOL_VERSION
+    newest_version: int = PROTOCOL_VERSION
     facts: SlotFacts | None = None
     application: str = ""
 

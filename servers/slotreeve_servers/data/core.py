@@ -42,6 +42,7 @@ from slotreeve_servers.data.delays import DataDelays
 from slotreeve_servers.data.departures import Departures
 from slotreeve_servers.data.exchange import DigestExchange
 from slotreeve_servers.data.following import FollowedLeaders
+from slotreeve_servers.data.in_sync import InSync
 from slotreeve_servers.data.interest import SessionInterests
 from slotreeve_servers.data.lease_keeper import LOOK_SECONDS, LeaseKeeper
 from slotreeve_servers.data.listing import Listing
@@ -55,7 +56,7 @@ from slotreeve_servers.data.slots import HeldSlot, HeldSlots
 from slotreeve_servers.data.streams import Streams
 from slotreeve_servers.data.unreadable import UnreadableSlots
 from slotreeve_servers.node.dispatch import Desk
-from slotreeve_servers.node.membership import Incomplete, Membership
+from slotreeve_servers.node.membership import HeldCopies, Membership
 from slotreeve_servers.node.newer_view import NewerView
 from slotreeve_servers.node.outbox import Outbox, Peer
 
@@ -65,9 +66,6 @@ SLOTS_PER_TURN = 8
 REPAIRED_SLOTS = 256
 """Slots that are compared again in ``data.repair_seconds``. With more slots, the next ones follow after that time: what
 an idle server costs does not grow with them."""
-RECENT_LEASES = 2
-"""A copy that was complete until the connection to the leader ended is named as such for so many leases of a server:
-longer than the meta leader needs to notice that the other one is dead, also where the meta leader died with it."""
 TURN_PAUSE_SECONDS = 0.01
 UPKEEP_SECONDS = 0.25
 LINKS_AGAIN_SECONDS = 1.5
@@ -113,7 +111,9 @@ class DataCore:
         self._sessions = SessionServers(CURRENT_HEARTBEATS * heartbeat_seconds)
         self.departures = Departures(outbox, self.slots, self, self._sessions, rules, events)
         self.losses = ClientLosses(outbox, self.slots, self._sessions, self.departures, rules)
-        confirmations = FollowerConfirmations(outbox, self._streams)
+        self._in_sync = InSync(outbox, self.slots, self._streams, self.membership)
+        self._streams.begun = self._in_sync.stream_begun
+        confirmations = FollowerConfirmations(outbox, self._streams, self._in_sync)
         self.leases = LeaseKeeper(outbox, self.slots, self, self.membership, confirmations, rules, events)
         self._pages = Pages(outbox)
         self._comparisons: dict[Peer, DigestExchange] = {}
@@ -163,7 +163,7 @@ class DataCore:
         self._sessions.view_changed(view.sessions)
         self.losses.view_changed({node.process_id for node in old.sessions}, alive)
         complete = self.slots.complete_of(self.slots.held.keys()) if self._history is not None else set()
-        led, followed = self.slots.apply(self._table_of(view), self._outbox.now())
+        led, followed = self.slots.apply(self._table_of(view))
         if self._history is not None:
             self._history.lapse(complete - self.slots.complete_of(complete))
         for slot in led:
@@ -172,6 +172,7 @@ class DataCore:
         self.unreadable.keep({slot.slot.id: slot for slot in self.slots.led()})
         self._loads.led(led)
         self.leases.table_changed(led)
+        self._in_sync.table_changed()
         self.departures.table_changed()
         if self._sessions.members != before:
             self._uncompared = {slot.slot.id for slot in self.slots.led()}
@@ -218,15 +219,14 @@ class DataCore:
         """The view of this server, where it is newer than the one that the peer has."""
         return self.membership.view if self.membership.view.revision > message.revision else Done()
 
-    def unsettled(self) -> Incomplete:
-        """The slots that this server does not hold completely yet; each heartbeat names them.
+    def copies(self) -> HeldCopies:
+        """The slots that this server does not hold completely yet, and who is in sync; each heartbeat names them.
 
         A slot that serves without the records of a silent session server is one of them, so that the balancer does not
         move it meanwhile. Its next leader would wait for the same session server before it serves."""
         incomplete = [number for number in self._uncompared if self._serves_uncompared(number)]
         self._uncompared = set(incomplete)
-        recent = self.slots.recent(self._outbox.now() - RECENT_LEASES * self.membership.lease_seconds)
-        return Incomplete(sorted({*self.slots.unsettled(), *incomplete}), recent)
+        return HeldCopies(sorted({*self.slots.unsettled(), *incomplete}), self._in_sync.reports())
 
     def _serves_uncompared(self, number: int) -> bool:
         """Whether the slot serves without the records of a member."""
@@ -269,6 +269,7 @@ class DataCore:
         self.changes.forget(peer)
         self._interests.closed(peer)
         self._streams.closed(peer)
+        self._in_sync.closed(peer)
         self._serve_what_is_complete()
 
     def compared(self, slot: HeldSlot, process_id: str) -> None:
@@ -308,7 +309,7 @@ class DataCore:
         have."""
         processes = set(self._sessions.members)
         led_for = self._outbox.attended() - slot.led_since
-        if not slot.had_copy and led_for < LINKS_AGAIN_SECONDS:
+        if not slot.was_in_sync and led_for < LINKS_AGAIN_SECONDS:
             processes.update(self.membership.view.missing)
         if led_for < self._rules.session_grace_seconds:
             processes.update(
@@ -420,6 +421,7 @@ class DataCore:
         """Serve slots that waited too long, and remove the lost registrations for which there is evidence enough."""
         self._serve_what_is_complete()
         self.losses.look()
+        self._in_sync.look()
         self.departures.look_by_timer()
         self.delays.look()
         self.unreadable.look()

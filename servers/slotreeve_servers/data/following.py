@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from slotreeve.ports import Message
@@ -47,8 +47,16 @@ class SlotFollowing:
     after.
     """
 
-    def __init__(self, leader: str, slots: HeldSlots, followership: Followership, counters: Counter[str]) -> None:
+    def __init__(
+        self,
+        leader: str,
+        slots: HeldSlots,
+        followership: Followership,
+        counters: Counter[str],
+        now: Callable[[], float],
+    ) -> None:
         self._leader, self._slots, self._followership, self._counters = leader, slots, followership, counters
+        self._now = now
 
     def _followed(self, number: int) -> HeldSlot | None:
         slot = self._slots.get(number)
@@ -74,7 +82,7 @@ class SlotFollowing:
             slot.store.replace_part(part)
         self._counters["follower_repairs" if slot.synced else "services_copied"] += services_in(difference)
         if difference.complete:
-            slot.synced = True
+            slot.caught_up(self._now())
             return Progress.DONE
         if difference.access is Access.ACCEPT or difference.access is Access.MIGRATING:
             return Progress.AGAIN
@@ -106,7 +114,7 @@ class FollowedLeaders:
 
     def opened(self, peer: Peer) -> None:
         """A leader is connected: ask it for every slot that this server follows there."""
-        side = SlotFollowing(peer.node, self._slots, self._followership, self._counters)
+        side = SlotFollowing(peer.node, self._slots, self._followership, self._counters, self._outbox.now)
         exchange = self._exchanges[peer] = DigestExchange(self._outbox, peer, side)
         exchange.add(slot.slot.id for slot in self._slots.followed(peer.node))
 
@@ -118,7 +126,7 @@ class FollowedLeaders:
             del self._ended[next(iter(self._ended))]
         if self._history is not None:
             self._history.lapse(self._slots.complete_of([slot.slot.id for slot in self._slots.followed(peer.node)]))
-        self._slots.leader_lost(peer.node, self._outbox.now())
+        self._slots.leader_lost(peer.node)
 
     def last_sign(self, process_id: str) -> float | None:
         """When this server had the last sign of life of a process that led slots which it followed, in seconds on its
@@ -146,17 +154,18 @@ class FollowedLeaders:
             if slot is not None and not slot.leads and slot.slot.leader_epoch == write.leader_epoch:
                 if self._history is not None and slot.synced:
                     # The history of a leader that dies is at its followers, then.
-                    epoch, since = slot.slot.leader_epoch, slot.complete_until
+                    epoch, since = slot.slot.leader_epoch, slot.synced_since
                     self._history.writing(HeldRecords(slot.store.services, epoch, False, since, slot=write.slot), write)
                 slot.apply(write, now)
 
     def _on_confirm(self, peer: Peer, message: Confirm) -> Message:
         """What the leader streamed before this message was handled before it."""
-        return Answers([self._confirmation(peer, asked) for asked in message.slots])
+        is_current = message.table_epoch <= self._slots.epoch
+        return Answers([self._confirmation(peer, asked, is_current) for asked in message.slots])
 
-    def _confirmation(self, peer: Peer, asked: SlotEpoch) -> SlotAnswer:
+    def _confirmation(self, peer: Peer, asked: SlotEpoch, is_current: bool) -> SlotAnswer:
         slot = self._slots.get(asked.slot)
         if slot is None or slot.leads or slot.slot.leader != peer.node or not slot.synced:
             return SlotAnswer(asked.slot, Access.MOVED, 0)
-        is_same = slot.slot.leader_epoch == asked.leader_epoch
+        is_same = is_current and slot.slot.leader_epoch == asked.leader_epoch
         return SlotAnswer(asked.slot, Access.ACCEPT if is_same else Access.MISMATCH, slot.slot.leader_epoch)

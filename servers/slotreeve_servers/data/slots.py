@@ -54,12 +54,13 @@ class HeldSlot:
         led_since: leader: when this server began to lead it, in seconds on its clock.
         compared: leader: the session processes that were compared with under this leader epoch.
         departing: leader: departures of clients that wait for the answers of session servers.
-        synced: follower: complete, and streamed to by the leader.
-        complete_until: when this server was complete last, before it lost the leader, in seconds on its clock.
+        was_in_sync: this server was in sync, or led, when it began to hold the slot in this role.
+        synced: follower or learner: complete, and streamed to by the leader. ``synced_since``: on the clock of this
+            server, in seconds.
         writes: records, ends and purges that were stored since this server holds the slot in this role.
         version: rises with every change of content; at least ``first_version(leader_epoch)`` (I11).
         tracked: services with an interested session server, by data info id.
-        streams: leader: the followers in sync, in the order in which they came.
+        streams: leader: the followers and learners that are streamed to, in the order in which they came.
         born: leader: the birth of the oldest change that came before it serves (:class:`TrackedService`).
     """
 
@@ -70,8 +71,9 @@ class HeldSlot:
     led_since: float = 0.0
     compared: set[str] = field(default_factory=set)
     departing: int = 0
+    was_in_sync: bool = False
     synced: bool = False
-    complete_until: float = -math.inf
+    synced_since: float = -math.inf
     writes: int = 0
     version: int = 0
     tracked: dict[str, TrackedService] = field(default_factory=dict)
@@ -91,17 +93,10 @@ class HeldSlot:
         """Complete in its role."""
         return self.serving if self.leads else self.synced
 
-    @property
-    def had_copy(self) -> bool:
-        """This server had a complete copy when it began to lead, or had one before."""
-        return self.complete_until > -math.inf
-
-    def leader_lost(self, now: float) -> None:
-        """The connection to the leader has ended, or the slot has another leader: what that one stores may be missing
-        here."""
-        if self.settled:
-            self.complete_until = now
-        self.synced = False
+    def caught_up(self, now: float) -> None:
+        """The leader streams everything from now on."""
+        if not self.synced:
+            self.synced, self.synced_since = True, now
 
     def next_version(self) -> int:
         """A version for the record of a lease: greater than each one given before, also under an earlier leader
@@ -187,6 +182,7 @@ class HeldSlots:
     Attributes:
         held: the slots by number.
         openings: how often a slot became one that this server does not hold completely.
+        epoch: of the table. ``has_missed_one``: there was a table before it that this server did not see.
 
     Invariant: the number of each slot that is not settled is among ``_open``, with those of some that are.
     """
@@ -194,9 +190,9 @@ class HeldSlots:
     def __init__(self, node: str, part_bytes: int = PART_BYTES) -> None:
         self._node, self._part_bytes = node, part_bytes
         self.held: dict[int, HeldSlot] = {}
-        self.openings = 0
+        self.openings = self.epoch = 0
+        self.has_missed_one = False
         self._open: list[int] = []
-        self._epoch = 0
 
     def get(self, number: int) -> HeldSlot | None:
         """The slot, where this server holds it."""
@@ -242,20 +238,14 @@ class HeldSlots:
         self.openings += 1
         self._open.append(number)
 
-    def leader_lost(self, leader: str, now: float) -> None:
+    def leader_lost(self, leader: str) -> None:
         """The connection to a leader has ended: what it stores may be missing here."""
         for slot in self.followed(leader):
-            slot.leader_lost(now)
+            slot.synced = False
             self._opened(slot.slot.id)
 
-    def recent(self, since: float) -> list[int]:
-        """The slots that this server followed completely until some time after ``since``, when it lost their leader,
-        sorted."""
-        return [n for n in self.unsettled() if not self.held[n].leads and self.held[n].complete_until > since]
-
-    def apply(self, table: SlotTable, now: float = -math.inf) -> tuple[list[HeldSlot], list[HeldSlot]]:
+    def apply(self, table: SlotTable) -> tuple[list[HeldSlot], list[HeldSlot]]:
         """Follow a newer table; return the slots newly led, and those newly followed or with a new leader to follow.
-        ``now``: the time on the clock of this server, in seconds.
 
         A slot whose leader epoch changed starts again as migrating, even where this server led it before. The records
         of slots that this server keeps are kept; those of slots that it lost are dropped.
@@ -263,7 +253,7 @@ class HeldSlots:
         A server that was cut off may have missed a table that did not name it. The leader has ended its stream then, so
         a follower that has missed a table follows anew.
         """
-        has_missed_one, self._epoch = 0 < self._epoch < table.epoch - 1, table.epoch
+        self.has_missed_one, self.epoch = 0 < self.epoch < table.epoch - 1, table.epoch
         led: list[HeldSlot] = []
         followed: list[HeldSlot] = []
         mine = {row.id: row for row in self._rows(table)}
@@ -274,10 +264,10 @@ class HeldSlots:
             leads = row.leader == self._node
             if old is not None and old.slot.leader_epoch == row.leader_epoch and old.leads == leads:
                 old.slot = row
-                for peer in [peer for peer in old.streams if peer.node not in row.followers]:
+                for peer in [peer for peer in old.streams if peer.node not in row.holders]:
                     del old.streams[peer]  # it follows this slot no more
-                if has_missed_one and not leads:
-                    old.leader_lost(now)
+                if self.has_missed_one and not leads:
+                    old.synced = False
                     self._opened(number)
                     followed.append(old)
                 continue
@@ -287,10 +277,9 @@ class HeldSlots:
                 new.store = SlotStore(self._part_bytes)
             else:
                 old.tracked.clear()  # what waits to be announced from it is dropped
-                old.leader_lost(now)
-                new.store, new.complete_until = old.store, old.complete_until
+                new.store, new.was_in_sync = old.store, self._node in old.slot.in_sync
             (led if leads else followed).append(new)
         return led, followed
 
     def _rows(self, table: SlotTable) -> Iterable[Slot]:
-        return (row for row in table.slots if row.leader == self._node or self._node in row.followers)
+        return (row for row in table.slots if self._node in row.holders)

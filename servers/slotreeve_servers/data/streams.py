@@ -1,10 +1,10 @@
-"""The leader's side of replication: each follower in sync is streamed what is stored (departure: the original's
+"""The leader's side of replication: each follower and learner is streamed what is stored (departure: the original's
 follower lags up to 180 s)."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from slotreeve_protocol.slot_messages import (
     Access,
@@ -32,6 +32,7 @@ class Streams:
 
     Attributes:
         records: records sent since the start.
+        begun: is called with a slot where another stream of it has begun; set by the core.
     """
 
     def __init__(self, outbox: Outbox, slots: HeldSlots, newer_view: NewerView) -> None:
@@ -41,6 +42,11 @@ class Streams:
         self._flush = TurnEnd(outbox, self.flush)
         self._look_for_room = Retry(outbox, ROOM_SECONDS, self._send_tombstones)
         self.records = 0
+        self.begun: Callable[[HeldSlot], None] = lambda slot: None
+
+    def is_through(self, peer: Peer) -> bool:
+        """Whether nothing waits for room in the connection to this peer."""
+        return peer not in self._tombstones
 
     def send(self, slot: HeldSlot, write: SlotWrite) -> None:
         """Pass what was just stored on to the followers in sync."""
@@ -71,7 +77,7 @@ class Streams:
         if slot is None:
             return SlotDifference(asked.slot, Access.MOVED, 0, False, {}), 0
         access, epoch = slot.access(asked.leader_epoch), slot.slot.leader_epoch
-        if peer.node not in slot.slot.followers:
+        if peer.node not in slot.slot.holders[1:]:
             # It has a newer table. Were a stream begun now, an older table that arrives here yet would end it. The
             # meta leader may not reach this server any more: then nobody else gives it that table.
             self._newer_view.ask(peer)
@@ -82,6 +88,7 @@ class Streams:
         if found.complete and peer not in slot.streams:
             slot.streams[peer] = None
             self._begin_with_tombstones(slot, peer)
+            self.begun(slot)
         return SlotDifference(
             asked.slot, access, epoch, found.complete, found.records, found.parts, found.upto
         ), found.cost

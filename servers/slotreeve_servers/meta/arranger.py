@@ -1,21 +1,23 @@
 """The next change of the slot table (original: ``ScheduledSlotArranger``). Pure, but for logging.
 
-First, servers on their way out hand the slots that they lead to followers in sync. Then, where a slot lacks a leader or
-follower or is held by a server that left, the assigner is asked. Otherwise, once every slot is reported in sync, the
-balancer is asked for one step. Where a plugin raises, returns an invalid table (I5) or moves that do not lead to its
-table, that is logged and counted, and the table stays. A balancer whose steps do not come to an end is not asked again
-before something else changes (:mod:`slotreeve_servers.meta.balancer_steps`). A balancer's step takes no complete copy
-away before there is another one (:mod:`slotreeve_servers.meta.spare_copies`).
+What a plugin plans is a target. Where a slot of the target lacks a leader or follower, or is held by a server that
+leaves, the assigner is asked. Once every slot is as the target has it and serves, the balancer is asked for one step.
+The way to the target is the same for all: :func:`slotreeve_servers.meta.copy_steps.towards` gives the next safe row of
+each slot. Deaths, planned stops, bans and moves are nothing but targets.
+
+Where a plugin raises, returns an invalid table (I5) or moves that do not lead to its table, that is logged and counted,
+and the target stays. A balancer whose steps do not come to an end is not asked again before something else changes
+(:mod:`slotreeve_servers.meta.balancer_steps`).
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence, Set
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass, field
 
 import msgspec
-from slotreeve.model.draft import Draft
 from slotreeve.model.nodes import Node, Server
 from slotreeve.model.plan import Plan
 from slotreeve.model.slots import Limits, Move, Slot, SlotTable
@@ -23,9 +25,8 @@ from slotreeve.ports import Assigner, Balancer, LoadAware, aware_of
 from slotreeve_machines.plan_check import plan_fault
 
 from slotreeve_servers.meta.balancer_steps import BalancerSteps
-from slotreeve_servers.meta.known_copies import KnownCopies
+from slotreeve_servers.meta.copy_steps import NO_REPORT, CopyReport, CopyStep, towards
 from slotreeve_servers.meta.loads import NO_LOADS, Loads
-from slotreeve_servers.meta.spare_copies import follow_first, with_spares, without_spares
 
 log = logging.getLogger("slotreeve.arranger")
 
@@ -39,6 +40,49 @@ class Leaving:
 
 
 NOBODY_LEAVES = Leaving()
+
+
+@dataclass(frozen=True)
+class CopyReports:
+    """What the data servers have reported under the present table.
+
+    Attributes:
+        by_slot: of copies, by the leader of the slot.
+        unsettled: by each server that has reported, the slots of which it lacks something.
+        silent: the data servers that have not been heard since this meta server leads.
+    """
+
+    by_slot: Mapping[int, CopyReport] = field(default_factory=dict)
+    unsettled: Mapping[str, Set[int]] = field(default_factory=dict)
+    silent: frozenset[str] = frozenset()
+
+    def are_settled(self, table: SlotTable) -> bool:
+        """Whether every holder of a slot has reported that it holds it completely."""
+        return all(
+            name in self.unsettled and slot.id not in self.unsettled[name]
+            for slot in table.slots
+            for name in slot.holders
+        )
+
+
+@dataclass(frozen=True)
+class PlannedTable:
+    """What the plugins have planned last: a table without learners, and why a slot is as it is there."""
+
+    table: SlotTable
+    reasons: Mapping[int, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Arrangement:
+    """The next table with the moves that lead to it, and the target on the way to which it is. ``unclean``: the slots
+    that are led there by a server that was not in sync."""
+
+    plan: Plan | None
+    target: PlannedTable | None
+    unclean: Sequence[Slot] = ()
+
+
 Decide = Callable[[SlotTable, Sequence[Server], Limits], Plan | None]
 
 
@@ -62,64 +106,86 @@ class Arranger:
         self.rejected = 0
         self.balancer_fault: str | None = None
 
-    def next_plan(
+    def arrange(
         self,
         table: SlotTable,
         servers: Sequence[Server],
-        copies: KnownCopies,
+        reports: CopyReports,
         leaving: Leaving = NOBODY_LEAVES,
         loads: Loads = NO_LOADS,
-    ) -> Plan | None:
-        """The next change of ``table``, under which servers have reported ``copies``, for the servers that live now; or
-        None. The table stays as it is where no server lives, and in protection mode."""
+        target: PlannedTable | None = None,
+    ) -> Arrangement:
+        """The next change of ``table`` for the servers that live now. ``target``: what the last call returned. The
+        table stays as it is where no server lives, and in protection mode."""
         if not servers or self.is_protected(servers):
-            return None
+            return Arrangement(None, target)
         table = table if table.slots else SlotTable.unassigned(self._slots)
         staying = [server for server in servers if server.name not in leaving.for_good]
         if not staying:  # no server is left to take over
             staying, leaving = list(servers), NOBODY_LEAVES
-        handed_over = self._hand_over(table, servers, copies, leaving)
-        if handed_over is not None:
-            return handed_over
-        live = {server.name for server in servers}
-        waits = any(self._waits(slot, live, copies, leaving) for slot in table.slots)
-        if waits and all(slot.leader in live for slot in table.slots):
-            return None
-        if not is_complete(table, staying, self._limits.replicas):
-            # Whoever waits for a follower keeps its slots, so that those without a leader need not wait, too.
-            taking = servers if waits or _needs_who_leaves(table, servers, staying) else staying
-            heirs, drops = _without_unready_heirs(table, {server.name for server in taking}, copies)
+        if target is None or len(target.table.slots) != len(table.slots):
+            target = PlannedTable(self._intended(table))
+        aim = SlotTable(table.epoch, target.table.slots)
+        if not is_complete(aim, staying, self._limits.replicas):
+            target = _aimed(target, self._checked("assigner", self._assign_with(loads), aim, staying))
+        elif _is_reached(table, aim) and not leaving.for_a_restart and reports.are_settled(table):
+            target = _aimed(PlannedTable(table), self._balance(table, staying, loads))
+        return self._way(table, target, servers, reports, leaving)
 
-            def lacks(name: str, slot: int) -> int:
-                return copies.lack(name, slot) if name in live else 3
+    def is_protected(self, servers: Sequence[Server]) -> bool:
+        """Protection mode: so many data servers left at once that a fault of the network is more likely."""
+        return len(servers) < self.protect_below
 
-            enough = without_spares(heirs, self._limits.replicas, lacks)
-            if is_complete(enough.table, taking, self._limits.replicas):
-                return Plan(enough.table, (*drops, *enough.moves))
-            plan = self._checked("assigner", self._assign_with(loads), enough.table, taking)
-            if plan is None:
-                return None
-            plan = follow_first(enough.table, _led_by_heirs(heirs, plan, taking), live, table)
-            return Plan(plan.table, (*drops, *enough.moves, *plan.moves))
-        holders = ((name, slot.id) for slot in table.slots for name in (slot.leader or "", *slot.followers))
-        if all(copies.settled(name, slot) for name, slot in holders) and not leaving.for_a_restart:
-            return self._balance(table, staying, loads)
-        return None
+    def _intended(self, table: SlotTable) -> SlotTable:
+        """What a table on its way aims at, as far as it shows that: learners follow where followers are too few."""
+        most = self._limits.replicas - 1
+        return _with_rows(
+            table,
+            {
+                slot.id: Slot(slot.id, slot.leader, slot.leader_epoch, (*slot.followers, *slot.learners)[:most])
+                for slot in table.slots
+                if slot.learners or len(slot.followers) > most
+            },
+        )
+
+    def _way(
+        self, table: SlotTable, target: PlannedTable, servers: Sequence[Server], reports: CopyReports, leaving: Leaving
+    ) -> Arrangement:
+        """The next safe table on the way to the target; none where nothing can or need be done now."""
+        live, going = {server.name for server in servers}, leaving.for_good | leaving.for_a_restart
+        leads = Counter(slot.leader for slot in table.slots)
+        rows, moves, unclean = dict[int, Slot](), list[Move](), list[Slot]()
+
+        def rank(name: str) -> tuple[int, int, str]:
+            return int(name in reports.silent), leads[name], name
+
+        for row, planned in zip(table.slots, target.table.slots, strict=True):
+            aim = _relieved(row, planned, leaving.for_a_restart)
+            report = reports.by_slot.get(row.id)
+            if report is None and _are_alike(row, aim) and live.issuperset(row.holders):
+                continue
+            stops = next((f"{name} stops" for name in row.holders if name in going), None)
+            why = stops or target.reasons.get(row.id, "as planned")
+            change = towards(row, aim, live, report or NO_REPORT, rank, why)
+            if change.moves:
+                rows[row.id] = change.row
+                moves += change.moves
+                leads[change.row.leader] += change.row.leader != row.leader
+                if CopyStep.UNCLEAN in change.steps:
+                    unclean.append(change.row)
+        plan = Plan(_with_rows(table, rows), tuple(moves)) if moves else None
+        return Arrangement(plan, target, unclean)
+
+    # --- the plugins -------------------------------------------------------------------------------------------------
 
     def _balance(self, table: SlotTable, servers: Sequence[Server], loads: Loads) -> Plan | None:
-        """The balancer's next step. Every copy is complete, so spare ones go; what the step takes from a server stays
-        there as a spare one, and who shall lead without a copy follows first."""
-        enough = without_spares(table, self._limits.replicas)
+        """The balancer's next step."""
         if self._is_without_end(table, servers, loads):
-            self._steps.stop(enough.table, servers)
-            return enough if enough.moves else None
-        plan = self._checked("balancer", self._balance_with(loads), enough.table, servers)
-        if plan is None:
-            return enough if enough.moves else None
-        live = {server.name for server in servers}
-        step = with_spares(enough.table, follow_first(enough.table, plan, live, table), live)
-        self._steps.step(table, step.table, servers)
-        return Plan(step.table, (*enough.moves, *step.moves))
+            return None
+        plan = self._checked("balancer", self._balance_with(loads), table, servers)
+        if plan is not None:
+            self._steps.step(table, plan.table, servers)
+        return plan
 
     def _assign_with(self, loads: Loads) -> Decide:
         return lambda *given: aware_of(self._assigner, loads.by_slot).assign(*given)
@@ -138,33 +204,6 @@ class Arranger:
                 *(fault, " or loads change" if self.uses_loads else "", table.epoch),
             )
         return fault is not None
-
-    def is_protected(self, servers: Sequence[Server]) -> bool:
-        """Protection mode: so many data servers left at once that a fault of the network is more likely."""
-        return len(servers) < self.protect_below
-
-    def _hand_over(
-        self, table: SlotTable, servers: Sequence[Server], copies: KnownCopies, leaving: Leaving
-    ) -> Plan | None:
-        """A follower in sync takes the place of a leader that leaves; that one follows until it has left. No copy is
-        lost or made."""
-        going = leaving.for_good | leaving.for_a_restart
-        if not going or not is_complete(table, servers, self._limits.replicas):
-            return None
-        draft = Draft(table, servers)
-        for slot in table.slots:
-            if slot.leader in going:
-                heir = next((n for n in slot.followers if n not in going and copies.settled(n, slot.id)), None)
-                if heir is not None:
-                    draft.lead(slot.id, heir, f"{slot.leader} stops")
-        return draft.plan() if draft.moves else None
-
-    @staticmethod
-    def _waits(slot: Slot, live: Set[str], copies: KnownCopies, leaving: Leaving) -> bool:
-        """Whether a leader that leaves has a follower that lives, stays, and is not in sync yet."""
-        going = leaving.for_good | leaving.for_a_restart
-        heirs = [name for name in slot.followers if name in live and name not in going]
-        return slot.leader in going and any(not copies.settled(name, slot.id) for name in heirs)
 
     def _checked(
         self,
@@ -188,87 +227,34 @@ class Arranger:
 
 
 def without_replaced(table: SlotTable, before: Sequence[Node], now: Sequence[Node]) -> SlotTable:
-    """``table`` without the leaders whose process was replaced: a server lives under the name, but its committed
-    process was another one, or none. The new process holds nothing, so it leads only under a new leader epoch (I4,
-    I11). As a follower it keeps its places and copies the slots again. Returns ``table`` itself where no leader was
-    replaced."""
+    """``table`` without those in sync whose process was replaced: a server lives under the name, but its committed
+    process was another one, or none. The new process holds nothing: it leads only under a new leader epoch (I4, I11),
+    and where the former one followed it learns. Returns ``table`` itself where none was replaced."""
     known = {node.name: node.process_id for node in before}
     replaced = {node.name for node in now if known.get(node.name) != node.process_id}
-    if not any(slot.leader in replaced for slot in table.slots):
-        return table
-    slots = [
-        Slot(slot.id, None if slot.leader in replaced else slot.leader, slot.leader_epoch, slot.followers)
-        for slot in table.slots
-    ]
-    return SlotTable(table.epoch, tuple(slots))
+    return _with_rows(
+        table,
+        {slot.id: _without(slot, replaced) for slot in table.slots if not replaced.isdisjoint(slot.in_sync)},
+    )
 
 
-def only_silent_may_lead(table: SlotTable, servers: Sequence[Server], silent: Set[str], copies: KnownCopies) -> bool:
-    """Whether the next change of the table must wait. A slot has lost its leader, no follower is known to have had a
-    complete copy, and one of the ``silent`` may have one: a member that has not reported to a new meta leader yet."""
-    if not silent:
-        return False
-    live = {server.name for server in servers}
-    return any(
-        slot.leader not in live and not silent.isdisjoint(slot.followers) and not copies.ready_heirs(slot, live)
-        for slot in table.slots
+def _without(slot: Slot, replaced: Set[str]) -> Slot:
+    return Slot(
+        slot.id,
+        None if slot.leader in replaced else slot.leader,
+        slot.leader_epoch,
+        tuple(name for name in slot.followers if name not in replaced),
+        (*slot.learners, *(name for name in slot.followers if name in replaced)),
     )
 
 
 def led_anew(table: SlotTable) -> SlotTable:
     """``table`` under the next epoch, with the same leaders under a new leader epoch: what they have may be older or
-    newer than what the table says."""
+    newer than what the table says. Who is in sync is not known, so the followers learn."""
     epoch = table.epoch + 1
-    return SlotTable(epoch, tuple(msgspec.structs.replace(slot, leader_epoch=epoch) for slot in table.slots))
-
-
-def _without_unready_heirs(table: SlotTable, live: Set[str], copies: KnownCopies) -> tuple[SlotTable, list[Move]]:
-    """``table`` for an assigner, and the moves that lead to it. Where a leader has gone, and some of its followers are
-    in sync and others are not, the latter are left out: one that has just been started again holds nothing yet, and
-    must not lead in the place of one that has everything. The assigner takes it as a follower again.
-
-    A follower in sync reports that it is none as soon as its connection to the dead leader ends. So where none is in
-    sync, those are taken that were until then."""
-    slots, drops = list(table.slots), list[Move]()
-    for number, slot in enumerate(slots):
-        if slot.leader in live:
-            continue
-        ready = copies.ready_heirs(slot, live)
-        if ready:
-            slots[number] = Slot(slot.id, slot.leader, slot.leader_epoch, ready)
-            drops += [
-                Move(slot.id, "drop", name, None, f"{name} is not in sync" if name in live else f"{name} left")
-                for name in slot.followers
-                if name not in ready
-            ]
-    return SlotTable(table.epoch, tuple(slots)), drops
-
-
-def _needs_who_leaves(table: SlotTable, servers: Sequence[Server], staying: Sequence[Server]) -> bool:
-    """Whether only servers that leave have a copy of some slot that lost its leader. They lead it until another one has
-    a copy, too; then they hand it over."""
-    live, stay = {server.name for server in servers}, {server.name for server in staying}
-    return any(
-        slot.leader not in live and stay.isdisjoint(slot.followers) and not live.isdisjoint(slot.followers)
-        for slot in table.slots
+    return SlotTable(
+        epoch, tuple(Slot(row.id, row.leader, epoch, (), (*row.followers, *row.learners)) for row in table.slots)
     )
-
-
-def _led_by_heirs(table: SlotTable, plan: Plan, servers: Sequence[Server]) -> Plan:
-    """``plan`` with a former follower as the leader of each slot that lost its leader, wherever one lives.
-
-    An assigner may think of even shares first (the original's does, above its high-water mark). But a server that had
-    no copy must collect the slot from the session servers, and where a session server has died too, the records of its
-    clients are nowhere but at the followers (I14). The server that the assigner chose follows, and the balancer moves
-    the lead later, when the copy is complete."""
-    live = {server.name for server in servers}
-    draft = Draft(plan.table, servers)
-    for before, after in zip(table.slots, plan.table.slots, strict=True):
-        heirs = live.intersection(before.followers)
-        if before.leader not in live and heirs and after.leader not in heirs:
-            heir = min(heirs, key=lambda name: (draft.leads(name), name))
-            draft.lead(before.id, heir, f"{heir} followed it, {after.leader} had no copy")
-    return Plan(draft.table(), (*plan.moves, *draft.moves)) if draft.moves else plan
 
 
 def is_complete(table: SlotTable, servers: Sequence[Server], replicas: int) -> bool:
@@ -279,3 +265,39 @@ def is_complete(table: SlotTable, servers: Sequence[Server], replicas: int) -> b
         slot.leader in live and len(slot.followers) >= followers and live.issuperset(slot.followers)
         for slot in table.slots
     )
+
+
+def _relieved(row: Slot, aim: Slot, restarting: Set[str]) -> Slot:
+    """``aim``, but one that restarts follows where another one in sync can lead meanwhile."""
+    if aim.leader not in restarting:
+        return aim
+    heir = next((name for name in row.in_sync if name in aim.followers and name not in restarting), None)
+    if heir is None:
+        return aim
+    followers = (*(name for name in aim.followers if name != heir), str(aim.leader))
+    return msgspec.structs.replace(aim, leader=heir, followers=followers)
+
+
+def _aimed(target: PlannedTable, plan: Plan | None) -> PlannedTable:
+    """The target of a plan that was made from ``target``."""
+    if plan is None:
+        return target
+    return PlannedTable(plan.table, {**target.reasons, **{move.slot: move.reason for move in reversed(plan.moves)}})
+
+
+def _is_reached(table: SlotTable, target: SlotTable) -> bool:
+    return all(_are_alike(row, aim) for row, aim in zip(table.slots, target.slots, strict=True))
+
+
+def _are_alike(row: Slot, aim: Slot) -> bool:
+    """The same leader and the same followers, in any order, and nobody learns."""
+    return (
+        row.leader == aim.leader
+        and not row.learners
+        and (row.followers == aim.followers or set(row.followers) == set(aim.followers))
+    )
+
+
+def _with_rows(table: SlotTable, rows: Mapping[int, Slot]) -> SlotTable:
+    """``table`` with other rows; ``table`` itself where there are none."""
+    return SlotTable(table.epoch, tuple([rows.get(row.id, row) for row in table.slots])) if rows else table

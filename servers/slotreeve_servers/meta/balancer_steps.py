@@ -48,11 +48,7 @@ class BalancerSteps:
         self._left.add(_shape(before, servers))
         self._led_to = _shape(after, servers)
 
-    def stop(self, table: SlotTable, servers: Sequence[Server]) -> None:
-        """No step is to be made from ``table`` either: it is the one of the fault, without spare copies."""
-        self.step(table, table, servers)
-
 
 def _shape(table: SlotTable, servers: Sequence[Server]) -> int:
     """Who holds which slot, and the servers, whatever the epochs."""
-    return hash((frozenset(servers), tuple([(slot.leader, slot.followers) for slot in table.slots])))
+    return hash((frozenset(servers), tuple([(slot.leader, *sorted(slot.followers)) for slot in table.slots])))

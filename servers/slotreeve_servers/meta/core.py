@@ -8,13 +8,14 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 from slotreeve.clock import Timer
 from slotreeve.errors import ModelError
 from slotreeve.invariants import stamp
 from slotreeve.model.nodes import Node, Role
-from slotreeve.model.slots import Move, SlotFacts, SlotTable
+from slotreeve.model.slots import SlotFacts, SlotTable
 from slotreeve.ports import Election, Leadership, Message
 from slotreeve_protocol.general_messages import Done
 from slotreeve_protocol.meta_messages import (
@@ -35,13 +36,14 @@ from slotreeve_protocol.meta_messages import (
 )
 
 from slotreeve_servers.meta.addresses import MetaAddresses
-from slotreeve_servers.meta.arranger import Arranger, led_anew
+from slotreeve_servers.meta.arranger import Arranger, PlannedTable, led_anew
 from slotreeve_servers.meta.configuration import ProvidedConfig
 from slotreeve_servers.meta.effects import MetaOutbox
+from slotreeve_servers.meta.first_assignment import FirstAssignment
 from slotreeve_servers.meta.heartbeats import LastHeartbeats, Newest
 from slotreeve_servers.meta.leases import Leases, Renewal
 from slotreeve_servers.meta.loads import NO_LOADS, KnownLoads
-from slotreeve_servers.meta.next_table import NextTable, Situation, next_table
+from slotreeve_servers.meta.next_table import NextTable, Situation, next_table, unclean_text
 from slotreeve_servers.meta.overview import Overview, news_for
 from slotreeve_servers.meta.recorder import LeadershipRecorder
 from slotreeve_servers.meta.refused_names import RefusedNames
@@ -71,6 +73,7 @@ class MetaCore:
         addresses: where the meta servers are.
         is_fit: False once the server has given up; it does not act any more.
         times_set_back: how often this leader found members with a newer view than the meta state has.
+        led_unclean: how many slots it gave to a server that was not in sync.
     """
 
     def __init__(
@@ -95,13 +98,14 @@ class MetaCore:
         self._loads = KnownLoads()
         self._overview = Overview(self._leases, self._heartbeats, self._loads, settings.meta.heartbeat_seconds)
         self._adopted_term, self._adopted_at = 0, -math.inf
-        self._first_assign: float | None = None
-        self._moves: Sequence[Move] | None = None
+        self._committing: NextTable | None = None
+        self._target: PlannedTable | None = None
         self._is_planning = self._look_again = False
         self._settled: tuple[object, ...] = ()
-        self.times_set_back = 0
+        self.times_set_back = self.led_unclean = 0
         self._refused = RefusedNames(settings.meta.heartbeat_seconds)
         self._look = TurnEnd(outbox, self._look_at_cluster)
+        self._first_assignment = FirstAssignment(outbox, self._look.soon)
         self._timer: Timer | None = None
         self.is_fit = True
         self.desk = Desk(
@@ -147,6 +151,7 @@ class MetaCore:
         if term == self._adopted_term:
             return
         self._adopted_term, self._adopted_at = term, self._outbox.attended()
+        self._target = None
         view = self.view.read()
         connected = {peer.process_id for peer in self._peers}
         self._leases.adopt([*view.data, *view.sessions], connected, self._outbox.attended(), view.missing)
@@ -251,7 +256,7 @@ class MetaCore:
     def _look_at_cluster(self) -> None:
         """Commit the next change of membership or table, where there is one; look again when a lease may end."""
         try:
-            if self._moves is None and self._may_act():
+            if self._committing is None and self._may_act():
                 self._unreached.look()
                 if self._any_member_connected():
                     self._expire_leases()
@@ -271,7 +276,7 @@ class MetaCore:
         nothing, and another one follows.
         """
         interval = self._rules.arrange_seconds
-        if self._moves is not None or not self._may_act() or not self._any_member_connected():
+        if self._committing is not None or not self._may_act() or not self._any_member_connected():
             return interval
         deadline = self._leases.next_deadline()
         if deadline is None:
@@ -294,19 +299,15 @@ class MetaCore:
         if newest.revision > old.revision or newest.epoch > old.table.epoch:
             self._raise_above(newest, old, data, sessions)
             return
-        reported = self._heartbeats.reported(old.table)
-        is_new = self._outbox.attended() < self._adopted_at + self._rules.lease_seconds
         loads = self._loads.look(self._outbox.attended()) if self._arranger.uses_loads else NO_LOADS
-        # A process that is no member yet has no copy that anybody could wait for.
-        silent = {node.name for node in data if is_new and node in old.data and node.name not in reported}
         now = Situation(
             *(old, data, sessions),
-            self._heartbeats.copies(old.table),
+            self._heartbeats.reports(old.table, [node.name for node in data]),
             self._heartbeats.changes,
-            frozenset(silent),
             self._heartbeats.leaving(self.configs.orders.banned),
-            bool(old.table.slots) or self._waited_for_company(bool(data)),
+            bool(old.table.slots) or self._first_assignment.may_begin(bool(data), self._rules.first_assign_seconds),
             loads,
+            self._target,
         )
         if now.key == self._settled:
             return
@@ -316,19 +317,23 @@ class MetaCore:
     def _planned(self, now: Situation, found: object, error: Exception | None) -> None:
         """The next table is known; meanwhile this server may have lost the lead, or the view may be another one."""
         self._is_planning = False
-        if error is not None or found is None:
-            self._settled = now.key
         if error is not None:
+            self._settled = now.key
             self._arranger.rejected += 1
             log.error("ALARM: no plan for the next table: %s; the table of epoch %d stays", error, now.view.table.epoch)
-        elif isinstance(found, NextTable) and self._may_act() and self.view.read().revision == now.view.revision:
-            self._moves = found.moves
-            term, missing = self._election.leadership().term, self._leases.missing(self._outbox.attended())
-            revision = now.view.revision
-            view = View(term, revision + 1, found.table, now.data, now.sessions, self._facts, missing)
-            self._outbox.commit(view, revision)
+        elif isinstance(found, NextTable) and self._target is now.target:
+            self._target = found.target
+            if found.is_for_no_view:
+                self._settled = replace(now, target=found.target).key
+            elif self._may_act() and self.view.read().revision == now.view.revision:
+                self._commit(found, now.view.revision + 1, now.view, now.data, now.sessions)
         if self._look_again:
             self._look.soon()
+
+    def _commit(self, found: NextTable, revision: int, old: View, data: list[Node], sessions: list[Node]) -> None:
+        self._committing = found
+        term, missing = self._election.leadership().term, self._leases.missing(self._outbox.attended())
+        self._outbox.commit(View(term, revision, found.table, data, sessions, self._facts, missing), old.revision)
 
     def _raise_above(self, newest: Newest, old: View, data: list[Node], sessions: list[Node]) -> None:
         """The meta state is older than what members have: it was set back, or is a new one. Members take only what is
@@ -336,45 +341,33 @@ class MetaCore:
         tables are not known."""
         revision = max(newest.revision, old.revision) + 1
         base = SlotTable(max(newest.epoch, old.table.epoch), old.table.slots)
-        moves: Sequence[Move] = ()
-        if base.slots:
-            table = led_anew(base)
-        else:
+        found = NextTable(led_anew(base))
+        if not base.slots:
             servers = [node.as_server() for node in data]
             leaving = self._heartbeats.leaving(self.configs.orders.banned)
             plan = None
-            if self._waited_for_company(bool(data)):
-                plan = self._arranger.next_plan(base, servers, self._heartbeats.copies(base), leaving)
+            if self._first_assignment.may_begin(bool(data), self._rules.first_assign_seconds):
+                plan = self._arranger.arrange(base, servers, self._heartbeats.reports(base), leaving).plan
             if plan is None:
                 return
-            table, moves = stamp(base, plan.table, base.epoch + 1), plan.moves
+            found = NextTable(stamp(base, plan.table, base.epoch + 1), plan.moves)
         self.times_set_back += 1
         log.error(
             "ALARM: the meta state (view %d, table %d) is older than what %s has (view %d, table %d): it was set back "
             "or is a new one; going on from view %d, table %d",
             *(old.revision, old.table.epoch, newest.name, newest.revision, newest.epoch),
-            *(revision, table.epoch),
+            *(revision, found.table.epoch),
         )
-        self._moves = moves
-        term = self._election.leadership().term
-        missing = self._leases.missing(self._outbox.attended())
-        self._outbox.commit(View(term, revision, table, data, sessions, self._facts, missing), old.revision)
-
-    def _waited_for_company(self, any_data: bool) -> bool:
-        """Whether the first data server of a new cluster has waited for others: it need not take every slot only to
-        give most of them away."""
-        if not any_data:
-            return False
-        now = self._outbox.now()
-        if self._first_assign is None:
-            self._first_assign = now + self._rules.first_assign_seconds
-            self._outbox.after(self._rules.first_assign_seconds, self._look.soon)
-        return now >= self._first_assign
+        self._target = None
+        self._commit(found, revision, old, data, sessions)
 
     def committed(self, old: View, view: View) -> None:
         """``view`` is the committed one after ``old``: publish it, and look for the next change."""
-        moves, self._moves = self._moves or (), None
-        self._heartbeats.table_changed(old.table, view.table)
+        found, self._committing = self._committing, None
+        moves = found.moves if found is not None else ()
+        if found is not None and found.unclean:
+            self.led_unclean += len(found.unclean)
+            log.error("ALARM: %s", unclean_text(found))
         self._send_to_members(view)
         for node in [*view.data, *view.sessions]:
             if node not in old.data and node not in old.sessions:
@@ -390,7 +383,7 @@ class MetaCore:
 
     def not_committed(self, view: View, error: Exception) -> None:
         """``view`` was not committed: publish nothing, and look again later."""
-        self._moves = None
+        self._committing = None
         log.warning("view %d not committed: %s", view.revision, error)
 
     def _send_to_members(self, message: Message, roles: Sequence[Role] = MEMBERS) -> None:
@@ -417,7 +410,7 @@ class MetaCore:
     def _on_get_members(self, peer: Peer, message: GetMembers) -> Message:
         if not self._may_act():
             return self.leader_is()
-        view, is_planning = self.view.read(), self._is_planning or self._moves is not None
+        view, is_planning = self.view.read(), self._is_planning or self._committing is not None
         now, banned, protected = self._outbox.attended(), self.configs.orders.banned, self._is_protected(view)
         found = self._overview.report(now, self._outbox.wall_ms(), view, banned, protected, is_planning)
         return news_for(message, found)
@@ -436,6 +429,7 @@ class MetaCore:
             "rejected_plans": self._arranger.rejected,
             "balancer_stopped": int(self._arranger.balancer_fault is not None),
             "state_set_back": self.times_set_back,
+            "slots_led_unclean": self.led_unclean,
             "names_refused": self._refused.found,
         }
 

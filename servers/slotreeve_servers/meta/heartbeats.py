@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from slotreeve.model.nodes import Role
 from slotreeve.model.slots import SlotTable
 from slotreeve_protocol.meta_messages import Heartbeat, Stopping, View
 
-from slotreeve_servers.meta.arranger import Leaving
-from slotreeve_servers.meta.known_copies import KnownCopies
+from slotreeve_servers.meta.arranger import CopyReports, Leaving
+from slotreeve_servers.meta.copy_steps import CopyReport
 
 UNBELIEVABLE = 1 << 53
 """No cluster commits so many views. A server that claims to have one is wrong, and must not use the numbers up."""
@@ -34,16 +35,11 @@ class LastHeartbeats:
     def __init__(self) -> None:
         self.changes = 0
         self._last: dict[str, Heartbeat] = {}
-        self._before: dict[str, set[int]] = {}
-        self._known: set[str] = set()
 
     def take(self, heartbeat: Heartbeat) -> bool:
         """Keep a heartbeat; True if it differs from the one before it in what the arranger waits for."""
         before = self._last.get(heartbeat.node.name)
         self._last[heartbeat.node.name] = heartbeat
-        if before is None or before.node.process_id != heartbeat.node.process_id:
-            self._before.pop(heartbeat.node.name, None)
-            self._known.discard(heartbeat.node.name)
         is_news = before is None or _reported(before) != _reported(heartbeat)
         self.changes += is_news
         return is_news
@@ -52,28 +48,11 @@ class LastHeartbeats:
         """The server has left."""
         self.changes += 1
         self._last.pop(name, None)
-        self._before.pop(name, None)
-        self._known.discard(name)
 
     def clear(self) -> None:
         """Forget all of them, as a new leader does."""
         self.changes += 1
         self._last.clear()
-        self._before.clear()
-        self._known.clear()
-
-    def table_changed(self, old: SlotTable, new: SlotTable) -> None:
-        """A new table is committed. Until a server reports under it, remember which of its slots it held completely
-        under the old one, or until a moment before."""
-        self.changes += 1
-        copies = self.copies(old)
-        self._known = self.reported(old)
-        self._before = {}
-        for was, row in zip(old.slots, new.slots, strict=False):
-            for name in row.followers:
-                held = name == was.leader or name in was.followers
-                if held and (copies.settled(name, row.id) or copies.recently_settled(name, row.id)):
-                    self._before.setdefault(name, set()).add(row.id)
 
     @property
     def newest(self) -> Newest:
@@ -85,17 +64,19 @@ class LastHeartbeats:
                 newest = Newest(name, max(revision, newest.revision), max(epoch, newest.epoch))
         return newest
 
-    def reported(self, table: SlotTable) -> set[str]:
-        """The servers whose copies are known: they have reported under ``table``, or under an earlier table since
-        this server leads."""
-        return self._known | {name for name, h in self._last.items() if h.table_epoch == table.epoch}
-
-    def copies(self, table: SlotTable) -> KnownCopies:
-        """What the servers have reported under ``table``. For a server that has not reported under it yet, the report
-        before counts: as of slots that it held a moment ago."""
-        under = [(name, heartbeat) for name, heartbeat in self._last.items() if heartbeat.table_epoch == table.epoch]
-        recent = {name: set(heartbeat.recent) for name, heartbeat in under}
-        return KnownCopies({name: set(h.unsettled) for name, h in under}, {**self._before, **recent})
+    def reports(self, table: SlotTable, members: Iterable[str] = ()) -> CopyReports:
+        """What the servers have reported under ``table``. The report of a leader counts under its own leader epoch.
+        ``members``: those of them that have sent no heartbeat at all are silent."""
+        by_slot, unsettled = dict[int, CopyReport](), dict[str, frozenset[int]]()
+        for name, heartbeat in self._last.items():
+            if heartbeat.table_epoch != table.epoch:
+                continue
+            unsettled[name] = frozenset(heartbeat.unsettled)
+            for told in heartbeat.copies:
+                row = table.slots[told.slot] if 0 <= told.slot < len(table.slots) else None
+                if row is not None and (row.leader, row.leader_epoch) == (name, told.leader_epoch):
+                    by_slot[told.slot] = CopyReport(frozenset(told.ready), frozenset(told.lost))
+        return CopyReports(by_slot, unsettled, frozenset(members).difference(self._last))
 
     def leaving(self, banned: frozenset[str]) -> Leaving:
         """The servers on their way out: those that stop, and those that the operator banned."""
@@ -118,9 +99,9 @@ class LastHeartbeats:
         if not any(node.name not in self.leaving(banned).for_good for node in view.data):
             return True
         leads = any(slot.leader == name for slot in view.table.slots)
-        follows = any(name in slot.followers for slot in view.table.slots)
+        follows = any(name in slot.followers or name in slot.learners for slot in view.table.slots)
         return not leads and (heartbeat.stopping is Stopping.FOR_A_RESTART or not follows)
 
 
-def _reported(heartbeat: Heartbeat) -> tuple[int, list[int], Stopping, list[int]]:
-    return heartbeat.table_epoch, heartbeat.unsettled, heartbeat.stopping, heartbeat.recent
+def _reported(heartbeat: Heartbeat) -> tuple[object, ...]:
+    return heartbeat.table_epoch, heartbeat.unsettled, heartbeat.stopping, heartbeat.copies

@@ -76,6 +76,9 @@ META: Mapping[str, Counted] = {
     "state_set_back": Counted(
         _C, "how often this leader found members with a newer view than the meta state has", True
     ),
+    "slots_led_unclean": Counted(
+        _C, "slots that this meta leader gave to a server that was not in sync, because no other one lived", True
+    ),
     "names_refused": Counted(
         _C, "processes that were refused because another one, which lives, has their node.name", True
     ),

@@ -14,7 +14,6 @@ from slotreeve.ports import Hello, SlotFunction, Transport
 from slotreeve_events.history import ServerHistory
 from slotreeve_events.log import EventLog
 from slotreeve_machines.beside import Beside
-from slotreeve_protocol.hello import OLDEST_PROTOCOL_VERSION, PROTOCOL_VERSION
 
 from slotreeve_servers.node.supervisor import Supervisor
 from slotreeve_servers.settings import Settings
@@ -69,7 +68,5 @@ class Environment:
             self.node.role,
             self.node.process_id,
             self.node.address,
-            OLDEST_PROTOCOL_VERSION,
-            PROTOCOL_VERSION,
-            self.facts,
+            facts=self.facts,
         )

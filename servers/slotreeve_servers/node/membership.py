@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from slotreeve.clock import Timer
@@ -13,7 +13,16 @@ from slotreeve.model.slots import SlotTable
 from slotreeve.ports import Message
 from slotreeve_protocol.general_messages import Failed
 from slotreeve_protocol.live_settings import SETTINGS_KEY
-from slotreeve_protocol.meta_messages import Configs, GetConfigs, Heartbeat, LeaderIs, LeaseGranted, Stopping, View
+from slotreeve_protocol.meta_messages import (
+    Configs,
+    GetConfigs,
+    Heartbeat,
+    LeaderIs,
+    LeaseGranted,
+    SlotCopies,
+    Stopping,
+    View,
+)
 
 from slotreeve_servers.node.dispatch import Desk
 from slotreeve_servers.node.outbox import Outbox, Peer, TurnEnd
@@ -26,12 +35,12 @@ NO_VIEW = View(0, 0, SlotTable(), [], [])
 """What a server knows of the cluster before the first view."""
 
 
-class Incomplete(NamedTuple):
-    """The slots of its table that a server does not hold completely. ``recent``: those of them that it held completely
-    until a moment ago, when it lost their leader."""
+class HeldCopies(NamedTuple):
+    """The slots of its table that a server does not hold completely, and what it says of the copies of slots that it
+    leads."""
 
-    slots: list[int]
-    recent: list[int]
+    unsettled: Sequence[int] = ()
+    copies: Sequence[SlotCopies] = ()
 
 
 class MembershipOwner(Protocol):
@@ -40,8 +49,8 @@ class MembershipOwner(Protocol):
     def view_changed(self, old: View, view: View) -> None:
         """A newer view has arrived."""
 
-    def unsettled(self) -> Incomplete:
-        """The slots of its table that the server does not hold completely."""
+    def copies(self) -> HeldCopies:
+        """What the next heartbeat says of copies of slots."""
 
     def lease_granted(self, leader: Peer, granted: LeaseGranted) -> None:
         """The meta leader has answered a heartbeat."""
@@ -232,8 +241,9 @@ class Membership:
                 log.warning("no answer to a heartbeat from %s: %s", peer.node, error)
                 self._leader = None
 
-        view, (unsettled, recent) = self.view, self._member.unsettled()
-        heartbeat = Heartbeat(self._node, view.revision, view.table.epoch, unsettled, self._stopping, recent, loads)
+        view, held = self.view, self._member.copies()
+        told = list(held.unsettled), self._stopping, list(held.copies), loads
+        heartbeat = Heartbeat(self._node, view.revision, view.table.epoch, *told)
         was_sent = self._outbox.ask(peer, heartbeat, answered, timeout_seconds=2 * self._interval)
         if loads and self.loads is not None and not was_sent:
             self.loads.not_taken(loads)

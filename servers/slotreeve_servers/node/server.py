@@ -75,6 +75,11 @@ class NodeServer(ABC):
         return self._supervisor.given_up
 
     @property
+    def process_id(self) -> str:
+        """Of this life of the server."""
+        return self._environment.node.process_id
+
+    @property
     def address(self) -> str:
         """Where this server listens."""
         return self._listener.address if self._listener is not None else self._environment.bind

@@ -43,7 +43,7 @@ from slotreeve_protocol.meta_messages import (
 from slotreeve_protocol.people_messages import LATE_SECONDS, GetClients, GetSubscribers, GetUses
 
 from slotreeve_servers.node.dispatch import Desk
-from slotreeve_servers.node.membership import Incomplete, Membership
+from slotreeve_servers.node.membership import HeldCopies, Membership
 from slotreeve_servers.node.outbox import Outbox, Peer
 from slotreeve_servers.session.arrivals import Arrivals
 from slotreeve_servers.session.audience import Audience
@@ -336,9 +336,9 @@ class SessionCore:
         inside = [peer for peer, client in self.clients.items() if not self._arrivals.is_waiting(client)]
         self._sessions.changed(view.sessions, inside)
 
-    def unsettled(self) -> Incomplete:
+    def copies(self) -> HeldCopies:
         """A session server holds no slot."""
-        return Incomplete([], [])
+        return HeldCopies()
 
     def redirect_clients(self) -> None:
         """This server stops: take no new clients from now on, and send the present ones to the other session
