@@ -97,7 +97,8 @@ class Cluster:
         found = self.arranger.arrange(self.table, servers(*self.names), reports, target=self.target)
         if found.plan is not None and commits:
             self.table = SlotTable(self.table.epoch + 1, found.plan.table.slots)
-        self.target = found.target
+        if found.plan is None or commits:
+            self.target = found.target
         return found.plan is not None
 
     def until_it_rests(self) -> int:

@@ -1,9 +1,9 @@
 """The next change of the slot table (original: ``ScheduledSlotArranger``). Pure, but for logging.
 
 What a plugin plans is a target. Where a slot of the target lacks a leader or follower, or is held by a server that
-leaves, the assigner is asked. Once every slot is as the target has it and serves, the balancer is asked for one step.
-The way to the target is the same for all: :func:`slotreeve_servers.meta.copy_steps.towards` gives the next safe row of
-each slot. Deaths, planned stops, bans and moves are nothing but targets.
+leaves, the assigner is asked. Once every slot is held as the target has it, or will be by the next table, the balancer
+is asked for one step. The way to the target is the same for all: each slot gets the next safe row of it
+(:func:`slotreeve_servers.meta.copy_steps.towards`). Deaths, planned stops, bans and moves are nothing but targets.
 
 Where a plugin raises, returns an invalid table (I5) or moves that do not lead to its table, that is logged and counted,
 and the target stays. A balancer whose steps do not come to an end is not asked again before something else changes
@@ -126,11 +126,19 @@ class Arranger:
         if target is None or len(target.table.slots) != len(table.slots):
             target = PlannedTable(self._intended(table))
         aim = SlotTable(table.epoch, target.table.slots)
+        may_balance = not leaving.for_a_restart and reports.are_settled(table)
         if not is_complete(aim, staying, self._limits.replicas):
             target = _aimed(target, self._checked("assigner", self._assign_with(loads), aim, staying))
-        elif _is_reached(table, aim) and not leaving.for_a_restart and reports.are_settled(table):
-            target = _aimed(PlannedTable(table), self._balance(table, staying, loads))
-        return self._way(table, target, servers, reports, leaving)
+            may_balance = False
+        found = self._way(table, target, servers, reports, leaving)
+        if may_balance and _is_reached(table if found.plan is None else found.plan.table, aim):
+            plan = self._balance(aim, staying, loads)
+            if plan is not None:
+                # The last step's end and the next one's beginning are one table.
+                return self._way(table, _aimed(target, plan), servers, reports, leaving)
+            if found.plan is None and target.reasons:
+                return Arrangement(None, PlannedTable(target.table))
+        return found
 
     def is_protected(self, servers: Sequence[Server]) -> bool:
         """Protection mode: so many data servers left at once that a fault of the network is more likely."""
@@ -286,7 +294,11 @@ def _aimed(target: PlannedTable, plan: Plan | None) -> PlannedTable:
 
 
 def _is_reached(table: SlotTable, target: SlotTable) -> bool:
-    return all(_are_alike(row, aim) for row, aim in zip(table.slots, target.slots, strict=True))
+    """Whether all that the target wants lead and follow; others may follow, too, and go with the next table."""
+    return all(
+        row is aim or (row.leader == aim.leader and not row.learners and set(row.followers).issuperset(aim.followers))
+        for row, aim in zip(table.slots, target.slots, strict=True)
+    )
 
 
 def _are_alike(row: Slot, aim: Slot) -> bool:

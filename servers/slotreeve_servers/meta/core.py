@@ -322,8 +322,8 @@ class MetaCore:
             self._arranger.rejected += 1
             log.error("ALARM: no plan for the next table: %s; the table of epoch %d stays", error, now.view.table.epoch)
         elif isinstance(found, NextTable) and self._target is now.target:
-            self._target = found.target
             if found.is_for_no_view:
+                self._target = found.target
                 self._settled = replace(now, target=found.target).key
             elif self._may_act() and self.view.read().revision == now.view.revision:
                 self._commit(found, now.view.revision + 1, now.view, now.data, now.sessions)
@@ -358,13 +358,13 @@ class MetaCore:
             *(old.revision, old.table.epoch, newest.name, newest.revision, newest.epoch),
             *(revision, found.table.epoch),
         )
-        self._target = None
         self._commit(found, revision, old, data, sessions)
 
     def committed(self, old: View, view: View) -> None:
         """``view`` is the committed one after ``old``: publish it, and look for the next change."""
         found, self._committing = self._committing, None
         moves = found.moves if found is not None else ()
+        self._target = found.target if found is not None else None
         if found is not None and found.unclean:
             self.led_unclean += len(found.unclean)
             log.error("ALARM: %s", unclean_text(found))
