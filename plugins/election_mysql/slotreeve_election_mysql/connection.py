@@ -48,8 +48,9 @@ class SqlResult:
 class Session(Protocol):
     """An open connection, used from its own thread. Statements are committed one by one unless in a transaction.
 
-    Raises ConnectionLost where the connection, or the server for now, cannot be used, and ElectionError where the
-    database refuses; never the driver's own errors. A transaction that was begun is rolled back by an error.
+    Raises ConnectionLost where the connection, or the server for now, cannot be used, Refused where the server takes
+    no writes at present, and ElectionError where it refuses a statement; never the driver's own errors. A transaction
+    that was begun is rolled back by an error.
 
     Attributes:
         server: which database server this is.

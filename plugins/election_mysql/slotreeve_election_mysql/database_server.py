@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from slotreeve.errors import ConnectionLost
+from slotreeve.errors import Refused
 
 
 @dataclass(frozen=True)
@@ -45,13 +45,13 @@ class ServersSeen:
         """A connection leads to this server.
 
         Raises:
-            ConnectionLost: it must not be used now; the message says why, and what would be right.
+            Refused: it must not be used now; the message says why, and what would be right.
         """
         if found.why_read_only:
-            raise ConnectionLost(f"{place}: {found.why_read_only}")
+            raise Refused(f"{place}: {found.why_read_only}")
         before = self.present
         if before is not None and before.name == found.name and found.timeline < before.timeline:
-            raise ConnectionLost(
+            raise Refused(
                 f"{place}: this is an old primary: it is on timeline {found.timeline}, and this process has used "
                 f"timeline {before.timeline}, to which a standby was promoted; stop the old primary for good (fence "
                 "it), and let the dsn lead to the promoted server alone"

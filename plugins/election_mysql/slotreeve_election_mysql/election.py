@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Collection, Coroutine, Mapping
 from typing import Any
 
-from slotreeve.errors import ConfigError, ElectionError, NotLeader, StaleTerm, TransportError
+from slotreeve.errors import ConfigError, ElectionError, NotLeader, Refused, StaleTerm, TransportError
 from slotreeve.ports import Context, Leadership, MetaState
 from slotreeve_machines.driver import Driver
 from slotreeve_machines.leadership import LeadershipChanged, LeadershipReport, Noted, ResignAsked
@@ -105,6 +105,8 @@ class LockElection:
     async def _open_table(self) -> bool:
         try:
             misfit = await self._table.open(self.is_observer)
+        except Refused:  # it takes no writes
+            raise
         except TransportError as error:  # not ElectionError: then it has answered
             log.warning("election: waiting for the database: %s", error)
             return False

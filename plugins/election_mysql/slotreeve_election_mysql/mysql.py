@@ -11,7 +11,7 @@ from typing import cast
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 import pymysql
-from slotreeve.errors import ConfigError, ConnectionLost, ElectionError, SlotreeveError, Unreachable
+from slotreeve.errors import ConfigError, ConnectionLost, ElectionError, Refused, SlotreeveError, Unreachable
 
 from slotreeve_election_mysql.connection import Parameter, Record, Session, SqlResult, SqlStatement
 from slotreeve_election_mysql.database_server import DatabaseServer
@@ -55,7 +55,7 @@ READ_ONLY = {1290, 1792, 1836}
 KILLED_OR_IDLE = {1317, 1927, 1969, 3024, 4031}
 REVISION_TAKEN = {1062}
 """By a write that was given up and is still being carried out."""
-PASSING = TOO_MANY_OR_STOPPING | NETWORK | LOCK_WAIT_OR_DEADLOCK | READ_ONLY | KILLED_OR_IDLE | REVISION_TAKEN
+PASSING = TOO_MANY_OR_STOPPING | NETWORK | LOCK_WAIT_OR_DEADLOCK | KILLED_OR_IDLE | REVISION_TAKEN
 """Codes of errors after which the same statement may succeed later. So may everything from the client (from 2000)."""
 FACTS = SqlStatement(
     "SHOW VARIABLES WHERE Variable_name IN "
@@ -232,6 +232,8 @@ class MySqlSession:
             yield
         except (pymysql.Error, OSError) as error:
             code = _code(error)
+            if code in READ_ONLY:
+                raise Refused(f"{self._place}: {_described(error)}") from None
             if code in PASSING or code == 0 or code >= 2000:
                 raise ConnectionLost(f"{self._place}: {_described(error)}") from None
             self._roll_back()

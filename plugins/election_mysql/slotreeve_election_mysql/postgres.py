@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 import psycopg
 from psycopg import errors as states
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
-from slotreeve.errors import ConfigError, ConnectionLost, ElectionError, SlotreeveError, Unreachable
+from slotreeve.errors import ConfigError, ConnectionLost, ElectionError, Refused, SlotreeveError, Unreachable
 
 from slotreeve_election_mysql.connection import Parameter, Record, Session, SqlResult, SqlStatement
 from slotreeve_election_mysql.database_server import DatabaseServer
@@ -45,7 +45,6 @@ DDL = (
 PASSING = (
     psycopg.OperationalError,
     psycopg.InterfaceError,
-    states.ReadOnlySqlTransaction,
     states.SerializationFailure,
     states.IdleInTransactionSessionTimeout,
     states.UniqueViolation,  # of the revision, by a write that was given up and is still being carried out
@@ -186,6 +185,8 @@ class PostgresSession:
     def _translated(self) -> Iterator[None]:
         try:
             yield
+        except states.ReadOnlySqlTransaction as error:
+            raise Refused(f"{self._place}: {_described(error)}") from None
         except PASSING as error:
             raise ConnectionLost(f"{self._place}: {_described(error)}") from None
         except psycopg.Error as error:
