@@ -169,8 +169,3 @@ def _learners_first() -> Patch:
         original(change, target, live, rank, why)
 
     return replaced(copy_steps, "_succeed", succeed)
-
-
-@bug("a follower that holds up acknowledgements is never reported", "leases")
-def _nobody_is_lost() -> Patch:
-    return replaced(InSync, "_lose", lambda self, copies, name: None)

@@ -95,7 +95,7 @@ def test_acts_need_neither_a_script_nor_a_mouse(browser: Chromium, tmp_path: Pat
             pytest.fail(f"the keyboard does not reach {selector}")
 
         browser.open(f"{setting.url}configuration")
-        await press_at("summary")
+        await press_at("details:has(#key) summary")
         browser.press("Tab")
         browser.write("limits.rate")
         browser.press("Enter")
