@@ -242,6 +242,9 @@ class AssignerOfOneServer:
 def test_a_replaced_process_leads_nothing_and_learns_where_it_followed() -> None:
     table = SlotTable(3, (Slot(0, "a", 2, ("b",)), Slot(1, "b", 2, ("a",))))
     assert without_replaced(table, [node("a"), node("b")], [node("a"), node("b")]) is table
+    learns = SlotTable(3, (Slot(0, "b", 2, (), ("a",)),))
+    begun_anew = without_replaced(learns, [node("a"), node("b")], [node("a", life=2), node("b")])
+    assert begun_anew.slots[0].holders == ("b",)
     after = without_replaced(table, [node("a"), node("b")], [node("a", life=2), node("b")])
     assert [(slot.leader, slot.followers, slot.learners) for slot in after.slots] == [
         (None, ("b",), ()),

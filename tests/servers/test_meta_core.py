@@ -402,6 +402,26 @@ def test_a_learner_follows_once_its_leader_has_called_it_ready_under_the_present
     assert {(slot.leader, slot.followers, slot.learners) for slot in table.slots} == {("data-1", ("data-2",), ())}
 
 
+def test_a_learner_that_was_started_again_since_its_leader_called_it_ready_is_not_promoted() -> None:
+    scene = Scene(replicas=2)
+    scene.cluster("data-1")
+    scene.connect("data-2")
+    scene.heartbeat("data-2")
+    scene.commit_all()
+    scene.connect("session-1")
+    scene.heartbeat("session-1")  # a commit is under way from here on
+    scene.outbox.end_turn()
+    scene.heartbeat("data-1")
+    scene.core.closed(scene.peers["data-2"], "killed")
+    scene.connect("data-2", 2)
+    scene.heartbeat("data-2", 2)
+    rows = [slot for view in scene.commit_all() for slot in view.table.slots]
+    assert {(slot.leader, slot.followers, slot.learners) for slot in rows} == {("data-1", (), ("data-2",))}
+    scene.heartbeat("data-1")
+    table = scene.commit_all()[0].table
+    assert {slot.followers for slot in table.slots} == {("data-2",)}, "the new process is ready, too"
+
+
 def test_a_follower_that_its_leader_lost_learns_again_and_a_former_leader_is_not_listened_to() -> None:
     scene = Scene(replicas=2)
     table = scene.cluster("data-1", "data-2").table

@@ -235,14 +235,15 @@ class Arranger:
 
 
 def without_replaced(table: SlotTable, before: Sequence[Node], now: Sequence[Node]) -> SlotTable:
-    """``table`` without those in sync whose process was replaced: a server lives under the name, but its committed
-    process was another one, or none. The new process holds nothing: it leads only under a new leader epoch (I4, I11),
-    and where the former one followed it learns. Returns ``table`` itself where none was replaced."""
+    """``table`` without those whose process was replaced: a server lives under the name, but its committed process was
+    another one, or none. The new process holds nothing: it leads only under a new leader epoch (I4, I11), and where the
+    former one followed it learns. Where that one learned, it begins anew, because its leader may have called the former
+    process ready. Returns ``table`` itself where none was replaced."""
     known = {node.name: node.process_id for node in before}
     replaced = {node.name for node in now if known.get(node.name) != node.process_id}
     return _with_rows(
         table,
-        {slot.id: _without(slot, replaced) for slot in table.slots if not replaced.isdisjoint(slot.in_sync)},
+        {slot.id: _without(slot, replaced) for slot in table.slots if not replaced.isdisjoint(slot.holders)},
     )
 
 
@@ -252,7 +253,10 @@ def _without(slot: Slot, replaced: Set[str]) -> Slot:
         None if slot.leader in replaced else slot.leader,
         slot.leader_epoch,
         tuple(name for name in slot.followers if name not in replaced),
-        (*slot.learners, *(name for name in slot.followers if name in replaced)),
+        (
+            *(name for name in slot.learners if name not in replaced),
+            *(name for name in slot.followers if name in replaced),
+        ),
     )
 
 

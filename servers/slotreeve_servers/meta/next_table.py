@@ -98,13 +98,17 @@ def next_table(arranger: Arranger, now: Situation) -> NextTable:
 
 
 def _demotions(old: SlotTable, before: SlotTable) -> Iterator[Move]:
-    """The followers of ``old`` that learn in ``before``, because another process has their name."""
+    """The followers of ``old`` that learn in ``before``, and the learners that are not in it, because another process
+    has their name."""
     if before is old:
         return
     for was, row in zip(old.slots, before.slots, strict=True):
         for name in was.followers:
             if name in row.learners:
                 yield Move(row.id, "demote", name, None, f"{name} was started again")
+        for name in was.learners:
+            if name not in row.learners:
+                yield Move(row.id, "drop", name, None, f"{name} was started again")
 
 
 def unclean_text(found: NextTable) -> str:
