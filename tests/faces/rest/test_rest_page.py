@@ -54,10 +54,10 @@ def test_the_commands_of_the_page_do_what_it_says(on_stage: OnStage) -> None:
 
         async def is_shown() -> bool:
             found = (await stage.http.get(place)).json()
-            one = [one for one in found["instances"] if one["id"] == "shop-1"]
+            shops = [{**one, "register_id": ""} for one in found["instances"] if one["id"] == "shop-1"]
             return bool(
                 found["service"] == shown[1]["service"]
-                and [{**one[0], "register_id": ""}] == [{**instance, "register_id": ""}]
+                and shops == [{**instance, "register_id": ""}]
                 and [opaque["data"] for opaque in found["opaque"]] == [shown[1]["opaque"][0]["data"]]
             )
 
