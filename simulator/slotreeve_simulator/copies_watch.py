@@ -25,6 +25,9 @@ class CopiesWatch:
         """Check the views that were committed since the last look. Returns the slots of which no server in sync lived
         any more: what was nowhere else is lost."""
         lost: set[int] = set()
+        if self._view.revision + 1 not in self._servers.views and self._servers.newest > self._view.revision:
+            unseen = self._view.revision + 1
+            self._verdict.violate("I16", f"nobody saw view {unseen}, so who is in sync cannot be checked from there on")
         while (view := self._servers.views.get(self._view.revision + 1)) is not None:
             before, self._view = self._view, view
             processes = {node.name: node.process_id for node in before.data}

@@ -36,6 +36,7 @@ class ServersWatch:
     Attributes:
         state: checks of the meta state.
         views: every view that was committed, by revision.
+        newest: the highest revision of them.
         leaving: the data servers that are stopping, or were just now.
         calm_since: when the last packet that was sent during a fault has arrived; None during a fault.
     """
@@ -57,7 +58,7 @@ class ServersWatch:
         self._last_views: list[View] = []
         self._servers: dict[tuple[int, int], str] = {}
         self._look_at_serving = 0.0
-        self._newest = 0
+        self.newest = 0
         self._newest_since = 0.0
         self.leaving: set[str] = set()
         self.calm_since: float | None = 0.0
@@ -168,8 +169,8 @@ class ServersWatch:
         later = [revision for revision in self.views if revision > view.revision]
         if later:
             self._check_order(view, self.views[min(later)])
-        if view.revision > self._newest:
-            self._newest, self._newest_since = view.revision, self._now()
+        if view.revision > self.newest:
+            self.newest, self._newest_since = view.revision, self._now()
         if problem := self._table_problem(view):
             self._verdict.violate("I5", f"view {view.revision}: {problem}")
 
@@ -180,10 +181,10 @@ class ServersWatch:
             return
         for name, view in self._seen.items():
             has_just_started = view.revision == 0 and now < self._started[name] + BACK_SECONDS
-            if view.revision < self._newest and not has_just_started:
+            if view.revision < self.newest and not has_just_started:
                 self._verdict.violate(
                     "I13",
-                    f"{name} acts on view {view.revision}; {self._newest} was committed "
+                    f"{name} acts on view {view.revision}; {self.newest} was committed "
                     f"{now - self._newest_since:.2f} s ago",
                 )
 

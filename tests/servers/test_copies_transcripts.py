@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,7 @@ class Scripted:
     def __init__(self) -> None:
         self.plan: Plan | None = None
 
-    def assign(self, table: SlotTable, servers: list[Server], limits: Limits) -> Plan | None:
+    def assign(self, table: SlotTable, servers: Sequence[Server], limits: Limits) -> Plan | None:
         plan, self.plan = self.plan, None
         return plan
 
@@ -39,7 +40,7 @@ class MetaLeader:
         self._elected()
 
     def _elected(self) -> None:
-        self._arranger = Arranger(1, self._replicas, self._plugin, self._plugin)  # type: ignore[arg-type]
+        self._arranger = Arranger(1, self._replicas, self._plugin, self._plugin)
         self._target: PlannedTable | None = None
         self._report = CopyReport()
 

@@ -93,3 +93,17 @@ def test_in_sync_are_those_of_the_newest_view_and_live() -> None:
         return watch.in_sync(0)
 
     assert run(body, seed=1) == [("a", "a@1")]
+
+
+def test_a_view_that_nobody_saw_is_said_and_does_not_end_the_watch_in_silence() -> None:
+    async def body(_rng: random.Random) -> str:
+        trace = Trace(lambda: 0.0)
+        verdict = RunVerdict(trace)
+        servers = ServersWatch(ScenarioCluster(Scenario(), 1), 2, lambda: 0.0, trace, verdict)
+        watch = CopiesWatch(2, servers, verdict)
+        servers.views[3] = View(1, 3, SlotTable(1, (row("a"),)), [], [])
+        servers.newest = 3
+        watch.look()
+        return str(verdict.violation)
+
+    assert "nobody saw view 1" in run(body, seed=1)

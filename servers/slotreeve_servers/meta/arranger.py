@@ -65,9 +65,10 @@ class CopyReports:
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class PlannedTable:
-    """What the plugins have planned last: a table without learners, and why a slot is as it is there."""
+    """What the plugins have planned last: a table without learners, and why a slot is as it is there. Each plan is
+    another one, whatever its table."""
 
     table: SlotTable
     reasons: Mapping[int, str] = field(default_factory=dict)

@@ -181,7 +181,7 @@ def _promote(change: RowChange, target: Slot, live: Set[str], report: CopyReport
 
 
 def _drop(change: RowChange, target: Slot, why: str) -> None:
-    """Members beyond the target, as long as enough are left."""
+    """Followers beyond the target, as long as enough in sync are left."""
     for name in reversed(change.row.followers):
         if name not in target.holders and len(change.row.in_sync) > len(target.holders):
             change.drop(name, why)

@@ -50,7 +50,7 @@ class Situation:
         members = tuple(self.data), tuple(self.sessions)
         return (
             *(self.view.revision, self.view.term, members, self.changes, self.reports.silent, self.leaving),
-            *(self.may_assign, self.loads.version, id(self.target)),
+            *(self.may_assign, self.loads.version, self.target),
         )
 
 
