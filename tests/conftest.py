@@ -21,7 +21,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(REWRITE, action="store_true", help="accept the present output of transcripts")
 
 
-def pytest_configure() -> None:
+mark_of_all_workers = pytest.StashKey[str]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):
+        config.stash[mark_of_all_workers] = new_mark()
     # An example has no bound of time: on a starved machine a quick one is slow.
     settings.register_profile("slotreeve", deadline=None)
     settings.load_profile("slotreeve")
@@ -54,6 +59,15 @@ def nothing_is_left_running() -> Iterator[None]:
     yield
     if left := end_all(mark, END_SECONDS):
         pytest.fail("still running at the end, and killed now:\n" + "\n".join(left), pytrace=False)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """What a worker leaves behind that is killed, or that crashes, is ended by the process that started the worker."""
+    mark = session.config.stash.get(mark_of_all_workers, None)
+    if mark is not None and (left := end_all(mark, END_SECONDS)):
+        sys.stderr.write("still running after all workers, and killed now:\n" + "\n".join(left) + "\n")
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 @pytest.fixture

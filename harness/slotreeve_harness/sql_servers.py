@@ -5,7 +5,8 @@ Their programs are found by :mod:`slotreeve_harness.sql_programs`::
     with PostgresServer(directory) as server:
         connect(server.dsn())
 
-Both run as an unprivileged user where the caller is root: PostgreSQL refuses to run as root.
+Both run as an unprivileged user where the caller is root: PostgreSQL refuses to run as root. Both end when the process
+that started them does, however it ends.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from types import TracebackType
 
 from slotreeve.errors import SlotreeveError
 
+from slotreeve_harness.end_with_parent import EndWithParent
 from slotreeve_harness.free_ports import free_address
 from slotreeve_harness.sql_programs import UNPRIVILEGED, MariaDbPrograms, mariadb_programs, postgres_programs
 
@@ -48,6 +50,7 @@ class SqlServer:
         self._is_temporary = directory is None
         self._directory = Path(tempfile.mkdtemp(prefix="slotreeve-sql-")) if directory is None else directory
         self._process: subprocess.Popen[bytes] | None = None
+        self._guard: EndWithParent | None = None
         self.host, port = free_address().split(":")
         self.port = int(port)
 
@@ -93,6 +96,7 @@ class SqlServer:
                 extra_groups=_no_groups(),
                 env=self._environment(),
             )
+        self._guard = EndWithParent(self._process.pid, self._directory if self._is_temporary else None)
         self._wait_until_ready(log)
 
     def stop(self) -> None:
@@ -137,6 +141,8 @@ class SqlServer:
     def _end(self, number: signal.Signals) -> None:
         if self._process is None:
             return
+        if self._guard is not None:
+            self._guard.release()
         self._process.send_signal(number)
         try:
             self._process.wait(STOP_SECONDS)

@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import NoReturn
 
 import pytest
+from slotreeve_harness.end_with_parent import EndWithParent
 
 ROOT = Path(__file__).resolve().parents[2]
 UNPACKED = ROOT / ".venv" / "programs"
@@ -67,11 +68,13 @@ class Program:
             self._process = subprocess.Popen(
                 self._command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=self._environment
             )
+        self._guard = EndWithParent(self._process.pid)
         return self
 
     def kill(self) -> None:
         """SIGKILL, and wait for the end."""
         assert self._process is not None
+        self._guard.release()
         self._process.kill()
         self._process.wait()
 
@@ -80,6 +83,7 @@ class Program:
     ) -> None:
         """End it."""
         assert self._process is not None
+        self._guard.release()
         self._process.terminate()
         try:
             self._process.wait(STOP_SECONDS)

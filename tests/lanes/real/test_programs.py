@@ -28,13 +28,22 @@ def test_that_leaves_a_grandchild():
 """
 
 
-def run_pytest(folder: Path, text: str) -> subprocess.CompletedProcess[str]:
+CRASHES = """
+import os, subprocess
+
+def test_that_ends_its_worker():
+    subprocess.Popen(["sleep", "100"])
+    os._exit(1)
+"""
+
+
+def run_pytest(folder: Path, text: str, *options: str) -> subprocess.CompletedProcess[str]:
     """Run a test module with the rules of this tree."""
     (folder / "conftest.py").write_text(
         "from tests import conftest\nfrom tests.conftest import *\nconftest.END_SECONDS = 1.0\n"
     )
     (folder / "test_some.py").write_text(text)
-    command = [sys.executable, "-m", "pytest", "-q", "-c", "/dev/null", "--rootdir", str(folder), str(folder)]
+    command = [sys.executable, "-m", "pytest", "-q", "-c", "/dev/null", "--rootdir", str(folder), *options, str(folder)]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100, check=False)
 
 
@@ -53,10 +62,23 @@ def test_below_real_it_may_start_programs(tmp_path: Path) -> None:
 def test_what_is_left_running_is_an_error_and_is_ended(tmp_path: Path) -> None:
     done = run_pytest(tmp_path, LEAVES)
     assert "1 passed, 1 error" in done.stdout, done.stdout
-    assert "sleep 100" in done.stdout
-    line = next(line for line in done.stdout.splitlines() if ": sleep 100" in line)
+    assert has_ended(done.stdout)
+
+
+def test_what_a_worker_that_crashed_left_running_is_ended(tmp_path: Path) -> None:
+    folder = tmp_path / "real"
+    folder.mkdir()
+    done = run_pytest(folder, CRASHES, "-n", "1", "--max-worker-restart", "0")
+    assert done.returncode == 1
+    assert "still running after all workers" in done.stderr
+    assert has_ended(done.stderr)
+
+
+def has_ended(text: str) -> bool:
+    """Whether the process that this output names is gone."""
+    line = next(line for line in text.splitlines() if ": sleep 100" in line)
     pid = int(line.split(":")[0].split()[-1])
-    assert not Path(f"/proc/{pid}").exists() or "sleep" not in Path(f"/proc/{pid}/cmdline").read_text()
+    return not Path(f"/proc/{pid}").exists() or "sleep" not in Path(f"/proc/{pid}/cmdline").read_text()
 
 
 def test_only_what_exists_and_is_another_program_is_foreign() -> None:
