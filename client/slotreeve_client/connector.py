@@ -249,6 +249,8 @@ class Connector:
         self._reconnect.lost(connection.address, reason)
         if line.has_lasted:
             self._reconnect.succeeded()
+        elif line.was_admitted:
+            self._reconnect.was_short()
         former = self._move.present
         if former is not None:  # back to the former server, which is about to stop
             self._must_move = True

@@ -94,6 +94,11 @@ class Line:
         return await self._admission
 
     @property
+    def was_admitted(self) -> bool:
+        """Whether the server has admitted the client."""
+        return self._admitted_at is not None
+
+    @property
     def has_lasted(self) -> bool:
         """Whether the server has admitted the client and served it for :data:`LASTING_SECONDS`."""
         return self._admitted_at is not None and self._clock.now() - self._admitted_at >= LASTING_SECONDS

@@ -31,6 +31,8 @@ WAITING_SECONDS = 5.0
 """Changes that take so long to be written may wait."""
 MOST_PUSHED = 100
 """The pushes of so many services are told one by one in an interval, those of others together."""
+MOST_LAPSES = 200
+"""So many lapses wait for the disk, one for the slots that lapsed at one moment."""
 MOST_LINES = 200
 """So many lines of the log are kept of one interval."""
 MOST_QUESTIONS = 32
@@ -74,7 +76,7 @@ class ServerHistory(MetaEvents):
         self._failure = ""
         self._ended_gap: Gap | None = None
         self._lapsing: dict[int, int] = {}
-        self._ended_lapse: Lapse | None = None
+        self._ended_lapses: list[Lapse] = []
         self.complete_of: Callable[[Collection[int]], Collection[int]] = frozenset
         self._number = self.lost = 0
         self._most = max(1, int(rules.changes_per_second * rules.flush_seconds))
@@ -182,7 +184,7 @@ class ServerHistory(MetaEvents):
     # --- writing -----------------------------------------------------------------------------------------------------
 
     def _has_news(self) -> bool:
-        return bool(self._services or self._events or self._lines or self._ended_gap or self._ended_lapse)
+        return bool(self._services or self._events or self._lines or self._ended_gap or self._ended_lapses)
 
     def _tick(self) -> None:
         self._timer = self._clock.call_later(self._rules.flush_seconds, self._tick)
@@ -200,10 +202,16 @@ class ServerHistory(MetaEvents):
             self.note("gap", f"{gap.changes} changes were too many to write each down").count = gap.changes
 
     def _end_lapses(self, slots: Collection[int]) -> None:
-        if slots:
-            known = self._ended_lapse or Lapse(self._clock.wall_ms(), 0, frozenset())
-            since_ms = min(known.since_ms, *(self._lapsing.pop(slot) for slot in slots))
-            self._ended_lapse = Lapse(since_ms, self._clock.wall_ms(), known.slots.union(slots))
+        """These slots are held completely again: one lapse for those that were not since the same moment. Only where
+        very many wait for the disk are they taken together, so that more seems unknown than is."""
+        now_ms, by_start = self._clock.wall_ms(), dict[int, set[int]]()
+        for slot in slots:
+            by_start.setdefault(self._lapsing.pop(slot), set()).add(slot)
+        self._ended_lapses += [Lapse(since_ms, now_ms, frozenset(of)) for since_ms, of in sorted(by_start.items())]
+        if len(self._ended_lapses) > MOST_LAPSES:
+            since_ms = min(lapse.since_ms for lapse in self._ended_lapses)
+            together = frozenset[int]().union(*(lapse.slots for lapse in self._ended_lapses))
+            self._ended_lapses = [Lapse(since_ms, now_ms, together)]
 
     def _was_gap(self, gap: Gap) -> None:
         known = self._ended_gap or gap
@@ -216,7 +224,7 @@ class ServerHistory(MetaEvents):
             event.at_ms = at_ms
         now_ms = self._clock.wall_ms()
         gap, self._ended_gap = self._ended_gap, None
-        lapse, self._ended_lapse = self._ended_lapse, None
+        lapses, self._ended_lapses = self._ended_lapses, []
         events, self._events = self._events, []
         self._pushed = {}
         rows = self._services.take(self._most)
@@ -229,7 +237,7 @@ class ServerHistory(MetaEvents):
                 self._was_gap(Gap(since_ms, now_ms, 0))
                 if gap is not None:
                     self._was_gap(gap)
-                if lapse is not None:
+                for lapse in lapses:
                     self._was_gap(Gap(lapse.since_ms, now_ms, 0))
             self._failure = str(error or "")
             if result is not False:
@@ -237,7 +245,7 @@ class ServerHistory(MetaEvents):
                 self._services.begin_anew()
                 self._wrote_whole_table = False
 
-        return lambda: self._files.write(now_ms, rows, events, gap, lapse), written
+        return lambda: self._files.write(now_ms, rows, events, gap, lapses), written
 
     def _begin(self, job: Callable[[], tuple[Work, Worked]]) -> None:
         """Run a job when the ones before are done. What it works on is gathered when its turn comes."""

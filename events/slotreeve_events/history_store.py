@@ -170,7 +170,7 @@ class HistoryStore:
         rows: Sequence[ServiceRow],
         events: Sequence[Event],
         gap: Gap | None = None,
-        lapse: Lapse | None = None,
+        lapses: Sequence[Lapse] = (),
     ) -> bool:
         """Write down what happened. Returns whether the next rows must stand alone: they go to another file, or these
         were lost. ``gap``: when changes were not written."""
@@ -189,12 +189,12 @@ class HistoryStore:
             stored = [StoredEvent(place + n, e.at_ms, e.kind, _encoded(e)) for n, e in enumerate(events, 1)]
             current = self._writable(now_ms, rows, stored)
             gaps: list[Missed] = [] if self._lack is None else [(*self._lack, None)]
-            gaps += [] if lapse is None else [lapse]
+            gaps += lapses
             current.write(at_ms, rows, stored, gaps)
         except Exception as error:  # noqa: BLE001 - whatever it is costs history, and nothing else
             self.lost += len(events) + changes
             self._lacks(min(self._last_ms, _earliest(now_ms, rows, ())), now_ms)
-            if lapse is not None:
+            for lapse in lapses:
                 self._lacks(lapse.since_ms, lapse.until_ms)
             self._cannot_write(error)
             self._is_broken = False

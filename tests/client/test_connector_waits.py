@@ -144,6 +144,22 @@ def test_a_connection_that_has_lasted_is_replaced_at_once() -> None:
     play(story)
 
 
+def test_a_connection_that_was_cut_soon_after_a_long_search_is_replaced_before_its_records_end() -> None:
+    async def story(scene: Scene, connector: Connector) -> None:
+        scene.network.partition(["client"], ["first", "second"])
+        scene.network.cut("client", "first")
+        await asyncio.sleep(20.0)
+        scene.network.heal()
+        await connector.connected()
+        await asyncio.sleep(LASTING_SECONDS / 2)
+        scene.network.cut("client", "first")
+        scene.network.cut("client", "second")
+        await asyncio.sleep(0.1)
+        assert connector.address
+
+    play(story)
+
+
 def test_the_owner_learns_of_the_pings_of_the_connection_that_it_uses() -> None:
     async def story(scene: Scene, connector: Connector) -> None:
         await connector.connected()

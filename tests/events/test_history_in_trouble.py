@@ -162,7 +162,7 @@ def test_of_a_slot_that_a_server_holds_no_more_it_tells_what_was_until_then(serv
     assert known == [KnownState.EXACTLY, KnownState.NOTHING]
     assert server.files.state(B, START + 1500).known is KnownState.EXACTLY
     server.files.lapsing = {}
-    server.files.write(START + 3000, [], [], None, Lapse(START + 1000, START + 2000, frozenset({0})))
+    server.files.write(START + 3000, [], [], None, [Lapse(START + 1000, START + 2000, frozenset({0}))])
     for until in (2000, 5000):
         assert server.files.state(B, START + 2500).known is KnownState.EXACTLY
         found = server.files.state(A, START + 2500)

@@ -17,7 +17,7 @@ from slotreeve.model.publisher import Publisher
 from slotreeve.model.slots import Slot, SlotTable
 from slotreeve_conformance import virtual_time
 from slotreeve_events.changed_services import HeldRecords
-from slotreeve_events.history import MOST_QUESTIONS, ServerHistory, Work, Worked
+from slotreeve_events.history import MOST_LAPSES, MOST_QUESTIONS, ServerHistory, Work, Worked
 from slotreeve_events.history_files import HistoryFiles
 from slotreeve_events.history_store import MOST_LETTERS
 from slotreeve_events.schema import HistoryNote
@@ -225,5 +225,34 @@ def test_an_event_that_waits_for_the_disk_is_counted_where_too_many_do(tmp_path:
         notes: list[HistoryNote] = [it.history.note("client_left") for _ in range(50_000)]
         assert it.history.lost_in_all == 40_000
         assert notes[-1].id.endswith("/50000")
+
+    play(tmp_path, scenario)
+
+
+@pytest.mark.parametrize("others", [0, MOST_LAPSES])
+def test_a_slot_that_lapsed_later_than_others_is_known_until_then(tmp_path: Path, others: int) -> None:
+    """Unless very many lapses wait for the disk."""
+
+    async def scenario(watched: Watched) -> None:
+        held, record = HeldRecords(watched.services, 1, slot=1), Publisher("c-1", A, 1, 1, "s", "", (b"x",))
+        watched.history.complete_of = lambda _slots: set()
+        watched.history.lapse([2])
+        for number in range(others):
+            await asyncio.sleep(0.01)
+            watched.history.lapse([10 + number])
+        watched.history.writing(held, SlotWrite(1, 1, [record], [], []))
+        watched.services[A] = {"c-1": record}
+        await asyncio.sleep(5)
+        then = watched.clock.wall_ms()
+        await asyncio.sleep(5)
+        watched.history.lapse([1])
+        await asyncio.sleep(5)
+        meanwhile = watched.clock.wall_ms()
+        assert (await watched.asked(lambda f: f.state(A, then))).known is KnownState.EXACTLY
+        watched.history.complete_of = set
+        await asyncio.sleep(5)
+        known = KnownState.AS_NOW if others else KnownState.EXACTLY
+        assert (await watched.asked(lambda f: f.state(A, then))).known is known
+        assert (await watched.asked(lambda f: f.state(A, meanwhile))).known is KnownState.AS_NOW
 
     play(tmp_path, scenario)
