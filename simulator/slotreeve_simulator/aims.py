@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from slotreeve_simulator.fault_kinds import FaultKind
-from slotreeve_simulator.plan import Fault
+from slotreeve_simulator.faults import Fault
 from slotreeve_simulator.simulated_cluster import SimulatedCluster
 from slotreeve_simulator.states import ClusterState, among, states_of
 

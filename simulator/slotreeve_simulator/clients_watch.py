@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Protocol
 
 from slotreeve_client import Provider, Publication, Subscription
 
+from slotreeve_simulator.spared import Core
 from slotreeve_simulator.symptom import SymptomWatch
 from slotreeve_simulator.trace import Trace, Weight
 from slotreeve_simulator.verdict import RunVerdict
@@ -23,7 +23,6 @@ class Registration:
         count: number of times it was published.
         client: the process that owns it.
         alive: it was not unpublished, and its client runs.
-        is_end_forgotten: every server that knew of its end has died, see :mod:`slotreeve_simulator.forgotten_ends`.
     """
 
     serial: int
@@ -32,7 +31,6 @@ class Registration:
     publication: Publication
     count: int = 1
     alive: bool = True
-    is_end_forgotten: bool = False
 
     @property
     def payload(self) -> str:
@@ -69,27 +67,17 @@ class Watcher:
         self._version, self.seen = subscription.version, seen
 
 
-class Reachability(Protocol):
-    """Knows which clients could keep their registrations alive."""
-
-    def tolerates_loss(self, client: str) -> bool:
-        """Whether registrations of ``client`` may be missing."""
-
-    def tolerates_age(self, client: str) -> bool:
-        """Whether registrations of ``client`` may be seen in an old state or after their end."""
-
-
 class ClientsWatch:
     """All registrations of a run, and the checks of what clients see of them.
 
     Attributes:
         registrations: by serial.
+        core: of the storm that the cluster has not recovered from; None: nobody may lose anything.
     """
 
-    def __init__(
-        self, reach: Reachability, trace: Trace, verdict: RunVerdict, symptom: SymptomWatch | None = None
-    ) -> None:
-        self._reach, self._trace, self.verdict, self._symptom = reach, trace, verdict, symptom
+    def __init__(self, trace: Trace, verdict: RunVerdict, symptom: SymptomWatch | None = None) -> None:
+        self._trace, self.verdict, self._symptom = trace, verdict, symptom
+        self.core: Core | None = None
         self.registrations: list[Registration] = []
         self._expected: dict[str, dict[int, int]] = {}
 
@@ -139,17 +127,17 @@ class ClientsWatch:
         for serial, count in sorted(watcher.seen.items() - seen.items()):
             registration = self.registrations[serial]
             if serial not in seen:
-                if registration.alive and not self._reach.tolerates_loss(registration.client):
+                if registration.alive and self._keeps(registration.client):
                     self.verdict.violate("I7", f"{watcher.client} does not see {self._named(serial)}, which is alive")
                 if self._symptom is not None and registration.publication.data is not None:
                     self._symptom.lost(watcher.client, watcher.service)
-            elif seen[serial] < count and not self._reach.tolerates_age(registration.client):
+            elif seen[serial] < count and self._is_exact(registration.client):
                 self.verdict.violate(
                     "I10", f"{watcher.client} got {serial}.{seen[serial]} of {watcher.service} after {serial}.{count}"
                 )
         for serial in sorted(gone & seen.keys()):
             registration = self.registrations[serial]
-            if registration.has_ended and not self._may_be_seen(registration):
+            if registration.has_ended and self._knows_ends(registration.client):
                 self.verdict.violate("I10", f"{watcher.client} sees {self._named(serial)} again, which has ended")
 
     # --- reads -------------------------------------------------------------------------------------------------------
@@ -161,15 +149,20 @@ class ClientsWatch:
         alive, ended = before
         for serial in sorted(alive - seen.keys()):
             registration = self.registrations[serial]
-            if registration.alive and not self._reach.tolerates_loss(registration.client):
+            if registration.alive and self._keeps(registration.client):
                 self.verdict.violate("I7", f"{client} reads {service} without {self._named(serial)}, which is alive")
         for serial in sorted(ended & seen.keys()):
-            if not self._may_be_seen(self.registrations[serial]):
+            if self._knows_ends(self.registrations[serial].client):
                 self.verdict.violate("I10", f"{client} reads {self._named(serial)} in {service}, which has ended")
 
-    def _may_be_seen(self, ended: Registration) -> bool:
-        """Whether a registration that has ended may be seen for a while."""
-        return ended.is_end_forgotten or self._reach.tolerates_age(ended.client)
+    def _keeps(self, client: str) -> bool:
+        return self.core is None or self.core.keeps(client)
+
+    def _is_exact(self, client: str) -> bool:
+        return self.core is None or self.core.is_exact(client)
+
+    def _knows_ends(self, client: str) -> bool:
+        return self.core is None or self.core.knows_ends(client)
 
     def difference(self, expected: dict[int, int], seen: dict[int, int]) -> str | None:
         """How ``seen`` of a service differs from what must be seen; None if it does not."""

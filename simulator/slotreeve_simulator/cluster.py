@@ -76,10 +76,6 @@ class ScenarioCluster(SimulatedCluster):
         slowness = self.slowness
         return max(slowness.get(one, 1.0), slowness.get(other, 1.0)) if slowness else 1.0
 
-    def longest_delay(self, one: str, other: str) -> float:
-        """For how many seconds a packet between two processes may be under way now."""
-        return self._scenario.network.delay_ms[1] * self._factor(one, other) / 1000
-
     def longest_travel(self) -> float:
         """For how many seconds a packet that is sent now may be under way, whoever sends it."""
         slowest = self._scenario.network.delay_ms[1] * max(self.slowness.values(), default=1.0) / 1000

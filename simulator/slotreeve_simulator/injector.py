@@ -13,8 +13,8 @@ from slotreeve_protocol.meta_messages import Stopping
 from slotreeve_simulator.aims import Aims
 from slotreeve_simulator.cluster import SLOW_FACTOR, ScenarioCluster
 from slotreeve_simulator.fault_kinds import ALONE, STORE_FAULTS, FaultKind
+from slotreeve_simulator.faults import Fault
 from slotreeve_simulator.meta_faults import MetaFaults
-from slotreeve_simulator.plan import Fault
 from slotreeve_simulator.processor_faults import PROCESSOR_FAULTS, strike_processors
 from slotreeve_simulator.servers_watch import ServersWatch
 from slotreeve_simulator.store_faults import strike_store

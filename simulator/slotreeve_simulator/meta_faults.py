@@ -11,7 +11,7 @@ from slotreeve_servers.meta.server import MetaServer
 
 from slotreeve_simulator.cluster import ScenarioCluster
 from slotreeve_simulator.fault_kinds import FaultKind
-from slotreeve_simulator.plan import Fault
+from slotreeve_simulator.faults import Fault
 from slotreeve_simulator.servers_watch import ServersWatch
 from slotreeve_simulator.trace import Trace, Weight
 from slotreeve_simulator.verdict import RunVerdict

@@ -15,8 +15,10 @@ from enum import StrEnum
 from slotreeve_conformance.topologies import all_symmetric, random_one_way
 
 from slotreeve_simulator.fault_kinds import ALONE, STORE_FAULTS, FaultKind
+from slotreeve_simulator.faults import Fault
 from slotreeve_simulator.recorded import Recording
 from slotreeve_simulator.scenario import FaultPlan, Scenario
+from slotreeve_simulator.spared import NO_CORE, Core, core_of_recording, draw_core
 from slotreeve_simulator.states import ClusterState
 
 META_FAULTS = (ALONE - {FaultKind.TOPOLOGY}) | {
@@ -37,44 +39,6 @@ CLIENT_FAULTS = frozenset(
     }
 )
 ANY_PROCESS_FAULTS = frozenset({FaultKind.STARVE, FaultKind.STUTTER, FaultKind.STALL})
-INSTANT = frozenset(
-    {
-        FaultKind.CUT,
-        FaultKind.BREAK_LINK,
-        FaultKind.CUT_CLIENT,
-        FaultKind.ADD_CLIENT,
-        FaultKind.STORE_RESTART,
-    }
-)
-
-
-@dataclass(frozen=True)
-class Fault:
-    """One fault.
-
-    Attributes:
-        number: its place in the whole plan, for ``--only``.
-        at: seconds after the start of its storm.
-        seconds: its duration.
-        first: the processes that it strikes.
-        others: the second group of a partition or of a cut; of a topology, the other end of each link.
-        amount: its strength, 0 to 1: how slow or how wrong.
-        aimed_at: it waits for this state of the cluster.
-    """
-
-    number: int
-    at: float
-    kind: FaultKind
-    seconds: float
-    first: tuple[str, ...]
-    others: tuple[str, ...] = ()
-    amount: float = 0.0
-    aimed_at: ClusterState | None = None
-
-    def __str__(self) -> str:
-        others = f" from {', '.join(self.others)}" if self.others else ""
-        lasting = "" if self.kind in INSTANT else f" for {self.seconds:.3f} s"
-        return f"fault {self.number}: {self.kind} {', '.join(self.first)}{others}{lasting}"
 
 
 class CallKind(StrEnum):
@@ -114,10 +78,11 @@ class Call:
 
 @dataclass(frozen=True)
 class Storm:
-    """A storm: some seconds of faults and calls, in the order of their times."""
+    """A storm: some seconds of faults and calls, in the order of their times, and what the faults spare."""
 
     faults: tuple[Fault, ...]
     calls: tuple[Call, ...]
+    core: Core = NO_CORE
 
 
 @dataclass(frozen=True)
@@ -137,23 +102,26 @@ class Cut:
         faults = storm.faults
         if self.only is not None:
             faults = tuple(fault for fault in faults if fault.number in self.only)
-        return Storm(faults, storm.calls[: math.ceil(len(storm.calls) * self.calls)])
+        return replace(storm, faults=faults, calls=storm.calls[: math.ceil(len(storm.calls) * self.calls)])
 
 
 def plan(scenario: Scenario, seed: int, minutes: float) -> list[Storm]:
     """The storms of a run of so many virtual minutes. A longer run begins with the same storms as a shorter one. A
     recorded incident is one storm, whatever the minutes."""
     if scenario.recorded is not None:
-        return [_recorded(scenario.recorded, scenario.faults.storm_seconds, seed)]
+        recorded = _recorded(scenario.recorded, scenario.faults.storm_seconds, seed)
+        return [replace(recorded, core=core_of_recording(scenario, recorded.faults))]
     storms: list[Storm] = []
     count = max(1, round(minutes * 60 / scenario.faults.storm_seconds))
     numbered = 0
     for number in range(count):
         rng = random.Random(f"{seed}/storm/{number}")
         drawn = _aimed(scenario, rng, seed * count + number) if scenario.faults.aimed else _faults(scenario, rng)
-        faults = [replace(fault, number=numbered + i) for i, fault in enumerate(drawn)]
+        chance = random.Random(f"{seed}/core/{number}")
+        core = draw_core(scenario, chance)
+        faults = [replace(fault, number=numbered + i) for i, fault in enumerate(core.spare_all(drawn, chance))]
         numbered += len(faults)
-        storms.append(Storm(tuple(faults), tuple(_calls(scenario, rng))))
+        storms.append(Storm(tuple(faults), tuple(_calls(scenario, rng)), core))
     return storms
 
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from slotreeve_simulator.fault_kinds import FaultKind
-from slotreeve_simulator.plan import Fault
+from slotreeve_simulator.faults import Fault
 from slotreeve_simulator.processor import SimulatedProcessor
 
 PROCESSOR_FAULTS = frozenset({FaultKind.STARVE, FaultKind.STUTTER, FaultKind.STALL, FaultKind.STALL_CLIENTS})

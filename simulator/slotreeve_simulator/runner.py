@@ -21,7 +21,6 @@ from slotreeve_simulator.clients_watch import ClientsWatch
 from slotreeve_simulator.cluster import ScenarioCluster
 from slotreeve_simulator.copies_watch import CopiesWatch
 from slotreeve_simulator.followers import follower_difference
-from slotreeve_simulator.forgotten_ends import ForgottenEnds
 from slotreeve_simulator.gateway_watch import GatewayWatch
 from slotreeve_simulator.health import listening
 from slotreeve_simulator.injector import Injector
@@ -30,7 +29,6 @@ from slotreeve_simulator.lease_watch import LeaseWatch, longest_end
 from slotreeve_simulator.leftovers import leftover
 from slotreeve_simulator.plan import Cut, Storm, plan
 from slotreeve_simulator.probes import Probes
-from slotreeve_simulator.reach import Reach
 from slotreeve_simulator.scenario import Scenario
 from slotreeve_simulator.servers_watch import ServersWatch
 from slotreeve_simulator.simulated_gateways import SimulatedGateways
@@ -105,12 +103,10 @@ class _Run:
         self._trace = Trace(self._now)
         self._verdict = RunVerdict(self._trace)
         self._cluster = ScenarioCluster(scenario, seed)
-        self._reach = Reach(self._cluster, self._now, scenario.faults.held_seconds)
         replicas = int(scenario.nodes.settings.get("cluster.replicas", 2))
         self._watch = ServersWatch(self._cluster, replicas, self._now, self._trace, self._verdict)
         self._symptom = SymptomWatch(scenario.symptom, self._verdict, self._now)
-        self._clients_watch = ClientsWatch(self._reach, self._trace, self._verdict, self._symptom)
-        self._forgotten_ends = ForgottenEnds(self._cluster)
+        self._clients_watch = ClientsWatch(self._trace, self._verdict, self._symptom)
         self._clients = Clients(scenario, seed, self._cluster, self._clients_watch, self._trace)
         self._state_clients = StateClients(scenario.workload.state_clients, seed, self._cluster)
         copies = CopiesWatch(replicas, self._watch, self._verdict)
@@ -165,8 +161,6 @@ class _Run:
         now = self._loop.time()
         if now >= self._next_look:
             self._next_look = now + LOOK_EVERY_SECONDS
-            self._reach.look()
-            self._forgotten_ends.look(self._clients_watch.registrations)
             self._watch.look()
             self._leases.look()
 
@@ -190,7 +184,8 @@ class _Run:
         await self._gateways.leave_all()
 
     async def _storm(self, number: int, storm: Storm) -> None:
-        self._trace.note(Weight.FAULT, f"storm {number + 1} begins")
+        self._trace.note(Weight.FAULT, f"storm {number + 1} begins; {storm.core}")
+        self._clients_watch.core = storm.core
         began = self._loop.time()
         self._symptom.begin()
         for fault in storm.faults:
@@ -205,7 +200,7 @@ class _Run:
         took = await self._until_well("the mended cluster", rules.heal_seconds)
         self._longest_heal = max(self._longest_heal, took)
         self._trace.note(Weight.FAULT, f"the cluster has recovered after {took:.3f} s")
-        self._reach.recovered()
+        self._clients_watch.core = None
         self._watch.leaving.clear()
         table = self._cluster.views()[0].table
         if (problem := self._state_clients.problem()) is not None:

@@ -131,8 +131,10 @@ class FaultPlan(ScenarioTable):
     triggers: tuple[FaultKind, ...] = Field(
         default=(), description="Of an aimed storm: further faults, evenly spread, which bring the states about."
     )
-    held_seconds: float = Field(
-        default=0.0, ge=0, description="The brake is set to hold what is lost at least so long, whatever the reason."
+    is_held: bool = Field(
+        default=False,
+        description="The brake is set to hold what is lost for longer than a storm lasts: no client may lose anything, "
+        "also those that are struck.",
     )
     kinds: dict[FaultKind, float] = Field(
         default={kind: 1.0 for kind in FaultKind if kind not in STORE_FAULTS | LATER_FAULTS}

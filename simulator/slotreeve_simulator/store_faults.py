@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from slotreeve_simulator.cluster import SLOW_FACTOR
 from slotreeve_simulator.fault_kinds import FaultKind
-from slotreeve_simulator.plan import Fault
+from slotreeve_simulator.faults import Fault
 from slotreeve_simulator.store import LockStore
 
 

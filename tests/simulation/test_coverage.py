@@ -8,14 +8,15 @@ from collections import Counter
 from slotreeve_simulator.aims import AIM_SECONDS, Aims
 from slotreeve_simulator.coverage import IMPOSSIBLE, empty_cells, table
 from slotreeve_simulator.fault_kinds import ADDED_PROCESSES, ALONE, DISK_FAULTS, GATEWAY_FAULTS, STORE_FAULTS, FaultKind
-from slotreeve_simulator.plan import Fault, plan
+from slotreeve_simulator.faults import Fault
+from slotreeve_simulator.plan import plan
 from slotreeve_simulator.runner import simulate
 from slotreeve_simulator.scenario import load_scenario
 from slotreeve_simulator.states import ClusterState, states_of
 
 from tests.simulation.test_injector import Scene, play
 
-SEEDS = 12
+SEEDS = 30
 
 
 def test_the_aimed_scenario_has_every_fault_of_servers_and_aims_each_at_every_state() -> None:

@@ -11,9 +11,9 @@ from slotreeve_conformance import virtual_time
 from slotreeve_simulator.clients_watch import ClientsWatch
 from slotreeve_simulator.cluster import SLOW_FACTOR, ScenarioCluster
 from slotreeve_simulator.fault_kinds import FaultKind
+from slotreeve_simulator.faults import Fault
 from slotreeve_simulator.injector import LONGEST_DETOUR_SECONDS, Injector
-from slotreeve_simulator.plan import Call, CallKind, Fault
-from slotreeve_simulator.reach import Reach
+from slotreeve_simulator.plan import Call, CallKind
 from slotreeve_simulator.scenario import DiskPlan, NetworkPlan, Scenario
 from slotreeve_simulator.servers_watch import ServersWatch
 from slotreeve_simulator.simulated_gateways import SimulatedGateways
@@ -45,9 +45,8 @@ class Scene:
         self.trace = Trace(now)
         self.verdict = RunVerdict(self.trace)
         self.cluster = ScenarioCluster(scenario, seed=1)
-        self.reach = Reach(self.cluster, now)
         self.watch = ServersWatch(self.cluster, 2, now, self.trace, self.verdict)
-        clients_watch = ClientsWatch(self.reach, self.trace, self.verdict)
+        clients_watch = ClientsWatch(self.trace, self.verdict)
         self.clients = Clients(scenario, 1, self.cluster, clients_watch, self.trace)
         self.gateways = SimulatedGateways(scenario.nodes.gateway, 1, self.cluster)
         self.injector = Injector(self.cluster, self.clients, self.gateways, self.watch, self.trace, self.verdict, now)

@@ -7,8 +7,9 @@ import asyncio
 import pytest
 from slotreeve_conformance.topologies import LED_WITHIN_SECONDS
 from slotreeve_simulator.fault_kinds import ALONE, FaultKind
+from slotreeve_simulator.faults import Fault
 from slotreeve_simulator.meta_faults import MetaFaults
-from slotreeve_simulator.plan import Fault, plan
+from slotreeve_simulator.plan import plan
 from slotreeve_simulator.scenario import load_scenario
 from slotreeve_simulator.verdict import Violation
 

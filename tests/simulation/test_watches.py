@@ -16,6 +16,7 @@ from slotreeve_simulator.clients_watch import ClientsWatch, Registration, Watche
 from slotreeve_simulator.followers import follower_difference
 from slotreeve_simulator.servers_watch import given_up, table_order
 from slotreeve_simulator.simulated_cluster import SimulatedCluster
+from slotreeve_simulator.spared import Core, Spared
 from slotreeve_simulator.trace import Trace
 from slotreeve_simulator.verdict import RunVerdict
 
@@ -24,10 +25,9 @@ class Scene:
     """A watch with two registrations of one service, and a subscriber that saw both."""
 
     def __init__(self) -> None:
-        self.unreachable: set[str] = set()
         trace = Trace(lambda: 0.0)
         self.verdict = RunVerdict(trace)
-        self.watch = ClientsWatch(self, trace, self.verdict)
+        self.watch = ClientsWatch(trace, self.verdict)
         self.first, self.second = (self.register() for _ in range(2))
         self.watcher = Watcher(self.watch, "client-2", "service-1")
         self.watcher.seen = {0: 1, 1: 1}
@@ -39,12 +39,6 @@ class Scene:
         made = self.watch.register("client-1", "service-1", publish)
         made.publication.settle(1)
         return made
-
-    def tolerates_loss(self, client: str) -> bool:
-        return client in self.unreachable
-
-    def tolerates_age(self, client: str) -> bool:
-        return client in self.unreachable
 
     def end(self, registration: Registration) -> None:
         registration.publication.unpublish()
@@ -84,13 +78,40 @@ def test_a_registration_that_has_ended_may_disappear_but_not_come_back() -> None
     in_a_scene(story)
 
 
-def test_the_disappearance_of_what_its_client_could_not_keep_alive_is_no_violation() -> None:
-    def story(scene: Scene) -> None:
-        scene.unreachable.add("client-1")
+@pytest.mark.parametrize(
+    ("spared", "client", "loss", "age", "ghost"),
+    [
+        (Spared.DATA, "client-1", "I7", "I10", "I10"),
+        (Spared.SESSIONS, "client-1", "I7", "I10", "I10"),
+        (Spared.HOLDERS, "client-1", "I7", None, None),
+        (Spared.LIVES, "client-1", None, None, "I10"),
+        (Spared.DATA, "client-3", None, None, None),
+        (Spared.NOBODY, "client-3", None, None, None),
+    ],
+)
+def test_what_a_client_that_is_not_spared_loses_is_no_violation(
+    spared: Spared, client: str, loss: str | None, age: str | None, ghost: str | None
+) -> None:
+    def loses(scene: Scene) -> None:
         scene.watch.compare(scene.watcher, {}, set())
-        assert scene.broken() is None
+        assert scene.broken() == loss
 
-    in_a_scene(story)
+    def goes_back(scene: Scene) -> None:
+        scene.watch.compare(scene.watcher, {0: 0, 1: 1}, set())
+        assert scene.broken() == age
+
+    def comes_again(scene: Scene) -> None:
+        scene.end(scene.second)
+        scene.watch.compare(scene.watcher, {0: 1, 1: 1}, {1})
+        assert scene.broken() == ghost
+
+    for story in (loses, goes_back, comes_again):
+
+        def with_core(scene: Scene, story: Callable[[Scene], None] = story) -> None:
+            scene.watch.core = Core(spared, clients=frozenset({client}))
+            story(scene)
+
+        in_a_scene(with_core)
 
 
 def test_a_read_must_hold_what_was_stored_before_and_nothing_that_had_ended() -> None:

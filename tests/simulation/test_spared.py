@@ -1,0 +1,120 @@
+"""What the faults of a storm spare."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import pytest
+from slotreeve_simulator.fault_kinds import FaultKind
+from slotreeve_simulator.faults import Fault
+from slotreeve_simulator.plan import plan
+from slotreeve_simulator.scenario import Scenario, built_in, load_scenario
+from slotreeve_simulator.spared import BREAKS, LINKS, STANDING, Core, Spared, draw_core, role_of
+
+SEEDS = 60
+META_LINKS = LINKS | {FaultKind.CUT_META}
+
+
+def struck_links(fault: Fault, core: Core) -> list[tuple[str, str]]:
+    """The links that the fault cuts, each with a process of the core at one end."""
+    kept = core.servers | core.clients
+    others = fault.others or core.processes
+    return [(a, b) for a in fault.first for b in others if a != b and (a in kept or b in kept)]
+
+
+@pytest.mark.parametrize("name", built_in())
+def test_no_fault_strikes_the_core_of_its_storm(name: str) -> None:
+    scenario = load_scenario(name)
+    for seed in range(SEEDS):
+        for storm in plan(scenario, seed, scenario.minutes):
+            core = storm.core
+            kept = core.servers if core.are_clients_struck else core.servers | core.clients
+            for fault in storm.faults:
+                if fault.kind in BREAKS:
+                    continue
+                if fault.kind in META_LINKS:
+                    ends = [{role_of(end) for end in link} for link in struck_links(fault, core)]
+                    assert all(roles <= {"meta", "session"} for roles in ends), (seed, str(fault), str(core))
+                else:
+                    stands = core.spared is Spared.LIVES and fault.kind in STANDING
+                    struck = core.clients if stands else kept
+                    assert struck.isdisjoint(fault.first), (seed, str(fault), str(core))
+
+
+@pytest.mark.parametrize("name", built_in())
+def test_each_core_has_a_client_a_session_server_and_a_copy_of_each_slot_or_all_session_servers(name: str) -> None:
+    scenario = load_scenario(name)
+    nodes, drawn = scenario.nodes, Counter[Spared]()
+    replicas = int(nodes.settings.get("cluster.replicas", 2))
+    for seed in range(SEEDS):
+        core = draw_core(scenario, random.Random(seed))
+        drawn[core.spared] += 1
+        data = sum(role_of(server) == "data" for server in core.servers)
+        sessions = sum(role_of(server) == "session" for server in core.servers)
+        if core.spared is Spared.NOBODY:
+            assert not core.servers | core.clients
+            continue
+        assert sessions >= 1
+        assert core.clients
+        assert sessions == nodes.session or data > nodes.data - replicas
+        client, is_held = min(core.clients), scenario.faults.is_held
+        assert core.keeps(client) is (core.spared is not Spared.LIVES)
+        assert core.is_exact(client) is (core.spared in (Spared.SESSIONS, Spared.DATA) and not is_held)
+        assert core.knows_ends(client) is (core.spared is not Spared.HOLDERS and not is_held)
+        assert not core.keeps("a stranger")
+    assert drawn[Spared.DATA] > 0
+    assert scenario.faults.is_held or min(drawn[Spared.SESSIONS], drawn[Spared.NOBODY]) > 0
+
+
+def test_a_fault_of_the_core_strikes_another_process_of_the_same_role() -> None:
+    core = Core(
+        Spared.HOLDERS,
+        frozenset({"data-1", "data-2", "session-1"}),
+        frozenset({"client-1"}),
+        ("meta-1", "data-1", "data-2", "data-3", "session-1", "session-2", "client-1", "client-2"),
+    )
+
+    def spared(kind: FaultKind, *first: str, others: tuple[str, ...] = ()) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        faults = core.spare_all([Fault(0, 0.0, kind, 1.0, first, others)], random.Random(1))
+        return (faults[0].first, faults[0].others) if faults else ((), ())
+
+    assert spared(FaultKind.CRASH_DATA, "data-1") == (("data-3",), ())
+    assert spared(FaultKind.CRASH_HOST, "data-2", "session-1") == (("data-3", "session-2"), ())
+    assert spared(FaultKind.CRASH_META, "meta-1") == (("meta-1",), ())
+    assert spared(FaultKind.STALL_CLIENTS, "client-1", "client-2") == (("client-2",), ())
+    assert spared(FaultKind.CUT_CLIENT, "client-1") == (("client-1",), ())
+    assert spared(FaultKind.CUT_META, "session-1", others=("meta-1",)) == (("session-1",), ("meta-1",))
+    assert spared(FaultKind.CUT_META, "data-1", others=("meta-1",)) == (("data-3",), ("meta-1",))
+    assert spared(FaultKind.CUT_LINK, "client-2", others=("session-1",)) == ((), ())
+    assert spared(FaultKind.CUT_LINK, "session-1", others=("client-2",)) == (("session-2",), ("client-2",))
+    assert spared(FaultKind.ISOLATE_DATA, "data-2") == (("data-3",), ("meta-1", "session-2", "client-2"))
+    assert spared(FaultKind.SLOW, "data-3") == ((), ())
+    assert spared(FaultKind.SLOW, "session-2") == (("session-2",), ())
+    assert spared(FaultKind.ADD_DATA, "data-4") == ((), ())
+
+
+def test_where_all_session_servers_are_spared_a_fault_of_one_is_left_out() -> None:
+    core = Core(Spared.SESSIONS, frozenset({"session-1"}), frozenset({"client-1"}), ("data-1", "session-1", "client-1"))
+    faults = [
+        Fault(0, 0.0, FaultKind.CRASH_SESSION, 1.0, ("session-1",)),
+        Fault(1, 0.0, FaultKind.CRASH_DATA, 1.0, ("data-1",)),
+        Fault(2, 0.0, FaultKind.ADD_SESSION, 1.0, ("session-2",)),
+    ]
+    assert core.spare_all(faults, random.Random(1)) == faults[1:2]
+
+
+def test_a_recording_spares_what_its_actions_leave_alone() -> None:
+    def core(*actions: tuple[str, str]) -> Core:
+        recorded = {
+            "services": ["payments"],
+            "clients": [{}],
+            "actions": [{"at": 1.0, "kind": kind, "node": node} for kind, node in actions],
+        }
+        return plan(Scenario.model_validate({"recorded": recorded}), 1, 1.0)[0].core
+
+    assert core(("crash_data", "data-1")).spared is Spared.SESSIONS
+    assert core(("crash_session", "session-1")).servers == {"data-1", "data-2", "data-3", "session-2"}
+    assert "client-1" not in core(("crash_client", "client-1")).clients
+    assert "client-1" in core(("cut_client", "client-1")).clients
+    assert core(("crash_data", "data-1"), ("crash_session", "session-1")).spared is Spared.NOBODY
