@@ -131,6 +131,9 @@ class FaultPlan(ScenarioTable):
     triggers: tuple[FaultKind, ...] = Field(
         default=(), description="Of an aimed storm: further faults, evenly spread, which bring the states about."
     )
+    spare: tuple[Literal["sessions", "data", "holders", "lives", "nobody"], ...] = Field(
+        default=(), description="What storms spare, see docs/simulator.md; without it, what suits the kinds of faults."
+    )
     is_held: bool = Field(
         default=False,
         description="The brake is set to hold what is lost for longer than a storm lasts: no client may lose anything, "

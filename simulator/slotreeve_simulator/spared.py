@@ -107,16 +107,22 @@ class Core:
         spared: which servers it has.
         servers: their names. No fault ends, stops or slows them, or cuts them off from anybody; session servers alone
             may be cut off from meta servers.
-        clients: those that must lose nothing. No fault strikes them either, unless ``are_clients_struck``: the brake
-            holds whatever they lose for longer than a storm lasts.
+        clients: those that must lose nothing. They may be cut off from other servers than these. No other fault strikes
+            them, unless ``are_clients_struck``.
         processes: all of the scenario.
+        is_held: the brake holds whatever clients lose for longer than a storm lasts.
     """
 
     spared: Spared = Spared.NOBODY
     servers: frozenset[str] = frozenset()
     clients: frozenset[str] = frozenset()
     processes: tuple[str, ...] = ()
-    are_clients_struck: bool = False
+    is_held: bool = False
+
+    @property
+    def are_clients_struck(self) -> bool:
+        """Whether what must hold of clients holds whatever becomes of them."""
+        return self.is_held or self.spared is Spared.LIVES
 
     def keeps(self, client: str) -> bool:
         """Whether nothing of the client may be missing."""
@@ -124,11 +130,11 @@ class Core:
 
     def is_exact(self, client: str) -> bool:
         """Whether nothing of the client may be seen in an older state."""
-        return self.spared in EXACT and client in self.clients and not self.are_clients_struck
+        return self.spared in EXACT and client in self.clients and not self.is_held
 
     def knows_ends(self, client: str) -> bool:
         """Whether nothing of the client may be seen again after its end."""
-        return self.spared in ENDED and client in self.clients and not self.are_clients_struck
+        return self.spared in ENDED and client in self.clients and not self.is_held
 
     def __str__(self) -> str:
         """For the trace."""
@@ -160,8 +166,10 @@ class Core:
         roles = {role_of(name) for name in (*fault.first, *fault.others)}
         if roles == {"meta", "session"} and (fault.kind in LINKS or fault.kind is FaultKind.CUT_META):
             return frozenset()
+        if fault.kind in LINKS:
+            return self.servers
         if self.spared is Spared.LIVES and fault.kind in STANDING:
-            return self.clients
+            return frozenset()
         return self.servers if self.are_clients_struck else self.servers | self.clients
 
 
@@ -194,9 +202,10 @@ def draw_core(scenario: Scenario, rng: random.Random) -> Core:
     by_role = _by_role(nodes)
     data, sessions, clients = by_role["data"], by_role["session"], by_role["client"]
     holders = len(data) - min(len(data), int(nodes.settings.get("cluster.replicas", 2))) + 1
-    spared = (
-        Spared.DATA if is_held else rng.choice([s for s in Spared if s is not Spared.HOLDERS or holders < len(data)])
-    )
+    drawn = _draw(frozenset(scenario.faults.kinds), holders < len(data), rng)
+    if scenario.faults.spare:
+        drawn = Spared(rng.choice(scenario.faults.spare))
+    spared = Spared.DATA if is_held else drawn
     if spared is Spared.NOBODY:
         return NO_CORE
     one = [rng.choice(sessions)]
@@ -206,8 +215,9 @@ def draw_core(scenario: Scenario, rng: random.Random) -> Core:
         Spared.DATA: [*data, *one],
         Spared.HOLDERS: [*rng.sample(data, holders), *one],
     }[spared]
-    kept = clients if is_held else rng.sample(clients, rng.randint(1, max(1, len(clients) - 1)))
-    return Core(spared, frozenset(servers), frozenset(kept), _all_of(by_role), are_clients_struck=is_held)
+    some = rng.sample(clients, rng.randint(1, max(1, len(clients) - 1)))
+    kept = clients if is_held or spared is Spared.LIVES else some
+    return Core(spared, frozenset(servers), frozenset(kept), _all_of(by_role), is_held)
 
 
 def _draw(kinds: frozenset[FaultKind], has_holders: bool, rng: random.Random) -> Spared:
@@ -216,7 +226,7 @@ def _draw(kinds: frozenset[FaultKind], has_holders: bool, rng: random.Random) ->
         Spared.SESSIONS: OFTEN if data_dies else 1,
         Spared.DATA: OFTEN if sessions_die else 1,
         Spared.HOLDERS: (OFTEN if data_dies and sessions_die else 1) if has_holders else 0,
-        Spared.LIVES: 1 if data_dies and kinds & STANDING else 0,
+        Spared.LIVES: (OFTEN if FaultKind.FREEZE_SESSION in kinds else 1) if data_dies and kinds & STANDING else 0,
         Spared.NOBODY: 1,
     }
     return rng.choices(list(weights), list(weights.values()))[0]

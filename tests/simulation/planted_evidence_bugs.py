@@ -9,7 +9,6 @@ from slotreeve.model.publisher import Publisher
 from slotreeve.model.slots import Slot, SlotTable
 from slotreeve_client.moves import ClientMove
 from slotreeve_client.replay import ClientReplay
-from slotreeve_protocol.client_messages import GivenUp
 from slotreeve_protocol.datum_copy import DatumCopy
 from slotreeve_protocol.slot_messages import Deliver, SlotWrite
 from slotreeve_servers.data.brake import Brake
@@ -27,7 +26,6 @@ from slotreeve_servers.node.attention import AttendedClock
 from slotreeve_servers.node.records import SlotStore
 from slotreeve_servers.session import registrations
 from slotreeve_servers.session.arrivals import Arrivals
-from slotreeve_servers.session.core import SessionCore
 from slotreeve_servers.session.interests import Interests
 from slotreeve_servers.session.push import PushGroup
 from slotreeve_servers.session.routes import Routes
@@ -113,7 +111,7 @@ def _remove_what_came_back() -> Patch:
     return both(replaced(Departures, "_remove", remove), returning(HeldBack, "stored"))
 
 
-@bug("lost registrations are removed at once, without a grace", "unreachable", 3)
+@bug("lost registrations are removed at once, without a grace", "unreachable", 40)
 def _no_grace() -> Patch:
     return returning(HeldBack, "_is_due", True)
 
@@ -182,7 +180,7 @@ def _streams_without_tombstones() -> Patch:
     return returning(Streams, "_begin_with_tombstones")
 
 
-@bug("what a slot was compared with under a former leader epoch still counts", "churn", 7)
+@bug("what a slot was compared with under a former leader epoch still counts", "churn", 18)
 def _compared_under_former_epoch() -> Patch:
     original = HeldSlots.apply
     former: dict[tuple[HeldSlots, int], set[str]] = {}
@@ -276,26 +274,10 @@ def _close_former_at_once() -> Patch:
     return replaced(ClientMove, "take", take)
 
 
-@bug("a client that gave up a silent server is as lost as one that died", "frozen", 18)
-def _given_up_is_lost() -> Patch:
-    original = SessionCore._on_leaving
-
-    def on_leaving(self: SessionCore, peer: Any, message: Any) -> None:
-        if not isinstance(message, GivenUp):
-            original(self, peer, message)
-
-    return replaced(SessionCore, "_on_leaving", on_leaving)
-
-
 @bug("the claim of a client ends with its connection", "moves", 56)
 def _claims_end_at_once() -> Patch:
     original = Arrivals.lost
     return replaced(Arrivals, "lost", lambda self, client, _seconds: original(self, client, 0.0))
-
-
-@bug("the claims of a session process end when it is gone", "again", 191)
-def _claims_end_with_their_process() -> Patch:
-    return returning(HeldBack, "stay")
 
 
 @bug("a leader without a copy does not learn what has ended", "alone", 21)
