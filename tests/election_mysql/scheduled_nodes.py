@@ -112,8 +112,8 @@ class ScheduledNodes:
             self._rivals.append(leaders)
 
     def stop_at(self, name: str, pattern: str, moment: Moment = Moment.REQUEST) -> Stop:
-        """The next statement of this pattern that the node sends. It may come on another connection than the one before:
-        where the machine is busy, an answer comes too late, and the connection is made anew."""
+        """The next statement of this pattern that the node sends. It may come on another connection than the one
+        before: where the machine is busy, an answer comes too late, and the connection is made anew."""
         return Stop(name, pattern, moment)
 
     def cut_off(self, name: str) -> None:
