@@ -14,8 +14,6 @@ log = logging.getLogger("slotreeve.client")
 
 FIRST_PAUSE_SECONDS = 0.02
 LONGEST_ATTEMPT_SECONDS = 30.0
-MOST_DOUBLINGS = 30
-"""Of a pause: any longest one is reached by then."""
 RECENTLY_SECONDS = 30.0
 """A server that the client lost or left so short a time ago may still be in trouble. Later it counts as any other, or
 all clients would avoid those that were stopped once."""
@@ -54,8 +52,8 @@ class Reconnect:
         self._connect_seconds, self._longest_pause_seconds, self._rng = connect_seconds, longest_pause_seconds, rng
         self._learned: tuple[str, ...] = ()
         self._left_at: dict[str, float] = {}
-        self._rounds = self._short_connections = 0
-        self._pause_seconds = FIRST_PAUSE_SECONDS
+        self._rounds = 0
+        self._pause_seconds = self._pause_if_short = FIRST_PAUSE_SECONDS
         self._failures: dict[str, str] = {}
         self._unsaid: dict[str, int] = {}
         self._refusal: Refused | None = None
@@ -130,12 +128,12 @@ class Reconnect:
 
     def succeeded(self) -> None:
         """The connection has lasted: begin the next search without a pause."""
-        self._rounds = self._short_connections = 0
-        self._pause_seconds = FIRST_PAUSE_SECONDS
+        self._rounds = 0
+        self._pause_seconds = self._pause_if_short = FIRST_PAUSE_SECONDS
         self.attempt_seconds = self._connect_seconds
 
     def was_short(self) -> None:
         """The server admitted the client, and the connection ended before it had lasted: the pause before the next
         round grows with the number of such connections in a row alone."""
-        self._pause_seconds = min(FIRST_PAUSE_SECONDS * 2.0**self._short_connections, self._longest_pause_seconds)
-        self._short_connections = min(self._short_connections + 1, MOST_DOUBLINGS)
+        self._pause_seconds = self._pause_if_short
+        self._pause_if_short = min(2 * self._pause_if_short, self._longest_pause_seconds)

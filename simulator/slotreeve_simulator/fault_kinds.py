@@ -130,6 +130,21 @@ ALONE = frozenset(
     }
 )
 """Faults of meta servers that take place while no other one lasts. Each takes several steps, and ends by itself."""
+PARTITIONS = frozenset(
+    {
+        FaultKind.PARTITION,
+        FaultKind.PARTITION_ONE_WAY,
+        FaultKind.ISOLATE_DATA,
+        FaultKind.CUT_LINK,
+        FaultKind.CUT_LINK_ONE_WAY,
+        FaultKind.CUT_ROLES,
+        FaultKind.CUT_CLIENT_LINK,
+        FaultKind.CUT_GATEWAY,
+        FaultKind.CUT_META,
+        FaultKind.CUT_STREAM,
+    }
+)
+"""Nothing passes between the first group and the others. Without others: between it and all."""
 GATEWAY_FAULTS = frozenset({FaultKind.CRASH_GATEWAY, FaultKind.PAUSE_GATEWAY, FaultKind.CUT_GATEWAY})
 STORE_FAULTS = frozenset(kind for kind in FaultKind if kind.startswith("store_"))
 DISK_FAULTS = frozenset({FaultKind.SLOW_DISK, FaultKind.POWER_CUT})

@@ -12,7 +12,7 @@ from slotreeve_protocol.meta_messages import Stopping
 
 from slotreeve_simulator.aims import Aims
 from slotreeve_simulator.cluster import SLOW_FACTOR, ScenarioCluster
-from slotreeve_simulator.fault_kinds import ALONE, STORE_FAULTS, FaultKind
+from slotreeve_simulator.fault_kinds import ALONE, PARTITIONS, STORE_FAULTS, FaultKind
 from slotreeve_simulator.faults import Fault
 from slotreeve_simulator.meta_faults import MetaFaults
 from slotreeve_simulator.processor_faults import PROCESSOR_FAULTS, strike_processors
@@ -26,20 +26,6 @@ START_AGAIN_SECONDS = 0.5
 SLOW_CLIENT_FACTOR = 4.0
 LONGEST_DETOUR_SECONDS = 2.0
 SHORTEST_SYNC_SECONDS, LONGEST_SYNC_SECONDS = 0.001, 0.5
-PARTITIONS = frozenset(
-    {
-        FaultKind.PARTITION,
-        FaultKind.PARTITION_ONE_WAY,
-        FaultKind.ISOLATE_DATA,
-        FaultKind.CUT_LINK,
-        FaultKind.CUT_LINK_ONE_WAY,
-        FaultKind.CUT_ROLES,
-        FaultKind.CUT_CLIENT_LINK,
-        FaultKind.CUT_GATEWAY,
-        FaultKind.CUT_META,
-        FaultKind.CUT_STREAM,
-    }
-)
 ONE_WAY = frozenset({FaultKind.PARTITION_ONE_WAY, FaultKind.CUT_LINK_ONE_WAY, FaultKind.CUT_STREAM})
 
 

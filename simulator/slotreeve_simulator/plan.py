@@ -170,11 +170,9 @@ class _Victims:
 
     def __init__(self, scenario: Scenario, rng: random.Random) -> None:
         nodes, self._rng = scenario.nodes, rng
-        self._meta = [f"meta-{number + 1}" for number in range(nodes.meta)]
-        self._data = [f"data-{number + 1}" for number in range(nodes.data)]
-        self._sessions = [f"session-{number + 1}" for number in range(nodes.session)]
-        self._clients = [f"client-{number + 1}" for number in range(nodes.clients)]
-        self._gateways = [f"gateway-{number + 1}" for number in range(nodes.gateway)]
+        names = nodes.names()
+        self._meta, self._data, self._sessions = names["meta"], names["data"], names["session"]
+        self._clients, self._gateways = names["client"], names["gateway"]
         self._servers = [*self._meta, *self._data, *self._sessions]
         self._added = f"data-{nodes.data + 1}"
         self._pools: dict[FaultKind, list[str]] = {

@@ -55,6 +55,22 @@ class Nodes(ScenarioTable):
         default={}, description="Options of the clients; with a small window a replay takes long."
     )
 
+    def names(self) -> dict[str, list[str]]:
+        """The processes by role: ``data-1``, ``data-2``, ..."""
+        counts = {
+            "meta": self.meta,
+            "data": self.data,
+            "session": self.session,
+            "client": self.clients,
+            "gateway": self.gateway,
+        }
+        return {role: [f"{role}-{number + 1}" for number in range(count)] for role, count in counts.items()}
+
+    @property
+    def processes(self) -> tuple[str, ...]:
+        """All processes."""
+        return tuple(name for names in self.names().values() for name in names)
+
 
 class NetworkPlan(ScenarioTable):
     """Travel time of packets, drawn for each packet. Packets of one connection stay in order."""

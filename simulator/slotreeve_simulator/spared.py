@@ -12,26 +12,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from slotreeve_simulator.fault_kinds import FaultKind
+from slotreeve_simulator.fault_kinds import PARTITIONS, FaultKind
 from slotreeve_simulator.faults import Fault
-from slotreeve_simulator.scenario import Nodes, Scenario
+from slotreeve_simulator.scenario import Scenario
 
 BREAKS = frozenset({FaultKind.CUT, FaultKind.CUT_CLIENT, FaultKind.BREAK_LINK})
 """Connections end, and may be made again at once: that takes nobody anything, so these strike the core, too."""
-LINKS = frozenset(
-    {
-        FaultKind.PARTITION,
-        FaultKind.PARTITION_ONE_WAY,
-        FaultKind.ISOLATE_DATA,
-        FaultKind.CUT_LINK,
-        FaultKind.CUT_LINK_ONE_WAY,
-        FaultKind.CUT_ROLES,
-        FaultKind.CUT_CLIENT_LINK,
-        FaultKind.CUT_STREAM,
-        FaultKind.SLOW_COPIES,
-    }
-)
-"""Between the first group and the others little or nothing passes. Without others: between it and all."""
+LINKS = (PARTITIONS | {FaultKind.SLOW_COPIES}) - {FaultKind.CUT_GATEWAY}
+"""Between the first group and the others little or nothing passes. A gateway is no client of the core."""
 
 
 class Spared(StrEnum):
@@ -164,10 +152,8 @@ class Core:
         if fault.kind in BREAKS:
             return frozenset()
         roles = {role_of(name) for name in (*fault.first, *fault.others)}
-        if roles == {"meta", "session"} and (fault.kind in LINKS or fault.kind is FaultKind.CUT_META):
-            return frozenset()
         if fault.kind in LINKS:
-            return self.servers
+            return frozenset() if roles == {"meta", "session"} else self.servers
         if self.spared is Spared.LIVES and fault.kind in STANDING:
             return frozenset()
         return self.servers if self.are_clients_struck else self.servers | self.clients
@@ -199,7 +185,7 @@ def role_of(name: str) -> str:
 def draw_core(scenario: Scenario, rng: random.Random) -> Core:
     """The core of a storm, by chance."""
     nodes, is_held = scenario.nodes, scenario.faults.is_held
-    by_role = _by_role(nodes)
+    by_role = nodes.names()
     data, sessions, clients = by_role["data"], by_role["session"], by_role["client"]
     holders = len(data) - min(len(data), int(nodes.settings.get("cluster.replicas", 2))) + 1
     drawn = _draw(frozenset(scenario.faults.kinds), holders < len(data), rng)
@@ -217,7 +203,7 @@ def draw_core(scenario: Scenario, rng: random.Random) -> Core:
     }[spared]
     some = rng.sample(clients, rng.randint(1, max(1, len(clients) - 1)))
     kept = clients if is_held or spared is Spared.LIVES else some
-    return Core(spared, frozenset(servers), frozenset(kept), _all_of(by_role), is_held)
+    return Core(spared, frozenset(servers), frozenset(kept), scenario.nodes.processes, is_held)
 
 
 def _draw(kinds: frozenset[FaultKind], has_holders: bool, rng: random.Random) -> Spared:
@@ -234,28 +220,13 @@ def _draw(kinds: frozenset[FaultKind], has_holders: bool, rng: random.Random) ->
 
 def core_of_recording(scenario: Scenario, faults: Sequence[Fault]) -> Core:
     """The core of a recorded incident: what its actions leave alone, if all session servers or all data servers are."""
-    by_role = _by_role(scenario.nodes)
+    by_role = scenario.nodes.names()
     struck = {name for fault in faults if fault.kind not in BREAKS for name in fault.first}
     alone = {role: [name for name in names if name not in struck] for role, names in by_role.items()}
     clients = frozenset(alone["client"])
-    is_whole = {role: {name for name in struck if role_of(name) == role} == set() for role in ("data", "session")}
-    if is_whole["session"]:
-        return Core(Spared.SESSIONS, frozenset(alone["session"]), clients, _all_of(by_role))
-    if is_whole["data"] and alone["session"]:
-        return Core(Spared.DATA, frozenset([*alone["data"], *alone["session"]]), clients, _all_of(by_role))
+    roles = {role_of(name) for name in struck}
+    if "session" not in roles:
+        return Core(Spared.SESSIONS, frozenset(alone["session"]), clients, scenario.nodes.processes)
+    if "data" not in roles and alone["session"]:
+        return Core(Spared.DATA, frozenset([*alone["data"], *alone["session"]]), clients, scenario.nodes.processes)
     return NO_CORE
-
-
-def _by_role(nodes: Nodes) -> dict[str, list[str]]:
-    counts = {
-        "meta": nodes.meta,
-        "data": nodes.data,
-        "session": nodes.session,
-        "client": nodes.clients,
-        "gateway": nodes.gateway,
-    }
-    return {role: [f"{role}-{number + 1}" for number in range(count)] for role, count in counts.items()}
-
-
-def _all_of(by_role: dict[str, list[str]]) -> tuple[str, ...]:
-    return tuple(name for names in by_role.values() for name in names)

@@ -13,7 +13,6 @@ from slotreeve_simulator.scenario import Scenario, built_in, load_scenario
 from slotreeve_simulator.spared import BREAKS, LINKS, STANDING, Core, Spared, draw_core, role_of
 
 SEEDS = 60
-META_LINKS = LINKS | {FaultKind.CUT_META}
 
 
 def struck_links(fault: Fault, core: Core) -> list[tuple[str, str]]:
@@ -33,7 +32,7 @@ def test_no_fault_strikes_the_core_of_its_storm(name: str) -> None:
             for fault in storm.faults:
                 if fault.kind in BREAKS:
                     continue
-                if fault.kind in META_LINKS:
+                if fault.kind in LINKS:
                     ends = [{role_of(end) for end in link} for link in struck_links(fault, core)]
                     assert all(roles <= {"meta", "session"} for roles in ends), (seed, str(fault), str(core))
                 else:
@@ -132,3 +131,17 @@ def test_what_leaves_alone_what_a_scenario_is_about_is_drawn_seldom() -> None:
     assert share(FaultKind.CRASH_DATA, Spared.SESSIONS) > 1.5 * share(FaultKind.CRASH_DATA, Spared.DATA)
     assert share(FaultKind.CRASH_SESSION, Spared.DATA) > 1.5 * share(FaultKind.CRASH_SESSION, Spared.SESSIONS)
     assert share(FaultKind.CRASH_SESSION, Spared.LIVES) == 0.0
+
+
+@pytest.mark.parametrize("sizes", [(1, 1, 1, 1), (3, 1, 2, 1), (1, 5, 4, 1), (5, 2, 1, 9)])
+@pytest.mark.parametrize("replicas", [1, 2, 5])
+def test_a_core_fits_a_cluster_of_any_size(sizes: tuple[int, int, int, int], replicas: int) -> None:
+    meta, data, session, clients = sizes
+    nodes = {"meta": meta, "data": data, "session": session, "clients": clients}
+    scenario = Scenario.model_validate({"nodes": {**nodes, "settings": {"cluster.replicas": replicas}}})
+    for seed in range(SEEDS):
+        core = draw_core(scenario, random.Random(seed))
+        assert core.servers | core.clients <= set(scenario.nodes.processes)
+        assert core.spared is Spared.NOBODY or core.clients
+        for storm in plan(scenario, seed, 0.5):
+            assert all(fault.first for fault in storm.faults)
