@@ -16,6 +16,7 @@ from slotreeve.model.slots import Slot, SlotTable
 from slotreeve.ports import Message
 from slotreeve_protocol.codec import decode_frame, encode_message
 from slotreeve_protocol.lease_messages import KeepLeases, LeaseTerms, SlotLeases
+from slotreeve_servers.data.brake import Brake, limits_of
 from slotreeve_servers.data.confirmations import FollowerConfirmations
 from slotreeve_servers.data.in_sync import InSync
 from slotreeve_servers.data.lease_keeper import LOOK_SECONDS, LeaseKeeper
@@ -60,7 +61,7 @@ def main() -> None:
     membership = Membership(outbox, Node("data-1", Role.DATA, "a:1", "p"), 1.0, None)  # type: ignore[arg-type]
     streams = Streams(outbox, slots, NewerView(outbox, membership))
     confirmations = FollowerConfirmations(outbox, streams, InSync(outbox, slots, streams, membership))
-    keeper = LeaseKeeper(outbox, slots, Writer(outbox), membership, confirmations, DataSettings())
+    keeper = LeaseKeeper(outbox, slots, Writer(outbox), membership, confirmations, Brake(limits_of(DataSettings())))
     request = Request(Peer("session-1", Role.SESSION, "s"), 1)
     membership.granted_at = outbox.time
     ids: list[tuple[str, str]] = [

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 HELD_SECONDS = 60.0
-"""For so long the guard against mass expiry may hold a lease back (``data.lease_guard_hold_seconds``)."""
+"""For so long the guard against mass expiry may hold a lease back (``data.brake_hold_seconds``)."""
 FAULT_SECONDS = 20.0
 """A fault of the run, and the recovery from it, may take so long: meanwhile nothing ends."""
 

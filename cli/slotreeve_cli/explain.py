@@ -79,9 +79,9 @@ def bounds(settings: Settings) -> list[tuple[str, float, str]]:
             "session.client_lease_seconds, data.session_grace_seconds",
         ),
         (
-            "very many clients lost at once (more than data.departure_clients, and data.departure_share of a service)",
-            data.departure_hold_seconds + data.session_grace_seconds + push,
-            "data.departure_hold_seconds, data.session_grace_seconds",
+            "very many clients lost at once (more than data.brake_few, and data.brake_share of a service)",
+            data.brake_hold_seconds + data.session_grace_seconds + push,
+            "data.brake_hold_seconds, data.session_grace_seconds",
         ),
         (
             "lease not renewed, after its time to live and 2 % of it",
@@ -94,10 +94,10 @@ def bounds(settings: Settings) -> list[tuple[str, float, str]]:
             f"{1 + LEASE_HEARTBEATS} x meta.heartbeat_seconds, {LEASE_LOOKS} x {LOOK_SECONDS:g} s",
         ),
         (
-            "very many leases not renewed at once (more than data.lease_guard_leases, and data.lease_guard_share of a "
+            "very many leases not renewed at once (more than data.brake_few, and data.brake_share of a "
             "service), or none renewed at all, after their time to live and 2 % of it",
-            data.lease_guard_hold_seconds + LEASE_LOOKS * LOOK_SECONDS + push,
-            f"data.lease_guard_hold_seconds, {LEASE_LOOKS} x {LOOK_SECONDS:g} s",
+            data.brake_hold_seconds + LEASE_LOOKS * LOOK_SECONDS + push,
+            f"data.brake_hold_seconds, {LEASE_LOOKS} x {LOOK_SECONDS:g} s",
         ),
         ("client frozen", session.client_lease_seconds + sweep_seconds(session) + push, "session.client_lease_seconds"),
         (

@@ -189,6 +189,6 @@ class LeaseWatch:
 def longest_end(settings: Settings) -> float:
     """For how many seconds after its time to live a lease that nobody renews may last, with all that may delay its
     end."""
-    hold = settings.data.lease_guard_hold_seconds
+    hold = settings.data.brake_hold_seconds
     beats = 1 + LEASE_HEARTBEATS * DRIFT
     return DRIFT * (hold + beats * settings.meta.heartbeat_seconds + 1.0)

@@ -67,7 +67,7 @@ class Probes:
         self._travel = HOPS * longest_delay
         settings = cluster.settings
         data, session, meta = settings.data, settings.session, settings.meta
-        hold = data.departure_hold_seconds if data.departure_clients == 0 else 0.0
+        hold = data.brake_hold_seconds if data.brake_few <= 1 else 0.0  # leases that end meanwhile count, too
         self._bounds = {
             Death.KILLED: session.linger_seconds + hold,
             Death.FROZEN: session.client_lease_seconds + hold,

@@ -107,7 +107,7 @@ def test_a_value_out_of_its_bounds_is_refused_with_the_bounds(name: str, value: 
 
 
 @pytest.mark.parametrize(
-    ("name", "text"), [("meta.protect_below", "2.5"), ("data.departure_share", "a lot"), ("log.level", "")]
+    ("name", "text"), [("meta.protect_below", "2.5"), ("data.brake_share", "a lot"), ("log.level", "")]
 )
 def test_a_text_that_stands_for_no_value_is_refused(name: str, text: str) -> None:
     with pytest.raises(ModelError, match=f"the setting {name} is "):

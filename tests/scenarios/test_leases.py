@@ -277,31 +277,31 @@ def test_the_registrations_of_clients_and_leases_do_not_disturb_each_other() -> 
 
 def test_where_most_leases_would_end_they_are_held_back_for_a_bounded_time() -> None:
     async def body(cluster: SimulatedCluster, caller: Client, views: Views) -> None:
-        many = [f"web-{n}" for n in range(60)]
+        many = [f"web-{n}" for n in range(80)]
         await caller.leases.register_many([Lease(SERVICE, lease_id, ("x",), TTL) for lease_id in many])
         last = await keep(caller, many, TTL)
         await asyncio.sleep(2 * TTL)
         leader = cluster.data(slot_row(cluster)[0])
         assert not views.gone_at
-        assert sum(leader.core.leases.held_back.values()) == 60
-        assert leader.counters()["leases_held"] == 60
-        await cluster.until(lambda: len(views.gone_at) == 60, "all have ended", 30)
+        assert sum(leader.core.leases.held_back.values()) == 80
+        assert leader.counters()["leases_held"] == 80
+        await cluster.until(lambda: len(views.gone_at) == 80, "all have ended", 30)
         assert min(views.gone_at.values()) >= last + TTL + 20
         assert max(views.gone_at.values()) <= last + TTL + 20 + BOUND
-        assert leader.counters()["leases_overdue"] == 60
+        assert leader.counters()["leases_overdue"] == 80
         assert leader.counters()["leases_held"] == 0
 
-    with_cluster(body, 15, {"data.lease_guard_hold_seconds": 20})
+    with_cluster(body, 15, {"data.brake_hold_seconds": 20})
 
 
 def test_those_that_are_renewed_again_while_they_are_held_back_live_on() -> None:
     async def body(cluster: SimulatedCluster, caller: Client, views: Views) -> None:
-        many = [f"web-{n}" for n in range(60)]
+        many = [f"web-{n}" for n in range(80)]
         await caller.leases.register_many([Lease(SERVICE, lease_id, ("x",), TTL) for lease_id in many])
         await asyncio.sleep(2 * TTL)
         assert not views.gone_at
-        await keep(caller, many[:55], 3 * TTL)
-        assert views.seen == set(many[:55])
+        await keep(caller, many[:75], 3 * TTL)
+        assert views.seen == set(many[:75])
 
     with_cluster(body, 16)
 

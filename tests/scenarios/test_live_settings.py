@@ -57,7 +57,7 @@ def test_every_role_follows_a_change_within_a_heartbeat_and_a_removal() -> None:
             operator = Settler(cluster)
             for name, value, default in (
                 ("meta.arrange_seconds", 2.0, 1.0),
-                ("data.departure_clients", 5, 64),
+                ("data.brake_few", 5, 64),
                 ("session.linger_seconds", 9.0, 0.3),
                 ("log.level", "error", "info"),
             ):
@@ -89,7 +89,7 @@ def test_changes_survive_restarts_and_another_meta_leader() -> None:
     async def scenario(rng: random.Random) -> None:
         async with SimulatedCluster(rng) as cluster:
             operator = Settler(cluster)
-            await operator.set("data.departure_clients", 5)
+            await operator.set("data.brake_few", 5)
             await operator.set("session.push_window_seconds", 0.5)
             await operator.set("meta.protect_below", 2)
             leader = cluster.leader
@@ -100,7 +100,7 @@ def test_changes_survive_restarts_and_another_meta_leader() -> None:
                 cluster.kill(name)
                 await cluster.start(name)
             await cluster.start(leader)
-            await operator.follow("data.departure_clients", 5)
+            await operator.follow("data.brake_few", 5)
             await operator.follow("session.push_window_seconds", 0.5)
             await operator.follow("meta.protect_below", 2)
 
@@ -111,10 +111,10 @@ def test_the_meta_leader_refuses_what_is_out_of_bounds_or_unknown_in_words() -> 
     async def scenario(rng: random.Random) -> None:
         async with SimulatedCluster(rng) as cluster:
             operator = Settler(cluster)
-            with pytest.raises(ModelError, match=r"data\.departure_share is 3; expected 0 to 1"):
-                await operator.set("data.departure_share", 3)
+            with pytest.raises(ModelError, match=r"data\.brake_share is 3; expected 0 to 1"):
+                await operator.set("data.brake_share", 3)
             for value, said in (
-                (b'{"data.departure_share":3}', r"data\.departure_share is 3; expected 0 to 1"),
+                (b'{"data.brake_share":3}', r"data\.brake_share is 3; expected 0 to 1"),
                 (b'{"data.colour":3}', r"no setting 'data\.colour' can be changed"),
                 (b"[]", "slotreeve settings writes it"),
             ):
@@ -133,14 +133,14 @@ def test_a_server_ignores_what_it_does_not_know_and_an_operator_is_told(monkeypa
             operator = Settler(cluster)
             with monkeypatch.context() as newer:
                 newer.setattr("slotreeve_servers.meta.configuration.check_settings_change", lambda before, after: None)
-                await operator.write(b'{"data.colour":"red","data.departure_clients":5,"data.departure_share":9}')
-            await operator.follow("data.departure_clients", 5)
+                await operator.write(b'{"data.colour":"red","data.brake_few":5,"data.brake_share":9}')
+            await operator.follow("data.brake_few", 5)
             report = await operator.report()
-            assert [row.value for row in report.settings if row.name == "data.departure_share"] == [0.2]
-            assert any("data-1: the setting data.departure_share is 9" in said for said in report.ignored)
+            assert [row.value for row in report.settings if row.name == "data.brake_share"] == [0.2]
+            assert any("data-1: the setting data.brake_share is 9" in said for said in report.ignored)
             assert any("session-1: no setting 'data.colour'" in said for said in report.ignored)
-            await operator.set("data.departure_clients", 6)  # what is odd in the table hinders nobody
-            await operator.follow("data.departure_clients", 6)
+            await operator.set("data.brake_few", 6)  # what is odd in the table hinders nobody
+            await operator.follow("data.brake_few", 6)
             await operator.set("data.colour", None)
 
     run(scenario, seed=4)
@@ -199,9 +199,7 @@ def test_protection_begins_and_ends_at_once() -> None:
 
 def test_the_brake_lets_go_as_soon_as_its_limits_are_raised() -> None:
     async def scenario(rng: random.Random) -> None:
-        async with SimulatedCluster(
-            rng, settings={"data.departure_clients": 2, "data.departure_hold_seconds": 600.0}
-        ) as cluster:
+        async with SimulatedCluster(rng, settings={"data.brake_few": 2, "data.brake_hold_seconds": 600.0}) as cluster:
             operator = Settler(cluster)
             clients = [cluster.client("session-1", name=f"many-{number}") for number in range(20)]
             for client in clients:
@@ -211,7 +209,7 @@ def test_the_brake_lets_go_as_soon_as_its_limits_are_raised() -> None:
                 cluster.kill(f"many-{number}")
             await asyncio.sleep(60)
             assert len(await looker.get("held")) == 20
-            await operator.set("data.departure_clients", 1_000)
+            await operator.set("data.brake_few", 1_000)
 
             for _ in range(100):
                 if len(await looker.get("held")) == 10:

@@ -13,6 +13,7 @@ from slotreeve_protocol.slot_messages import (
     Changed,
     SlotWrite,
 )
+from slotreeve_servers.data.brake import Brake, limits_of
 from slotreeve_servers.data.changes import Changes
 from slotreeve_servers.data.departures import Departures
 from slotreeve_servers.data.interest import SessionInterests
@@ -47,7 +48,8 @@ class Scene:
         self.streams = Streams(self.outbox, self.slots, NewerView(self.outbox, self.membership))
         self.interests = SessionInterests(self.slots, self.changes)
         self.sessions = sessions or SessionServers()
-        self.departures = Departures(self.outbox, self.slots, self, self.sessions, DataSettings())
+        rules = DataSettings()
+        self.departures = Departures(self.outbox, self.slots, self, self.sessions, rules, Brake(limits_of(rules)))
 
     def view_changed(self, old: View, view: View) -> None:
         """As the core does."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from slotreeve.model.publisher import Publisher
 from slotreeve.model.slots import Slot, SlotTable
+from slotreeve_servers.data.brake import Brake, limits_of
 from slotreeve_servers.data.claims import ClaimedClients, client_of
 from slotreeve_servers.data.held_back import HeldBack, LostRecord
 from slotreeve_servers.data.settings import DataSettings
@@ -23,10 +24,12 @@ class Scene:
     def __init__(
         self, clients: int, services: int = 1, rules: DataSettings = RULES, slots: HeldSlots | None = None
     ) -> None:
+        self.rules = rules
         self.slots = slots or HeldSlots("data-1")
         self.claims = ClaimedClients()
         self.slots.apply(SlotTable(1, (Slot(0, "data-1", 1, ()),)))
-        self.held = HeldBack(rules, self.slots, self.claims)
+        self.brake = Brake(limits_of(rules))
+        self.held = HeldBack(rules, self.slots, self.claims, self.brake)
         self.records = [record(client, number) for client in range(clients) for number in range(services)]
         self.put(*self.records)
 
@@ -38,6 +41,10 @@ class Scene:
         for one in records:
             self.slot.store.put(one, 0.0)
         self.held.stored(self.slot, records, at)
+
+    def freeze(self, frozen: bool, at: float) -> None:
+        self.brake.freeze(frozen, at)
+        self.held.rules_changed(self.rules)
 
     def session_dies(self, at: float) -> None:
         self.held.hold([LostRecord(self.slot, one, leaves_tombstone=False, gone=GONE) for one in self.records], at)

@@ -26,6 +26,7 @@ from slotreeve_protocol.slot_messages import (
     SlotDigests,
     SlotWrite,
 )
+from slotreeve_servers.data.brake import Brake, limits_of
 from slotreeve_servers.data.comparison import SessionComparison
 from slotreeve_servers.data.departures import GATHER_SECONDS, Departures
 from slotreeve_servers.data.exchange import RETRY_SECONDS, SLOTS_PER_REQUEST, DigestExchange, Progress
@@ -147,7 +148,9 @@ class LeaderScene:
         self.leadership, self.counters = Leadership(), Counter[str]()
         sessions = SessionServers()
         sessions.opened(PEER)
-        departures = Departures(self.outbox, self.slots, self.leadership, sessions, DataSettings())
+        rules = DataSettings()
+        brake = Brake(limits_of(rules))
+        departures = Departures(self.outbox, self.slots, self.leadership, sessions, rules, brake)
         self.side = SessionComparison(PEER.process_id, self.slots, departures, self.leadership, self.counters)
 
     def put(self, *records: Publisher) -> None:

@@ -131,7 +131,7 @@ class CountingClaims(ClaimedClients):
 def test_looks_while_a_herd_comes_back_do_not_cost_a_look_at_each_client() -> None:
     scene = Scene(clients=1000)
     scene.claims = claims = CountingClaims()
-    scene.held = HeldBack(RULES, scene.slots, claims)
+    scene.held = HeldBack(RULES, scene.slots, claims, scene.brake)
     scene.session_dies(10.0)
     now = 10.0
     for client in range(500):
@@ -147,7 +147,7 @@ def test_looks_while_a_herd_comes_back_do_not_cost_a_look_at_each_client() -> No
 def test_looks_at_many_clients_that_a_living_session_server_has_lost_wait_for_the_grace() -> None:
     scene = Scene(clients=100)
     scene.claims = claims = CountingClaims()
-    scene.held = HeldBack(RULES, scene.slots, claims)
+    scene.held = HeldBack(RULES, scene.slots, claims, scene.brake)
     scene.held.hold(lost(scene, 0, 100), 10.0)
     for step in range(29):
         assert scene.released(10.0 + 0.1 * step) == set()
@@ -306,7 +306,7 @@ def test_nothing_claimed_is_released_and_everything_lost_is_released_in_the_end(
     steps: list[tuple[str, int, float]],
 ) -> None:
     """The twin keeps which clients are claimed and which came back; the brake allows two clients in a window."""
-    rules = DataSettings(departure_clients=2, departure_hold_seconds=30.0)
+    rules = DataSettings(brake_few=2, brake_hold_seconds=30.0)
     scene = Scene(clients=10, services=2, rules=rules)
     scene.session_dies(0.0)
     now, claimed, back, left = 0.0, set[int](), set[int](), set[str]()
@@ -328,7 +328,7 @@ def test_nothing_claimed_is_released_and_everything_lost_is_released_in_the_end(
     for client in claimed:
         scene.end_claim(client, now)
     for _ in range(3):
-        now += rules.departure_hold_seconds + rules.session_grace_seconds
+        now += rules.brake_hold_seconds + rules.session_grace_seconds
         left |= scene.released(now)
     assert left == {f"client{client}" for client in range(10) if client not in back}
     assert len(scene.held) == 0
@@ -352,26 +352,26 @@ def test_nothing_is_released_while_an_order_freezes_ends(steps: list[tuple[float
             scene.put(record(returned % 8, incarnation=2 + returned, session="session-2@1"), at=now)
             returned += 1
         elif step in ("freeze", "thaw"):
-            scene.held.freeze(step == "freeze", now)
+            scene.freeze(step == "freeze", now)
         released = scene.released(now)
-        assert not (released and scene.held.is_frozen)
+        assert not (released and scene.brake.is_frozen)
 
 
 def test_after_a_thaw_the_brake_has_the_whole_of_its_longest_time_again() -> None:
     scene = Scene(clients=100)
-    scene.held.freeze(True, 0.0)
+    scene.freeze(True, 0.0)
     scene.session_dies(10.0)
     assert scene.released(1_000.0) == set()
-    scene.held.freeze(False, 1_000.0)
-    hold = RULES.departure_hold_seconds
+    scene.freeze(False, 1_000.0)
+    hold = RULES.brake_hold_seconds
     assert scene.released(1_000.0 + hold - 0.1) == set()
     assert len(scene.released(1_000.0 + hold)) == 100
 
 
 def test_after_a_thaw_few_are_released_at_once() -> None:
     scene = Scene(clients=3)
-    scene.held.freeze(True, 0.0)
+    scene.freeze(True, 0.0)
     scene.session_dies(10.0)
     assert scene.released(1_000.0) == set()
-    scene.held.freeze(False, 1_000.0)
+    scene.freeze(False, 1_000.0)
     assert len(scene.released(1_000.0)) == 3

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from slotreeve.model.slots import Slot, SlotTable
 from slotreeve_protocol.leases import lease_record
 from slotreeve_protocol.slot_messages import SlotWrite
+from slotreeve_servers.data.brake import Brake, BrakeLimits, limits_of
 from slotreeve_servers.data.held_leases import DRIFT, HeldLeases, find_lease
 from slotreeve_servers.data.lease_guard import DueService, LeaseGuard
 from slotreeve_servers.data.lease_times import TICK_SECONDS, HeldLease, LeaseTimes
@@ -17,7 +18,7 @@ from slotreeve_servers.data.settings import DataSettings
 from slotreeve_servers.data.slots import HeldSlot, HeldSlots
 
 ALL = 10**6
-RULES = DataSettings(lease_guard_leases=3, lease_guard_share=0.2, lease_guard_hold_seconds=30.0)
+RULES = DataSettings(brake_few=3, brake_share=0.2, brake_hold_seconds=30.0)
 
 
 def a_table(epoch: int = 1) -> SlotTable:
@@ -199,60 +200,60 @@ def due_leases(count: int, until: float, size: int, first: int = 0) -> DueServic
 
 
 def test_few_leases_end_whatever_their_share_is() -> None:
-    guard = LeaseGuard(RULES)
-    assert len(guard.release({"s": due_leases(3, 0.0, 3)}, 3, 0.0, 0.0)) == 3
+    guard = LeaseGuard(Brake(limits_of(RULES)))
+    assert len(guard.release({"s": due_leases(3, 0.0, 3)}, lambda: 3, 0.0, 0.0)) == 3
     assert not guard.held
 
 
 def test_a_large_share_of_a_service_is_held_and_ends_when_the_time_of_the_hold_is_over() -> None:
-    guard = LeaseGuard(RULES)
+    guard = LeaseGuard(Brake(limits_of(RULES)))
     due = {"s": due_leases(5, 0.0, 20), "t": due_leases(2, 0.0, 100)}
-    released = guard.release(due, 1000, 0.0, 0.0)
+    released = guard.release(due, lambda: 1000, 0.0, 0.0)
     assert (len(released), guard.held) == (2, {"s": 5})
-    assert guard.release({"s": due["s"]}, 1000, 29.9, 29.9) == []
-    assert len(guard.release({"s": due["s"]}, 1000, 30.0, 30.0)) == 5
+    assert guard.release({"s": due["s"]}, lambda: 1000, 0.0, 29.9) == []
+    assert len(guard.release({"s": due["s"]}, lambda: 1000, 0.0, 30.0)) == 5
     assert (guard.overdue, guard.held) == (5, {})
 
 
 def test_a_small_share_of_a_service_ends() -> None:
-    guard = LeaseGuard(RULES)
-    assert len(guard.release({"s": due_leases(5, 0.0, 26)}, 26, 0.0, 0.0)) == 5
+    guard = LeaseGuard(Brake(limits_of(RULES)))
+    assert len(guard.release({"s": due_leases(5, 0.0, 26)}, lambda: 26, 0.0, 0.0)) == 5
 
 
 def test_a_large_share_of_all_leases_is_held_although_each_service_loses_few() -> None:
-    guard = LeaseGuard(RULES)
+    guard = LeaseGuard(Brake(limits_of(RULES)))
     due = {f"s{n}": due_leases(1, 0.0, 10) for n in range(5)}
-    assert guard.release(due, 20, 0.0, 0.0) == []
+    assert guard.release(due, lambda: 20, 0.0, 0.0) == []
     assert sum(guard.held.values()) == 5
 
 
 def test_what_ended_shortly_before_counts_too() -> None:
-    guard = LeaseGuard(RULES)
-    assert len(guard.release({"s": due_leases(3, 0.0, 10)}, 10, 0.0, 0.0)) == 3
-    assert guard.release({"s": due_leases(1, 1.0, 7, 3)}, 7, 1.0, 1.0) == []
-    assert len(guard.release({"s": due_leases(1, 1.0, 7, 3)}, 7, 11.0, 11.0)) == 1
+    guard = LeaseGuard(Brake(limits_of(RULES)))
+    assert len(guard.release({"s": due_leases(3, 0.0, 10)}, lambda: 10, 0.0, 0.0)) == 3
+    assert guard.release({"s": due_leases(1, 1.0, 7, 3)}, lambda: 7, 0.0, 1.0) == []
+    assert len(guard.release({"s": due_leases(1, 1.0, 7, 3)}, lambda: 7, 0.0, 11.0)) == 1
 
 
 def test_nothing_ends_while_nobody_is_heard_renewing_anything() -> None:
-    guard = LeaseGuard(RULES)
+    guard = LeaseGuard(Brake(limits_of(RULES)))
     due = {"s": due_leases(1, 0.0, 1000)}
-    assert guard.release(due, 1000, heard_at=-6.0, now=0.0) == []
+    assert guard.release(due, lambda: 1000, 6.0, 0.0) == []
     assert guard.held == {"s": 1}
-    assert len(guard.release(due, 1000, heard_at=0.5, now=1.0)) == 1
-    assert len(guard.release(due, 3, heard_at=-100.0, now=1.0)) == 1  # of few, nobody need be heard
+    assert len(guard.release(due, lambda: 1000, 0.5, 1.0)) == 1
 
 
 def test_nothing_ends_while_an_order_freezes_ends_and_then_the_guard_has_its_whole_time_again() -> None:
-    guard = LeaseGuard(RULES)
+    brake = Brake(limits_of(RULES))
+    guard = LeaseGuard(brake)
     many, few = {"s": due_leases(50, 0.0, 50)}, {"s": due_leases(1, 0.0, 50)}
-    guard.freeze(True, 0.0)
-    assert guard.release(few, 50, 10_000.0, 10_000.0) == []
+    brake.freeze(True, 0.0)
+    assert guard.release(few, lambda: 50, 0.0, 10_000.0) == []
     assert guard.held == {"s": 1}
-    assert guard.release(many, 50, 10_000.0, 10_000.0) == []
+    assert guard.release(many, lambda: 50, 0.0, 10_000.0) == []
     assert (guard.held, guard.overdue) == ({"s": 50}, 0)
-    guard.freeze(False, 10_000.0)
-    assert guard.release(many, 50, 10_029.0, 10_029.0) == []
-    assert len(guard.release(many, 50, 10_030.0, 10_030.0)) == 50
+    brake.freeze(False, 10_000.0)
+    assert guard.release(many, lambda: 50, 0.0, 10_029.0) == []
+    assert len(guard.release(many, lambda: 50, 0.0, 10_030.0)) == 50
 
 
 @given(
@@ -263,21 +264,21 @@ def test_nothing_ends_while_an_order_freezes_ends_and_then_the_guard_has_its_who
 def test_what_is_released_and_what_is_held_is_all_that_is_due_and_nothing_is_held_for_ever(
     services: dict[str, tuple[int, int]], age: float, silence: float
 ) -> None:
-    guard = LeaseGuard(RULES)
+    guard = LeaseGuard(Brake(limits_of(RULES)))
     due = {name: due_leases(count, 100.0 - age, count + more) for name, (count, more) in services.items()}
     total = sum(service.size for service in due.values())
-    released = guard.release(due, total, 100.0 - silence, 100.0)
+    released = guard.release(due, lambda: total, silence, 100.0)
     assert len(released) + sum(guard.held.values()) == sum(len(service.leases) for service in due.values())
-    if age > RULES.lease_guard_hold_seconds:
+    if age > RULES.brake_hold_seconds:
         assert not guard.held
     for name, held in guard.held.items():
         together = sum(len(service.leases) for service in due.values())
         is_large = held > 3 and held >= 0.2 * due[name].size
-        assert is_large or (together > 3 and together >= 0.2 * total) or (total > 3 and silence > 5.0)
+        assert is_large or (together > 3 and together >= 0.2 * total) or silence > 5.0
 
 
 @pytest.mark.parametrize("share", [0.0, 1.0])
 def test_the_share_may_be_anything(share: float) -> None:
-    guard = LeaseGuard(DataSettings(lease_guard_leases=0, lease_guard_share=share))
-    released = guard.release({"s": due_leases(5, 0.0, 100)}, 100, 0.0, 0.0)
+    guard = LeaseGuard(Brake(BrakeLimits(0, share, 10.0, 60.0)))
+    released = guard.release({"s": due_leases(5, 0.0, 100)}, lambda: 100, 0.0, 0.0)
     assert len(released) == (5 if share else 0)

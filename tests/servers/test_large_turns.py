@@ -25,6 +25,7 @@ from slotreeve_protocol.slot_messages import (
     SlotInterest,
     SlotWrite,
 )
+from slotreeve_servers.data.brake import Brake, limits_of
 from slotreeve_servers.data.changes import Changes
 from slotreeve_servers.data.departures import Departures
 from slotreeve_servers.data.interest import SessionInterests
@@ -193,7 +194,8 @@ class LargeLoss:
         records = [Publisher(f"client-{number}", "s", 1, 1, "session-1@1", "", (b"x",)) for number in range(20_000)]
         self.slot.apply(SlotWrite(0, 1, records, [], []), 0.0)
         rules = DataSettings()
-        self.departures = Departures(self.outbox, self.slots, self, self.sessions, rules)
+        brake = Brake(limits_of(rules))
+        self.departures = Departures(self.outbox, self.slots, self, self.sessions, rules, brake)
         self.losses = ClientLosses(self.outbox, self.slots, self.sessions, self.departures, rules)
         self.sessions.opened(a_peer("session-2", Role.SESSION))
 

@@ -290,8 +290,16 @@ def test_a_lease_is_not_taken_for_a_registration_of_a_session_server_that_is_gon
     assert (leader.leases, leader.core.losses.gone) == ({"a"}, set())
 
 
+def test_of_few_leases_nobody_need_be_heard_and_of_many_somebody_must() -> None:
+    for count, left in ((64, 0), (65, 65)):
+        leader = Leader()
+        leader.keep([terms(f"l{n}") for n in range(count)])
+        leader.pass_time(20.0)
+        assert len(leader.leases) == left
+
+
 def test_very_many_leases_are_taken_over_and_ended_in_pieces() -> None:
-    rules = DataSettings(lease_guard_leases=10_000)
+    rules = DataSettings(brake_few=10_000)
     leader = Leader(rules=rules)
     leader.keep([terms(f"l{n}") for n in range(5_000)])
     keeper: LeaseKeeper = leader.core.leases

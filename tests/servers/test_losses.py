@@ -12,6 +12,7 @@ from slotreeve_events.history import NO_REASONS
 from slotreeve_protocol.general_messages import Done
 from slotreeve_protocol.slot_messages import Claims, Deliver, SlotWrite
 from slotreeve_servers.data import departures, held_back
+from slotreeve_servers.data.brake import Brake, limits_of
 from slotreeve_servers.data.departures import Departures
 from slotreeve_servers.data.losses import ClientLosses
 from slotreeve_servers.data.sessions import LINK_SILENCE_SECONDS, SessionServers
@@ -36,7 +37,8 @@ class Scene:
         self.slots.apply(SlotTable(1, (Slot(0, "data-1", 1, ()),)))
         self.slot.serve()
         rules = DataSettings()
-        self.departures = Departures(self.outbox, self.slots, self, self.sessions, rules)
+        brake = Brake(limits_of(rules))
+        self.departures = Departures(self.outbox, self.slots, self, self.sessions, rules, brake)
         self.losses = ClientLosses(self.outbox, self.slots, self.sessions, self.departures, rules)
         self.slot.store.put(record("a"), 0.0)
         self.view(SESSION_1, SESSION_2)

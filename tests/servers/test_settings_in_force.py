@@ -13,8 +13,8 @@ from slotreeve_protocol.people_messages import SettingIs
 from slotreeve_servers.node.settings_in_force import SettingsInForce
 from slotreeve_servers.settings import Settings
 
-CONFIGURED = Settings.model_validate({"data": {"departure_clients": 7}, "log": {"level": "error"}})
-ORIGINS = {"data.departure_clients": "cluster.toml", "log.level": "environment SLOTREEVE__LOG__LEVEL"}
+CONFIGURED = Settings.model_validate({"data": {"brake_few": 7}, "log": {"level": "error"}})
+ORIGINS = {"data.brake_few": "cluster.toml", "log.level": "environment SLOTREEVE__LOG__LEVEL"}
 
 
 def table(**values: object) -> bytes | None:
@@ -42,12 +42,12 @@ def test_every_live_setting_is_one_of_the_configuration_which_allows_all_of_its_
 
 def test_the_operators_table_outranks_the_configuration_until_it_is_removed_there() -> None:
     settings, seen = of_data()
-    settings.take(table(data__departure_clients=100, log__level="debug", session__linger_seconds=9.0), 1)
-    assert (settings.settings.data.departure_clients, settings.settings.log.level) == (100, "debug")
+    settings.take(table(data__brake_few=100, log__level="debug", session__linger_seconds=9.0), 1)
+    assert (settings.settings.data.brake_few, settings.settings.log.level) == (100, "debug")
     assert settings.settings.session == CONFIGURED.session
     report = settings.report()
-    assert SettingIs("data.departure_clients", 100, 7, "cluster.toml", True) in report.settings
-    assert SettingIs("data.departure_share", 0.2, 0.2, "default", False) in report.settings
+    assert SettingIs("data.brake_few", 100, 7, "cluster.toml", True) in report.settings
+    assert SettingIs("data.brake_share", 0.2, 0.2, "default", False) in report.settings
     assert (report.version, report.ignored) == (1, {})
     settings.take(table(log__level="debug"), 2)
     assert settings.settings.data == CONFIGURED.data
@@ -60,40 +60,40 @@ def test_what_concerns_another_role_or_changes_nothing_is_told_to_nobody() -> No
     settings, seen = of_data()
     settings.take(table(session__linger_seconds=9.0), 1)
     settings.take(table(session__linger_seconds=10.0), 2)
-    settings.take(table(data__departure_clients=1), 2)
+    settings.take(table(data__brake_few=1), 2)
     assert seen == []
     assert settings.version == 2
 
 
 def test_something_odd_is_ignored_and_logged_once_and_the_rest_is_followed(caplog: pytest.LogCaptureFixture) -> None:
     settings, _ = of_data()
-    odd = {"data__departure_share": 17, "data__colour": {"a": 1}, "data__departure_clients": 3}
+    odd = {"data__brake_share": 17, "data__colour": {"a": 1}, "data__brake_few": 3}
     settings.take(table(**odd), 1)
-    assert settings.settings.data.departure_clients == 3
-    assert settings.settings.data.departure_share == 0.2
-    assert sorted(settings.report().ignored) == ["data.colour", "data.departure_share"]
+    assert settings.settings.data.brake_few == 3
+    assert settings.settings.data.brake_share == 0.2
+    assert sorted(settings.report().ignored) == ["data.brake_share", "data.colour"]
     settings.take(table(**odd, log__level="info"), 2)
     ignored = [record.getMessage() for record in caplog.records if "ignores it" in record.getMessage()]
     assert len(ignored) == 2
-    assert any("data.departure_share is 17; expected 0 to 1" in line for line in ignored)
-    settings.take(table(data__departure_share=0.5), 3)
+    assert any("data.brake_share is 17; expected 0 to 1" in line for line in ignored)
+    settings.take(table(data__brake_share=0.5), 3)
     assert settings.report().ignored == {}
 
 
 def test_a_table_that_cannot_be_read_leaves_everything_as_it_is(caplog: pytest.LogCaptureFixture) -> None:
     settings, _ = of_data()
-    settings.take(table(data__departure_clients=3), 1)
+    settings.take(table(data__brake_few=3), 1)
     with caplog.at_level(logging.ERROR):
         settings.take(b"[]", 2)
         settings.take(b"[]", 2)
-    assert settings.settings.data.departure_clients == 3
+    assert settings.settings.data.brake_few == 3
     assert len([record for record in caplog.records if record.levelno == logging.ERROR]) == 1
 
 
 @given(
     st.lists(
         st.dictionaries(
-            st.sampled_from(["data.departure_clients", "data.departure_share", "log.level", "data.new"]),
+            st.sampled_from(["data.brake_few", "data.brake_share", "log.level", "data.new"]),
             st.sampled_from([0, 1, 0.5, "debug", "loud", None, True]),
         ),
         max_size=6,

@@ -53,7 +53,7 @@ def _frozen(seen: ClusterCondition, is_frozen: bool) -> str:
         )
     return (
         f"Thawing ends lets {lost} of lost clients and {leases} end that nobody has renewed in time; "
-        "data.departure_share and data.lease_guard_share hold many at once back."
+        "data.brake_share holds many at once back."
     )
 
 

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from slotreeve.model.publisher import Publisher
 
 from slotreeve_servers.data.claims import client_of
+from slotreeve_servers.data.settings import DataSettings
 
 
 class DepartureTally:
@@ -72,33 +73,45 @@ class ServiceTallies:
 
 
 class BrakeLimits(NamedTuple):
-    """What may be removed within ``window_seconds``: so many clients; beyond that, less than this share."""
+    """What may be removed within ``window_seconds``: so ``few`` clients and leases; beyond that, less than this share.
+    Each is held for ``hold_seconds`` at most."""
 
-    clients: int
+    few: int
     share: float
     window_seconds: float
+    hold_seconds: float
+
+
+def limits_of(rules: DataSettings) -> BrakeLimits:
+    """The limits that the settings of a data server state."""
+    return BrakeLimits(rules.brake_few, rules.brake_share, rules.brake_window_seconds, rules.brake_hold_seconds)
 
 
 class Brake:
-    """Allows a removal of few clients, or of a small share; counts what it allowed within a window of time.
+    """Allows a removal of few, or of a small share; counts what it allowed within a window of time. Clients and leases
+    count alike, a lease as a client.
 
     Attributes:
         limits: what it allows.
         is_frozen: an order lets nothing be removed.
-        thawed_at: when the last such order was taken back. What it held back waits its whole time anew.
     """
 
     def __init__(self, limits: BrakeLimits) -> None:
         self.limits = limits
         self.is_frozen = False
-        self.thawed_at = -math.inf
+        self._thawed_at = -math.inf
         self._released: deque[tuple[float, ServiceTallies]] = deque()
 
     def freeze(self, frozen: bool, now: float) -> None:
-        """An order lets nothing be removed from now on, or does so no more."""
+        """An order lets nothing be removed from now on, or does so no more. What it held back waits its whole time
+        anew."""
         if self.is_frozen and not frozen:
-            self.thawed_at = now
+            self._thawed_at = now
         self.is_frozen = frozen
+
+    def has_held_longest(self, since: float, now: float) -> bool:
+        """Whether what was due at ``since`` may be held no longer."""
+        return not self.is_frozen and now >= max(since, self._thawed_at) + self.limits.hold_seconds
 
     def release(self, tallies: ServiceTallies, now: float) -> None:
         """These are removed now."""
@@ -120,7 +133,7 @@ class Brake:
         together = DepartureTally()
         for tally in (leaving, *past):
             together.merge(tally)
-        if len(together.clients) <= self.limits.clients:
+        if len(together.clients) <= self.limits.few:
             return True
         return together.records < self.limits.share * (size() + together.records - leaving.records)
 

@@ -35,6 +35,7 @@ from slotreeve_protocol.slot_messages import (
     Write,
 )
 
+from slotreeve_servers.data.brake import Brake, limits_of
 from slotreeve_servers.data.changes import Changes
 from slotreeve_servers.data.comparison import SessionComparison
 from slotreeve_servers.data.confirmations import FollowerConfirmations
@@ -109,12 +110,13 @@ class DataCore:
         self._streams = Streams(outbox, self.slots, NewerView(outbox, self.membership))
         self._interests = SessionInterests(self.slots, self.changes)
         self._sessions = SessionServers(CURRENT_HEARTBEATS * heartbeat_seconds)
-        self.departures = Departures(outbox, self.slots, self, self._sessions, rules, events)
+        self._brake = Brake(limits_of(rules))
+        self.departures = Departures(outbox, self.slots, self, self._sessions, rules, self._brake, events)
         self.losses = ClientLosses(outbox, self.slots, self._sessions, self.departures, rules)
         self._in_sync = InSync(outbox, self.slots, self._streams, self.membership)
         self._streams.begun = self._in_sync.stream_begun
         confirmations = FollowerConfirmations(outbox, self._streams, self._in_sync)
-        self.leases = LeaseKeeper(outbox, self.slots, self, self.membership, confirmations, rules, events)
+        self.leases = LeaseKeeper(outbox, self.slots, self, self.membership, confirmations, self._brake, events)
         self._pages = Pages(outbox)
         self._comparisons: dict[Peer, DigestExchange] = {}
         self.leaders = FollowedLeaders(outbox, self.slots, self, self._counters, history)
@@ -149,10 +151,9 @@ class DataCore:
 
     def rules_changed(self, rules: DataSettings) -> None:
         """The operator has changed the rules."""
-        self._rules = rules
+        self._rules, self._brake.limits = rules, limits_of(rules)
         self.departures.rules_changed(rules)
         self.losses.rules_changed(rules)
-        self.leases.rules_changed(rules)
 
     # --- the table names the slots that this server holds -----------------------------------------------------------
 
@@ -242,10 +243,10 @@ class DataCore:
     def lease_granted(self, leader: Peer, granted: LeaseGranted) -> None:
         """The view is the leader's as of the heartbeat that this answers."""
         self._sessions.confirmed_at = self.membership.granted_at
-        if granted.frozen is not None and granted.frozen is not self.departures.is_frozen:
+        if granted.frozen is not None and granted.frozen is not self._brake.is_frozen:
             log.warning("ends of registrations are %s", "frozen by an order" if granted.frozen else "frozen no more")
-            self.departures.freeze(granted.frozen)
-            self.leases.freeze(granted.frozen)
+            self._brake.freeze(granted.frozen, self._outbox.attended())
+            self.departures.rules_changed(self._rules)
 
     # --- a led slot is compared with every session server before it serves -----------------------------------------
 

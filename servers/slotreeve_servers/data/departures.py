@@ -24,6 +24,7 @@ from slotreeve_events.log import EventLog
 from slotreeve_protocol.general_messages import Done
 from slotreeve_protocol.slot_messages import Deliver, SlotWrite
 
+from slotreeve_servers.data.brake import Brake
 from slotreeve_servers.data.claims import ClaimedClients
 from slotreeve_servers.data.held_back import HeldBack, LostRecord
 from slotreeve_servers.data.sessions import LINK_SILENCE_SECONDS, SessionServers
@@ -113,12 +114,13 @@ class Departures:
         writer: SlotWriter,
         sessions: SessionServers,
         rules: DataSettings,
+        brake: Brake,
         events: EventLog | None = None,
     ) -> None:
         self._outbox, self._slots, self._writer, self._sessions = outbox, slots, writer, sessions
-        self._rules, self._events = rules, events
+        self._rules, self._brake, self._events = rules, brake, events
         self.claims = ClaimedClients()
-        self._held = HeldBack(rules, slots, self.claims)
+        self._held = HeldBack(rules, slots, self.claims, brake)
         self._gathered: list[Departure] = []
         self._round: Round | None = None
         self._was_held = False
@@ -131,18 +133,10 @@ class Departures:
         self._remove_more = TurnEnd(outbox, self._remove_some)
 
     def rules_changed(self, rules: DataSettings) -> None:
-        """The operator has changed the rules. What is held back is looked at by them."""
+        """The operator has changed the rules, or has frozen or thawed the brake. What is held back is looked at by
+        them."""
         self._rules = rules
         self._held.rules_changed(rules)
-
-    @property
-    def is_frozen(self) -> bool:
-        """Whether an order holds all lost registrations back."""
-        return self._held.is_frozen
-
-    def freeze(self, frozen: bool) -> None:
-        """An order holds all lost registrations back from now on, or does so no more."""
-        self._held.freeze(frozen, self._outbox.attended())
 
     def said(self, slot: HeldSlot, gone: list[Publisher]) -> None:
         """The clients of these tombstones left, and said so."""
@@ -239,7 +233,7 @@ class Departures:
 
     def _report(self) -> None:
         """Log when the brake begins and ends to hold registrations back."""
-        if self._held.is_frozen:
+        if self._brake.is_frozen:
             return  # who ordered that knows it
         braked = self._held.braked
         if bool(braked) is self._was_held:
@@ -248,9 +242,9 @@ class Departures:
         if braked:
             log.error(
                 "ALARM: %d registrations of lost clients are held back, because so many are lost at once "
-                "(data.departure_share); each for %g s at most (data.departure_hold_seconds)",
+                "(data.brake_share); each for %g s at most (data.brake_hold_seconds)",
                 braked,
-                self._rules.departure_hold_seconds,
+                self._brake.limits.hold_seconds,
             )
         else:
             log.warning("no registration of a lost client is held back any more")
@@ -355,7 +349,7 @@ class Departures:
             if slot.store.find(entry.record) != entry.record:
                 continue  # it was sent again meanwhile
             now = self._outbox.attended()
-            if self._held.is_frozen or self.claims.protects(entry.record):
+            if self._brake.is_frozen or self.claims.protects(entry.record):
                 self._held.hold((entry,), now)
             elif not self._held.postpone(entry, now):
                 lost.append(entry)

@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeVar
 
 from slotreeve.model.publisher import Publisher
 
-from slotreeve_servers.data.brake import Brake, BrakeLimits, ServiceTallies
+from slotreeve_servers.data.brake import Brake, ServiceTallies
 from slotreeve_servers.data.claims import ClaimedClients, client_of
 from slotreeve_servers.data.settings import DataSettings
 from slotreeve_servers.data.slots import HeldSlot, HeldSlots
@@ -70,10 +70,9 @@ class HeldBack:
         overdue: registrations released since the start because the longest time was over, against the brake.
     """
 
-    def __init__(self, rules: DataSettings, slots: HeldSlots, claims: ClaimedClients) -> None:
-        self._grace, self._hold = rules.session_grace_seconds, rules.departure_hold_seconds
-        self._slots, self._claims = slots, claims
-        self._brake = Brake(_limits(rules))
+    def __init__(self, rules: DataSettings, slots: HeldSlots, claims: ClaimedClients, brake: Brake) -> None:
+        self._grace = rules.session_grace_seconds
+        self._slots, self._claims, self._brake = slots, claims, brake
         self._clients: dict[str, _LostClient] = {}
         self._last_return: dict[str, float] = {}
         self._nothing_before = 0.0
@@ -86,19 +85,9 @@ class HeldBack:
         self.overdue = 0
 
     def rules_changed(self, rules: DataSettings) -> None:
-        """The operator has changed the rules: the next look goes by them."""
-        self._grace, self._hold = rules.session_grace_seconds, rules.departure_hold_seconds
-        self._brake.limits = _limits(rules)
-        self._next_due = -math.inf
-
-    @property
-    def is_frozen(self) -> bool:
-        """Whether an order lets nothing be released."""
-        return self._brake.is_frozen
-
-    def freeze(self, frozen: bool, now: float) -> None:
-        """See :meth:`slotreeve_servers.data.brake.Brake.freeze`; the next look goes by it."""
-        self._brake.freeze(frozen, now)
+        """The operator has changed the rules, or the limits of the brake, or has frozen or thawed it: the next look
+        goes by them."""
+        self._grace = rules.session_grace_seconds
         self._next_due = -math.inf
 
     @property
@@ -352,7 +341,7 @@ class HeldBack:
     ) -> bool:
         """Whether the brake lets a registration leave, or its longest time is over. ``few``: as far as the whole server
         matters. ``services``: what is known of services already."""
-        if self.is_frozen:
+        if self._brake.is_frozen:
             return False
         data_info_id = entry.record.data_info_id
         is_allowed = services.get(data_info_id)
@@ -361,15 +350,11 @@ class HeldBack:
             tally = tallies.services[data_info_id]
             is_allowed = few and self._brake.allows_service(data_info_id, tally, size, now)
             services[data_info_id] = is_allowed
-        since = max(client.since, self._last_return.get(entry.gone, 0.0), self._brake.thawed_at)
-        if not is_allowed and now >= since + self._hold:
+        since = max(client.since, self._last_return.get(entry.gone, 0.0))
+        if not is_allowed and self._brake.has_held_longest(since, now):
             self.overdue += 1
             return True
         return is_allowed
-
-
-def _limits(rules: DataSettings) -> BrakeLimits:
-    return BrakeLimits(rules.departure_clients, rules.departure_share, rules.departure_window_seconds)
 
 
 _Held = tuple[_LostClient, LostRecord]

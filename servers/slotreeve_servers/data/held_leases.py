@@ -127,7 +127,7 @@ class HeldLeases:
         for name, leases in self._due.items():
             over = [lease for lease in leases.values() if lease.until <= moment and lease.slot.serving]
             if over:
-                found[name] = DueService(over, len(self._leases[over[0].slot][name]))
+                found[name] = DueService(over, len(over[0].slot.store.services.get(name, ())))
         return found
 
     def _is_due_no_more(self, lease: HeldLease) -> None:

@@ -18,12 +18,12 @@ from slotreeve_protocol.lease_messages import KeepLeases, KeptLeases, LeaseIds, 
 from slotreeve_protocol.leases import LEASE_OWNER, is_lease, lease_record
 from slotreeve_protocol.slot_messages import Access, SlotWrite
 
+from slotreeve_servers.data.brake import Brake
 from slotreeve_servers.data.confirmations import FollowerConfirmations
 from slotreeve_servers.data.departures import SlotWriter
 from slotreeve_servers.data.held_leases import DRIFT, HeldLeases, find_lease
 from slotreeve_servers.data.lease_guard import LeaseGuard
 from slotreeve_servers.data.lease_times import HeldLease
-from slotreeve_servers.data.settings import DataSettings
 from slotreeve_servers.data.slots import HeldSlot, HeldSlots
 from slotreeve_servers.node.membership import Membership
 from slotreeve_servers.node.outbox import Outbox, Peer, Request, TurnEnd
@@ -56,13 +56,13 @@ class LeaseKeeper:
         writer: SlotWriter,
         membership: Membership,
         confirmations: FollowerConfirmations,
-        rules: DataSettings,
+        brake: Brake,
         events: EventLog | None = None,
     ) -> None:
         self._outbox, self._slots, self._writer, self._membership = outbox, slots, writer, membership
-        self._confirmations, self._rules, self._events = confirmations, rules, events
+        self._confirmations, self._brake, self._events = confirmations, brake, events
         self.held = HeldLeases(slots, outbox.attended())
-        self._guard = LeaseGuard(rules)
+        self._guard = LeaseGuard(brake)
         self._alarmed: set[str] = set()
         self._next_release = 0.0
         self._to_take_over: deque[tuple[HeldSlot, Iterator[Publisher]]] = deque()
@@ -71,15 +71,6 @@ class LeaseKeeper:
         self._is_ending = False
         self._end_more = TurnEnd(outbox, self._end_some)
         self.expired = 0
-
-    def rules_changed(self, rules: DataSettings) -> None:
-        """The operator has changed the rules."""
-        self._rules = rules
-        self._guard.rules_changed(rules)
-
-    def freeze(self, frozen: bool) -> None:
-        """An order lets no lease end from now on for want of renewals, or does so no more."""
-        self._guard.freeze(frozen, self._outbox.attended())
 
     # --- what callers want -------------------------------------------------------------------------------------------
 
@@ -200,7 +191,8 @@ class LeaseKeeper:
         if now >= self._next_release and self._membership.has_lease and not self._is_ending:
             confirmed_at = now - (self._outbox.now() - self._membership.granted_at)
             due = self.held.due_before(confirmed_at)
-            released = self._guard.release(due, self.held.count, self.held.heard_at, now)
+            silence = now - self.held.heard_at if self.held.count > self._brake.limits.few else 0.0
+            released = self._guard.release(due, self._slots.registrations, silence, now)
             self._next_release = now + sum(self._guard.held.values()) / HELD_PER_SECOND
             self._report()
             if released:
@@ -217,7 +209,7 @@ class LeaseKeeper:
         by_slot: dict[HeldSlot, list[HeldLease]] = {}
         for _ in range(min(ENDED_AT_ONCE, len(self._ending))):
             lease = self._ending.popleft()
-            is_over = lease.is_due and not self._guard.is_frozen
+            is_over = lease.is_due and not self._brake.is_frozen
             if is_over and self._is_led(lease.slot) and self._membership.has_lease:
                 by_slot.setdefault(lease.slot, []).append(lease)
         for slot, leases in by_slot.items():
@@ -240,7 +232,7 @@ class LeaseKeeper:
 
     def _report(self) -> None:
         """Log when the guard begins and ends to hold leases of a service back."""
-        if self._guard.is_frozen:
+        if self._brake.is_frozen:
             return  # who ordered that knows it
         held = self._guard.held
         begun, over = held.keys() - self._alarmed, self._alarmed - held.keys()
@@ -248,11 +240,10 @@ class LeaseKeeper:
         for name in sorted(begun)[:NAMED_SERVICES]:
             log.error(
                 "ALARM: %d leases of %s were not renewed and are held back, because a large share of the leases would "
-                "end, or nobody renews any (data.lease_guard_share); each for %g s at most "
-                "(data.lease_guard_hold_seconds)",
+                "end, or nobody renews any (data.brake_share); each for %g s at most (data.brake_hold_seconds)",
                 held[name],
                 name,
-                self._rules.lease_guard_hold_seconds,
+                self._brake.limits.hold_seconds,
             )
         if len(begun) > NAMED_SERVICES:
             log.error("ALARM: leases of %d more services are held back", len(begun) - NAMED_SERVICES)

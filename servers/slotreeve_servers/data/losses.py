@@ -145,7 +145,7 @@ class ClientLosses:
                 self._outbox.close(peer, "this session process is gone as far as the data servers know")
             self._to_search.extend((process_id, slot.slot.id) for slot in self._slots.led())
             self._search.soon()
-        self._gone.forget(now - grace - self._rules.departure_hold_seconds)
+        self._gone.forget(now - grace - self._rules.brake_hold_seconds)
 
     def _search_next(self) -> None:
         """Search a part of one slot for records of a session process that is gone, and the next one in the next

@@ -14,39 +14,22 @@ class DataSettings(Section):
         gt=0,
         description="Publishers of a session server that left stay this long, for their clients to return.",
     )
-    departure_clients: int = Field(
+    brake_few: int = Field(
         default=64,
         ge=0,
-        description="So many lost clients may be removed at once, from one service and from all together.",
+        description="So many lost clients and unrenewed leases may end at once, of one service and of all together.",
     )
-    departure_share: float = Field(
+    brake_share: float = Field(
         default=0.2,
         ge=0,
         le=1,
-        description="Beyond departure_clients, only less than this share of a service and of all records is removed.",
+        description="Beyond brake_few, only less than this share of a service and of all registrations ends.",
     )
-    departure_window_seconds: float = Field(
-        default=10.0, gt=0, description="Removals within this time count together for departure_clients and _share."
+    brake_window_seconds: float = Field(
+        default=10.0, gt=0, description="Ends within this time count together for brake_few and brake_share."
     )
-    departure_hold_seconds: float = Field(
-        default=60.0, ge=0, description="Longest time for which the removal of a lost client is held back."
-    )
-    lease_guard_leases: int = Field(
-        default=16,
-        ge=0,
-        description="So many leases may end at once, of one service and of all together, for want of renewals.",
-    )
-    lease_guard_share: float = Field(
-        default=0.2,
-        ge=0,
-        le=1,
-        description="Beyond lease_guard_leases, only less than this share of a service's and of all leases ends.",
-    )
-    lease_guard_window_seconds: float = Field(
-        default=10.0, gt=0, description="Ends within this time count together for lease_guard_leases and _share."
-    )
-    lease_guard_hold_seconds: float = Field(
-        default=60.0, ge=0, description="Longest time for which the end of a lease is held back, from when it is due."
+    brake_hold_seconds: float = Field(
+        default=60.0, ge=0, description="Longest time for which the end of a lost client or of a lease is held back."
     )
     emergency_seconds: float = Field(
         default=40.0,

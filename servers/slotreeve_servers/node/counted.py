@@ -120,7 +120,7 @@ DATA: Mapping[str, Counted] = {
     ),
     "departures_overdue": Counted(
         _C,
-        "registrations removed although the brake held them, because `data.departure_hold_seconds` was over",
+        "registrations removed although the brake held them, because `data.brake_hold_seconds` was over",
         True,
     ),
     "clients_lost": Counted(
@@ -141,7 +141,7 @@ DATA: Mapping[str, Counted] = {
     ),
     "leases_overdue": Counted(
         _C,
-        "leases that ended although the guard held them, because `data.lease_guard_hold_seconds` was over",
+        "leases that ended although the guard held them, because `data.brake_hold_seconds` was over",
         True,
     ),
     "changes_sent": Counted(_C, "messages about changed services sent to session servers"),

@@ -49,8 +49,8 @@ ACTS: tuple[tuple[str, str, object], ...] = (
     ("PUT", f"overrides/{SERVICE}/was", {"weight": 5}),
     ("DELETE", f"overrides/{SERVICE}/was", b""),
     ("PUT", "settings/session.push_window_seconds", {"value": 0.5}),
-    ("PUT", "settings/data.departure_clients", {"value": 3}),
-    ("DELETE", "settings/data.departure_clients", b""),
+    ("PUT", "settings/data.brake_few", {"value": 3}),
+    ("DELETE", "settings/data.brake_few", b""),
 )
 
 
@@ -62,7 +62,7 @@ async def prepared(scene: AdminScene) -> None:
     """Values to be replaced and deleted."""
     await scene.gateway.put_config("limits.rate", b"-100")
     await scene.gateway.put_config("raw", b"\xff\x00")
-    await scene.gateway.put_config(SETTINGS_KEY, b'{"data.departure_clients":9}')
+    await scene.gateway.put_config(SETTINGS_KEY, b'{"data.brake_few":9}')
     await scene.done("PUT", f"overrides/{SERVICE}/was", {"enabled": True, "note": "before"})
     await asyncio.sleep(2)
 

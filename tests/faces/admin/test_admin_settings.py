@@ -18,9 +18,9 @@ async def rows(scene: AdminScene, name: str) -> list[Any]:
 
 def test_what_is_in_force_is_shown_beside_what_is_configured_at_each_server() -> None:
     async def story(scene: AdminScene) -> None:
-        (row,) = await rows(scene, "data.departure_clients")
+        (row,) = await rows(scene, "data.brake_few")
         assert row == {
-            "name": "data.departure_clients",
+            "name": "data.brake_few",
             "value": 64,
             "live": False,
             "configured": 64,
@@ -28,24 +28,22 @@ def test_what_is_in_force_is_shown_beside_what_is_configured_at_each_server() ->
             "bounds": "a whole number from 0 to 1000000",
             "servers": ["data-1", "data-2", "data-3"],
         }
-        done = await scene.done("PUT", "settings/data.departure_clients", {"value": 9})
-        assert done["sentences"] == [
-            "data.departure_clients becomes 9 at data-1, data-2, data-3, where it is 64 (default)."
-        ]
+        done = await scene.done("PUT", "settings/data.brake_few", {"value": 9})
+        assert done["sentences"] == ["data.brake_few becomes 9 at data-1, data-2, data-3, where it is 64 (default)."]
         assert done["undo"] == {
             "method": "DELETE",
-            "path": "/v1/admin/settings/data.departure_clients",
+            "path": "/v1/admin/settings/data.brake_few",
             "body": None,
-            "command": "slotreeve settings unset data.departure_clients",
+            "command": "slotreeve settings unset data.brake_few",
         }
         await asyncio.sleep(2)
-        (row,) = await rows(scene, "data.departure_clients")
+        (row,) = await rows(scene, "data.brake_few")
         assert (row["value"], row["live"], row["configured"]) == (9, True, 64)
-        again = await scene.done("PUT", "settings/data.departure_clients", {"value": 7})
+        again = await scene.done("PUT", "settings/data.brake_few", {"value": 7})
         assert again["sentences"][0].endswith("where it is 9 (changed; 64 is its default).")
         assert again["undo"]["body"] == {"value": 9}
-        removed = await scene.done("DELETE", "settings/data.departure_clients?dry_run=true")
-        assert removed["sentences"][0].startswith("data.departure_clients becomes 64 (default) at data-1")
+        removed = await scene.done("DELETE", "settings/data.brake_few?dry_run=true")
+        assert removed["sentences"][0].startswith("data.brake_few becomes 64 (default) at data-1")
         report = await scene.read("settings")
         assert (report["version"], report["silent"]) == (2, {})
 
@@ -55,9 +53,9 @@ def test_what_is_in_force_is_shown_beside_what_is_configured_at_each_server() ->
 @pytest.mark.parametrize(
     ("name", "value", "said"),
     [
-        ("data.departure_share", 3, "the setting data.departure_share is 3; expected 0 to 1"),
-        ("data.departure_share", "x", "the setting data.departure_share is 'x'; expected 0 to 1"),
-        ("data.departure_shar", 0.5, "did you mean data.departure_share"),
+        ("data.brake_share", 3, "the setting data.brake_share is 3; expected 0 to 1"),
+        ("data.brake_share", "x", "the setting data.brake_share is 'x'; expected 0 to 1"),
+        ("data.departure_shar", 0.5, "did you mean data.brake_share"),
         ("cluster.slots", 7, "can be changed while servers run"),
     ],
 )

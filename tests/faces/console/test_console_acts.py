@@ -43,7 +43,7 @@ ACTS: tuple[dict[str, str], ...] = (
     {"act": "override", "asked": "1", "service": SERVICE, "id": "web-2", "drain": "true", "note": EVIL},
     {"act": "clear-override", "service": SERVICE, "id": "web-1"},
     {"act": "freeze"},
-    {"act": "set", "name": "data.departure_share", "value": "0.3"},
+    {"act": "set", "name": "data.brake_share", "value": "0.3"},
     {"act": "set", "name": "log.level", "value": "debug"},
 )
 
@@ -310,14 +310,14 @@ def test_each_page_leads_to_the_acts_on_what_it_shows() -> None:
         await prepared(trial)
         client = trial.cluster.client()
         await client.subscribe(SERVICE, lambda _: None).ready()
-        for act in ({"act": "freeze"}, {"act": "set", "name": "data.departure_share", "value": "0.3"}):
+        for act in ({"act": "freeze"}, {"act": "set", "name": "data.brake_share", "value": "0.3"}):
             await done(trial, await shown(trial, act))
         await asyncio.sleep(2)
         for path, links in (
             ("/ui/", ("act=client-on&", "act=unban&", 'value="stop-push"', 'value="client-off"')),
             ("/ui/", ("No registration ends unless", "act=thaw", 'value="freeze"')),
-            ("/ui/configuration", ("data.departure_share is 0.3.", "act=unset&amp;name=data.departure_share")),
-            ("/ui/configuration", ('value="set"', "data.departure_share: 0 to 1")),
+            ("/ui/configuration", ("data.brake_share is 0.3.", "act=unset&amp;name=data.brake_share")),
+            ("/ui/configuration", ('value="set"', "data.brake_share: 0 to 1")),
             ("/ui/servers", ("act=drain&amp;server=session-1", "act=ban&amp;server=data-1")),
             ("/ui/election", ('value="resign"',)),
             ("/ui/configuration", ("act=write&amp;key=limits.rate", "act=delete&amp;key=raw", 'value="write"')),
@@ -393,7 +393,7 @@ def test_an_act_that_no_meta_server_takes_is_not_said_to_be_done_and_is_not_sent
         "act=write&key=slotreeve.tokens",
         "act=delete&key=slotreeve.intent",
         "act=stop-push&x=1",
-        "act=set&name=data.departure_share&value=2",
+        "act=set&name=data.brake_share&value=2",
         "act=set&name=data.nothing&value=2",
         "act=set&value=2",
         "packed=%ff",
