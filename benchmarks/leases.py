@@ -18,8 +18,11 @@ from slotreeve_protocol.codec import decode_frame, encode_message
 from slotreeve_protocol.lease_messages import KeepLeases, LeaseTerms, SlotLeases
 from slotreeve_servers.data.brake import Brake, limits_of
 from slotreeve_servers.data.confirmations import FollowerConfirmations
+from slotreeve_servers.data.core import UPKEEP_SECONDS
+from slotreeve_servers.data.endings import Endings
 from slotreeve_servers.data.in_sync import InSync
-from slotreeve_servers.data.lease_keeper import LOOK_SECONDS, LeaseKeeper
+from slotreeve_servers.data.lease_keeper import LeaseKeeper
+from slotreeve_servers.data.sessions import SessionServers
 from slotreeve_servers.data.settings import DataSettings
 from slotreeve_servers.data.slots import HeldSlot, HeldSlots
 from slotreeve_servers.data.streams import Streams
@@ -61,8 +64,11 @@ def main() -> None:
     membership = Membership(outbox, Node("data-1", Role.DATA, "a:1", "p"), 1.0, None)  # type: ignore[arg-type]
     streams = Streams(outbox, slots, NewerView(outbox, membership))
     confirmations = FollowerConfirmations(outbox, streams, InSync(outbox, slots, streams, membership))
-    keeper = LeaseKeeper(outbox, slots, Writer(outbox), membership, confirmations, Brake(limits_of(DataSettings())))
+    writer, rules, sessions = Writer(outbox), DataSettings(), SessionServers()
+    endings = Endings(outbox, slots, writer, sessions, rules, Brake(limits_of(rules)))
+    keeper = endings.leases = LeaseKeeper(outbox, slots, membership, confirmations, endings, writer)
     request = Request(Peer("session-1", Role.SESSION, "s"), 1)
+    sessions.opened(request.peer)
     membership.granted_at = outbox.time
     ids: list[tuple[str, str]] = [
         (f"com.example.Service{n % SERVICES}", f"10.0.{n % 250}.7:{n}") for n in range(LEASES)
@@ -89,7 +95,7 @@ def main() -> None:
     outbox.end_turn()
     frames = [message_of(ids[n : n + IDS_PER_MESSAGE], False) for n in range(0, LEASES, IDS_PER_MESSAGE)]
     renewing = looking = longest = 0.0
-    sent, step = 0.0, LOOK_SECONDS
+    sent, step = 0.0, UPKEEP_SECONDS
     for _ in range(int(SECONDS / step)):
         outbox.time += step
         membership.granted_at = outbox.time
@@ -100,11 +106,11 @@ def main() -> None:
             frames.append(frame := frames.pop(0))
             handle(frame)
         middle = time.process_time()
-        keeper.look()
+        endings.look()
         outbox.end_turn()
         ended = time.process_time()
         renewing, looking, longest = renewing + middle - began, looking + ended - middle, max(longest, ended - middle)
-    assert keeper.held.count == LEASES, keeper.counters()
+    assert endings.count == LEASES, endings.counters()
     print(
         f"{LEASES} leases of {TTL_SECONDS} s, renewed every {RENEWED_EVERY_SECONDS} s, {IDS_PER_MESSAGE} in a message"
     )

@@ -62,8 +62,8 @@ def staleness(
 
 def bounds(settings: Settings) -> list[tuple[str, float, str]]:
     """(what happens, seconds, which settings add up to that)."""
-    from slotreeve_servers.data.held_leases import DRIFT
-    from slotreeve_servers.data.lease_keeper import LOOK_SECONDS
+    from slotreeve_servers.data.core import UPKEEP_SECONDS as LOOK_SECONDS
+    from slotreeve_servers.data.ending import DRIFT
     from slotreeve_servers.node.membership import LEASE_HEARTBEATS
     from slotreeve_servers.session.core import sweep_seconds
     from slotreeve_servers.session.leases import HERD, HERD_LEASES, RENEWALS
@@ -143,8 +143,7 @@ def killed_client(settings: Settings, frozen: bool, leaderless: bool, herd: bool
         herd: many other clients are lost within two graces. Each has the grace more; rounds for the others may be
             under way when one is needed.
     """
-    from slotreeve_servers.data.held_back import FEW_CLIENTS
-    from slotreeve_servers.session.core import HERD_LINGER_SECONDS
+    from slotreeve_servers.data.presence import FEW_CLIENTS
 
     grace, linger = settings.data.session_grace_seconds, settings.session.linger_seconds
     is_removed = not leaderless and settings.meta.lease_seconds <= 2 * grace
@@ -155,8 +154,8 @@ def killed_client(settings: Settings, frozen: bool, leaderless: bool, herd: bool
         *["no meta server leads"] * leaderless,
         *[f"more than {FEW_CLIENTS} others are lost within {2 * grace:g} s"] * herd,
     ]
-    seconds = linger + HERD_LINGER_SECONDS * herd + graces * grace + 0.25 * (frozen or herd) + PUSH_ALLOWANCE_SECONDS
-    made_of = ["session.linger_seconds", *[f"{HERD_LINGER_SECONDS:g} s"] * herd]
+    seconds = linger + graces * grace + 0.25 * (frozen or herd) + PUSH_ALLOWANCE_SECONDS
+    made_of = ["session.linger_seconds"]
     if graces:
         made_of.append(f"{graces} x data.session_grace_seconds" if graces > 1 else "data.session_grace_seconds")
     return f"client killed{' while ' * bool(while_)}{' and '.join(while_)}", seconds, ", ".join(made_of)

@@ -91,13 +91,13 @@ from slotreeve_protocol.people_messages import (
 from slotreeve_protocol.slot_messages import (
     Answers,
     Changed,
-    Claims,
     Compare,
     Compared,
     DeclareInterest,
     Deliver,
     Fetch,
     Follow,
+    Presence,
     Replicate,
     Write,
 )
@@ -139,7 +139,7 @@ AnyMessage = (
     | Compared
     | Replicate
     | Deliver
-    | Claims
+    | Presence
     | RegisterLeases
     | RenewLeases
     | EndLeases

@@ -90,13 +90,13 @@ from slotreeve_protocol.people_messages import (
 from slotreeve_protocol.slot_messages import (
     Answers,
     Changed,
-    Claims,
     Compare,
     Compared,
     DeclareInterest,
     Deliver,
     Fetch,
     Follow,
+    Presence,
     Replicate,
     Write,
 )
@@ -171,7 +171,7 @@ SENDERS: Mapping[type[Message], Routes] = {
     Compared: _NOT_AT_A_DESK,
     Replicate: _DATA_TO_DATA,
     Deliver: _DATA_TO_SESSION,
-    Claims: _SESSION_TO_DATA,
+    Presence: _SESSION_TO_DATA,
     KeepLeases: _SESSION_TO_DATA,
     LeasesKept: _NOT_AT_A_DESK,
     Confirm: _DATA_TO_DATA,

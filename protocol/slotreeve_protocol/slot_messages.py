@@ -39,7 +39,7 @@ class SlotWrite(msgspec.Struct, array_like=True, frozen=True):
     client has left; each removes its record only if that is not newer and belongs to the same session process.
     ``purged`` (leader to follower only): (data info id, register id) of records to remove without a tombstone.
     ``lost``: as ``gone``, but the client did not say so: its connection ended or it is silent. The leader holds such
-    removals back where they are many (docs/decisions/0010-a-brake-on-mass-expiry.md).
+    removals back where they are many (docs/endings.md).
     ``waited_us``: for how long the oldest of this has waited at the sender, in microseconds on its clock.
     """
 
@@ -218,10 +218,14 @@ class Deliver(Message, frozen=True, tag=49):
     slots: list[int]
 
 
-class Claims(Message, frozen=True, tag=50):
-    """Session to every data server: the clients in ``begun`` are connected to the sender and send their records again;
-    those in ``ended`` have sent and stored all of them, or have left. While a claim lasts, no record of that client is
-    removed because of an older connection of it. Both lists hold client ids, which begin every register id."""
+class Presence(Message, frozen=True, tag=50):
+    """Session to every data server, of clients by their ids, which begin every register id.
 
-    begun: list[str]
-    ended: list[str]
+    ``arriving``: they are connected to the sender and send their records again. Until they have ``arrived`` - all of
+    that is stored, or they have left meanwhile - no record of them ends because of an older connection. ``left``: their
+    connections have ended, and they had records; where many leave at once, they have longer to come back.
+    """
+
+    arriving: list[str]
+    arrived: list[str]
+    left: list[str] = msgspec.field(default_factory=list)

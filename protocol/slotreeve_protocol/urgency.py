@@ -7,7 +7,7 @@ from slotreeve.ports import Message
 from slotreeve_protocol.client_messages import Pong, Published, PushesReceived, Redirect, Rejected, Sessions
 from slotreeve_protocol.general_messages import Done, Ping
 from slotreeve_protocol.meta_messages import Heartbeat, LeaderIs, LeaseGranted
-from slotreeve_protocol.slot_messages import Claims
+from slotreeve_protocol.slot_messages import Presence
 
 URGENT: frozenset[type[Message]] = frozenset(
     {
@@ -18,8 +18,8 @@ URGENT: frozenset[type[Message]] = frozenset(
         Ping,
         Done,
         Pong,
-        # A claim begins before its records are sent, and ends after the last one was acknowledged.
-        Claims,
+        # A client arrives before its records are sent, and has arrived after the last one was acknowledged.
+        Presence,
         # They name versions of what was received before. All are in one lane, so a rejection and the acknowledgement
         # after it keep their order.
         Published,

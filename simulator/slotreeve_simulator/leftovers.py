@@ -34,7 +34,7 @@ def leftover(cluster: SimulatedCluster) -> str | None:
 
 def _of_slots(server: DataServer) -> str | None:
     members = {node.process_id for node in server.view.sessions}
-    wrong = server.core.losses.gone & members
+    wrong = server.core.lost_clients.gone & members
     if wrong:
         return f"session processes {', '.join(sorted(wrong))} are members and count as gone"
     for number, held in server.core.slots.held.items():

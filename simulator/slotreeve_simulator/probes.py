@@ -8,9 +8,8 @@ from enum import StrEnum
 from typing import Protocol
 
 from slotreeve.errors import RequestTimeout
-from slotreeve_servers.data.held_back import FEW_CLIENTS
+from slotreeve_servers.data.presence import FEW_CLIENTS
 from slotreeve_servers.data.server import DataServer
-from slotreeve_servers.session.core import HERD_LINGER_SECONDS
 from slotreeve_servers.session.server import SessionServer
 
 from slotreeve_simulator.cluster import ScenarioCluster
@@ -73,7 +72,7 @@ class Probes:
             Death.FROZEN: session.client_lease_seconds + hold,
             Death.KILLED_AT_FROZEN_SERVER: meta.lease_seconds + max(4 * data.session_grace_seconds, hold),
         }
-        self._time_to_return = HERD_LINGER_SECONDS + data.session_grace_seconds
+        self._time_to_return = data.session_grace_seconds
 
     async def change(self) -> None:
         """A client changes a registration: its subscribers must see that soon."""
@@ -108,7 +107,7 @@ class Probes:
     def _are_many_lost(self) -> bool:
         """Whether a storm has just cost so many clients their connections that each lost one has longer to return."""
         data = [server for server in self._cluster.servers.values() if isinstance(server, DataServer)]
-        return any(server.core.departures.counters()["clients_lost"] > FEW_CLIENTS for server in data)
+        return any(server.core.endings.counters()["clients_lost"] > FEW_CLIENTS for server in data)
 
     def _server_of(self, client: str) -> str | None:
         """The session server of a client; None where it is the only one."""

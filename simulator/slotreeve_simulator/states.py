@@ -23,7 +23,7 @@ class ClusterState(StrEnum):
     FOLLOWER = "follower catching up"
     """A follower is not in sync with its leader."""
     ROUND = "departure round"
-    """Data servers ask session servers before they remove registrations."""
+    """Data servers ask session servers before registrations end."""
     HELD = "losses held back"
     """Registrations of lost clients wait for evidence."""
     CLAIM = "claim"
@@ -65,11 +65,11 @@ def _follower_is_behind(_cluster: SimulatedCluster, data: list[DataServer], _ses
 
 
 def _round_is_open(_cluster: SimulatedCluster, data: list[DataServer], _sessions: list[SessionServer]) -> bool:
-    return any(held.departing for server in data for held in server.core.slots.led())
+    return any(server.core.endings.rounds.is_asking for server in data)
 
 
 def _counts_data(counter: str) -> Look:
-    return lambda _cluster, data, _sessions: any(server.core.departures.counters()[counter] for server in data)
+    return lambda _cluster, data, _sessions: any(server.core.endings.counters()[counter] for server in data)
 
 
 def _counts_sessions(counter: str) -> Look:

@@ -78,7 +78,7 @@ SAMPLES: list[AnyMessage] = [
     slot.Compared([slot.SlotDifference(7, slot.Access.ACCEPT, 8, False, {"orders@@shop": [RECORD]})]),
     slot.Replicate([WRITE]),
     slot.Deliver([7, 8]),
-    slot.Claims(["client-1"], ["client-2"]),
+    slot.Presence(["client-1"], ["client-2"]),
     lease.RegisterLeases([TERMS]),
     lease.RenewLeases({"orders@@shop": ["web-1", "web-2"]}),
     lease.EndLeases({"orders@@shop": ["web-1"]}),

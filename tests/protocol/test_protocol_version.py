@@ -58,8 +58,9 @@ def misunderstood(before: Shape, now: Shape) -> list[str]:
     if before["version"] != now["version"]:
         return [f"the version is {now['version']}; the shape is that of version {before['version']}"]
     problems = []
+    by_tag = {new["tag"]: new for new in now["types"].values() if new.get("tag") is not None}
     for name, old in before["types"].items():
-        new = now["types"].get(name)
+        new = now["types"].get(name, by_tag.get(old.get("tag")))
         if new is None:
             problems.append(f"{name} is gone")
         elif "fields" not in old:
@@ -67,11 +68,16 @@ def misunderstood(before: Shape, now: Shape) -> list[str]:
         else:
             if new["tag"] != old["tag"]:
                 problems.append(f"{name} had the tag {old['tag']}")
-            if new["fields"][: len(old["fields"])] != old["fields"]:
+            if _on_the_wire(new["fields"][: len(old["fields"])]) != _on_the_wire(old["fields"]):
                 problems.append(f"{name} had the fields {old['fields']}")
             added = new["fields"][len(old["fields"]) :]
             problems += [f"{name}.{field[0]} is new and has no default" for field in added if field[2]]
     return problems
+
+
+def _on_the_wire(fields: list[list[typing.Any]]) -> list[list[typing.Any]]:
+    """A message is a list: its name and those of its fields are not on the wire, only its tag is."""
+    return [field[1:] for field in fields]
 
 
 def unwritten(before: Shape, now: Shape) -> list[str]:
@@ -117,6 +123,8 @@ def test_each_change_that_is_misunderstood_is_noticed() -> None:
     assert found(lambda types: types["SlotWrite"]["fields"].pop()) == 1
     assert found(lambda types: types["SlotWrite"]["fields"].insert(0, write[-1])) > 0
     assert found(lambda types: types["SlotWrite"]["fields"][0].__setitem__(1, "str")) == 1
+    assert found(lambda types: types["SlotWrite"]["fields"][0].__setitem__(0, "number")) == 0
+    assert found(lambda types: types.update(Written=types.pop("Write"))) == 0
     assert found(lambda types: types["Write"].update(tag=41)) == 1
     assert found(lambda types: types.pop("Write")) == 1
     assert found(lambda types: types["Access"].update(ACCEPT=7)) == 1

@@ -219,7 +219,7 @@ def test_a_frozen_leader_that_comes_back_ends_nothing_that_its_successor_keeps()
         cluster.thaw(leader)
         await keep(caller, ["web-1"], 2 * TTL)
         assert not views.gone_at
-        assert slot_row(cluster)[0] != leader or cluster.data(leader).core.leases.expired == 0
+        assert slot_row(cluster)[0] != leader or cluster.data(leader).core.endings.rounds.expired == 0
 
     with_cluster(body, 11)
 
@@ -246,10 +246,10 @@ def test_a_follower_never_ends_a_lease() -> None:
         await caller.leases.register(SERVICE, "web-1", "x", ttl_seconds=TTL)
         await keep(caller, ["web-1"], 4 * TTL)
         leader, follower = slot_row(cluster)
-        assert cluster.data(follower).core.leases.held.count == 0
-        assert cluster.data(follower).core.leases.expired == 0
+        assert cluster.data(follower).core.endings.count == 0
+        assert cluster.data(follower).core.endings.rounds.expired == 0
         assert cluster.data(follower).core.counters()["follower_repairs"] == 0
-        assert cluster.data(leader).core.leases.held.count == 1
+        assert cluster.data(leader).core.endings.count == 1
 
     with_cluster(body, 13)
 
@@ -283,7 +283,7 @@ def test_where_most_leases_would_end_they_are_held_back_for_a_bounded_time() -> 
         await asyncio.sleep(2 * TTL)
         leader = cluster.data(slot_row(cluster)[0])
         assert not views.gone_at
-        assert sum(leader.core.leases.held_back.values()) == 80
+        assert leader.core.endings.counters()["leases_held"] == 80
         assert leader.counters()["leases_held"] == 80
         await cluster.until(lambda: len(views.gone_at) == 80, "all have ended", 30)
         assert min(views.gone_at.values()) >= last + TTL + 20

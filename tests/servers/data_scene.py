@@ -13,12 +13,8 @@ from slotreeve_protocol.slot_messages import (
     Changed,
     SlotWrite,
 )
-from slotreeve_servers.data.brake import Brake, limits_of
 from slotreeve_servers.data.changes import Changes
-from slotreeve_servers.data.departures import Departures
 from slotreeve_servers.data.interest import SessionInterests
-from slotreeve_servers.data.sessions import SessionServers
-from slotreeve_servers.data.settings import DataSettings
 from slotreeve_servers.data.slots import HeldSlot, HeldSlots
 from slotreeve_servers.data.streams import Streams
 from slotreeve_servers.node.membership import HeldCopies, Membership
@@ -38,7 +34,7 @@ def record(register_id: str, version: int = 1, session: str = "session-1@1", ser
 class Scene:
     """One data server that leads slot 0 and serves it."""
 
-    def __init__(self, sessions: SessionServers | None = None) -> None:
+    def __init__(self) -> None:
         self.outbox = RecordingOutbox()
         self.slots = HeldSlots("data-1")
         self.slots.apply(SlotTable(1, (Slot(0, "data-1", 1, ("data-2",)),)))
@@ -47,9 +43,6 @@ class Scene:
         self.membership = Membership(self.outbox, node("data-1"), 1.0, self)
         self.streams = Streams(self.outbox, self.slots, NewerView(self.outbox, self.membership))
         self.interests = SessionInterests(self.slots, self.changes)
-        self.sessions = sessions or SessionServers()
-        rules = DataSettings()
-        self.departures = Departures(self.outbox, self.slots, self, self.sessions, rules, Brake(limits_of(rules)))
 
     def view_changed(self, old: View, view: View) -> None:
         """As the core does."""

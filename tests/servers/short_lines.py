@@ -23,12 +23,12 @@ from slotreeve_protocol.general_messages import Done
 from slotreeve_protocol.slot_messages import (
     Answers,
     Changed,
-    Claims,
     Compare,
     Compared,
     DeclareInterest,
     Deliver,
     Follow,
+    Presence,
     Replicate,
     SlotWrite,
     Write,
@@ -79,8 +79,9 @@ def describe(message: Message) -> str:
             return "PushesReceived up to " + ", ".join(_version(r.received) for r in receipts)
         case Sessions(addresses) | Redirect(addresses):
             return f"{type(message).__name__} {', '.join(addresses) or 'none'}"
-        case Claims(begun, ended):
-            return f"Claims begun {', '.join(begun) or 'none'}, ended {', '.join(ended) or 'none'}"
+        case Presence(arriving, arrived, left):
+            told = {"arriving": arriving, "arrived": arrived, "left": left}
+            return "; ".join(["Presence", *[f"{word} {', '.join(names)}" for word, names in told.items() if names]])
         case Deliver() | Done() | Withdraw() | Subscribe() | ReplayEnded():
             return type(message).__name__
     raise AssertionError(f"no words for a {type(message).__name__}")

@@ -1,9 +1,10 @@
-"""Clients that arrive: they are claimed at every data server, and let in a few at a time."""
+"""Clients that arrive: every data server is told, and they are let in a few at a time."""
 
 from __future__ import annotations
 
 from slotreeve.model.nodes import Role
-from slotreeve_protocol.slot_messages import Claims
+from slotreeve.model.publisher import Publisher
+from slotreeve_protocol.slot_messages import Presence
 from slotreeve_servers.session.arrivals import AT_ONCE, Arrivals
 from slotreeve_servers.session.clients import ConnectedClient
 from slotreeve_servers.session.places import PLACE_SECONDS
@@ -36,75 +37,73 @@ class Scene:
         self.arrivals.ended(client)
         self.outbox.end_turn()
 
-    def claims(self) -> list[tuple[list[str], list[str]]]:
-        return [(e.what.begun, e.what.ended) for e in self.outbox.take("sent") if isinstance(e.what, Claims)]
+    def told(self) -> list[tuple[list[str], list[str]]]:
+        sent = [effect.what for effect in self.outbox.take("sent")]
+        return [(one.arriving, one.arrived) for one in sent if isinstance(one, Presence)]
 
 
-def test_the_clients_of_one_turn_are_claimed_in_one_message_and_let_in_at_once() -> None:
+def test_the_clients_of_one_turn_are_told_in_one_message_and_let_in_at_once() -> None:
     scene = Scene()
     one, _ = scene.come("a", "b")
     assert scene.inside == ["a", "b"]
-    assert scene.claims() == [(["a", "b"], [])]
-    assert scene.arrivals.is_replaying("a")
+    assert scene.told() == [(["a", "b"], [])]
     scene.end(one)
-    assert scene.claims() == [([], ["a"])]
-    assert not scene.arrivals.is_replaying("a")
+    assert scene.told() == [([], ["a"])]
     assert not one.is_replaying
 
 
-def test_a_client_that_is_lost_before_it_has_sent_everything_stays_claimed_while_it_may_come_back() -> None:
+def test_a_client_that_is_lost_before_it_has_sent_everything_arrives_while_it_may_come_back() -> None:
     scene = Scene()
     one, two = scene.come("a", "b")
-    scene.claims()
+    scene.told()
     scene.arrivals.ended(two)
     scene.arrivals.lost(one, 0.3)
     scene.arrivals.lost(two, 0.3)
     scene.outbox.end_turn()
-    assert scene.claims() == [([], ["b"])]
+    assert scene.told() == [([], ["b"])]
     scene.outbox.advance(0.31)
-    assert scene.claims() == [([], ["a"])]
-    assert not scene.arrivals.is_replaying("a")
+    assert scene.told() == [([], ["a"])]
 
 
-def test_a_client_that_is_turned_away_is_claimed_while_it_looks_for_another_server() -> None:
+def test_a_client_that_is_turned_away_arrives_while_it_looks_for_another_server() -> None:
     scene = Scene()
     scene.arrivals.turned_away(ConnectedClient(a_peer("a", Role.CLIENT)), 0.3)
     scene.outbox.end_turn()
-    assert scene.claims() == [(["a"], [])]
+    assert scene.told() == [(["a"], [])]
     assert (scene.inside, scene.arrivals.waiting) == ([], 0)
     scene.outbox.advance(0.31)
-    assert scene.claims() == [([], ["a"])]
+    assert scene.told() == [([], ["a"])]
 
 
-def test_a_data_server_that_is_linked_later_gets_every_claim() -> None:
+def test_a_data_server_that_is_linked_later_is_told_of_every_client_that_arrives() -> None:
     scene = Scene()
     scene.arrivals.link_opened(scene.data)
-    assert scene.claims() == [([], [])]
+    assert scene.told() == [([], [])]
     one, _ = scene.come("a", "b")
     scene.end(one)
-    scene.claims()
+    scene.told()
     scene.arrivals.link_opened(scene.data)
-    assert scene.claims() == [(["b"], [])]
+    assert scene.told() == [(["b"], [])]
 
 
-def test_the_end_of_an_older_connection_of_a_client_does_not_end_the_claim_for_the_newer_one() -> None:
+def test_by_an_older_connection_a_client_has_not_arrived_while_a_newer_one_arrives() -> None:
     scene = Scene()
     (older,) = scene.come("a")
     (newer,) = scene.come("a")
-    scene.claims()
+    scene.told()
     scene.end(older)
-    assert scene.claims() == []
+    assert scene.told() == []
     scene.end(newer)
-    assert scene.claims() == [([], ["a"])]
+    assert scene.told() == [([], ["a"])]
 
 
-def test_a_client_that_leaves_and_comes_back_within_a_turn_stays_claimed() -> None:
+def test_a_client_that_leaves_and_comes_back_within_a_turn_still_arrives() -> None:
     scene = Scene()
     (older,) = scene.come("a")
-    scene.claims()
+    scene.told()
     scene.arrivals.ended(older)
     scene.come("a")
-    assert scene.claims() == [(["a"], [])]
+    assert scene.told() == [(["a"], [])]
 
 
 def test_of_two_connections_of_a_client_each_is_let_in_whichever_ends_first() -> None:
@@ -114,9 +113,9 @@ def test_of_two_connections_of_a_client_each_is_let_in_whichever_ends_first() ->
     scene.end(newer)
     scene.outbox.advance(PLACE_SECONDS)
     assert scene.inside[AT_ONCE:] == ["a"]
-    assert scene.arrivals.is_replaying("a")
+    scene.told()
     scene.end(older)
-    assert not scene.arrivals.is_replaying("a")
+    assert scene.told() == [([], ["a"])]
 
 
 def test_of_a_herd_so_many_are_inside_at_a_time_and_those_that_are_done_make_room() -> None:
@@ -141,3 +140,16 @@ def test_clients_that_send_for_long_do_not_keep_the_others_out() -> None:
     scene.outbox.advance(PLACE_SECONDS)
     assert len(scene.inside) == 2 * AT_ONCE + 1
     assert scene.arrivals.waiting == 0
+
+
+def test_that_a_client_with_records_has_left_is_told_at_once() -> None:
+    scene = Scene()
+    one, two = scene.come("a", "b")
+    scene.end(one)
+    scene.end(two)
+    scene.outbox.take()
+    one.records["a-1"] = Publisher("a-1", "s", 1, 1, "session-1@1", "", (b"x",))
+    scene.arrivals.lost(one, 0.3)
+    scene.arrivals.lost(two, 0.3)
+    scene.outbox.end_turn()
+    assert [effect.what for effect in scene.outbox.take("sent")] == [Presence([], [], ["a"])]

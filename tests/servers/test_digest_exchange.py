@@ -28,7 +28,8 @@ from slotreeve_protocol.slot_messages import (
 )
 from slotreeve_servers.data.brake import Brake, limits_of
 from slotreeve_servers.data.comparison import SessionComparison
-from slotreeve_servers.data.departures import GATHER_SECONDS, Departures
+from slotreeve_servers.data.ending_rounds import GATHER_SECONDS
+from slotreeve_servers.data.endings import Endings
 from slotreeve_servers.data.exchange import RETRY_SECONDS, SLOTS_PER_REQUEST, DigestExchange, Progress
 from slotreeve_servers.data.following import FollowedLeaders, SlotFollowing
 from slotreeve_servers.data.sessions import SessionServers
@@ -150,8 +151,8 @@ class LeaderScene:
         sessions.opened(PEER)
         rules = DataSettings()
         brake = Brake(limits_of(rules))
-        departures = Departures(self.outbox, self.slots, self.leadership, sessions, rules, brake)
-        self.side = SessionComparison(PEER.process_id, self.slots, departures, self.leadership, self.counters)
+        endings = Endings(self.outbox, self.slots, self.leadership, sessions, rules, brake)
+        self.side = SessionComparison(PEER.process_id, self.slots, endings, self.leadership, self.counters)
 
     def put(self, *records: Publisher) -> None:
         for record in records:

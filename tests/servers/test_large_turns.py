@@ -10,7 +10,7 @@ from types import FrameType
 
 from slotreeve.clock import Timer
 from slotreeve.model.datum import content_digest
-from slotreeve.model.nodes import Role
+from slotreeve.model.nodes import Node, Role
 from slotreeve.model.publisher import Publisher
 from slotreeve.model.slots import Slot, SlotTable
 from slotreeve_events.history import NO_REASONS
@@ -27,9 +27,9 @@ from slotreeve_protocol.slot_messages import (
 )
 from slotreeve_servers.data.brake import Brake, limits_of
 from slotreeve_servers.data.changes import Changes
-from slotreeve_servers.data.departures import Departures
+from slotreeve_servers.data.endings import Endings
 from slotreeve_servers.data.interest import SessionInterests
-from slotreeve_servers.data.losses import ClientLosses
+from slotreeve_servers.data.lost_clients import LostClients
 from slotreeve_servers.data.sessions import SessionServers
 from slotreeve_servers.data.settings import DataSettings
 from slotreeve_servers.data.slots import HeldSlot, HeldSlots
@@ -195,8 +195,8 @@ class LargeLoss:
         self.slot.apply(SlotWrite(0, 1, records, [], []), 0.0)
         rules = DataSettings()
         brake = Brake(limits_of(rules))
-        self.departures = Departures(self.outbox, self.slots, self, self.sessions, rules, brake)
-        self.losses = ClientLosses(self.outbox, self.slots, self.sessions, self.departures, rules)
+        self.endings = Endings(self.outbox, self.slots, self, self.sessions, rules, brake)
+        self.lost_clients = LostClients(self.outbox, self.slots, self.sessions, self.endings, rules)
         self.sessions.opened(a_peer("session-2", Role.SESSION))
 
     def store(self, slot: HeldSlot, write: SlotWrite, reasons: Mapping[str, str] = NO_REASONS) -> None:
@@ -205,11 +205,12 @@ class LargeLoss:
 
 def test_the_loss_of_a_client_with_a_large_service_takes_no_long_turn() -> None:
     scene = LargeLoss()
-    scene.losses.view_changed({"session-1@1"}, set())
+    scene.lost_clients.view_changed([Node("session-1", Role.SESSION, "x:1", "session-1@1")])
+    scene.lost_clients.view_changed([])
     for _ in range(40):
         scene.outbox.advance(0.25)
-        scene.outbox.count(scene.losses.look)
-        scene.outbox.count(scene.departures.look_by_timer)
+        scene.outbox.count(scene.lost_clients.look)
+        scene.outbox.count(scene.endings.look)
         scene.outbox.end_turn()
     assert scene.slot.store.services == {}
     assert scene.outbox.most < MOST_CALLS

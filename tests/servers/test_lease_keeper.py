@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import math
+import random
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from slotreeve.errors import RequestTimeout
 from slotreeve.model.nodes import Role
 from slotreeve.model.slots import Slot, SlotTable
+from slotreeve.ports import Message
+from slotreeve_protocol.general_messages import Done
 from slotreeve_protocol.lease_messages import (
     Confirm,
     KeepLeases,
@@ -20,11 +25,23 @@ from slotreeve_protocol.lease_messages import (
 )
 from slotreeve_protocol.leases import lease_record, ttl_seconds_of
 from slotreeve_protocol.meta_messages import Heartbeat, LeaseGranted, View
-from slotreeve_protocol.slot_messages import Access, Answers, Follow, Replicate, SlotAnswer, SlotDigests, SlotWrite
+from slotreeve_protocol.slot_messages import (
+    Access,
+    Answers,
+    Compare,
+    Compared,
+    Deliver,
+    Follow,
+    Replicate,
+    SlotAnswer,
+    SlotDifference,
+    SlotDigests,
+    SlotWrite,
+)
 from slotreeve_servers.data.confirmations import FollowerConfirmations
 from slotreeve_servers.data.core import DataCore
+from slotreeve_servers.data.ending import DRIFT, WAITING, HeldLease, lease_in
 from slotreeve_servers.data.following import FollowedLeaders
-from slotreeve_servers.data.lease_keeper import LeaseKeeper
 from slotreeve_servers.data.settings import DataSettings
 
 from tests.servers.recording_outbox import RecordingOutbox, a_peer, deliver
@@ -46,12 +63,13 @@ class Leader:
         self.core.start()
         self.core.membership.opened(META)
         self.outbox.end_turn()
+        self.core.opened(SESSION)
         self.lead(1)
 
     def lead(self, epoch: int) -> None:
         table = SlotTable(epoch, (Slot(0, "data-1", epoch, self.followers),))
         names = [node_of(name) for name in ("data-1", *self.followers)]
-        deliver(self.outbox, self.core.membership.desk, META, View(1, epoch, table, names, []))
+        deliver(self.outbox, self.core.membership.desk, META, View(1, epoch, table, names, [node_of("session-1")]))
         self.pass_time(0.1)
 
     def pass_time(self, seconds: float) -> None:
@@ -60,9 +78,20 @@ class Leader:
         while True:
             while self.is_granted and any(isinstance(r.message, Heartbeat) for r in self.outbox.requests):
                 self.outbox.answer(LeaseGranted(1, 5.0, None), kind=Heartbeat)
+            self.answer_session()
             if self.outbox.time >= end:
                 return
             self.outbox.advance(min(0.1, end - self.outbox.time))
+
+    def answer_session(self) -> None:
+        """session-1 has nothing on its way, and no records."""
+        while any(isinstance(r.message, Deliver | Compare) for r in self.outbox.requests):
+            request = next(r for r in self.outbox.requests if isinstance(r.message, Deliver | Compare))
+            reply: Message = Done()
+            if isinstance(request.message, Compare):
+                asked = [(one.slot, Access.ACCEPT, one.leader_epoch) for one in request.message.slots]
+                reply = Compared([SlotDifference(*head, True, {}) for head in asked])
+            self.outbox.answer(reply, kind=type(request.message))
 
     def keep(
         self,
@@ -156,7 +185,7 @@ def test_a_renewal_that_was_not_read_yet_counts() -> None:
     calls: list[object] = []
     leader.outbox.when_read = calls.append  # type: ignore[method-assign, assignment]
     leader.pass_time(2.5)
-    assert len(calls) == 1
+    assert calls
     leader.keep(renewed=["a"])
     assert callable(calls[0])
     calls[0]()
@@ -285,9 +314,9 @@ def test_a_version_is_greater_than_all_before_also_after_the_tombstones_are_forg
 def test_a_lease_is_not_taken_for_a_registration_of_a_session_server_that_is_gone() -> None:
     leader = Leader()
     leader.keep([terms("a", 3600)])
-    leader.core.losses.adopt(leader.core.slots.held[0])
+    leader.core.lost_clients.adopt(leader.core.slots.held[0])
     leader.pass_time(60.0)
-    assert (leader.leases, leader.core.losses.gone) == ({"a"}, set())
+    assert (leader.leases, leader.core.lost_clients.gone) == ({"a"}, set())
 
 
 def test_of_few_leases_nobody_need_be_heard_and_of_many_somebody_must() -> None:
@@ -302,11 +331,10 @@ def test_very_many_leases_are_taken_over_and_ended_in_pieces() -> None:
     rules = DataSettings(brake_few=10_000)
     leader = Leader(rules=rules)
     leader.keep([terms(f"l{n}") for n in range(5_000)])
-    keeper: LeaseKeeper = leader.core.leases
     leader.lead(2)
-    assert keeper.held.count == 5_000
+    assert leader.core.endings.count == 5_000
     leader.pass_time(16.0)
-    assert (leader.leases, keeper.expired, keeper.held.count) == (set(), 5_000, 0)
+    assert (leader.leases, leader.core.endings.rounds.expired, leader.core.endings.count) == (set(), 5_000, 0)
 
 
 def test_the_time_to_live_is_in_the_record_that_followers_copy() -> None:
@@ -327,10 +355,73 @@ def test_ends_stay_frozen_until_a_meta_leader_that_knows_the_order_says_otherwis
         for _ in range(10 * seconds):
             while any(isinstance(r.message, Heartbeat) for r in leader.outbox.requests):
                 leader.outbox.answer(LeaseGranted(1, 5.0, None, frozen=frozen), kind=Heartbeat)
+            leader.answer_session()
             leader.outbox.advance(0.1)
 
     pass_time(2, True)
     pass_time(200, later)
     assert leader.leases == {"a"}
     pass_time(5, False)
+    assert leader.leases == set()
+
+
+# --- against a twin --------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, 2**32), st.integers(10, 60))
+def test_leases_end_exactly_when_a_dictionary_of_deadlines_says_so(seed: int, steps: int) -> None:
+    """The twin keeps when each lease ends at the earliest; nothing ends early, and nothing much later."""
+    rng, leader = random.Random(seed), Leader()
+    ends: dict[str, tuple[float, float]] = {}
+    for _ in range(steps):
+        lease_id, now = rng.choice("abcd"), leader.outbox.time
+        is_known = lease_id in leader.leases
+        match rng.choice(["register", "renew", "end", "pass", "pass"]):
+            case "register":
+                ttl = rng.choice([1.0, 5.0, 20.0])
+                leader.keep([terms(lease_id, ttl)])
+                ends[lease_id] = (now + DRIFT * ttl, DRIFT * ttl)
+            case "renew":
+                leader.keep(renewed=[lease_id])
+                assert leader.answer() == kept({} if is_known else {"s": [lease_id]})
+                if is_known:
+                    ends[lease_id] = (now + ends[lease_id][1], ends[lease_id][1])
+            case "end":
+                leader.keep(ended=[lease_id])
+                ends.pop(lease_id, None)
+            case "pass":
+                leader.pass_time(rng.choice([0.1, 0.9, 3.0, 8.0]))
+        now = leader.outbox.time
+        assert {one for one, (end, _) in ends.items() if end > now} <= leader.leases <= ends.keys()
+        ends = {one: (end, ttl) for one, (end, ttl) in ends.items() if end > now - BEAT - 1.0 or one in leader.leases}
+        assert not {one for one, (end, _) in ends.items() if end <= now - BEAT - 1.0}
+        assert leader.core.endings.count == len(leader.leases)
+
+
+def test_a_lease_of_the_store_is_known_before_it_was_taken_over_and_that_does_not_shorten_it() -> None:
+    leader = Leader()
+    slot = leader.core.slots.held[0]
+    slot.apply(SlotWrite(0, 1, [lease_record("a", "s", 5, 5_000, "", (b"x",))], [], []), 0.0)
+    assert leader.core.endings.count == 0
+    leader.keep(renewed=["a", "b"])
+    assert leader.answer() == kept({"s": ["b"]})
+    (lease,) = leader.core.endings.of(slot).values()
+    assert isinstance(lease, HeldLease)
+    assert (lease.state, lease.until) == (WAITING, leader.outbox.time + 5 * DRIFT)
+    until = lease.until
+    leader.core.leases.table_changed([slot])
+    leader.outbox.end_turn()
+    assert lease.until == until
+    assert lease_in(slot, "s", lease.register_id) is not None
+
+
+def test_what_is_due_waits_while_its_slot_does_not_serve() -> None:
+    leader = Leader()
+    leader.keep([terms("a", 1.0)])
+    leader.core.slots.held[0].serving = False
+    leader.pass_time(4.0)  # less than until the next comparison
+    assert leader.leases == {"a"}
+    leader.core.slots.held[0].serving = True
+    leader.pass_time(1.0)
     assert leader.leases == set()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from slotreeve.model.nodes import Node, Role
-from slotreeve_servers.data.gone_sessions import GoneSessions
 from slotreeve_servers.data.sessions import SessionServers
 
 from tests.servers.data_scene import SESSION_1, SESSION_2
@@ -18,33 +17,38 @@ def linked(*processes: str) -> Callable[[str], bool]:
     return lambda process_id: process_id in processes
 
 
+def members(sessions: SessionServers, *processes: str) -> list[str]:
+    return sessions.view_changed([Node(process, Role.SESSION, "x:1", process) for process in processes])
+
+
 def test_a_session_process_is_gone_once_it_is_neither_a_member_nor_linked() -> None:
-    gone = GoneSessions()
-    gone.view_changed({"a", "b"}, {"b"})
-    assert gone.look(linked("a"), 1.0) == ([], [])
-    assert gone.since("a") is None
-    assert gone.look(linked(), 2.0) == (["a"], [])
-    assert gone.look(linked(), 3.0) == ([], [])
-    assert gone.since("a") == 2.0
+    sessions = SessionServers()
+    members(sessions, "a", "b")
+    members(sessions, "b")
+    assert sessions.look(linked("a"), 1.0) == ([], [])
+    assert not sessions.is_gone("a")
+    assert sessions.look(linked(), 2.0) == (["a"], [])
+    assert sessions.look(linked(), 3.0) == ([], [])
+    assert (sessions.is_gone("a"), sessions.gone) == (True, {"a"})
 
 
 def test_a_session_process_that_is_linked_or_a_member_again_is_not_gone() -> None:
-    gone = GoneSessions()
-    gone.suspect(["a", "b"])
-    assert gone.look(linked(), 1.0) == (["a", "b"], [])
-    assert gone.look(linked("a"), 2.0) == ([], ["a"])
-    assert gone.view_changed(set(), {"b"}) == ["b"]
-    assert gone.look(linked(), 3.0) == (["a"], [])
+    sessions = SessionServers()
+    sessions.suspect(["a", "b"])
+    assert sessions.look(linked(), 1.0) == (["a", "b"], [])
+    assert sessions.look(linked("a"), 2.0) == ([], ["a"])
+    assert members(sessions, "b") == ["b"]
+    assert sessions.look(linked(), 3.0) == (["a"], [])
 
 
 def test_a_process_that_has_been_gone_for_long_is_forgotten() -> None:
-    gone = GoneSessions()
-    gone.suspect(["a"])
-    gone.look(linked(), 1.0)
-    gone.forget(1.0)
-    assert gone.since("a") == 1.0
-    gone.forget(1.1)
-    assert gone.since("a") is None
+    sessions = SessionServers()
+    sessions.suspect(["a"])
+    sessions.look(linked(), 1.0)
+    sessions.forget(1.0)
+    assert sessions.is_gone("a")
+    sessions.forget(1.1)
+    assert not sessions.is_gone("a")
 
 
 # --- session servers -------------------------------------------------------------------------------------------------
@@ -58,7 +62,7 @@ def test_connected_processes_are_members_or_strangers() -> None:
     sessions.opened(SESSION_1)
     sessions.opened(SESSION_2)
     assert sessions.connected_strangers() == {"session-2@1": SESSION_2}
-    assert sessions.connected_members() == {"session-1@1": SESSION_1, "s3@1": None}
+    assert sessions.with_clients() == {"session-1@1": SESSION_1, "s3@1": None}
     sessions.closed(SESSION_2)
     assert sessions.connected_strangers() == {}
     assert sessions.is_member("s3@1")
@@ -71,6 +75,6 @@ def test_the_newest_connection_of_a_process_counts() -> None:
     newer = a_peer("session-1", Role.SESSION)
     sessions.opened(SESSION_1)
     sessions.opened(newer)
-    assert sessions.connected_members() == {"session-1@1": newer}
+    assert sessions.with_clients() == {"session-1@1": newer}
     sessions.closed(SESSION_1)
-    assert sessions.connected_members() == {"session-1@1": newer}
+    assert sessions.with_clients() == {"session-1@1": newer}

@@ -8,7 +8,6 @@ from slotreeve.model.nodes import Node, Role
 from slotreeve.model.slots import Slot, SlotTable
 from slotreeve_protocol.meta_messages import ConfigEntry, Heartbeat, LeaderIs, Stopping, View
 from slotreeve_protocol.orders import ORDERS_KEY, Orders
-from slotreeve_servers.data.gone_sessions import GoneSessions
 from slotreeve_servers.data.sessions import SessionServers
 from slotreeve_servers.meta.heartbeats import LastHeartbeats
 from slotreeve_servers.node.membership import HeldCopies, Membership
@@ -50,7 +49,7 @@ def test_session_servers_are_the_members_and_the_open_connections(steps: list[tu
             newest = next((c for c in reversed(connections) if c.process_id == f"{name}@1"), None)
             assert sessions.newest(f"{name}@1") is newest
         expected = {m: next((c for c in reversed(connections) if c.process_id == m), None) for m in members}
-        assert sessions.connected_members() == expected
+        assert {key: peer for key, peer in sessions.with_clients().items() if key in members} == expected
         assert all(sessions.is_member(m) for m in members)
 
 
@@ -59,20 +58,21 @@ def test_a_process_is_found_to_be_gone_exactly_once_for_each_time_that_it_is_awa
     steps: list[tuple[frozenset[str], frozenset[str]]],
 ) -> None:
     """The twin notes which processes were members once, and which of them were away at the last look."""
-    gone = GoneSessions()
+    sessions = SessionServers()
     alive: set[str] = set()
     known: set[str] = set()
     away: set[str] = set()
     for now, (members, links) in enumerate(steps):
         before, alive = alive, {f"{name}@1" for name in members}
-        assert sorted(gone.view_changed(before, alive)) == sorted(known & alive)
+        back = sessions.view_changed([node(name, Role.SESSION) for name in sorted(members)])
+        assert sorted(back) == sorted(known & alive)
         known, away = (known | before) - alive, away - alive
         linked = {f"{name}@1" for name in links}
-        found, back = gone.look(linked.__contains__, float(now))
+        found, back = sessions.look(linked.__contains__, float(now))
         assert found == sorted(known - linked - away)
         assert back == sorted(away & linked)
         away = known - linked
-        assert {process_id for process_id in known if gone.since(process_id) is not None} == away
+        assert sessions.gone == away
 
 
 # --- routes ----------------------------------------------------------------------------------------------------------

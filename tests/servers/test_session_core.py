@@ -27,15 +27,8 @@ from slotreeve_protocol.meta_messages import (
     View,
     WatchConfigs,
 )
-from slotreeve_protocol.slot_messages import (
-    Access,
-    Answers,
-    SlotAnswer,
-)
 from slotreeve_servers.session.arrivals import AT_ONCE as ARRIVING_AT_ONCE
 from slotreeve_servers.session.core import (
-    FEW_LOST,
-    HERD_LINGER_SECONDS,
     SessionCore,
     sweep_seconds,
 )
@@ -91,25 +84,6 @@ def test_a_client_that_does_not_return_within_the_linger_departs() -> None:
     assert scene.gone() == []
 
 
-def test_where_many_connections_end_at_once_each_client_has_longer_to_return() -> None:
-    scene = SessionScene(linger_seconds=0.3)
-    peers = [scene.client(f"client{number}") for number in range(FEW_LOST + 1)]
-    for number, peer in enumerate(peers):
-        scene.publish(peer, Publisher(f"r{number}", SERVICE, 1, 1, "session-1@1", "", (b"x",)))
-    while scene.outbox.requests:
-        scene.outbox.answer(Answers([SlotAnswer(0, Access.ACCEPT, 1)]))
-    for peer in peers:
-        scene.core.closed(peer, "cut")
-    scene.outbox.advance(0.3 + HERD_LINGER_SECONDS - 0.1)
-    assert scene.lost() == []
-    scene.outbox.advance(0.2)
-    lost = set()
-    while scene.outbox.requests:
-        lost.update(scene.lost())
-        scene.outbox.answer(Answers([SlotAnswer(0, Access.ACCEPT, 1)]))
-    assert len(lost) == len(peers)
-
-
 def test_a_client_that_returned_within_the_linger_keeps_its_registrations() -> None:
     scene = SessionScene(linger_seconds=0.3)
     peer = scene.client()
@@ -120,19 +94,6 @@ def test_a_client_that_returned_within_the_linger_keeps_its_registrations() -> N
     scene.stored()
     scene.outbox.advance(1.0)
     assert scene.lost() == []
-
-
-def test_a_client_that_is_back_and_sends_its_registrations_slowly_keeps_them() -> None:
-    scene = SessionScene(linger_seconds=0.3)
-    scene.publish(scene.client(), record())
-    scene.stored()
-    scene.core.closed(next(iter(scene.core.clients)), "cut")
-    again = scene.client()
-    scene.outbox.advance(5.0)
-    assert scene.lost() == []
-    deliver(scene.outbox, scene.core.desk, again, ReplayEnded())
-    scene.outbox.advance(0.3)
-    assert scene.lost() == ["r1"]
 
 
 def test_what_a_client_does_not_send_again_when_it_is_back_has_ended_however_long_the_linger() -> None:

@@ -6,17 +6,20 @@ Each is planted together with a patch that takes its mask away. The pair must be
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from slotreeve.model.publisher import Publisher
 from slotreeve_client.core import ClientCore
 from slotreeve_protocol.client_messages import Push
 from slotreeve_protocol.slot_messages import SlotWrite
-from slotreeve_servers.data.departures import Departures
-from slotreeve_servers.data.losses import ClientLosses
+from slotreeve_servers.data.ending import LostRecord
+from slotreeve_servers.data.endings import Endings
+from slotreeve_servers.data.lost_clients import LostClients
+from slotreeve_servers.node.outbox import Outbox
+from slotreeve_servers.node.paced_work import PacedWork
 from slotreeve_servers.session.routes import Routes
 
-from tests.simulation.planting import BUGS, Patch, replaced, returning
+from tests.simulation.planting import BUGS, Patch, both, replaced, returning
 
 SEARCH_SECONDS = 0.4
 PUSHES_PER_LOSS = 20
@@ -63,61 +66,62 @@ def _comparisons_teach_nothing() -> Patch:
     return returning(Routes, "compares", False)
 
 
-def _removals_do_not_look() -> Patch:
-    """A departure is removed without a look whether its record was sent again. ``SlotStore.put_gone`` still looks."""
+def _ends_do_not_look() -> Patch:
+    """A registration ends without a look whether it was sent again. ``SlotStore.put_gone`` still looks."""
 
-    def remove(self: Any, departure: Any) -> None:
-        slot, now = departure.slot, self._outbox.attended()
-        if self._slots.get(slot.slot.id) is slot:
-            claimed = [entry for entry in departure.lost if self.claims.protects(entry.record)]
-            self._held.hold(claimed, now)
-            lost = [e for e in departure.lost if e not in claimed and not self._held.postpone(e, now)]
-            gone: list[Publisher] = [*departure.gone, *(entry.record.tombstone() for entry in lost)]
-            self._writer.store(slot, SlotWrite(slot.slot.id, slot.slot.leader_epoch, [], gone, []))
+    def record_that_ends(self: LostRecord) -> Publisher | None:
+        return self.record
 
-    return replaced(Departures, "_remove", remove)
+    def remove_by(self: LostRecord, write: SlotWrite, record: Publisher) -> None:
+        write.gone.append(record.tombstone())
+
+    return both(
+        replaced(LostRecord, "record_that_ends", record_that_ends),
+        replaced(LostRecord, "remove_by", remove_by),
+        returning(Endings, "stored"),
+    )
 
 
-class _Slowly:
-    """Runs an action some time later, in the place of a :class:`slotreeve_servers.node.outbox.TurnEnd`."""
+class _SlowTurns:
+    """An outbox whose turns end late."""
 
-    def __init__(self, outbox: Any, action: Callable[[], None]) -> None:
-        self._outbox, self._action = outbox, action
+    def __init__(self, outbox: Any) -> None:
+        self._outbox = outbox
 
-    def soon(self) -> None:
-        """Run it later."""
-        self._outbox.after(SEARCH_SECONDS, self._action)
+    def at_turns_end(self, action: Callable[[], None]) -> None:
+        """Act some time later."""
+        self._outbox.after(SEARCH_SECONDS, action)
 
 
 def _searches_are_slow() -> Patch:
     """The records of a lost process are searched slot by slot with a pause, not turn by turn."""
-    original = ClientLosses.__init__
+    original = LostClients.__init__
 
-    def init(self: Any, outbox: Any, slots: Any, sessions: Any, departures: Any, rules: Any) -> None:
-        original(self, outbox, slots, sessions, departures, rules)
-        self._search = _Slowly(outbox, lambda: self._search_next())
+    def init(self: Any, outbox: Any, slots: Any, sessions: Any, endings: Any, rules: Any) -> None:
+        original(self, outbox, slots, sessions, endings, rules)
+        self._work = PacedWork(cast("Outbox", _SlowTurns(outbox)))
 
-    return replaced(ClientLosses, "__init__", init)
+    return replaced(LostClients, "__init__", init)
 
 
 MASKED: dict[str, Mask] = {
     "deliver_without_replays": Mask(
-        "a claim keeps the records of a client until all of its replay is stored",
+        "a client arrives, and so keeps its records, until all of its replay is stored",
         "moves",
-        _as_bug("claims_never_begin"),
+        _as_bug("nobody_arrives"),
     ),
     "close_former_at_once": Mask(
-        "the claim at the new session server keeps what the former one reports as lost",
+        "that a client arrives at the new session server keeps what the former one reports as lost",
         "moves",
-        _as_bug("claims_never_begin"),
+        _as_bug("nobody_arrives"),
     ),
     "round_ends_unread": Mask(
-        "the claim of a client arrives before any answer that its session server gives afterwards",
+        "that a client arrives is told before any answer that its session server gives afterwards",
         "moves",
-        _as_bug("claims_never_begin"),
+        _as_bug("nobody_arrives"),
     ),
     "clock_runs_while_frozen": Mask(
-        "a departure round asks every session server, so that everything which waited is read before a removal",
+        "every session server is asked, so that everything which waited is read before an end",
         "moves",
         _as_bug("believe_leaving_at_once"),
     ),
@@ -133,9 +137,9 @@ MASKED: dict[str, Mask] = {
         _comparisons_teach_nothing,
     ),
     "gone_without_a_look": Mask(
-        "a departure is dropped before it becomes a tombstone where its record was sent again",
+        "a lost registration is vouched for, and leaves no tombstone, where it was sent again",
         "moves",
-        _removals_do_not_look,
+        _ends_do_not_look,
         is_harmless=True,
         first=3,
     ),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
+import itertools
+import math
+from collections.abc import Iterator, Set
 from typing import Any
 
 from slotreeve.model.publisher import Publisher
@@ -11,15 +13,16 @@ from slotreeve_client.moves import ClientMove
 from slotreeve_client.replay import ClientReplay
 from slotreeve_protocol.datum_copy import DatumCopy
 from slotreeve_protocol.slot_messages import Deliver, SlotWrite
+from slotreeve_servers.data.barrier import Barrier, MarkRound
 from slotreeve_servers.data.brake import Brake
-from slotreeve_servers.data.claims import ClaimedClients
-from slotreeve_servers.data.departures import Departures, Round
-from slotreeve_servers.data.gone_sessions import GoneSessions
-from slotreeve_servers.data.held_back import HeldBack, LostRecord
-from slotreeve_servers.data.losses import ClientLosses
+from slotreeve_servers.data.ending import EndingEvent, EndingState, LostRecord
+from slotreeve_servers.data.endings import Endings
+from slotreeve_servers.data.lost_clients import LostClients
+from slotreeve_servers.data.presence import ClientPresence
 from slotreeve_servers.data.sessions import SessionServers
 from slotreeve_servers.data.slots import HeldSlot, HeldSlots
 from slotreeve_servers.data.streams import Streams
+from slotreeve_servers.data.timing_wheel import TimingWheel
 from slotreeve_servers.meta import copy_steps
 from slotreeve_servers.meta.copy_steps import CopyStep, Rank, RowChange
 from slotreeve_servers.node.attention import AttendedClock
@@ -38,111 +41,134 @@ from tests.simulation.planting import Patch, both, bug, replaced, returning
 
 @bug("a session process that was gone stays gone when it is linked or a member again", "frozen")
 def _gone_for_good() -> Patch:
-    original = GoneSessions.look
+    original, change = SessionServers.look, SessionServers.view_changed
 
-    def look(self: GoneSessions, is_linked: Any, now: float) -> tuple[list[str], list[str]]:
-        gone, _ = original(self, lambda process: self.since(process) is None and is_linked(process), now)
+    def look(self: SessionServers, is_linked: Any, now: float) -> tuple[list[str], list[str]]:
+        gone, _ = original(self, lambda process: not self.is_gone(process) and is_linked(process), now)
         return gone, []
 
-    def view_changed(self: GoneSessions, before: set[str], alive: set[str]) -> list[str]:
-        self.suspect(before - alive)
+    def view_changed(self: SessionServers, nodes: Any) -> list[str]:
+        missing = dict(self._missing)
+        change(self, nodes)
+        self._missing = missing | self._missing
         return []
 
-    return both(replaced(GoneSessions, "look", look), replaced(GoneSessions, "view_changed", view_changed))
+    return both(replaced(SessionServers, "look", look), replaced(SessionServers, "view_changed", view_changed))
 
 
 @bug("a search for registrations of a lost process goes on when the process is back", "frozen")
 def _search_what_is_back() -> Patch:
-    def search(self: Any) -> None:
-        if not self._to_search:
-            return
-        process_id, number = self._to_search.popleft()
-        slot = self._slots.get(number)
-        if slot is not None and slot.leads:
-            left = [record for record in slot.store.records() if record.session == process_id]
-            self._departures.lost(LostRecord(slot, record, leaves_tombstone=False, gone=process_id) for record in left)
-        self._search.soon()
+    def search(self: Any) -> Iterator[None]:
+        while self._to_search:
+            process_id, number = next(iter(self._to_search))
+            del self._to_search[process_id, number]
+            slot = self._slots.get(number)
+            if slot is not None and slot.leads:
+                left = [record for record in slot.store.records() if record.session == process_id]
+                self._endings.lost(LostRecord(slot, one, leaves_tombstone=False, gone=process_id) for one in left)
+            yield
 
-    return replaced(ClientLosses, "_search_next", search)
+    return replaced(LostClients, "_search", search)
 
 
 @bug("a session server that is linked but no member is gone", "apart")
 def _ignore_living_links() -> Patch:
-    return replaced(ClientLosses, "is_linked", lambda _self, _process_id: False)
+    return replaced(LostClients, "is_linked", lambda _self, _process_id: False)
 
 
 @bug("a link counts as living however long nothing has arrived over it", "frozen")
 def _silent_links_live() -> Patch:
-    return replaced(ClientLosses, "is_linked", lambda self, process_id: self._sessions.newest(process_id) is not None)
+    return replaced(LostClients, "is_linked", lambda self, process_id: self._sessions.newest(process_id) is not None)
 
 
 @bug("a session process that has left is waited for, for ever", "sessions")
 def _wait_for_who_left() -> Patch:
-    def view_changed(self: SessionServers, nodes: Any) -> None:
+    def view_changed(self: SessionServers, nodes: Any) -> list[str]:
         self.members = tuple(dict.fromkeys([*self.members, *(node.process_id for node in nodes)]))
+        return []
 
     return replaced(SessionServers, "view_changed", view_changed)
 
 
-# --- rounds, held departures, claims ---------------------------------------------------------------------------------
+# --- marks, what is known of clients, the brake ----------------------------------------------------------------------
 
 
-@bug("a departure round ends at the first answer", "moves", 3)
+@bug("a round of marks ends at the first answer", "moves", 3)
 def _round_ends_at_first_answer() -> Patch:
-    def ask_one(self: Any, current: Round, process_id: str, peer: Any) -> None:
+    def ask_one(self: Any, current: MarkRound, process_id: str, peer: Any) -> None:
         if self._outbox.ask(peer, Deliver(current.slots), lambda _reply, _error: self._end(current), 1e9):
             current.asked.add(process_id)
 
-    return replaced(Departures, "_ask_one", ask_one)
+    return replaced(Barrier, "_ask_one", ask_one)
 
 
-@bug("a departure round ends before what has arrived is read", "moves")
+@bug("a round of marks ends before what has arrived is read", "moves")
 def _round_ends_unread() -> Patch:
-    return replaced(Departures, "_end_when_read", Departures._end)
+    return replaced(Barrier, "_end_when_read", Barrier._end)
 
 
-@bug("a held departure is removed although its client has sent the registration again", "moves")
+@bug("a lost registration ends although its client has sent it again", "moves")
 def _remove_what_came_back() -> Patch:
-    def remove(self: Any, departure: Any) -> None:
-        slot = departure.slot
-        lost = [(entry.record.data_info_id, entry.record.register_id) for entry in departure.lost]
-        self._writer.store(slot, SlotWrite(slot.slot.id, slot.slot.leader_epoch, [], departure.gone, lost))
+    def record_that_ends(self: LostRecord) -> Publisher | None:
+        return self.record
 
-    return both(replaced(Departures, "_remove", remove), returning(HeldBack, "stored"))
+    return both(replaced(LostRecord, "record_that_ends", record_that_ends), returning(Endings, "stored"))
 
 
-@bug("lost registrations are removed at once, without a grace", "unreachable", 40)
+@bug("lost registrations end at once, without a grace", "unreachable", 40)
 def _no_grace() -> Patch:
-    return returning(HeldBack, "_is_due", True)
+    return returning(Endings, "deadline", -math.inf)
 
 
-@bug("the claims of session servers are not believed", "moves")
-def _claims_never_begin() -> Patch:
-    return returning(ClaimedClients, "begin")
+@bug("that clients arrive is not believed", "moves")
+def _nobody_arrives() -> Patch:
+    return returning(ClientPresence, "arrive")
 
 
-@bug("a claim never ends", "moves")
-def _claims_never_end() -> Patch:
-    return both(returning(ClaimedClients, "end"), returning(ClaimedClients, "drop", []))
+@bug("a client that arrives does so for ever", "moves")
+def _arrives_for_ever() -> Patch:
+    return both(returning(ClientPresence, "arrived"), returning(ClientPresence, "drop", []))
 
 
-@bug("a claim is ended by any session server", "moves", 2)
-def _claims_end_by_anybody() -> Patch:
-    def end(self: Any, _process_id: str, clients: Any) -> None:
+@bug("a client has arrived when any session server says so", "moves", 2)
+def _arrived_by_anybody() -> Patch:
+    def arrived(self: Any, _process_id: str, clients: Any) -> None:
         for client in clients:
-            self._processes.pop(client, None)
+            self._arriving.pop(client, None)
 
-    return replaced(ClaimedClients, "end", end)
+    return replaced(ClientPresence, "arrived", arrived)
 
 
-@bug("claims are not sent to a data server that is linked later", "moves", 6)
-def _claims_miss_new_links() -> Patch:
+@bug("of what waits for its deadline, every hundredth is forgotten by the wheel", "sessions")
+def _wheel_forgets() -> Patch:
+    original, count = TimingWheel.add, itertools.count(1)
+
+    def add(self: Any, entry: Any, at: float) -> None:
+        if next(count) % 100:
+            original(self, entry, at)
+
+    return replaced(TimingWheel, "add", add)
+
+
+@bug("a registration that arrives in the middle of a round ends with the round", "moves")
+def _round_takes_who_arrives() -> Patch:
+    original = Endings.move
+
+    def move(self: Any, ending: Any, event: EndingEvent) -> None:
+        if not (event is EndingEvent.ARRIVES and ending.state is EndingState.ASKED):
+            original(self, ending, event)
+
+    return replaced(Endings, "move", move)
+
+
+@bug("who arrives is not told to a data server that is linked later", "moves", 6)
+def _new_links_are_not_told() -> Patch:
     return returning(Arrivals, "link_opened")
 
 
 @bug("the brake never holds", "brake")
 def _no_brake() -> Patch:
-    return returning(Brake, "_allows", True)
+    return returning(Brake, "allows", True)
 
 
 @bug("the attended clock runs while the process is frozen", "frozen")
@@ -274,8 +300,8 @@ def _close_former_at_once() -> Patch:
     return replaced(ClientMove, "take", take)
 
 
-@bug("the claim of a client ends with its connection", "moves", 56)
-def _claims_end_at_once() -> Patch:
+@bug("a client has arrived when its connection ends", "moves", 56)
+def _arrived_when_it_left() -> Patch:
     original = Arrivals.lost
     return replaced(Arrivals, "lost", lambda self, client, _seconds: original(self, client, 0.0))
 

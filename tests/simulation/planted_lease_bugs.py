@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Set
+from collections.abc import Callable, Iterable, Set
 from dataclasses import replace
-from typing import Any
 
+from msgspec import structs
 from slotreeve.model.publisher import Publisher
 from slotreeve.model.slots import Slot, SlotTable
 from slotreeve_protocol.lease_messages import SlotEpoch
+from slotreeve_protocol.leases import lease_suffix
 from slotreeve_protocol.slot_messages import Access, SlotAnswer
+from slotreeve_servers.data.brake import Brake
+from slotreeve_servers.data.ending import EndingState
 from slotreeve_servers.data.following import FollowedLeaders
-from slotreeve_servers.data.held_leases import HeldLeases
 from slotreeve_servers.data.in_sync import InSync
-from slotreeve_servers.data.lease_guard import LeaseGuard
 from slotreeve_servers.data.lease_keeper import LeaseKeeper
 from slotreeve_servers.data.slots import HeldSlot
 from slotreeve_servers.meta import arranger, copy_steps
@@ -34,67 +35,70 @@ def _clock_stands_still_in_suspend() -> Patch:
 
 @bug("a new leader counts what is left of a lease from its registration, and grants nothing anew", "leases")
 def _no_new_time_for_leases() -> Patch:
-    take_over = HeldLeases.take_over
-
-    def at_once(self: HeldLeases, slot: HeldSlot, record: Publisher, begin: float) -> None:
-        take_over(self, slot, record, begin - record.incarnation / 1000 - 4)
-
-    return replaced(HeldLeases, "take_over", at_once)
+    return _taken_over_as(lambda record, begin: (record, begin - record.incarnation / 1000 - 4))
 
 
 @bug("a follower copies leases without their time to live, and has the shortest one", "leases")
 def _time_to_live_not_copied() -> Patch:
-    take_over = HeldLeases.take_over
+    return _taken_over_as(lambda record, begin: (structs.replace(record, incarnation=0), begin - 3))
 
-    def shortest(self: HeldLeases, slot: HeldSlot, record: Publisher, begin: float) -> None:
-        copy = Publisher(
-            record.register_id, record.data_info_id, record.version, 0, record.session, record.zone, record.data
-        )
-        take_over(self, slot, copy, begin - 3)
 
-    return replaced(HeldLeases, "take_over", shortest)
+def _taken_over_as(change: Callable[[Publisher, float], tuple[Publisher, float]]) -> Patch:
+    """A lease that begins later than now is one that is taken over."""
+    begin = LeaseKeeper.begin
+
+    def changed(self: LeaseKeeper, slot: HeldSlot, record: Publisher, now: float) -> None:
+        begin(self, slot, *(change(record, now) if now > self._outbox.attended() else (record, now)))
+
+    return replaced(LeaseKeeper, "begin", changed)
 
 
 @bug("a lease ends its time to live after its registration, however often it is renewed", "leases")
 def _ends_from_registration() -> Patch:
-    renew = HeldLeases.renew
+    renew = LeaseKeeper.renew
 
-    def only_known(
-        self: HeldLeases, slot: HeldSlot, data_info_id: str, lease_ids: Iterable[str], now: float
+    def only_unknown(
+        self: LeaseKeeper, slot: HeldSlot, data_info_id: str, lease_ids: Iterable[str], now: float
     ) -> list[str]:
-        held = self._leases.get(slot, {}).get(data_info_id, {})
-        return renew(self, slot, data_info_id, [lease_id for lease_id in lease_ids if lease_id not in held], now)
+        held, suffix = self._endings.of(slot), lease_suffix(data_info_id)
+        return renew(self, slot, data_info_id, [each for each in lease_ids if each + suffix not in held], now)
 
-    return replaced(HeldLeases, "renew", only_known)
+    return replaced(LeaseKeeper, "renew", only_unknown)
 
 
 @bug("a renewal of a lease that there is not is answered as if it were there", "leases", 3)
 def _unknown_is_known() -> Patch:
-    renew = HeldLeases.renew
+    renew = LeaseKeeper.renew
 
-    def known(self: HeldLeases, slot: HeldSlot, data_info_id: str, lease_ids: Iterable[str], now: float) -> list[str]:
+    def known(self: LeaseKeeper, slot: HeldSlot, data_info_id: str, lease_ids: Iterable[str], now: float) -> list[str]:
         renew(self, slot, data_info_id, lease_ids, now)
         return []
 
-    return replaced(HeldLeases, "renew", known)
+    return replaced(LeaseKeeper, "renew", known)
 
 
 @bug("leases that nobody renews stay", "leases")
 def _leases_never_end() -> Patch:
-    return replaced(LeaseKeeper, "_expire", lambda self, slot, leases: None)
+    return replaced(LeaseKeeper, "may_end", lambda self, lease: False)
 
 
-@bug("the guard against mass expiry holds leases for ever", "leases")
-def _guard_for_ever() -> Patch:
-    return replaced(LeaseGuard, "_ends", lambda self, lease, is_allowed, silence, now: is_allowed)
+@bug("the brake holds for ever", "leases")
+def _brake_for_ever() -> Patch:
+    return replaced(Brake, "has_held_longest", lambda self, since, now: False)
 
 
-@bug("what is registered again while it is due ends nevertheless", "leases", 3)
+@bug("what is renewed while it is due ends nevertheless", "leases", 3)
 def _due_ends_although_renewed() -> Patch:
-    def still_due(self: HeldLeases, lease: Any) -> None:
-        return None
+    renew = LeaseKeeper.renew
 
-    return replaced(HeldLeases, "_is_due_no_more", still_due)
+    def only_waiting(
+        self: LeaseKeeper, slot: HeldSlot, data_info_id: str, lease_ids: Iterable[str], now: float
+    ) -> list[str]:
+        held, suffix = self._endings.of(slot), lease_suffix(data_info_id)
+        late = {key for key, ending in held.items() if ending.state is not EndingState.WAITING}
+        return renew(self, slot, data_info_id, [each for each in lease_ids if each + suffix not in late], now)
+
+    return replaced(LeaseKeeper, "renew", only_waiting)
 
 
 @bug("every learner counts as ready", "copies")

@@ -62,11 +62,11 @@ def test_a_change_that_comes_too_late_breaks_a_bound() -> None:
 def test_what_is_left_over_in_a_calm_cluster_is_named() -> None:
     async def story(scene: Scene) -> None:
         assert leftover(scene.cluster) is None
-        losses = scene.cluster.data("data-1").core.losses
+        lost_clients = scene.cluster.data("data-1").core.lost_clients
         session = scene.cluster.session("session-1").view.sessions[0].process_id
-        losses._departures.claims.begin(session, ["somebody"])
+        lost_clients._endings.presence.arrive(session, ["somebody"])
         assert leftover(scene.cluster) == "data-1 has clients_claimed 1"
-        losses._departures.claims.end(session, ["somebody"])
+        lost_clients._endings.presence.arrived(session, ["somebody"])
         slot = next(scene.cluster.data("data-1").core.slots.led())
         slot.departing += 1
         assert leftover(scene.cluster) == f"data-1: slot {slot.slot.id} waits for 1 departures"
@@ -75,10 +75,10 @@ def test_what_is_left_over_in_a_calm_cluster_is_named() -> None:
         slot.streams.clear()
         assert "is streamed to []" in (leftover(scene.cluster) or "")
         slot.streams.update(streams)
-        losses._gone.suspect([session])
-        losses._gone.look(lambda _process: False, 0.0)
+        lost_clients._sessions.suspect([session])
+        lost_clients._sessions.look(lambda _process: False, 0.0)
         assert "count as gone" in (leftover(scene.cluster) or "")
-        losses._gone.forget(1.0)
+        lost_clients._sessions.forget(1.0)
 
     play(story)
 

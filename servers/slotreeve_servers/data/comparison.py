@@ -15,9 +15,9 @@ from slotreeve.model.publisher import Publisher
 from slotreeve.ports import Message
 from slotreeve_protocol.slot_messages import Access, Compare, SlotDifference, SlotDigests, SlotWrite
 
-from slotreeve_servers.data.departures import Departures
+from slotreeve_servers.data.ending import LostRecord
+from slotreeve_servers.data.endings import Endings
 from slotreeve_servers.data.exchange import Progress
-from slotreeve_servers.data.held_back import LostRecord
 from slotreeve_servers.data.slots import HeldSlot, HeldSlots
 
 
@@ -45,12 +45,12 @@ class SessionComparison:
         self,
         process_id: str,
         slots: HeldSlots,
-        departures: Departures,
+        endings: Endings,
         leadership: SlotLeadership,
         counters: Counter[str],
     ) -> None:
         self._process_id, self._slots = process_id, slots
-        self._departures, self._leadership, self._counters = departures, leadership, counters
+        self._endings, self._leadership, self._counters = endings, leadership, counters
 
     def digests(self, number: int) -> SlotDigests | None:
         """What this server holds of the session process's records in a slot that it leads."""
@@ -97,7 +97,7 @@ class SessionComparison:
         for held, theirs in differing:
             kept = {record.register_id for record in theirs}
             left = [ours for ours in held if ours.session == self._process_id and ours.register_id not in kept]
-            newly_lost = self._departures.lost([LostRecord(slot, record, leaves_tombstone=False) for record in left])
+            newly_lost = self._endings.lost([LostRecord(slot, record, leaves_tombstone=False) for record in left])
             # A write that arrived after the digests were sent made a difference, and there is nothing to repair.
             repairs += newly_lost > 0 or any(_is_news(store.find(record), record) for record in theirs)
             records += theirs

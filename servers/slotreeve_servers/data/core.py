@@ -26,10 +26,10 @@ from slotreeve_protocol.meta_messages import GetNewerView, LeaseGranted, View
 from slotreeve_protocol.slot_messages import (
     Access,
     Answers,
-    Claims,
     DeclareInterest,
     Fetch,
     Follow,
+    Presence,
     SlotAnswer,
     SlotWrite,
     Write,
@@ -40,15 +40,15 @@ from slotreeve_servers.data.changes import Changes
 from slotreeve_servers.data.comparison import SessionComparison
 from slotreeve_servers.data.confirmations import FollowerConfirmations
 from slotreeve_servers.data.delays import DataDelays
-from slotreeve_servers.data.departures import Departures
+from slotreeve_servers.data.endings import Endings
 from slotreeve_servers.data.exchange import DigestExchange
 from slotreeve_servers.data.following import FollowedLeaders
 from slotreeve_servers.data.in_sync import InSync
 from slotreeve_servers.data.interest import SessionInterests
-from slotreeve_servers.data.lease_keeper import LOOK_SECONDS, LeaseKeeper
+from slotreeve_servers.data.lease_keeper import LeaseKeeper
 from slotreeve_servers.data.listing import Listing
 from slotreeve_servers.data.loads import LedLoads
-from slotreeve_servers.data.losses import ClientLosses
+from slotreeve_servers.data.lost_clients import LostClients
 from slotreeve_servers.data.pages import Pages
 from slotreeve_servers.data.sessions import SessionServers
 from slotreeve_servers.data.settings import DataSettings
@@ -83,7 +83,7 @@ class DataCore:
         events: the event log, where one is written. ``history``: what this server keeps of the past, if it does.
 
     Attributes:
-        departures: the registrations of clients that have left. ``losses``: what this server knows of lost clients.
+        endings: the registrations that may end. ``lost_clients``: finds those of lost clients.
         leases: the leases in the slots that it leads.
         unreadable: for how long slots could not be read.
     """
@@ -111,12 +111,13 @@ class DataCore:
         self._interests = SessionInterests(self.slots, self.changes)
         self._sessions = SessionServers(CURRENT_HEARTBEATS * heartbeat_seconds)
         self._brake = Brake(limits_of(rules))
-        self.departures = Departures(outbox, self.slots, self, self._sessions, rules, self._brake, events)
-        self.losses = ClientLosses(outbox, self.slots, self._sessions, self.departures, rules)
+        self.endings = Endings(outbox, self.slots, self, self._sessions, rules, self._brake, events)
+        self.lost_clients = LostClients(outbox, self.slots, self._sessions, self.endings, rules)
         self._in_sync = InSync(outbox, self.slots, self._streams, self.membership)
         self._streams.begun = self._in_sync.stream_begun
         confirmations = FollowerConfirmations(outbox, self._streams, self._in_sync)
-        self.leases = LeaseKeeper(outbox, self.slots, self, self.membership, confirmations, self._brake, events)
+        self.leases = LeaseKeeper(outbox, self.slots, self.membership, confirmations, self.endings, self, events)
+        self.endings.leases = self.leases
         self._pages = Pages(outbox)
         self._comparisons: dict[Peer, DigestExchange] = {}
         self.leaders = FollowedLeaders(outbox, self.slots, self, self._counters, history)
@@ -129,7 +130,7 @@ class DataCore:
         self._uncompared: set[int] = set()
         self._to_repair: deque[int] = deque()
         self.desk = Desk(
-            {Claims: self.losses.claimed},
+            {Presence: self.lost_clients.told},
             {
                 Write: self._on_write,
                 DeclareInterest: self._on_interest,
@@ -147,22 +148,19 @@ class DataCore:
         """Begin the upkeep."""
         self._outbox.repeat("repair", self._rules.repair_seconds, self._repair)
         self._outbox.repeat("overdue", UPKEEP_SECONDS, self._overdue)
-        self._outbox.repeat("leases", LOOK_SECONDS, self.leases.look)
 
     def rules_changed(self, rules: DataSettings) -> None:
         """The operator has changed the rules."""
         self._rules, self._brake.limits = rules, limits_of(rules)
-        self.departures.rules_changed(rules)
-        self.losses.rules_changed(rules)
+        self.endings.rules_changed(rules)
+        self.lost_clients.rules_changed(rules)
 
     # --- the table names the slots that this server holds -----------------------------------------------------------
 
     def view_changed(self, old: View, view: View) -> None:
         """Hold the slots of the newer table: compare those newly led, follow those newly followed."""
-        alive = {node.process_id for node in view.sessions}
         before = self._sessions.members
-        self._sessions.view_changed(view.sessions)
-        self.losses.view_changed({node.process_id for node in old.sessions}, alive)
+        self.lost_clients.view_changed(view.sessions)
         complete = self.slots.complete_of(self.slots.held.keys()) if self._history is not None else set()
         led, followed = self.slots.apply(self._table_of(view))
         if self._history is not None:
@@ -172,9 +170,9 @@ class DataCore:
             self.unreadable.begins(slot.slot.id, *self._unreadable_since(slot.slot.id, old, view))
         self.unreadable.keep({slot.slot.id: slot for slot in self.slots.led()})
         self._loads.led(led)
+        self.endings.table_changed()
         self.leases.table_changed(led)
         self._in_sync.table_changed()
-        self.departures.table_changed()
         if self._sessions.members != before:
             self._uncompared = {slot.slot.id for slot in self.slots.led()}
         self._serve_what_is_complete()
@@ -246,7 +244,7 @@ class DataCore:
         if granted.frozen is not None and granted.frozen is not self._brake.is_frozen:
             log.warning("ends of registrations are %s", "frozen by an order" if granted.frozen else "frozen no more")
             self._brake.freeze(granted.frozen, self._outbox.attended())
-            self.departures.rules_changed(self._rules)
+            self.endings.rules_changed(self._rules)
 
     # --- a led slot is compared with every session server before it serves -----------------------------------------
 
@@ -254,8 +252,8 @@ class DataCore:
         """A session server is compared with from now on; followers and tools speak first."""
         if peer.role is Role.SESSION:
             self._sessions.opened(peer)
-            self.losses.linked(peer)
-            side = SessionComparison(peer.process_id, self.slots, self.departures, self, self._counters)
+            self.lost_clients.linked(peer)
+            side = SessionComparison(peer.process_id, self.slots, self.endings, self, self._counters)
             comparison = DigestExchange(self._outbox, peer, side)
             self._comparisons[peer] = comparison
             comparison.add(slot.slot.id for slot in self.slots.led())
@@ -266,7 +264,7 @@ class DataCore:
         if comparison is not None:
             comparison.stop()
         self._sessions.closed(peer)
-        self.losses.look()
+        self.lost_clients.look()
         self.changes.forget(peer)
         self._interests.closed(peer)
         self._streams.closed(peer)
@@ -298,7 +296,7 @@ class DataCore:
         self.unreadable.ends(slot.slot.id)
         if missing:
             self._uncompared.add(slot.slot.id)
-        self.losses.adopt(slot)
+        self.lost_clients.adopt(slot)
         self._interests.announce(slot, slot.compared)
         slot.born = math.inf
         self._tell_if_settled()
@@ -313,9 +311,7 @@ class DataCore:
         if not slot.was_in_sync and led_for < LINKS_AGAIN_SECONDS:
             processes.update(self.membership.view.missing)
         if led_for < self._rules.session_grace_seconds:
-            processes.update(
-                process_id for process_id in self._sessions.connected_strangers() if self.losses.is_linked(process_id)
-            )
+            processes.update(filter(self.lost_clients.is_linked, self._sessions.connected_strangers()))
         return processes
 
     def _is_emergency(self, slot: HeldSlot, sessions: set[str], missing: set[str]) -> bool:
@@ -348,9 +344,9 @@ class DataCore:
             access = slot.access(batch.leader_epoch)
             if access is Access.ACCEPT or access is Access.MIGRATING:
                 if batch.gone:
-                    self.departures.said(slot, batch.gone)
+                    self.endings.said(slot, batch.gone)
                 if batch.lost:
-                    self.losses.reported(slot, batch.lost)
+                    self.lost_clients.reported(slot, batch.lost)
                 if batch.records:
                     records = SlotWrite(batch.slot, batch.leader_epoch, batch.records, [], [], [], batch.waited_us)
                     self.store(slot, records)
@@ -369,7 +365,7 @@ class DataCore:
         self.waited(slot, write.waited_us)
         touched = slot.apply(write, self._outbox.now())
         if write.records:
-            self.departures.stored(slot, write.records)
+            self.endings.stored(slot, write.records)
         if slot.streams:
             self._streams.send(slot, write)
         if touched:
@@ -421,9 +417,9 @@ class DataCore:
     def _overdue(self) -> float | None:
         """Serve slots that waited too long, and remove the lost registrations for which there is evidence enough."""
         self._serve_what_is_complete()
-        self.losses.look()
+        self.lost_clients.look()
         self._in_sync.look()
-        self.departures.look_by_timer()
+        self.endings.look()
         self.delays.look()
         self.unreadable.look()
         self._waits.look(islice(self._long_waits(), MOST_LOOKED_AT))
@@ -453,6 +449,5 @@ class DataCore:
             **{name: self._counters[name] for name in (*counted, "services_copied")},
             "changes_sent": self.changes.sent,
             "records_replicated": self._streams.records,
-            **self.departures.counters(),
-            **self.leases.counters(),
+            **self.endings.counters(),
         }

@@ -1,11 +1,11 @@
-"""A slot leader's work with leases: it registers, renews and ends them for callers, and ends those that nobody renews.
+"""A slot leader's work with leases: it registers, renews and ends them for callers.
 
-See docs/decisions/0024-leases-that-no-connection-holds.md for the reasons of each rule here.
+What nobody renews ends as everything else that nobody vouches for (:mod:`slotreeve_servers.data.endings`). See
+docs/decisions/0024-leases-that-no-connection-holds.md for the reasons of each rule here.
 """
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import Iterable, Iterator
 from functools import partial
@@ -15,62 +15,49 @@ from slotreeve.model.publisher import Publisher
 from slotreeve_events.history import NO_REASONS
 from slotreeve_events.log import EventLog
 from slotreeve_protocol.lease_messages import KeepLeases, KeptLeases, LeaseIds, LeasesKept, LeaseTerms, SlotLeases
-from slotreeve_protocol.leases import LEASE_OWNER, is_lease, lease_record
+from slotreeve_protocol.leases import LEASE_OWNER, is_lease, lease_record, lease_suffix, ttl_seconds_of
 from slotreeve_protocol.slot_messages import Access, SlotWrite
 
-from slotreeve_servers.data.brake import Brake
 from slotreeve_servers.data.confirmations import FollowerConfirmations
-from slotreeve_servers.data.departures import SlotWriter
-from slotreeve_servers.data.held_leases import DRIFT, HeldLeases, find_lease
-from slotreeve_servers.data.lease_guard import LeaseGuard
-from slotreeve_servers.data.lease_times import HeldLease
+from slotreeve_servers.data.ending import DRIFT, WAITING, HeldLease, lease_in, lease_tombstone
+from slotreeve_servers.data.ending_rounds import SlotWriter
+from slotreeve_servers.data.endings import Endings
 from slotreeve_servers.data.slots import HeldSlot, HeldSlots
 from slotreeve_servers.node.membership import Membership
-from slotreeve_servers.node.outbox import Outbox, Peer, Request, TurnEnd
+from slotreeve_servers.node.outbox import Outbox, Peer, Request
+from slotreeve_servers.node.paced_work import PacedWork
 
-log = logging.getLogger("slotreeve.leases")
-
-LOOK_SECONDS = 0.25
-LOOKED_AT_ONCE = 20_000
-ENDED_AT_ONCE = 1_000
 TAKEN_OVER_AT_ONCE = 2_000
-"""So many leases are looked at, ended and taken over in one turn: they hold up nothing else."""
-HELD_PER_SECOND = 20_000
-"""The more leases the guard holds back, the longer it pauses before it looks at all of them again."""
-NAMED_SERVICES = 20
-"""An alarm names so many services."""
+"""So many leases are taken over in one turn: they hold up nothing else."""
+SILENT_PART = 0.5
+"""Where nothing was renewed for this part of the time to live of a lease, those who renew may be cut off."""
 
 
 class LeaseKeeper:
     """The leases of the slots that one data server leads.
 
+    A lease may end once it was registered or renewed under this leadership of its slot, or taken over from an earlier
+    one. One that is in the store only cannot end.
+
     Attributes:
-        held: when each of them ends.
-        expired: leases that ended since the start because nobody renewed them.
+        heard_at: when somebody last registered or renewed a lease, known or not; at first, when this object was made.
     """
 
     def __init__(
         self,
         outbox: Outbox,
         slots: HeldSlots,
-        writer: SlotWriter,
         membership: Membership,
         confirmations: FollowerConfirmations,
-        brake: Brake,
+        endings: Endings,
+        writer: SlotWriter,
         events: EventLog | None = None,
     ) -> None:
-        self._outbox, self._slots, self._writer, self._membership = outbox, slots, writer, membership
-        self._confirmations, self._brake, self._events = confirmations, brake, events
-        self.held = HeldLeases(slots, outbox.attended())
-        self._guard = LeaseGuard(brake)
-        self._alarmed: set[str] = set()
-        self._next_release = 0.0
-        self._to_take_over: deque[tuple[HeldSlot, Iterator[Publisher]]] = deque()
-        self._take_over_more = TurnEnd(outbox, self._take_over_some)
-        self._ending: deque[HeldLease] = deque()
-        self._is_ending = False
-        self._end_more = TurnEnd(outbox, self._end_some)
-        self.expired = 0
+        self._outbox, self._slots, self._membership = outbox, slots, membership
+        self._confirmations, self._endings, self._writer, self._events = confirmations, endings, writer, events
+        self.heard_at = outbox.attended()
+        self._to_take_over: deque[HeldSlot] = deque()
+        self._work = PacedWork(outbox)
 
     # --- what callers want -------------------------------------------------------------------------------------------
 
@@ -107,12 +94,12 @@ class LeaseKeeper:
 
     def _carry_out(self, slot: HeldSlot, batch: SlotLeases) -> LeaseIds:
         """Returns the leases that are unknown."""
-        now = self._outbox.attended()
+        self.heard_at = now = self._outbox.attended()
         if batch.registered:
             self._register(slot, batch.registered, now)
         unknown: LeaseIds = {}
         for data_info_id, lease_ids in batch.renewed.items():
-            missing = self.held.renew(slot, data_info_id, lease_ids, now)
+            missing = self.renew(slot, data_info_id, lease_ids, now)
             if missing:
                 unknown[data_info_id] = missing
         for data_info_id, lease_ids in batch.ended.items():
@@ -127,19 +114,49 @@ class LeaseKeeper:
         ]
         self._store(slot, records)
         for record in records:
-            self.held.registered(slot, record, now)
+            self.begin(slot, record, now)
             if self._events is not None:
                 self._events.registration(record)
 
-    def _end(self, slot: HeldSlot, data_info_id: str, lease_ids: list[str]) -> list[str]:
-        tombstones, missing = list[Publisher](), list[str]()
+    def renew(self, slot: HeldSlot, data_info_id: str, lease_ids: Iterable[str], now: float) -> list[str]:
+        """The time to live of these leases of one service begins anew. Returns those that are unknown."""
+        unknown: list[str] = []
+        leases, suffix = self._endings.of(slot), lease_suffix(data_info_id)
         for lease_id in lease_ids:
-            record = find_lease(slot, data_info_id, lease_id)
+            lease = leases.get(lease_id + suffix)
+            if isinstance(lease, HeldLease):
+                lease.until = now + lease.ttl
+                if lease.state is not WAITING:
+                    self._endings.put_off(lease)
+                continue
+            record = lease_in(slot, data_info_id, lease_id + suffix)
+            if record is None:
+                unknown.append(lease_id)
+            else:
+                self.begin(slot, record, now)
+                leases = self._endings.of(slot)
+        return unknown
+
+    def begin(self, slot: HeldSlot, record: Publisher, now: float) -> None:
+        """The time to live of a lease begins."""
+        lease, ttl = self._endings.of(slot).get(record.register_id), DRIFT * ttl_seconds_of(record)
+        if isinstance(lease, HeldLease):
+            lease.ttl, lease.until = ttl, now + ttl
+            self._endings.put_off(lease)
+        else:
+            self._endings.watch(HeldLease(slot, record, now + ttl))
+
+    def _end(self, slot: HeldSlot, data_info_id: str, lease_ids: list[str]) -> list[str]:
+        tombstones, missing, suffix = list[Publisher](), list[str](), lease_suffix(data_info_id)
+        for lease_id in lease_ids:
+            record = lease_in(slot, data_info_id, lease_id + suffix)
             if record is None:
                 missing.append(lease_id)
-            else:
-                tombstones.append(_tombstone(slot, record, lease_id))
-                self.held.ended(slot, data_info_id, lease_id)
+                continue
+            tombstones.append(lease_tombstone(slot, record))
+            lease = self._endings.of(slot).get(record.register_id)
+            if lease is not None:
+                self._endings.vouched(lease)
         self._store(slot, tombstones, "its lease was ended by a caller")
         if self._events is not None:
             for tombstone in tombstones:
@@ -155,120 +172,32 @@ class LeaseKeeper:
     def table_changed(self, led: Iterable[HeldSlot]) -> None:
         """A newer table has arrived; ``led`` are the slots newly led. Each lease in them gets its whole time to live
         anew. The former leader may have acknowledged renewals until its own lease was over, so that comes on top."""
-        self.held.forget_former()
-        for slot in led:
-            self._to_take_over.append((slot, _leases_in(slot)))
-            self._take_over_more.soon()
+        self._to_take_over.extend(led)
+        self._work.run(self._take_over)
 
-    def _take_over_some(self) -> None:
-        left = TAKEN_OVER_AT_ONCE
-        while self._to_take_over and left > 0:
-            slot, records = self._to_take_over[0]
-            part = list(islice(records, left)) if self._is_led(slot) else []
-            begin = self._outbox.attended() + DRIFT * self._membership.lease_seconds
-            for record in part:
-                if slot.store.find(record) is record:
-                    self.held.take_over(slot, record, begin)
-            left -= len(part)
-            if left > 0:
-                self._to_take_over.popleft()
-        if self._to_take_over:
-            self._take_over_more.soon()
-
-    def _is_led(self, slot: HeldSlot) -> bool:
-        return slot.leads and self._slots.get(slot.slot.id) is slot
+    def _take_over(self) -> Iterator[None]:
+        while self._to_take_over:
+            slot = self._to_take_over.popleft()
+            records = _leases_in(slot)
+            while self._slots.has(slot) and (part := list(islice(records, TAKEN_OVER_AT_ONCE))):
+                begin = self._outbox.attended() + DRIFT * self._membership.lease_seconds
+                for record in part:
+                    # Unless somebody has ended it, or has registered or renewed it here already.
+                    if slot.store.find(record) is record and record.register_id not in self._endings.of(slot):
+                        self.begin(slot, record, begin)
+                yield
 
     # --- leases that nobody renews -----------------------------------------------------------------------------------
 
-    def look(self) -> float | None:
-        """Find the leases whose time is over, and begin to end those that may end.
+    def may_end(self, lease: HeldLease) -> bool:
+        """Whether the meta leader has confirmed this server, by an answer to a heartbeat that it had sent after the end
+        of the lease's time: nobody else can have acknowledged a renewal until then. The slot serves."""
+        confirmed_at = self._outbox.attended() - (self._outbox.now() - self._membership.granted_at)
+        return lease.slot.serving and self._membership.has_lease and lease.until <= confirmed_at
 
-        A lease ends only after the meta leader has confirmed this server by an answer to a heartbeat that it had sent
-        after the end of the lease's time: nobody else can have acknowledged a renewal until then.
-        """
-        now = self._outbox.attended()
-        self.held.look(now, LOOKED_AT_ONCE)
-        if now >= self._next_release and self._membership.has_lease and not self._is_ending:
-            confirmed_at = now - (self._outbox.now() - self._membership.granted_at)
-            due = self.held.due_before(confirmed_at)
-            silence = now - self.held.heard_at if self.held.count > self._brake.limits.few else 0.0
-            released = self._guard.release(due, self._slots.registrations, silence, now)
-            self._next_release = now + sum(self._guard.held.values()) / HELD_PER_SECOND
-            self._report()
-            if released:
-                self._is_ending = True
-                # Renewals that have arrived and were not read yet count.
-                self._outbox.when_read(partial(self._end_unless_renewed, released))
-        return None
-
-    def _end_unless_renewed(self, leases: list[HeldLease]) -> None:
-        self._ending.extend(leases)
-        self._end_some()
-
-    def _end_some(self) -> None:
-        by_slot: dict[HeldSlot, list[HeldLease]] = {}
-        for _ in range(min(ENDED_AT_ONCE, len(self._ending))):
-            lease = self._ending.popleft()
-            is_over = lease.is_due and not self._brake.is_frozen
-            if is_over and self._is_led(lease.slot) and self._membership.has_lease:
-                by_slot.setdefault(lease.slot, []).append(lease)
-        for slot, leases in by_slot.items():
-            self._expire(slot, leases)
-        self._is_ending = bool(self._ending)
-        if self._ending:
-            self._end_more.soon()
-
-    def _expire(self, slot: HeldSlot, leases: list[HeldLease]) -> None:
-        tombstones = []
-        for lease in leases:
-            record = find_lease(slot, lease.data_info_id, lease.lease_id)
-            self.held.ended(slot, lease.data_info_id, lease.lease_id)
-            if record is not None:
-                tombstones.append(_tombstone(slot, record, lease.lease_id))
-                if self._events is not None:
-                    self._events.expired(record)
-        self.expired += len(tombstones)
-        self._store(slot, tombstones, "its lease was not renewed in time")
-
-    def _report(self) -> None:
-        """Log when the guard begins and ends to hold leases of a service back."""
-        if self._brake.is_frozen:
-            return  # who ordered that knows it
-        held = self._guard.held
-        begun, over = held.keys() - self._alarmed, self._alarmed - held.keys()
-        self._alarmed = set(held)
-        for name in sorted(begun)[:NAMED_SERVICES]:
-            log.error(
-                "ALARM: %d leases of %s were not renewed and are held back, because a large share of the leases would "
-                "end, or nobody renews any (data.brake_share); each for %g s at most (data.brake_hold_seconds)",
-                held[name],
-                name,
-                self._brake.limits.hold_seconds,
-            )
-        if len(begun) > NAMED_SERVICES:
-            log.error("ALARM: leases of %d more services are held back", len(begun) - NAMED_SERVICES)
-        for name in sorted(over)[:NAMED_SERVICES]:
-            log.warning("no lease of %s is held back any more", name)
-
-    # --- for people --------------------------------------------------------------------------------------------------
-
-    @property
-    def held_back(self) -> dict[str, int]:
-        """Number of leases that the guard holds back, by service."""
-        return dict(self._guard.held)
-
-    def counters(self) -> dict[str, int]:
-        """How many leases there are, ended unrenewed, are held back, and ended although the guard held them."""
-        return {
-            "leases": self.held.count,
-            "leases_expired": self.expired,
-            "leases_held": sum(self._guard.held.values()),
-            "leases_overdue": self._guard.overdue,
-        }
-
-
-def _tombstone(slot: HeldSlot, record: Publisher, lease_id: str) -> Publisher:
-    return lease_record(lease_id, record.data_info_id, slot.next_version(), record.incarnation, record.zone, None)
+    def is_unheard(self, lease: HeldLease) -> bool:
+        """Whether nothing was registered or renewed for so long that those who renew may be cut off."""
+        return self._outbox.attended() - self.heard_at > SILENT_PART * lease.ttl
 
 
 def _leases_in(slot: HeldSlot) -> Iterator[Publisher]:

@@ -1,9 +1,10 @@
-"""The session servers as one data server sees them: the members of the view, and those that are connected. Pure."""
+"""The session servers as one data server sees them: the members of the view, those that are connected, and those that
+are gone (original: ``SessionLeaseManager``). Pure: time is an argument."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from slotreeve.model.nodes import Node
 
@@ -15,6 +16,10 @@ LINK_SILENCE_SECONDS = 3.0
 
 class SessionServers:
     """Session processes by id.
+
+    A process is *gone* once it has left the view and is not linked any more either. A session server that is cut off
+    from the meta servers alone leaves the view, but what its clients publish still arrives over its link: it is not
+    gone.
 
     Args:
         current_seconds: the view counts as current for so long after the meta leader has confirmed it.
@@ -31,17 +36,26 @@ class SessionServers:
         self._former: set[str] = set()
         self._opened = 0
         self._peers: dict[Peer, int] = {}
+        # Those with records here that are no members: since when they are gone, or None while they are linked.
+        self._missing: dict[str, float | None] = {}
 
     def is_current(self, now: float) -> bool:
         """Whether the members are those that the meta leader has, as far as is known. After this server stood still,
         or while it does not reach the meta leader, a session server may have joined that it does not know."""
         return now - self.confirmed_at <= self._current_seconds
 
-    def view_changed(self, nodes: Iterable[Node]) -> None:
-        """A newer view has arrived."""
+    # --- members and connections -------------------------------------------------------------------------------------
+
+    def view_changed(self, nodes: Iterable[Node]) -> list[str]:
+        """A newer view has arrived. Returns the processes that were missing and are members again."""
         before, self.members = self.members, tuple([node.process_id for node in nodes])
         connected = {peer.process_id for peer in self._peers}
         self._former = {process_id for process_id in (*self._former, *before) if process_id in connected}
+        back = [process_id for process_id in self._missing if process_id in self.members]
+        for process_id in back:
+            del self._missing[process_id]
+        self.suspect(set(before).difference(self.members))
+        return back
 
     def opened(self, peer: Peer) -> None:
         """A session server has connected."""
@@ -64,13 +78,9 @@ class SessionServers:
         """The newest connection of a session process; None where it has none."""
         return next((peer for peer in reversed(self._peers) if peer.process_id == process_id), None)
 
-    def connections_of(self, process_id: str) -> list[Peer]:
-        """Every connection of a session process, the oldest one first."""
-        return [peer for peer in self._peers if peer.process_id == process_id]
-
     @property
     def connections(self) -> list[Peer]:
-        """Every connection of a session server."""
+        """Every connection of a session server, the oldest one first."""
         return list(self._peers)
 
     def connected_strangers(self) -> dict[str, Peer]:
@@ -80,11 +90,41 @@ class SessionServers:
 
     def with_clients(self) -> Mapping[str, Peer | None]:
         """The processes at which clients may be or wait: the members, and former ones that are still connected. Those
-        are cut off from the meta leader, or frozen."""
-        former = {p: peer for p, peer in self.connected_strangers().items() if p in self._former}
-        return {**self.connected_members(), **former}
-
-    def connected_members(self) -> Mapping[str, Peer | None]:
-        """The members in the order of the view, each with its newest connection, or None where it has none."""
+        are cut off from the meta leader, or frozen. Each with its newest connection, or None where it has none."""
         newest = {peer.process_id: peer for peer in self._peers}
-        return {process_id: newest.get(process_id) for process_id in self.members}
+        members = {process_id: newest.get(process_id) for process_id in self.members}
+        return {**members, **{p: peer for p, peer in self.connected_strangers().items() if p in self._former}}
+
+    # --- those that are gone -----------------------------------------------------------------------------------------
+
+    def suspect(self, processes: Iterable[str]) -> None:
+        """These processes have records here and are no members."""
+        for process_id in processes:
+            self._missing.setdefault(process_id, None)
+
+    def look(self, is_linked: Callable[[str], bool], now: float) -> tuple[list[str], list[str]]:
+        """Note which of the missing ones are not linked. Returns those that have just gone, and those that are linked
+        again, each sorted."""
+        gone, back = [], []
+        for process_id, since in sorted(self._missing.items()):
+            if is_linked(process_id):
+                if since is not None:
+                    self._missing[process_id] = None
+                    back.append(process_id)
+            elif since is None:
+                self._missing[process_id] = now
+                gone.append(process_id)
+        return gone, back
+
+    def is_gone(self, process_id: str) -> bool:
+        """Whether a process is gone."""
+        return self._missing.get(process_id) is not None
+
+    @property
+    def gone(self) -> set[str]:
+        """The processes that are gone."""
+        return {process_id for process_id, since in self._missing.items() if since is not None}
+
+    def forget(self, before: float) -> None:
+        """Forget the processes that were found to be gone before then."""
+        self._missing = {key: since for key, since in self._missing.items() if since is None or since >= before}

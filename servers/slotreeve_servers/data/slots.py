@@ -53,7 +53,7 @@ class HeldSlot:
         serving: leader: the slot was compared with every session server, so that reads are complete (I7).
         led_since: leader: when this server began to lead it, in seconds on its clock.
         compared: leader: the session processes that were compared with under this leader epoch.
-        departing: leader: departures of clients that wait for the answers of session servers.
+        departing: leader: registrations that end because their clients said so, once the session servers have answered.
         was_in_sync: this server was in sync, or led, when it began to hold the slot in this role.
         synced: follower or learner: complete, and streamed to by the leader. ``synced_since``: on the clock of this
             server, in seconds.
@@ -197,6 +197,10 @@ class HeldSlots:
     def get(self, number: int) -> HeldSlot | None:
         """The slot, where this server holds it."""
         return self.held.get(number)
+
+    def has(self, slot: HeldSlot) -> bool:
+        """Whether this server holds the slot still, in the same role and under the same leader epoch."""
+        return self.held.get(slot.slot.id) is slot
 
     def led(self) -> Iterator[HeldSlot]:
         """The slots that this server leads."""

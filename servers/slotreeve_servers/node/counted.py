@@ -115,7 +115,7 @@ DATA: Mapping[str, Counted] = {
     "departures_held": Counted(
         _G,
         "registrations of lost clients that are not removed yet: they wait for evidence, or the brake on mass expiry "
-        "holds them (decision 10)",
+        "holds them (docs/endings.md)",
         True,
     ),
     "departures_overdue": Counted(

@@ -75,10 +75,6 @@ from slotreeve_servers.session.writes import Writes
 log = logging.getLogger("slotreeve.session")
 
 CONFIG_TIMEOUT_SECONDS = 2.0
-FEW_LOST = 8
-HERD_LINGER_SECONDS = 3.0
-"""Where more than :data:`FEW_LOST` connections end within this time, a proxy or a switch has failed rather than all of
-these clients: each has this time more to come back."""
 COMPACT_SECONDS = 10.0
 SCAN_PAUSE_SECONDS = 0.005
 LEAVING_AT_ONCE = 128
@@ -141,7 +137,6 @@ class SessionCore:
         self._sessions = SessionList(outbox)
         self._stops = False
         self._leaving = Places(outbox, LEAVING_AT_ONCE, self._send_away)
-        self._lost_at: deque[float] = deque()
         self._compacted_at = outbox.now()
         self._to_scan: deque[int] = deque()
         self.objective = pushes.delays.objective
@@ -237,7 +232,8 @@ class SessionCore:
         return Pong(self._leases.ask(client, len(self.clients), waiting, self._outbox.attended()))
 
     def closed(self, peer: Peer, reason: str) -> None:
-        """A client's connection has ended: its subscriptions end, and its records too unless it comes back soon."""
+        """A client's connection has ended, and its subscriptions end. This server vouches for its records for a while
+        yet; then the slot leaders decide when they end."""
         client = self.clients.pop(peer, None)
         if client is None:
             return
@@ -252,8 +248,7 @@ class SessionCore:
         self.interests.forget(client)
         if client.records:
             self.registrations.linger(client)
-            self._lost_at.append(self._outbox.now())
-            self._outbox.after(seconds, partial(self._linger_is_over, client))
+            self._outbox.after(seconds, partial(self.registrations.lost, client))
 
     def _note_end(self, client: ConnectedClient, reason: str) -> None:
         if self._history is None:
@@ -261,17 +256,6 @@ class SessionCore:
         had = f"; it had {len(client.records)} registrations here" if client.records else ""
         event = self._history.note("client_left", f"{reason}{had}")
         event.member, event.address = client.peer.node, client.peer.address
-
-    def _linger_is_over(self, client: ConnectedClient, is_herd: bool = False) -> None:
-        while self._lost_at and self._lost_at[0] < self._outbox.now() - HERD_LINGER_SECONDS:
-            self._lost_at.popleft()
-        if self._arrivals.is_replaying(client.peer.node):
-            # The client is back, and is about to send again what it still has.
-            self._outbox.after(self._rules.linger_seconds, partial(self._linger_is_over, client, is_herd))
-        elif len(self._lost_at) > FEW_LOST and not is_herd:
-            self._outbox.after(HERD_LINGER_SECONDS, partial(self._linger_is_over, client, True))
-        else:
-            self.registrations.lost(client)
 
     def _on_leaving(self, peer: Peer, message: Withdraw | Moved | GivenUp) -> None:
         client = self.clients.get(peer)

@@ -51,7 +51,7 @@ class ClientLeases:
         A herd that moves needs the processors for that. Its pings are therefore fewer, and spread: the waits lie evenly
         between a third of the lease and :data:`HERD_LEASES` leases. So some clients notice early that a server is
         frozen. Their return makes the slot leaders wait for the others, who notice it in turn
-        (docs/decisions/0010-a-brake-on-mass-expiry.md).
+        (docs/endings.md).
         """
         shortest = self.lease_seconds / RENEWALS
         have_come = len(self._came_at) == HERD and now - self._came_at[0] < self.lease_seconds

@@ -144,7 +144,7 @@ class Registrations:
 
     def lost(self, client: ConnectedClient) -> None:
         """The client did not come back in time, or is silent: remove its records, unless the slot leaders know better
-        (docs/decisions/0010-a-brake-on-mass-expiry.md)."""
+        (docs/endings.md)."""
         self._former.get(client.peer.node, {}).pop(client, None)
         if not self._former.get(client.peer.node):
             self._former.pop(client.peer.node, None)

@@ -68,7 +68,7 @@ def test_tables_that_lose_changes_end_the_lead_until_they_are_brought_back_or_ac
         await until(lambda: all("after" in nodes.state_of(name) for name in ensemble.names))
         ensemble.check()
 
-    play(scenario, server, is_set_back=True)
+    play(scenario, server, STEADY, is_set_back=True)
 
 
 @pytest.mark.parametrize("at", [HOLD_ROW, PUT])

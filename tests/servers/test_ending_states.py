@@ -1,0 +1,225 @@
+"""The states of a registration that may end: the page draws what the servers act by, and a twin agrees over whole lives
+of clients."""
+
+from __future__ import annotations
+
+import random
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from slotreeve.model.nodes import Role
+from slotreeve.model.publisher import Publisher
+from slotreeve_protocol.slot_messages import SlotWrite
+from slotreeve_servers.data.ending import TRANSITIONS, EndingEvent, EndingState
+from slotreeve_servers.data.endings import RETURNING
+from slotreeve_servers.data.presence import FEW_CLIENTS, client_of
+from slotreeve_servers.data.settings import DataSettings
+from slotreeve_servers.data.slots import HeldSlot
+from slotreeve_servers.node.outbox import Peer
+
+from tests.servers.endings_scene import SESSION_1, SESSION_2, EndingsScene
+from tests.servers.recording_outbox import a_peer
+
+# --- the picture -----------------------------------------------------------------------------------------------------
+
+PAGE = (Path(__file__).parents[2] / "docs/endings.md").read_text()
+
+
+def test_the_page_draws_every_transition_and_no_other() -> None:
+    drawn = re.findall(r"^    (\w+) --> (\w+): ([\w ]+)$", PAGE, re.MULTILINE)
+    assert sorted(drawn) == sorted((before, after, event) for (before, event), after in TRANSITIONS.items())
+
+
+def test_the_page_explains_every_event() -> None:
+    assert set(re.findall(r"^\| ([\w ]+) \| [A-Z]", PAGE, re.MULTILINE)) >= set(EndingEvent)
+
+
+def test_every_state_is_reached_and_all_but_the_end_are_left() -> None:
+    assert set(TRANSITIONS.values()) == set(EndingState)
+    assert {before for before, _ in TRANSITIONS} == set(EndingState) - {EndingState.ENDED}
+
+
+# --- a twin ----------------------------------------------------------------------------------------------------------
+
+GRACE = DataSettings().session_grace_seconds
+SESSION_3 = a_peer("session-3", Role.SESSION)
+CLIENTS = 12
+SLACK = 0.6
+"""The leader notices some things so much later than they happen."""
+
+
+@dataclass
+class Life:
+    """What the twin knows of one client: facts, and no state."""
+
+    record: Publisher | None = None
+    at: Peer | None = None
+    incarnation: int = 0
+    lost_at: float | None = None
+    said: bool = False
+
+
+class Twin(EndingsScene):
+    """Plays with clients of three session servers, and checks every end against a list of facts."""
+
+    def __init__(self, rules: DataSettings) -> None:
+        super().__init__(rules=rules)
+        self.view(SESSION_1, SESSION_2, SESSION_3)
+        self.sessions.opened(SESSION_3)
+        self.lives = {f"c{number}": Life() for number in range(CLIENTS)}
+        self.living = [SESSION_1, SESSION_2, SESSION_3]
+        self.arriving: dict[str, set[Peer]] = {name: set() for name in self.lives}
+        self.died_at: dict[str, float] = {}
+        self.returned_at: dict[str, float] = {}
+        self.left_at: dict[str, float] = {}
+        self.early: list[str] = []
+
+    def store(self, slot: HeldSlot, write: SlotWrite, reasons: object = None) -> None:
+        before = {one.register_id: one for one in slot.store.records()}
+        super().store(slot, write)
+        for register_id in before.keys() - {one.register_id for one in slot.store.records()}:
+            if not self.is_due(client_of(register_id)):
+                self.early.append(f"{register_id} ended at {self.now}: {self.lives[client_of(register_id)]}")
+
+    def is_due(self, name: str) -> bool:
+        """Whether what the slot has of a client may end now."""
+        life = self.lives[name]
+        assert life.at is not None
+        if life.said:
+            return True
+        if self.arriving[name]:
+            return False
+        gone_at = self.died_at.get(life.at.process_id)
+        if life.lost_at is None and gone_at is None:
+            return False
+        if gone_at is not None and life.lost_at is None:
+            returned = self.returned_at.get(life.at.process_id)
+            return self.now >= (gone_at + GRACE if returned is None else max(gone_at, returned) + RETURNING * GRACE)
+        assert life.lost_at is not None
+        lately = sum(at > self.now - 2 * GRACE + SLACK for at in self.left_at.values())
+        return self.now >= life.lost_at + (GRACE if lately > FEW_CLIENTS else 0.0)
+
+    # --- steps -------------------------------------------------------------------------------------------------------
+
+    def publishes(self, name: str, at: Peer) -> None:
+        """A client sends its record over a new connection."""
+        life = self.lives[name]
+        self.notes_return(name)
+        life.incarnation += 1
+        life.record = Publisher(f"{name}-0", "s", 1, life.incarnation, at.process_id, "", (b"x",))
+        life.at, life.lost_at, life.said = at, None, False
+        self.put(life.record)
+
+    def notes_return(self, name: str) -> None:
+        """Others of a process that is gone have longer once one of them is back."""
+        life = self.lives[name]
+        if (
+            life.at is not None
+            and life.at.process_id in self.died_at
+            and life.lost_at is None
+            and life.record in self.held
+        ):
+            self.returned_at[life.at.process_id] = self.now
+
+    @property
+    def held(self) -> list[Publisher]:
+        return list(self.slot.store.records())
+
+    def loses(self, name: str) -> None:
+        life = self.lives[name]
+        if life.record in self.held and life.at in self.living and life.lost_at is None and not life.said:
+            life.lost_at = self.left_at[name] = self.now
+            assert life.record is not None
+            self.lost_clients.reported(self.slot, [life.record.tombstone()])
+
+    def says(self, name: str) -> None:
+        life = self.lives[name]
+        if life.record in self.held and life.at in self.living:
+            assert life.record is not None
+            life.said = True
+            self.say(life.record)
+
+    def arrives(self, name: str, at: Peer) -> None:
+        self.notes_return(name)
+        self.arriving[name].add(at)
+        self.tell(at, arriving=[name])
+
+    def arrived_at(self, name: str, at: Peer) -> None:
+        if at in self.arriving[name]:
+            self.arriving[name].discard(at)
+            if not self.arriving[name]:
+                self.notes_return(name)
+            self.tell(at, arrived=[name])
+
+    def leaves(self, name: str, at: Peer) -> None:
+        self.left_at[name] = self.now
+        self.tell(at, left=(name,))
+
+    def kill(self, at: Peer) -> None:
+        if at in self.living and len(self.living) > 1:
+            self.living.remove(at)
+            for name, where in self.arriving.items():
+                if at in where:
+                    where.discard(at)
+                    if not where:
+                        self.notes_return(name)
+            self.died_at[at.process_id] = self.now
+            for name, life in self.lives.items():
+                if life.at is at and life.record in self.held:
+                    self.left_at[name] = self.now
+                    if self.arriving[name]:
+                        self.notes_return(name)
+            self.dies(at, *self.living)
+
+    def step(self, rng: random.Random) -> None:
+        """One thing happens."""
+        name, at = rng.choice(sorted(self.lives)), rng.choice(self.living)
+        what = rng.choices(
+            ["publish", "lose", "say", "arrive", "arrived", "left", "kill", "mute", "pass"], (6, 5, 1, 4, 5, 2, 1, 1, 8)
+        )[0]
+        match what:
+            case "publish":
+                self.publishes(name, at)
+            case "lose":
+                self.loses(name)
+            case "say":
+                self.says(name)
+            case "arrive":
+                self.arrives(name, at)
+            case "arrived":
+                self.arrived_at(name, at)
+            case "left":
+                self.leaves(name, at)
+            case "kill" if rng.random() < 0.3:
+                self.kill(at)
+            case "mute":
+                self.answers = not self.answers
+            case _:
+                self.until(self.now + rng.choice([0.05, 0.3, 1.0, 4.0]))
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.integers(0, 2**32), st.integers(5, 60), st.sampled_from([1, 1_000]))
+def test_nothing_ends_that_a_list_of_facts_keeps_and_everything_else_ends(seed: int, steps: int, few: int) -> None:
+    rules = DataSettings(brake_few=few, brake_share=0.0, brake_hold_seconds=20.0)
+    rng, twin = random.Random(seed), Twin(rules)
+    for _ in range(steps):
+        twin.step(rng)
+        assert twin.early == []
+    twin.answers = True
+    for name in twin.lives:
+        for at in list(twin.arriving[name]):
+            twin.arrived_at(name, at)
+    twin.until(twin.now + 5 * RETURNING * GRACE + rules.brake_hold_seconds)
+    assert twin.early == []
+    gone = twin.died_at.keys()
+    kept = {
+        name
+        for name, life in twin.lives.items()
+        if life.at is not None and life.lost_at is None and not life.said and life.at.process_id not in gone
+    }
+    assert {client_of(register_id) for register_id in twin.left} == kept
+    assert twin.endings.held == twin.slot.departing == 0

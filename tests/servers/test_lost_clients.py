@@ -1,0 +1,237 @@
+"""A data server learns that clients are lost: from reports, from who arrives, and from session processes that are
+gone."""
+
+from __future__ import annotations
+
+import pytest
+from slotreeve.model.nodes import Role
+from slotreeve.model.publisher import Publisher
+from slotreeve_protocol.general_messages import Done
+from slotreeve_protocol.slot_messages import Deliver
+from slotreeve_servers.data import ending_rounds
+from slotreeve_servers.data.endings import RETURNING
+from slotreeve_servers.data.sessions import LINK_SILENCE_SECONDS
+from slotreeve_servers.data.settings import DataSettings
+from slotreeve_servers.node.outbox import Peer
+
+from tests.servers.endings_scene import SESSION_1, SESSION_2, EndingsScene
+from tests.servers.recording_outbox import a_peer
+
+GRACE = DataSettings().session_grace_seconds
+
+
+def record(client: str, session: Peer = SESSION_1) -> Publisher:
+    return Publisher(f"{client}-1", "s", 1, 1, session.process_id, "", (b"x",))
+
+
+class Scene(EndingsScene):
+    """session-1 holds the client ``a``."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.put(record("a"))
+
+    def live(self, seconds: float) -> list[str]:
+        """Let time pass. Returns what the slot still has."""
+        self.until(self.now + seconds)
+        return self.left
+
+    def report(self, *records: Publisher) -> None:
+        self.lost_clients.reported(self.slot, [one.tombstone() for one in records])
+
+
+def test_a_session_process_that_left_the_view_but_is_linked_keeps_its_clients() -> None:
+    scene = Scene()
+    scene.view(SESSION_2)
+    assert scene.live(60.0) == ["a-1"]
+    scene.outbox.silence[SESSION_1] = LINK_SILENCE_SECONDS
+    assert scene.live(2.5) == ["a-1"]
+    assert scene.live(1.0) == []
+
+
+def test_a_frozen_session_process_that_left_the_view_is_gone_although_its_connection_is_open() -> None:
+    scene = Scene()
+    scene.outbox.silence[SESSION_1] = LINK_SILENCE_SECONDS
+    scene.view(SESSION_2)
+    assert scene.live(2.5) == ["a-1"]
+    assert scene.live(1.0) == []
+
+
+def test_the_connections_of_a_session_process_that_is_gone_are_closed() -> None:
+    scene = Scene()
+    newer = Peer(SESSION_1.node, SESSION_1.role, SESSION_1.process_id)
+    scene.sessions.opened(newer)
+    scene.outbox.silence.update({SESSION_1: LINK_SILENCE_SECONDS, newer: LINK_SILENCE_SECONDS})
+    scene.lost_clients.look()
+    assert scene.outbox.take("closed") == []
+    scene.view(SESSION_2)
+    assert [effect.peer for effect in scene.outbox.take("closed")] == [SESSION_1, newer]
+
+
+def test_a_session_process_that_links_again_while_its_clients_are_being_removed_keeps_them() -> None:
+    scene = Scene()
+    scene.sessions.closed(SESSION_1)
+    scene.view(SESSION_2)
+    scene.outbox.advance(GRACE + 0.25)
+    scene.endings.look()
+    scene.outbox.advance(0.02)
+    scene.sessions.opened(SESSION_1)
+    scene.lost_clients.linked(SESSION_1)
+    (request,) = scene.outbox.requests
+    assert isinstance(request.message, Deliver)
+    scene.outbox.answer(Done())
+    scene.outbox.end_turn()
+    assert scene.live(0.5) == ["a-1"]
+
+
+def test_what_is_not_removed_yet_stays_when_the_session_process_links_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ending_rounds, "ENDED_AT_ONCE", 1)
+    scene = Scene()
+    scene.slot.store.put(record("b"), 0.0)
+    scene.sessions.closed(SESSION_1)
+    scene.view(SESSION_2)
+    scene.outbox.advance(GRACE + 0.25)
+    scene.endings.look()
+    scene.outbox.advance(0.02)
+    (request,) = scene.outbox.requests
+    request.answered(Done(), None)
+    scene.outbox.end_one_turn()
+    assert len(scene.slot.store.services["s"]) == 1
+    scene.sessions.opened(SESSION_1)
+    scene.lost_clients.linked(SESSION_1)
+    assert len(scene.live(0.5)) == 1
+
+
+def test_a_client_that_arrives_keeps_the_records_that_its_session_server_reports_as_lost() -> None:
+    scene = Scene()
+    scene.tell(SESSION_2, ["a"], [])
+    scene.report(record("a"))
+    assert scene.live(5.0) == ["a-1"]
+    scene.tell(SESSION_2, [], ["a"])
+    assert scene.live(0.5) == []
+
+
+def test_a_client_that_arrived_while_the_link_was_down_has_arrived_with_the_next_link() -> None:
+    scene = Scene()
+    scene.tell(SESSION_2, ["a"], [])
+    scene.report(record("a"))
+    assert scene.live(5.0) == ["a-1"]
+    scene.tell(scene.links_again(SESSION_2), [], [])
+    assert scene.live(0.5) == []
+
+
+def test_that_a_process_is_gone_at_which_a_client_arrived_is_noted_at_once() -> None:
+    scene, other = Scene(), a_peer("session-3", Role.SESSION)
+    scene.sessions.opened(other)
+    scene.sessions.closed(SESSION_1)
+    scene.view(SESSION_2, other)
+    assert scene.live(0.5) == ["a-1"]
+    scene.tell(SESSION_2, ["a"], [])
+    assert scene.live(1.0) == ["a-1"]
+    scene.sessions.closed(SESSION_2)
+    scene.view(other)
+    # From here, not from the next look at what is due, clients that come back have their longer time.
+    returning = RETURNING * GRACE
+    assert scene.live(returning - 1.0) == ["a-1"]
+    assert scene.live(2.0) == []
+
+
+def test_nobody_arrives_any_more_at_a_process_that_no_view_has_named_and_that_is_gone() -> None:
+    scene, stranger = Scene(), a_peer("session-3", Role.SESSION)
+    scene.sessions.opened(stranger)
+    scene.tell(stranger, ["a"], [])
+    scene.report(record("a"))
+    assert scene.live(5.0) == ["a-1"]
+    scene.sessions.closed(stranger)
+    assert scene.live(2.5) == ["a-1"]
+    assert scene.live(1.0) == []
+    assert scene.endings.presence.arriving == 0
+
+
+def test_a_process_at_which_clients_arrive_before_the_view_names_it_is_a_member_like_another() -> None:
+    scene, early = Scene(), a_peer("session-3", Role.SESSION)
+    scene.sessions.opened(early)
+    scene.tell(early, ["a"], [])
+    scene.view(SESSION_1, SESSION_2, early)
+    scene.report(record("a"))
+    assert (scene.live(5.0), scene.lost_clients.gone) == (["a-1"], set())
+
+
+def test_a_connection_that_brings_nothing_changes_nothing() -> None:
+    scene = Scene()
+    scene.tell(SESSION_2, ["b"], [])
+    given_up = scene.links_again(SESSION_2)
+    scene.tell(SESSION_2, ["a"], [])
+    scene.sessions.closed(given_up)
+    scene.report(record("a"))
+    assert scene.live(5.0) == ["a-1"]
+    assert scene.endings.presence.arriving == 2
+
+
+def test_what_an_older_connection_still_tells_does_not_count() -> None:
+    scene = Scene()
+    scene.tell(scene.links_again(SESSION_2), [], [])
+    scene.tell(SESSION_2, ["a"], [])
+    scene.report(record("a"))
+    assert scene.live(5.0) == []
+
+
+def test_a_client_that_was_sending_to_a_process_that_is_gone_has_the_grace() -> None:
+    scene = Scene()
+    scene.tell(SESSION_2, ["a"], [])
+    scene.report(record("a"))
+    scene.sessions.closed(SESSION_2)
+    scene.view(SESSION_1)
+    assert scene.live(2.5) == ["a-1"]
+    assert scene.live(1.0) == []
+    assert scene.endings.presence.arriving == 0
+
+
+def test_clients_still_arrive_at_a_process_that_is_back() -> None:
+    scene = Scene()
+    scene.tell(SESSION_2, ["a"], [])
+    scene.report(record("a"))
+    scene.sessions.closed(SESSION_2)
+    scene.view(SESSION_1)
+    assert scene.live(1.0) == ["a-1"]
+    scene.tell(scene.links_again(SESSION_2), ["a"], [])
+    assert scene.live(5.0) == ["a-1"]
+
+
+def test_a_report_about_a_record_of_another_session_process_is_ignored() -> None:
+    scene = Scene()
+    scene.report(record("a", SESSION_2).tombstone(), record("b"))
+    assert scene.live(5.0) == ["a-1"]
+
+
+def test_time_in_which_this_server_was_frozen_is_not_held_against_clients() -> None:
+    scene = Scene()
+    scene.sessions.closed(SESSION_1)
+    scene.view(SESSION_2)
+    assert scene.live(1.0) == ["a-1"]
+    scene.outbox.time += 30.0
+    scene.outbox.unattended += 30.0
+    assert scene.live(1.5) == ["a-1"]
+    assert scene.live(1.0) == []
+
+
+def test_a_data_server_that_no_session_server_is_linked_to_removes_nothing() -> None:
+    scene = Scene()
+    for peer in (SESSION_1, SESSION_2):
+        scene.outbox.silence[peer] = LINK_SILENCE_SECONDS
+    scene.view()
+    assert scene.live(60.0) == ["a-1"]
+    del scene.outbox.silence[SESSION_2]
+    assert scene.live(2.5) == ["a-1"]
+    assert scene.live(1.0) == []
+
+
+def test_a_new_leader_gives_the_grace_to_the_clients_of_a_process_that_was_gone_before() -> None:
+    scene = Scene()
+    scene.sessions.closed(SESSION_1)
+    scene.view(SESSION_2)
+    assert scene.live(4.0) == []
+    scene.slot.store.put(Publisher("b-1", "s", 1, 1, SESSION_1.process_id, "", (b"x",)), 0.0)
+    scene.lost_clients.adopt(scene.slot)
+    assert scene.live(2.5) == ["b-1"]
+    assert scene.live(1.0) == []
