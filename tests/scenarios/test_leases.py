@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 from collections.abc import Awaitable, Callable, Mapping
 
@@ -304,6 +305,38 @@ def test_those_that_are_renewed_again_while_they_are_held_back_live_on() -> None
         assert views.seen == set(many[:75])
 
     with_cluster(body, 16)
+
+
+@pytest.mark.parametrize("count", [3, 80])
+def test_a_lease_whose_caller_goes_on_lives_on_over_a_time_in_which_no_meta_server_leads(count: int) -> None:
+    """Nobody can renew meanwhile, and renewals come back a little later than the meta leader."""
+
+    ttl = 30.0
+
+    async def body(cluster: SimulatedCluster, caller: Client, views: Views) -> None:
+        ids = [f"web-{n}" for n in range(count)]
+        await caller.leases.register_many([Lease(SERVICE, lease_id, ("x",), ttl) for lease_id in ids])
+
+        async def renew() -> None:
+            for _ in range(15):
+                await asyncio.sleep(ttl / 3)
+                with contextlib.suppress(SlotreeveError):
+                    await caller.leases.renew(SERVICE, *ids[1:])
+
+        keeping = asyncio.get_running_loop().create_task(renew())
+        await asyncio.sleep(ttl / 2)
+        metas = [name for name in cluster.servers if name.startswith("meta")]
+        for name in metas:
+            cluster.freeze(name)
+        await asyncio.sleep(2 * ttl)
+        assert views.seen == set(ids)
+        for name in metas:
+            cluster.thaw(name)
+        await keeping
+        assert set(views.gone_at) == {ids[0]}
+        assert views.seen == set(ids[1:])
+
+    with_cluster(body, 30, {"data.brake_hold_seconds": 5})
 
 
 def test_nothing_is_acknowledged_before_the_followers_have_it() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 
 from slotreeve.model.nodes import Node, Role
@@ -54,6 +55,7 @@ class EndingsScene:
         self.endings.leases = self
         self.lost_clients = LostClients(self.outbox, self.slots, self.sessions, self.endings, rules)
         self.answers, self.confirms, self.heard = True, True, True
+        self.regained_at = -math.inf
         self.reasons: dict[str, str] = {}
         self._ended: set[str] = set()
         self.view(SESSION_1, SESSION_2)

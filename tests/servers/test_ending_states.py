@@ -114,14 +114,12 @@ class Twin(EndingsScene):
         self.put(life.record)
 
     def notes_return(self, name: str) -> None:
-        """Others of a process that is gone have longer once one of them is back."""
+        """Others of a process that is gone have longer once one of them is back, unless that one has said that it
+        leaves."""
         life = self.lives[name]
-        if (
-            life.at is not None
-            and life.at.process_id in self.died_at
-            and life.lost_at is None
-            and life.record in self.held
-        ):
+        is_lost = life.at is not None and life.at.process_id in self.died_at and life.lost_at is None and not life.said
+        if is_lost and life.record in self.held:
+            assert life.at is not None
             self.returned_at[life.at.process_id] = self.now
 
     @property
@@ -143,7 +141,8 @@ class Twin(EndingsScene):
             self.say(life.record)
 
     def arrives(self, name: str, at: Peer) -> None:
-        self.notes_return(name)
+        if not self.arriving[name]:
+            self.notes_return(name)
         self.arriving[name].add(at)
         self.tell(at, arriving=[name])
 
@@ -173,6 +172,7 @@ class Twin(EndingsScene):
                     if self.arriving[name]:
                         self.notes_return(name)
             self.dies(at, *self.living)
+            self.outbox.end_turn()  # what it had is searched by then
 
     def step(self, rng: random.Random) -> None:
         """One thing happens."""

@@ -21,6 +21,7 @@ from slotreeve_protocol.slot_messages import (
     DatumChange,
     DeclareInterest,
     Known,
+    Presence,
     SlotDigests,
     SlotInterest,
     SlotWrite,
@@ -213,6 +214,28 @@ def test_the_loss_of_a_client_with_a_large_service_takes_no_long_turn() -> None:
         scene.outbox.count(scene.endings.look)
         scene.outbox.end_turn()
     assert scene.slot.store.services == {}
+    assert scene.outbox.most < MOST_CALLS
+
+
+def test_a_client_with_a_large_service_that_is_lost_arrives_and_is_lost_again_without_a_long_turn() -> None:
+    scene = LargeLoss()
+    other = a_peer("session-3", Role.SESSION)
+    scene.sessions.opened(other)
+    scene.lost_clients.view_changed([Node("session-1", Role.SESSION, "x:1", "session-1@1")])
+    scene.lost_clients.view_changed([])
+    scene.outbox.end_turn()
+    assert scene.endings.held == 20_000
+    for told in (Presence(["client"], []), Presence([], ["client"]), Presence(["client"], [])):
+        scene.outbox.count(partial(scene.lost_clients.told, other, told))
+        scene.outbox.advance(1.0)
+        scene.outbox.count(scene.endings.look)
+    scene.sessions.closed(other)
+    scene.outbox.count(scene.lost_clients.look)
+    scene.outbox.end_turn()
+    scene.sessions.opened(a_peer("session-1", Role.SESSION))
+    scene.outbox.count(scene.lost_clients.look)
+    scene.outbox.end_turn()
+    assert (scene.endings.held, scene.slot.store.size) == (0, 20_000)
     assert scene.outbox.most < MOST_CALLS
 
 

@@ -151,8 +151,23 @@ def test_nothing_ends_and_nothing_is_carried_out_while_the_meta_leader_does_not_
     leader.keep(renewed=["a"])
     assert leader.answer() == KeptLeases(0, Access.MOVED, 1, {})
     leader.is_granted = True
-    leader.pass_time(2.5)
+    leader.pass_time(10.2 + 2.5)
     assert leader.leases == set()
+
+
+def test_after_a_time_without_a_meta_leader_each_lease_has_its_whole_time_because_nobody_could_renew() -> None:
+    leader = Leader()
+    leader.keep([terms("a"), terms("b")])
+    leader.is_granted = False
+    leader.pass_time(30.0)
+    leader.is_granted = True
+    leader.pass_time(5.0)
+    leader.keep(renewed=["a"])
+    assert leader.leases == {"a", "b"}
+    leader.pass_time(4.9)
+    assert leader.leases == {"a", "b"}
+    leader.pass_time(2.5)
+    assert leader.leases == {"a"}
 
 
 def test_a_confirmation_that_was_asked_for_before_the_end_of_the_time_ends_nothing() -> None:

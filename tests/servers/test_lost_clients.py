@@ -235,3 +235,14 @@ def test_a_new_leader_gives_the_grace_to_the_clients_of_a_process_that_was_gone_
     scene.lost_clients.adopt(scene.slot)
     assert scene.live(2.5) == ["b-1"]
     assert scene.live(1.0) == []
+
+
+def test_a_session_process_that_links_again_while_its_records_are_searched_keeps_all_of_them() -> None:
+    scene = EndingsScene(slots=2)
+    scene.put(record("a"))
+    scene.put(record("b"), slot=1)
+    scene.dies(SESSION_1)
+    assert scene.endings.held == 1, "the next slot is searched in the next turn"
+    scene.links_again(SESSION_1)
+    scene.until(30.0)
+    assert scene.left == ["a-1", "b-1"]

@@ -5,23 +5,22 @@ Each is planted together with a patch that takes its mask away. The pair must be
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple
 
 from slotreeve.model.publisher import Publisher
 from slotreeve_client.core import ClientCore
-from slotreeve_protocol.client_messages import Push
+from slotreeve_protocol.client_messages import Publish, Push
 from slotreeve_protocol.slot_messages import SlotWrite
 from slotreeve_servers.data.ending import LostRecord
 from slotreeve_servers.data.endings import Endings
-from slotreeve_servers.data.lost_clients import LostClients
-from slotreeve_servers.node.outbox import Outbox
-from slotreeve_servers.node.paced_work import PacedWork
+from slotreeve_servers.node.outbox import Peer
+from slotreeve_servers.session.core import SessionCore
 from slotreeve_servers.session.routes import Routes
 
 from tests.simulation.planting import BUGS, Patch, both, replaced, returning
 
-SEARCH_SECONDS = 0.4
 PUSHES_PER_LOSS = 20
 
 
@@ -82,26 +81,21 @@ def _ends_do_not_look() -> Patch:
     )
 
 
-class _SlowTurns:
-    """An outbox whose turns end late."""
+def _replays_break() -> Patch:
+    """Of three connections of a client in a row, two are closed when the first of what it sends again has come."""
+    original = SessionCore._on_publish
+    begun: Counter[str] = Counter()
 
-    def __init__(self, outbox: Any) -> None:
-        self._outbox = outbox
+    def on_publish(self: SessionCore, peer: Peer, message: Publish) -> None:
+        client = self.clients.get(peer)
+        is_first = client is not None and client.is_replaying and not client.records
+        original(self, peer, message)
+        if is_first:
+            begun[peer.node] += 1
+            if begun[peer.node] % 3:
+                self._outbox.close(peer, "made up")
 
-    def at_turns_end(self, action: Callable[[], None]) -> None:
-        """Act some time later."""
-        self._outbox.after(SEARCH_SECONDS, action)
-
-
-def _searches_are_slow() -> Patch:
-    """The records of a lost process are searched slot by slot with a pause, not turn by turn."""
-    original = LostClients.__init__
-
-    def init(self: Any, outbox: Any, slots: Any, sessions: Any, endings: Any, rules: Any) -> None:
-        original(self, outbox, slots, sessions, endings, rules)
-        self._work = PacedWork(cast("Outbox", _SlowTurns(outbox)))
-
-    return replaced(LostClients, "__init__", init)
+    return replaced(SessionCore, "_on_publish", on_publish)
 
 
 MASKED: dict[str, Mask] = {
@@ -143,12 +137,12 @@ MASKED: dict[str, Mask] = {
         is_harmless=True,
         first=3,
     ),
-    "search_what_is_back": Mask(
-        "a search of all slots takes a few turns, and within these no process comes back",
-        "frozen",
-        _searches_are_slow,
+    "arrived_when_it_left": Mask(
+        "a connection hardly ever ends while its client sends everything again",
+        "moves",
+        _replays_break,
         is_harmless=True,
-        first=1,
+        first=3,
     ),
 }
 """Bugs and their masks."""

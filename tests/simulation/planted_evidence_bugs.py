@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Set
+from collections.abc import Set
 from typing import Any
 
 from slotreeve.model.publisher import Publisher
@@ -54,21 +54,6 @@ def _gone_for_good() -> Patch:
         return []
 
     return both(replaced(SessionServers, "look", look), replaced(SessionServers, "view_changed", view_changed))
-
-
-@bug("a search for registrations of a lost process goes on when the process is back", "frozen")
-def _search_what_is_back() -> Patch:
-    def search(self: Any) -> Iterator[None]:
-        while self._to_search:
-            process_id, number = next(iter(self._to_search))
-            del self._to_search[process_id, number]
-            slot = self._slots.get(number)
-            if slot is not None and slot.leads:
-                left = [record for record in slot.store.records() if record.session == process_id]
-                self._endings.lost(LostRecord(slot, one, leaves_tombstone=False, gone=process_id) for one in left)
-            yield
-
-    return replaced(LostClients, "_search", search)
 
 
 @bug("a session server that is linked but no member is gone", "apart")
@@ -300,7 +285,7 @@ def _close_former_at_once() -> Patch:
     return replaced(ClientMove, "take", take)
 
 
-@bug("a client has arrived when its connection ends", "moves", 56)
+@bug("a client has arrived when its connection ends", "moves")
 def _arrived_when_it_left() -> Patch:
     original = Arrivals.lost
     return replaced(Arrivals, "lost", lambda self, client, _seconds: original(self, client, 0.0))

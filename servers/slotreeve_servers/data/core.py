@@ -241,6 +241,7 @@ class DataCore:
     def lease_granted(self, leader: Peer, granted: LeaseGranted) -> None:
         """The view is the leader's as of the heartbeat that this answers."""
         self._sessions.confirmed_at = self.membership.granted_at
+        self.leases.confirmed()
         if granted.frozen is not None and granted.frozen is not self._brake.is_frozen:
             log.warning("ends of registrations are %s", "frozen by an order" if granted.frozen else "frozen no more")
             self._brake.freeze(granted.frozen, self._outbox.attended())

@@ -37,7 +37,14 @@ class SlotWriter(Protocol):
 
 
 class LeaseRules(Protocol):
-    """What only the keeper of leases knows of them."""
+    """What only the keeper of leases knows of them.
+
+    Attributes:
+        regained_at: when the meta leader confirmed this server after a while in which it did not, in attended seconds.
+            Nobody could renew anything meanwhile: each lease has its whole time from then on, as under a new leader.
+    """
+
+    regained_at: float
 
     def may_end(self, lease: HeldLease) -> bool:
         """Whether nobody can have acknowledged a renewal of a lease whose time is over."""

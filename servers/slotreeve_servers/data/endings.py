@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 
 from slotreeve.model.publisher import Publisher
 from slotreeve_events.log import EventLog
@@ -16,6 +17,7 @@ from slotreeve_servers.data.ending import (
     ARRIVING,
     ASKED,
     BRAKED,
+    ENDED,
     TRANSITIONS,
     VOUCHED,
     WAITING,
@@ -68,6 +70,9 @@ class Endings:
         self._by_client: dict[str, dict[LostRecord, None]] = {}
         self._last_return: dict[str, float] = {}
         self._nothing_before = -math.inf
+        # What is followed in parts: clients that arrive or have arrived, and processes that are back.
+        self._changed: dict[str, None] = {}
+        self._back: set[str] = set()
         self._wheel = TimingWheel[Ending](outbox.attended())
         self._work = PacedWork(outbox)
         self.rounds = EndingRounds(self, outbox, slots, writer, sessions, brake, events)
@@ -136,7 +141,7 @@ class Endings:
     def put_off(self, ending: Ending) -> None:
         """A lease has another deadline."""
         if ending.state is WAITING:
-            self._wheel.add(ending, self.deadline(ending))
+            self._wait(ending)
         else:
             self.move(ending, EndingEvent.PUT_OFF)
 
@@ -157,16 +162,28 @@ class Endings:
 
     def presence_changed(self, clients: Iterable[str]) -> None:
         """These clients may have begun or ceased to arrive."""
-        for client in clients:
-            is_arriving = self.presence.is_arriving(client)
-            for ending in [each for each in self._by_client.get(client, ()) if not each.said]:
-                if is_arriving is not (ending.state is ARRIVING):
-                    self._has_returned(ending)
-                    self.move(ending, EndingEvent.ARRIVES if is_arriving else EndingEvent.ARRIVED)
+        self._changed.update(dict.fromkeys(clients))
+        self._work.run(self._follow_presence)
+
+    def _follow_presence(self) -> Iterator[None]:
+        while self._changed:
+            client = next(iter(self._changed))
+            del self._changed[client]
+            for ending in paced(list(self._by_client.get(client, ())), LOOKED_AT_ONCE):
+                if ending is None:
+                    yield
+                elif not ending.said and ending.state is not VOUCHED and ending.state is not ENDED:
+                    is_arriving = self.presence.is_arriving(client)
+                    if is_arriving is not (ending.state is ARRIVING):
+                        self._has_returned(ending)
+                        self.move(ending, EndingEvent.ARRIVES if is_arriving else EndingEvent.ARRIVED)
 
     def process_is_gone(self, process_id: str) -> None:
         """A session process is gone. A client that was sending everything again to it has the grace for what it has
         elsewhere, as for what it has there."""
+        if process_id in self._back:
+            for _ in self._forget_back():
+                pass  # what is left of its former absence counts no more
         clients, until = self.presence.drop(process_id), self._outbox.attended() + self.grace_seconds
         for client in clients:
             for ending in self._by_client.get(client, ()):
@@ -176,9 +193,19 @@ class Endings:
 
     def process_is_back(self, process_id: str) -> None:
         """A session process that was gone is a member or linked again: its clients are not lost."""
-        for client in list(self._by_client):
-            for ending in [each for each in self._by_client[client] if each.gone == process_id]:
-                self.move(ending, EndingEvent.SENT_AGAIN)
+        self._back.add(process_id)
+        self._work.run(self._forget_back)
+
+    def _forget_back(self) -> Iterator[None]:
+        while self._back:
+            process_id = next(iter(self._back))
+            theirs = [each for each in chain(*self._by_client.values()) if each.gone == process_id]
+            for ending in paced(theirs, LOOKED_AT_ONCE):
+                if ending is None:
+                    yield
+                elif ending.state is not VOUCHED and ending.state is not ENDED:
+                    self.move(ending, EndingEvent.SENT_AGAIN)
+            self._back.discard(process_id)
 
     def table_changed(self) -> None:
         """The slots that this server leads are others: what it holds of former ones concerns their next leaders."""
@@ -189,7 +216,7 @@ class Endings:
             for ending in paced(list(self._held[slot].values()), LOOKED_AT_ONCE):
                 if ending is None:
                     yield
-                elif ending.state is not VOUCHED:
+                elif ending.state is not VOUCHED and ending.state is not ENDED:
                     self.move(ending, EndingEvent.SENT_AGAIN)
 
     def _has_returned(self, ending: LostRecord) -> None:
@@ -202,10 +229,12 @@ class Endings:
     def deadline(self, ending: Ending) -> float:
         """When a registration may end, as far as is known now, in attended seconds."""
         if isinstance(ending, HeldLease):
-            return max(ending.until, self._nothing_before)
+            return max(ending.until, self.leases.regained_at + ending.ttl, self._nothing_before)
         assert isinstance(ending, LostRecord)
         if ending.said:
             return -math.inf
+        if ending.gone in self._back or self.presence.is_arriving(ending.client):
+            return math.inf
         grace, until = self.grace_seconds, ending.since
         returned = self._last_return.get(ending.gone)
         if returned is not None:
@@ -224,15 +253,18 @@ class Endings:
         elif before is ASKED or before is BRAKED:
             self.rounds.left(ending)
         if ending.state is WAITING:
-            at = self.deadline(ending)
-            if at > self._outbox.attended():
-                self._wheel.add(ending, at)
-            else:
-                self.move(ending, EndingEvent.DUE)
+            self._wait(ending)
         elif ending.state is ASKED or ending.state is BRAKED:
             self.rounds.came(ending)
         elif ending.state is not ARRIVING:
             self._forget(ending)
+
+    def _wait(self, ending: Ending) -> None:
+        now, at = self._outbox.attended(), self.deadline(ending)
+        if at <= now:
+            self.move(ending, EndingEvent.DUE)
+        else:  # a deadline that nobody knows is over soon: its client arrives, or its process is back
+            self._wheel.add(ending, at if at < math.inf else now + self.grace_seconds)
 
     def _forget(self, ending: Ending) -> None:
         held = self._held[ending.slot]
@@ -258,14 +290,9 @@ class Endings:
         self.rounds.look()
 
     def _find_due(self) -> Iterator[None]:
-        now = self._outbox.attended()
-        while found := self._wheel.due(now, LOOKED_AT_ONCE):
+        while found := self._wheel.due(self._outbox.attended(), LOOKED_AT_ONCE):
             for ending in found:
-                at = self.deadline(ending)
-                if at > now:
-                    self._wheel.add(ending, at)
-                else:
-                    self.move(ending, EndingEvent.DUE)
+                self._wait(ending)
             yield
 
     def hear(self) -> None:

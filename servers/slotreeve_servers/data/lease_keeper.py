@@ -6,6 +6,7 @@ docs/decisions/0024-leases-that-no-connection-holds.md for the reasons of each r
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Iterable, Iterator
 from functools import partial
@@ -41,6 +42,7 @@ class LeaseKeeper:
 
     Attributes:
         heard_at: when somebody last registered or renewed a lease, known or not; at first, when this object was made.
+        regained_at: see :class:`slotreeve_servers.data.ending_rounds.LeaseRules`.
     """
 
     def __init__(
@@ -56,6 +58,7 @@ class LeaseKeeper:
         self._outbox, self._slots, self._membership = outbox, slots, membership
         self._confirmations, self._endings, self._writer, self._events = confirmations, endings, writer, events
         self.heard_at = outbox.attended()
+        self.regained_at = self._confirmed_until = -math.inf
         self._to_take_over: deque[HeldSlot] = deque()
         self._work = PacedWork(outbox)
 
@@ -188,6 +191,13 @@ class LeaseKeeper:
                 yield
 
     # --- leases that nobody renews -----------------------------------------------------------------------------------
+
+    def confirmed(self) -> None:
+        """The meta leader has confirmed this server."""
+        now = self._outbox.attended()
+        if now > self._confirmed_until:
+            self.regained_at = now
+        self._confirmed_until = now + self._membership.lease_seconds
 
     def may_end(self, lease: HeldLease) -> bool:
         """Whether the meta leader has confirmed this server, by an answer to a heartbeat that it had sent after the end
