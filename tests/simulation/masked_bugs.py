@@ -9,17 +9,13 @@ from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple
 
-from slotreeve.model.publisher import Publisher
 from slotreeve_client.core import ClientCore
 from slotreeve_protocol.client_messages import Publish, Push
-from slotreeve_protocol.slot_messages import SlotWrite
-from slotreeve_servers.data.ending import LostRecord
-from slotreeve_servers.data.endings import Endings
 from slotreeve_servers.node.outbox import Peer
 from slotreeve_servers.session.core import SessionCore
 from slotreeve_servers.session.routes import Routes
 
-from tests.simulation.planting import BUGS, Patch, both, replaced, returning
+from tests.simulation.planting import BUGS, Patch, replaced, returning
 
 PUSHES_PER_LOSS = 20
 
@@ -63,22 +59,6 @@ def _copies_are_forgotten() -> Patch:
 def _comparisons_teach_nothing() -> Patch:
     """A session server does not learn from a comparison which server leads a slot."""
     return returning(Routes, "compares", False)
-
-
-def _ends_do_not_look() -> Patch:
-    """A registration ends without a look whether it was sent again. ``SlotStore.put_gone`` still looks."""
-
-    def record_that_ends(self: LostRecord) -> Publisher | None:
-        return self.record
-
-    def remove_by(self: LostRecord, write: SlotWrite, record: Publisher) -> None:
-        write.gone.append(record.tombstone())
-
-    return both(
-        replaced(LostRecord, "record_that_ends", record_that_ends),
-        replaced(LostRecord, "remove_by", remove_by),
-        returning(Endings, "stored"),
-    )
 
 
 def _replays_break() -> Patch:
@@ -129,13 +109,6 @@ MASKED: dict[str, Mask] = {
         "a new leader compares with every session server, which learns from it who leads the slot",
         "data",
         _comparisons_teach_nothing,
-    ),
-    "gone_without_a_look": Mask(
-        "a lost registration is vouched for, and leaves no tombstone, where it was sent again",
-        "moves",
-        _ends_do_not_look,
-        is_harmless=True,
-        first=3,
     ),
     "arrived_when_it_left": Mask(
         "a connection hardly ever ends while its client sends everything again",

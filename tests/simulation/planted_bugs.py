@@ -263,15 +263,6 @@ def _believe_leaving_at_once() -> Patch:
     return replaced(Barrier, "begin", begin)
 
 
-@bug("that a client left is believed of a registration that has moved elsewhere", "moves")
-def _gone_without_a_look() -> Patch:
-    def put_gone(self: SlotStore, tombstone: Publisher, now: float) -> bool:
-        old = self.find(tombstone)
-        return old is not None and self._drop(old)
-
-    return replaced(SlotStore, "put_gone", put_gone)
-
-
 @bug("a server takes no newer view for ten seconds after it took one", "sessions")
 def _sleepy_servers() -> Patch:
     right = Membership._apply
