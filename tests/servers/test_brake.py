@@ -80,7 +80,7 @@ def test_what_is_in_doubt_is_held() -> None:
     one = lost("a")
     look.add(one)
     assert not look.lets_end(one, is_doubtful=True)
-    one.braked_at = -60.0
+    one.held_since = -60.0
     assert look.lets_end(one, is_doubtful=True)
 
 
@@ -131,7 +131,7 @@ def test_what_ends_and_what_is_held_is_all_that_is_due_and_nothing_is_held_for_e
     total = sum(count + more for count, more in services.values())
     look = brake.look(lambda: total, 100.0)
     for ending in ends:
-        ending.braked_at = 100.0 - age
+        ending.held_since = 100.0 - age
         look.add(ending)
     ended = sum(look.lets_end(ending) for ending in ends)
     look.end()

@@ -136,9 +136,9 @@ def test_one_that_arrives_shortly_before_the_grace_is_over_puts_the_others_off()
 def test_a_herd_that_does_not_come_back_is_held_and_ends_with_the_longest_time() -> None:
     scene = EndingsScene(clients=100)
     scene.session_dies()
-    assert scene.ended(GRACE + HOLD - 0.1) == set()
+    assert scene.ended(HOLD - 0.1) == set()
     assert scene.brake.held.total() == 100
-    assert len(scene.ended(GRACE + HOLD + 2 * LATE)) == 100
+    assert len(scene.ended(HOLD + 2 * LATE)) == 100
     assert scene.endings.counters()["departures_overdue"] == 100
     assert scene.brake.held.total() == 0
 

@@ -234,6 +234,33 @@ def test_an_answer_waits_for_the_followers() -> None:
     assert leader.answer() == kept()  # renewals are not replicated
 
 
+def test_a_renewal_is_not_acknowledged_before_the_followers_have_the_lease() -> None:
+    leader = Leader("data-2")
+    leader.core.opened(FOLLOWER)
+    deliver(leader.outbox, leader.core.desk, FOLLOWER, Follow([SlotDigests(0, 1, {})]))
+    leader.keep([terms("a")])
+    leader.keep(renewed=["a"])
+    assert leader.answer() is None
+    leader.outbox.answer(Answers([SlotAnswer(0, Access.ACCEPT, 1)]), kind=Confirm)
+    assert leader.answer() is not None
+    leader.outbox.take()
+    leader.outbox.answer(Answers([SlotAnswer(0, Access.MISMATCH, 1)]), kind=Confirm)
+    assert leader.answer() == KeptLeases(0, Access.MOVED, 0, {})
+    leader.keep(renewed=["a"])
+    assert leader.answer() == kept(), "the first question came back, and nothing was registered since"
+
+
+def test_the_first_renewal_under_a_new_leader_waits_for_the_followers() -> None:
+    leader = Leader("data-2")
+    leader.core.opened(FOLLOWER)
+    leader.core.slots.held[0].apply(SlotWrite(0, 1, [lease_record("a", "s", 5, 5_000, "", (b"x",))], [], []), 0.0)
+    deliver(leader.outbox, leader.core.desk, FOLLOWER, Follow([SlotDigests(0, 1, {})]))
+    leader.keep(renewed=["a"])
+    assert leader.answer() is None
+    leader.outbox.answer(Answers([SlotAnswer(0, Access.ACCEPT, 1)]), kind=Confirm)
+    assert leader.answer() == kept()
+
+
 @pytest.mark.parametrize("access", [Access.MOVED, Access.MISMATCH, None])
 def test_what_a_follower_does_not_have_is_not_acknowledged(access: Access | None) -> None:
     leader = Leader("data-2")

@@ -149,7 +149,7 @@ class BrakeLook:
         """Whether a registration may end: the brake allows it and there is no doubt, or it was held long enough."""
         if not self._brake.is_frozen:
             may_end = self._allows(ending) and not is_doubtful
-            if not may_end and self._brake.has_held_longest(ending.braked_at, self._now):
+            if not may_end and self._brake.has_held_longest(ending.held_since, self._now):
                 self._brake.overdue[type(ending)] += 1
                 may_end = True
             if may_end:

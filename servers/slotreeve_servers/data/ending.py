@@ -76,18 +76,18 @@ class Ending(Timed):
         slot, data_info_id, register_id: which one.
         client: the id of its client. A lease is a client of its own.
         state: :class:`slotreeve_servers.data.endings.Endings` alone changes it.
-        braked_at: when it came into :attr:`EndingState.BRAKED`, in attended seconds.
+        held_since: since when the brake's longest time counts, in attended seconds; set with the state BRAKED.
         said: its client has said that it leaves: it ends however many do, once the session servers have answered.
     """
 
-    __slots__ = ("braked_at", "client", "data_info_id", "register_id", "said", "slot", "state")
+    __slots__ = ("client", "data_info_id", "held_since", "register_id", "said", "slot", "state")
 
     def __init__(self, slot: HeldSlot, record: Publisher, client: str) -> None:
         super().__init__()
         self.slot, self.data_info_id, self.register_id = slot, record.data_info_id, record.register_id
         self.client = client
         self.state = VOUCHED
-        self.braked_at = 0.0
+        self.held_since = 0.0
         self.said = False
 
     def record_that_ends(self) -> Publisher | None:

@@ -71,6 +71,9 @@ class EndingStates(Protocol):
     def deadline(self, ending: Ending) -> float:
         """When it may end, in attended seconds."""
 
+    def held_since(self, ending: Ending) -> float:
+        """Since when the longest time of the brake counts for it, in attended seconds."""
+
     def hear(self) -> None:
         """Look whether any session server is linked."""
 
@@ -109,7 +112,7 @@ class EndingRounds:
     def came(self, ending: Ending) -> None:
         """A registration came into :attr:`EndingState.ASKED` or :attr:`EndingState.BRAKED`."""
         if ending.state is BRAKED:
-            ending.braked_at = self._outbox.attended()
+            ending.held_since = self._states.held_since(ending)
             self._ready[ending] = None
             return
         if not self._gathered and not self.is_asking:

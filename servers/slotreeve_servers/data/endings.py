@@ -243,6 +243,13 @@ class Endings:
             until += grace
         return max(until, ending.not_before, self._nothing_before)
 
+    def held_since(self, ending: Ending) -> float:
+        """Since when the longest time of the brake counts: the last that was heard of a registration, in attended
+        seconds."""
+        if isinstance(ending, LostRecord):
+            return max(ending.since, self._last_return.get(ending.gone, -math.inf))
+        return self.deadline(ending)
+
     # --- from state to state -----------------------------------------------------------------------------------------
 
     def move(self, ending: Ending, event: EndingEvent) -> None:

@@ -58,6 +58,9 @@ class LeaseKeeper:
         self._outbox, self._slots, self._membership = outbox, slots, membership
         self._confirmations, self._endings, self._writer, self._events = confirmations, endings, writer, events
         self.heard_at = outbox.attended()
+        # How often leases were written in each slot since this server leads it, and how much of that is confirmed.
+        self._written: dict[HeldSlot, int] = {}
+        self._confirmed: dict[HeldSlot, int] = {}
         self.regained_at = self._confirmed_until = -math.inf
         self._to_take_over: deque[HeldSlot] = deque()
         self._work = PacedWork(outbox)
@@ -65,13 +68,14 @@ class LeaseKeeper:
     # --- what callers want -------------------------------------------------------------------------------------------
 
     def keep(self, peer: Peer, message: KeepLeases, request: Request) -> None:
-        """Carry out a request of a session server. It is answered once the followers have what was stored.
+        """Carry out a request of a session server. It is answered once the followers have what was stored. So is a
+        renewal: nobody may have confirmed the registration of the lease yet, which is not acknowledged then.
 
         A server that the meta leader has not confirmed of late does nothing: another one may lead the slot by now, and
         what is acknowledged here would be unknown there.
         """
         answers: list[KeptLeases] = []
-        written: list[HeldSlot] = []
+        unconfirmed: dict[HeldSlot, int] = {}
         for batch in message.batches:
             slot = self._slots.get(batch.slot)
             access = Access.MOVED
@@ -81,15 +85,20 @@ class LeaseKeeper:
                 answers.append(KeptLeases(batch.slot, access, slot.slot.leader_epoch if slot is not None else 0, {}))
                 continue
             answers.append(KeptLeases(batch.slot, access, batch.leader_epoch, self._carry_out(slot, batch)))
-            if batch.registered or batch.ended:
-                written.append(slot)
-        if written:
-            self._confirmations.confirm(written, partial(self._answer, request, answers))
+            written = self._written[slot] = self._written.get(slot, 0) + bool(batch.registered or batch.ended)
+            if self._confirmed.get(slot) != written:
+                unconfirmed[slot] = written
+        if unconfirmed:
+            self._confirmations.confirm(unconfirmed, partial(self._answer, request, answers, unconfirmed))
         else:
-            self._answer(request, answers, frozenset())
+            self._answer(request, answers, {}, set())
 
-    def _answer(self, request: Request, answers: list[KeptLeases], unconfirmed: Iterable[int]) -> None:
-        failed = set(unconfirmed)
+    def _answer(
+        self, request: Request, answers: list[KeptLeases], asked: dict[HeldSlot, int], failed: set[int]
+    ) -> None:
+        for slot, written in asked.items():
+            if slot.slot.id not in failed:
+                self._confirmed[slot] = max(written, self._confirmed.get(slot, 0))
         self._outbox.reply(
             request,
             LeasesKept([KeptLeases(a.slot, Access.MOVED, 0, {}) if a.slot in failed else a for a in answers]),
@@ -175,6 +184,8 @@ class LeaseKeeper:
     def table_changed(self, led: Iterable[HeldSlot]) -> None:
         """A newer table has arrived; ``led`` are the slots newly led. Each lease in them gets its whole time to live
         anew. The former leader may have acknowledged renewals until its own lease was over, so that comes on top."""
+        self._written = {slot: number for slot, number in self._written.items() if self._slots.has(slot)}
+        self._confirmed = {slot: number for slot, number in self._confirmed.items() if self._slots.has(slot)}
         self._to_take_over.extend(led)
         self._work.run(self._take_over)
 
