@@ -5,6 +5,7 @@ See docs/decisions/0024-leases-that-no-connection-holds.md.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from zlib import crc32
 
 from slotreeve.errors import ModelError
@@ -25,6 +26,7 @@ def is_lease(record: Publisher) -> bool:
     return record.session == LEASE_OWNER
 
 
+@lru_cache(maxsize=1 << 16)
 def lease_suffix(data_info_id: str) -> str:
     """What follows the lease id in a register id. It depends on the service, so that the same lease id may be used in
     several services."""
