@@ -8,7 +8,7 @@ from slotreeve.model.nodes import Role
 from slotreeve.model.publisher import Publisher
 from slotreeve_protocol.general_messages import Done
 from slotreeve_protocol.slot_messages import Deliver
-from slotreeve_servers.data import ending_rounds
+from slotreeve_servers.data import ending_rounds, endings
 from slotreeve_servers.data.endings import RETURNING
 from slotreeve_servers.data.sessions import LINK_SILENCE_SECONDS
 from slotreeve_servers.data.settings import DataSettings
@@ -246,3 +246,30 @@ def test_a_session_process_that_links_again_while_its_records_are_searched_keeps
     scene.links_again(SESSION_1)
     scene.until(30.0)
     assert scene.left == ["a-1", "b-1"]
+
+
+def test_a_session_process_that_is_back_gone_and_back_again_between_two_turns_keeps_everything(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(endings, "LOOKED_AT_ONCE", 1)
+    scene = Scene()
+    scene.put(*[record(client) for client in "bcd"])
+    scene.dies(SESSION_1)
+    first = scene.links_again(SESSION_1)
+    scene.sessions.closed(first)
+    scene.lost_clients.look()
+    scene.outbox.end_one_turn()
+    assert scene.endings.held == 4, "gone again, and all are lost anew"
+    scene.links_again(SESSION_1)
+    scene.until(30.0)
+    assert scene.left == ["a-1", "b-1", "c-1", "d-1"]
+
+
+def test_clients_of_a_process_that_is_back_and_gone_for_good_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(endings, "LOOKED_AT_ONCE", 1)
+    scene = Scene()
+    scene.put(*[record(client) for client in "bcd"])
+    scene.dies(SESSION_1)
+    scene.sessions.closed(scene.links_again(SESSION_1))
+    scene.until(GRACE + 2.0)
+    assert (scene.left, scene.endings.held) == ([], 0)

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import chain
+from itertools import chain, islice
+from typing import TypeVar
 
 from slotreeve.model.publisher import Publisher
 from slotreeve_events.log import EventLog
@@ -17,9 +18,7 @@ from slotreeve_servers.data.ending import (
     ARRIVING,
     ASKED,
     BRAKED,
-    ENDED,
     TRANSITIONS,
-    VOUCHED,
     WAITING,
     Ending,
     EndingEvent,
@@ -33,8 +32,9 @@ from slotreeve_servers.data.settings import DataSettings
 from slotreeve_servers.data.slots import HeldSlot, HeldSlots
 from slotreeve_servers.data.timing_wheel import TimingWheel
 from slotreeve_servers.node.outbox import Outbox
-from slotreeve_servers.node.paced_work import PacedWork, paced
+from slotreeve_servers.node.paced_work import PacedWork
 
+Entry = TypeVar("Entry")
 RETURNING = 3
 """Once one client of a session process that is gone is back, the others have the grace so many times."""
 
@@ -169,14 +169,16 @@ class Endings:
         while self._changed:
             client = next(iter(self._changed))
             del self._changed[client]
-            for ending in paced(list(self._by_client.get(client, ())), LOOKED_AT_ONCE):
-                if ending is None:
-                    yield
-                elif not ending.said and ending.state is not VOUCHED and ending.state is not ENDED:
-                    is_arriving = self.presence.is_arriving(client)
-                    if is_arriving is not (ending.state is ARRIVING):
-                        self._has_returned(ending)
-                        self.move(ending, EndingEvent.ARRIVES if is_arriving else EndingEvent.ARRIVED)
+            while theirs := _some(self._not_followed(client)):
+                for ending in theirs:
+                    self._has_returned(ending)
+                    self.move(ending, EndingEvent.ARRIVED if ending.state is ARRIVING else EndingEvent.ARRIVES)
+                yield
+
+    def _not_followed(self, client: str) -> Iterator[LostRecord]:
+        is_arriving = self.presence.is_arriving(client)
+        endings = (each for each in self._by_client.get(client, ()) if not each.said)
+        return (each for each in endings if is_arriving is not (each.state is ARRIVING))
 
     def process_is_gone(self, process_id: str) -> None:
         """A session process is gone. A client that was sending everything again to it has the grace for what it has
@@ -199,13 +201,15 @@ class Endings:
     def _forget_back(self) -> Iterator[None]:
         while self._back:
             process_id = next(iter(self._back))
-            theirs = [each for each in chain(*self._by_client.values()) if each.gone == process_id]
-            for ending in paced(theirs, LOOKED_AT_ONCE):
-                if ending is None:
-                    yield
-                elif ending.state is not VOUCHED and ending.state is not ENDED:
+            # Between two parts it may be gone once more; then what was left of its former absence is dropped already.
+            while process_id in self._back and (theirs := _some(self._lost_with(process_id))):
+                for ending in theirs:
                     self.move(ending, EndingEvent.SENT_AGAIN)
+                yield
             self._back.discard(process_id)
+
+    def _lost_with(self, process_id: str) -> Iterator[LostRecord]:
+        return (each for each in chain.from_iterable(self._by_client.values()) if each.gone == process_id)
 
     def table_changed(self) -> None:
         """The slots that this server leads are others: what it holds of former ones concerns their next leaders."""
@@ -213,11 +217,10 @@ class Endings:
 
     def _forget_former(self) -> Iterator[None]:
         for slot in [slot for slot in self._held if not self._slots.has(slot)]:
-            for ending in paced(list(self._held[slot].values()), LOOKED_AT_ONCE):
-                if ending is None:
-                    yield
-                elif ending.state is not VOUCHED and ending.state is not ENDED:
+            while theirs := _some(self._held.get(slot, {}).values()):
+                for ending in theirs:
                     self.move(ending, EndingEvent.SENT_AGAIN)
+                yield
 
     def _has_returned(self, ending: LostRecord) -> None:
         """The client of this registration is back: the others of its session process most probably live too."""
@@ -323,3 +326,8 @@ class Endings:
             "leases_held": sum(number for (kind, _), number in self._brake.held.items() if kind is HeldLease),
             "leases_overdue": self._brake.overdue[HeldLease],
         }
+
+
+def _some(entries: Iterable[Entry]) -> list[Entry]:
+    """So many of the entries as one turn looks at."""
+    return list(islice(entries, LOOKED_AT_ONCE))
