@@ -34,7 +34,7 @@ asyncio.run(serve())
 def test_what_a_handler_a_timer_and_the_process_raised_is_found(tmp_path: Path) -> None:
     log = tmp_path / "data-1.log"
     with log.open("ab") as output:
-        done = subprocess.run([sys.executable, "-c", SERVER], stderr=output, timeout=60, check=False)
+        done = subprocess.run([sys.executable, "-c", SERVER], stderr=output, timeout=300, check=False)
     assert done.returncode == 1
     handler, timer, process = raised(log)
     assert handler == "a handler failed: KeyError: 'x'"

@@ -76,7 +76,7 @@ slotreeve_cli.main.command_line()
 ours = {name.partition(".")[0] for name in sys.modules if name.startswith("slotreeve")}
 print(sorted(ours), "pydantic" in sys.modules)
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300, check=True)
     assert done.stdout == "['slotreeve_bench', 'slotreeve_cli'] False\n"
 
 
@@ -91,7 +91,7 @@ print(ours(), "typer" in sys.modules)
 slotreeve_cli.main.command_line("members")
 print(ours())
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300, check=True)
     version, first, second = done.stdout.splitlines()
     assert version.startswith("slotreeve 0.")
     assert first == "['slotreeve_cli.main'] False"

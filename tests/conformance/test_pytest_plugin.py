@@ -13,5 +13,5 @@ before = set(sys.modules)
 import slotreeve_conformance.pytest_plugin
 print(sorted(set(sys.modules) - before))
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300, check=True)
     assert done.stdout.strip() == "['slotreeve_conformance', 'slotreeve_conformance.pytest_plugin']"

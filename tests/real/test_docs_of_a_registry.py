@@ -28,7 +28,7 @@ def environment(dev: DevServer) -> dict[str, str]:
 @pytest.mark.parametrize("source", blocks("python"))
 def test_a_python_block_runs(source: str, dev: DevServer) -> None:
     source = source.replace("127.0.0.1:7730", dev.session_address)
-    done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
 
 
@@ -51,7 +51,7 @@ def test_the_commands_of_a_console_block_run(block: str, dev: DevServer) -> None
                 assert process.poll() is None, first + process.stdout.read()
                 continue
             done = subprocess.run(
-                command, capture_output=True, text=True, timeout=60, env=environment(dev), cwd=ROOT, check=False
+                command, capture_output=True, text=True, timeout=300, env=environment(dev), cwd=ROOT, check=False
             )
             assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
     finally:

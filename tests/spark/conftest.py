@@ -134,7 +134,7 @@ def example_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("wheels")
     source = shutil.copytree(EXAMPLE, directory / "source")
     command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(directory)]
-    done = subprocess.run(command, cwd=source, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, cwd=source, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     (built,) = directory.glob("*.whl")
     return built

@@ -23,7 +23,7 @@ def command(cluster: LocalCluster, *arguments: str) -> subprocess.CompletedProce
         capture_output=True,
         text=True,
         env={**os.environ, **asked},
-        timeout=60,
+        timeout=300,
         check=False,
     )
 

@@ -23,7 +23,7 @@ def doctor(dev: DevServer, *settings: str) -> tuple[int, dict[str, dict[str, str
     given = (f"cluster.meta.meta-1={dev.meta_address}", "node.name=meta-1", *settings)
     flags = [part for setting in given for part in ("--set", setting)]
     command = [sys.executable, "-m", "slotreeve_cli", "doctor", *flags, "-o", "json"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     return done.returncode, {row["check"]: row for row in json.loads(done.stdout)["checks"]}
 
 

@@ -36,11 +36,11 @@ def test_an_instance_is_published_got_and_watched(dev: DevServer) -> None:
     ) as it:
         assert it.stdout is not None
         assert it.stdout.readline().startswith("published cli.Typed")
-        got, _ = command(dev, "get", "cli.Typed", "-o", "json").communicate(timeout=30)
-        seen, _ = command(dev, "subscribe", "cli.Typed", "--updates", "1", "-o", "json").communicate(timeout=30)
-        line, _ = command(dev, "subscribe", "cli.Typed", "--updates", "1").communicate(timeout=30)
+        got, _ = command(dev, "get", "cli.Typed", "-o", "json").communicate(timeout=300)
+        seen, _ = command(dev, "subscribe", "cli.Typed", "--updates", "1", "-o", "json").communicate(timeout=300)
+        line, _ = command(dev, "subscribe", "cli.Typed", "--updates", "1").communicate(timeout=300)
         it.terminate()
-        it.communicate(timeout=30)
+        it.communicate(timeout=300)
     [row] = json.loads(got)
     assert row == json.loads(seen)["instances"][0]
     assert row["instance"] == {
@@ -62,7 +62,7 @@ def test_an_instance_is_published_got_and_watched(dev: DevServer) -> None:
 @pytest.mark.processes
 def test_a_wrong_field_of_an_instance_is_one_line_on_standard_error(dev: DevServer) -> None:
     refused = command(dev, "publish", "cli.Typed", "--address", "10.0.0.256:80")
-    _, error = refused.communicate(timeout=30)
+    _, error = refused.communicate(timeout=300)
     assert refused.returncode == 2
     assert error.startswith("slotreeve: error SR120: address is '10.0.0.256'; expected an IPv4 address")
     assert error.count("\n") == 1

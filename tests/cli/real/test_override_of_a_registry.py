@@ -30,7 +30,7 @@ class Commands:
 
     def __call__(self, *arguments: str, exit_code: int = 0) -> str:
         command = [sys.executable, "-m", "slotreeve_cli", *arguments]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, env=self.environment, timeout=60)
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=self.environment, timeout=300)
         assert done.returncode == exit_code, done.stderr
         return done.stderr if exit_code == 2 else done.stdout
 

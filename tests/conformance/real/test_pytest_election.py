@@ -50,7 +50,7 @@ def suite(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
     environment = {**os.environ, "PYTHONPATH": str(directory), "COLUMNS": "200"}
     return subprocess.run(
-        command, cwd=directory, env=environment, capture_output=True, text=True, timeout=100, check=False
+        command, cwd=directory, env=environment, capture_output=True, text=True, timeout=300, check=False
     )
 
 

@@ -82,7 +82,7 @@ class SafeGateway:
 def token_command(dev: DevServer, *arguments: str, exit_code: int = 0) -> str:
     command = [sys.executable, "-m", "slotreeve_cli", "gateway", "token", *arguments]
     environment = {**os.environ, "SLOTREEVE_META": dev.meta_address}
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=300)
     assert done.returncode == exit_code, done.stderr
     return (done.stdout or done.stderr).strip()
 

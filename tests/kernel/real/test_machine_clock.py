@@ -31,7 +31,7 @@ asyncio.run(main())
 def test_the_clock_of_a_machine_goes_on_while_the_machine_is_suspended_and_its_timers_run() -> None:
     as_root = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
     command = ["unshare", *as_root, "--time", "--fork", "--boottime", str(APART_SECONDS), sys.executable, "-c", READ]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     if ran.returncode and "unshare:" in ran.stderr and os.environ.get("CI") != "true":
         pytest.skip(f"this kernel makes no namespace of clocks: {ran.stderr}")
     assert ran.returncode == 0, ran.stderr

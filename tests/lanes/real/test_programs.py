@@ -44,7 +44,7 @@ def run_pytest(folder: Path, text: str, *options: str) -> subprocess.CompletedPr
     )
     (folder / "test_some.py").write_text(text)
     command = [sys.executable, "-m", "pytest", "-q", "-c", "/dev/null", "--rootdir", str(folder), *options, str(folder)]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100, check=False)
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
 
 
 def test_a_test_of_check_may_run_lines_of_its_own_but_no_program(tmp_path: Path) -> None:

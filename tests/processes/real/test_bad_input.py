@@ -206,7 +206,7 @@ def test_a_meta_server_that_waits_for_its_database_says_so_and_can_be_stopped() 
         assert "127.0.0.1:1" in line
         assert "parole" not in line
         process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=30) == 0
+        assert process.wait(timeout=300) == 0
     finally:
         process.kill()
         process.communicate()

@@ -88,6 +88,6 @@ def test_a_cluster_of_processes_runs_until_it_is_asked_to_stop_and_leaves_nothin
         ]
     finally:
         process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=30)
+        _, errors = process.communicate(timeout=300)
     assert process.returncode == 0, errors
     assert not [pid for pid in pids if Path(f"/proc/{pid}").exists()]

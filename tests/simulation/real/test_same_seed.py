@@ -23,7 +23,7 @@ def test_the_same_seed_is_the_same_run_whatever_the_hash_seed(scenario: str, min
             capture_output=True,
             text=True,
             check=True,
-            timeout=60,
+            timeout=300,
             env={**os.environ, "PYTHONHASHSEED": hash_seed},
         )
         hashes.add(json.loads(done.stdout)["trace_hash"])

@@ -25,7 +25,7 @@ def test_its_own_tests_pass_on_what_its_wheel_holds(example_wheel: Path, tmp_pat
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=300,
         check=False,
     )
     assert done.returncode == 0, done.stdout
@@ -34,7 +34,7 @@ def test_its_own_tests_pass_on_what_its_wheel_holds(example_wheel: Path, tmp_pat
         env={**os.environ, "PYTHONPATH": str(tmp_path / "installed"), "COLUMNS": "200"},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=True,
     ).stdout
     assert "round_table" in listed

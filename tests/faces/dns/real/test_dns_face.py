@@ -161,7 +161,7 @@ def test_a_face_that_strangers_can_reach_needs_their_name_in_its_options() -> No
 def dig(port: int, *arguments: str) -> list[str]:
     """The lines that dig prints."""
     command = [program("dig"), f"@{HOST}", "-p", str(port), "+time=5", "+tries=2", *arguments]
-    done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout.splitlines()
 
