@@ -112,6 +112,10 @@ class NodeClock:
         """Seconds of the node's monotonic clock. It goes on while the node is frozen or suspended."""
         return self._skew.offset_seconds + self._skew.rate * self._base.now()
 
+    def reached(self, at: float) -> bool:
+        """See :class:`slotreeve.clock.Clock`."""
+        return self.now() >= at
+
     def wall_ms(self) -> int:
         """Milliseconds of the node's wall clock."""
         return self._base.wall_ms() + self._skew.wall_ms

@@ -24,6 +24,10 @@ class Clock(Protocol):
         Values of two processes cannot be compared. Whatever others rely on, above all a lease, ends by this clock, and
         not by a timer."""
 
+    def reached(self, at: float) -> bool:
+        """Whether this time has come. Whoever works for a limited time asks after each step. A simulated clock stands
+        still meanwhile, and may say yes after any step, because a real one may."""
+
     def wall_ms(self) -> int:
         """Milliseconds since 1970, for logs and people. No decision may depend on it."""
 
@@ -46,6 +50,10 @@ class LoopClock:
     def now(self) -> float:
         """Seconds on the loop's monotonic clock."""
         return self._loop.time()
+
+    def reached(self, at: float) -> bool:
+        """Whether this time has come."""
+        return self.now() >= at
 
     def wall_ms(self) -> int:
         """Milliseconds since 1970 by the machine's clock."""

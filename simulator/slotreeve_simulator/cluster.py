@@ -103,6 +103,10 @@ class ScenarioCluster(SimulatedCluster):
         self.network.processors[name] = self.processors[name] = processor
         return processor
 
+    def turn_ends(self, name: str) -> random.Random:
+        """Turns that end after any step, for each start of each process."""
+        return random.Random(f"{self._seed}/turns/{name}/{self.lives[name]}")
+
     def chance(self, name: str) -> random.Random:
         """A source of random numbers for each start of each process."""
         return random.Random(f"{self._seed}/process/{name}/{self.lives[name]}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Callable
 
 from slotreeve.clock import Timer
@@ -10,6 +11,8 @@ from slotreeve_conformance.virtual_time import START_SECONDS, VirtualClock
 
 from slotreeve_simulator.processor import SimulatedProcessor
 
+LONG_STEPS = 0.1
+"""The share of steps of a work in parts after which a turn is over."""
 SHORTEST_WAIT_SECONDS = 1e-9
 """Shortest wait of a drifting clock. With a shorter one, a rounding error could keep the loop's time from advancing."""
 
@@ -38,10 +41,19 @@ class ProcessClock(VirtualClock):
     order. In a suspension of the machine timers stand still, and the clock goes on.
 
     ``drift`` makes the clock fast: with 0.01, it shows 101 seconds for 100. A timer waits until ``processor`` is free.
+    ``turn_ends`` says when the time of a turn is over, for work that goes in parts; without it such work ends in one
+    turn.
     """
 
-    def __init__(self, wall_skew_ms: int = 0, drift: float = 0.0, processor: SimulatedProcessor | None = None) -> None:
+    def __init__(
+        self,
+        wall_skew_ms: int = 0,
+        drift: float = 0.0,
+        processor: SimulatedProcessor | None = None,
+        turn_ends: random.Random | None = None,
+    ) -> None:
         super().__init__(wall_skew_ms=wall_skew_ms)
+        self._turn_ends = turn_ends
         self._processor = processor
         self._rate = 1.0 + drift
         self._dead = False
@@ -93,6 +105,10 @@ class ProcessClock(VirtualClock):
     def now(self) -> float:
         """Seconds of this process's monotonic clock."""
         return START_SECONDS + (self._loop.time() - START_SECONDS) * self._rate
+
+    def reached(self, at: float) -> bool:
+        """Whether this time has come, or a step took so long that it has."""
+        return super().reached(at) or (self._turn_ends is not None and self._turn_ends.random() < LONG_STEPS)
 
     def call_later(self, seconds: float, action: Callable[[], None]) -> Timer:
         """As on the loop, unless the process is killed or frozen by then."""

@@ -189,11 +189,16 @@ class SimulatedProcesses:
 
     def process_clock(self, name: str, wall_skew_ms: int = 0) -> ProcessClock:
         """The clock of a new process ``name``: a server, a client, or something else."""
-        clock = self._clocks[name] = ProcessClock(wall_skew_ms, self.drifts.get(name, 0.0), self.processor(name))
+        drift, processor, turn_ends = self.drifts.get(name, 0.0), self.processor(name), self.turn_ends(name)
+        clock = self._clocks[name] = ProcessClock(wall_skew_ms, drift, processor, turn_ends)
         return clock
 
     def processor(self, name: str) -> SimulatedProcessor | None:
         """The processor of a new process; None where its work takes no time."""
+        return None
+
+    def turn_ends(self, name: str) -> random.Random | None:
+        """Says when the turns of a new process are over; None where all its work in parts ends in one turn."""
         return None
 
     def clock(self, name: str) -> ProcessClock:

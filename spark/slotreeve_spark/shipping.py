@@ -115,6 +115,10 @@ class _NoTime(Clock):
         """Always 0."""
         return 0.0
 
+    def reached(self, at: float) -> bool:
+        """Whether 0 is as late."""
+        return at <= 0.0
+
     def wall_ms(self) -> int:
         """Always 0."""
         return 0

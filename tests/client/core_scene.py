@@ -26,6 +26,9 @@ class StillClock:
     def now(self) -> float:
         return 0.0
 
+    def reached(self, at: float) -> bool:
+        return self.now() >= at
+
     def wall_ms(self) -> int:
         return 0
 

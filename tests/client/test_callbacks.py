@@ -20,6 +20,9 @@ class TurnClock:
     def now(self) -> float:
         return self.time
 
+    def reached(self, at: float) -> bool:
+        return self.now() >= at
+
     def wall_ms(self) -> int:
         return 0
 

@@ -31,6 +31,18 @@ def test_timers_run_in_the_order_of_their_times_and_a_cancelled_one_does_not_run
     assert ran == [("this turn", 0.0), ("next turn", 0.0), ("sooner", 1.0), ("later", 2.0), ("after the sleep", 3.0)]
 
 
+def test_a_time_is_reached_once_it_has_come() -> None:
+    async def scenario(_rng: random.Random) -> list[bool]:
+        clock = LoopClock()
+        at, seen = clock.now() + 1.0, []
+        for _ in range(3):
+            seen.append(clock.reached(at))
+            await clock.sleep(0.5)
+        return seen
+
+    assert virtual_time.run(scenario) == [False, False, True]
+
+
 def test_the_wall_clock_counts_milliseconds_since_1970() -> None:
     async def two_readings() -> tuple[int, int]:
         clock = LoopClock(asyncio.get_running_loop())

@@ -19,7 +19,7 @@ PROTOCOLS: dict[type, set[str]] = {
     Assigner: {"assign"},
     Balancer: {"balance"},
     BatchSlotFunction: {"slot_of", "slots_of"},
-    Clock: {"now", "wall_ms", "call_later", "call_soon", "sleep"},
+    Clock: {"now", "reached", "wall_ms", "call_later", "call_soon", "sleep"},
     Connection: {
         *("peer", "address", "closed", "ended_here", "heard_at", "has_room"),
         *("send", "send_encoded", "request", "ask", "reply", "close"),

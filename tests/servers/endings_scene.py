@@ -168,6 +168,15 @@ class EndingsScene:
         """Whether a round waits for a session server that is not connected, or for the view."""
         return self.endings.rounds.is_asking and not any(isinstance(r.message, Deliver) for r in self.outbox.requests)
 
+    def end_turns_until_some_ended(self, count: int) -> None:
+        """Turns of one step of work each, until fewer than ``count`` registrations are left."""
+        self.outbox.turn_steps = 1
+        for _ in range(20 * count):
+            self.outbox.end_one_turn()
+            if len(self.left) < count:
+                return
+        raise AssertionError("nothing ended")
+
     def ended(self, at: float) -> set[str]:
         """The clients of which something has ended until then, and was not told before."""
         self.until(at)

@@ -17,6 +17,7 @@ from slotreeve_protocol.meta_messages import PutConfig, View
 from slotreeve_servers.node.deltas import PART_BYTES
 from slotreeve_servers.node.dispatch import Desk
 from slotreeve_servers.node.outbox import Answered, Peer, Request
+from slotreeve_servers.node.paced_work import PacedWork
 
 
 @dataclass(eq=False)
@@ -55,6 +56,7 @@ class RecordingOutbox:
 
     ``silence`` holds for how many seconds nothing has arrived from a peer; ``unattended`` is for how many seconds the
     process was frozen. ``has_unread``: something has arrived that was not read. The queues of ``crowded`` have no room.
+    Of work in parts a turn does ``turn_steps`` steps, as far as the clock does not end it before.
     """
 
     time: float = 100.0
@@ -66,6 +68,8 @@ class RecordingOutbox:
     unattended: float = 0.0
     silence: dict[Peer, float] = field(default_factory=dict)
     has_unread: bool = False
+    turn_steps: int = 1_000_000
+    steps: int = 0
     repeated: dict[str, Callable[[], float | None]] = field(default_factory=dict)
     _timers: list[tuple[float, int, ScheduledCall]] = field(default_factory=list)
     _turn: list[Callable[[], None]] = field(default_factory=list)
@@ -73,8 +77,15 @@ class RecordingOutbox:
 
     # --- what the core calls -----------------------------------------------------------------------------------------
 
+    def __post_init__(self) -> None:
+        self.pace = PacedWork(self).run
+
     def now(self) -> float:
         return self.time
+
+    def reached(self, at: float) -> bool:
+        self.steps += 1
+        return self.time >= at or self.steps % self.turn_steps == 0
 
     def attended(self) -> float:
         return self.time - self.unattended

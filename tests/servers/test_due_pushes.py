@@ -17,9 +17,10 @@ from slotreeve_protocol.general_messages import Ping
 from slotreeve_protocol.meta_messages import View
 from slotreeve_protocol.slot_messages import Changed, DatumChange
 from slotreeve_servers.node.outbox import Peer
+from slotreeve_servers.node.paced_work import STEPS_AT_ONCE, TURN_SECONDS
 from slotreeve_servers.session.clients import ConnectedClient
 from slotreeve_servers.session.core import SessionCore
-from slotreeve_servers.session.due_pushes import FIRING_SECONDS, PUSHES_AT_ONCE, DuePushes
+from slotreeve_servers.session.due_pushes import DuePushes
 from slotreeve_servers.session.settings import SessionSettings
 
 from tests.servers.recording_outbox import RecordingOutbox, a_peer, deliver
@@ -29,7 +30,6 @@ SERVICES = [f"s{number}#@#DEFAULT_INSTANCE_ID#@#DEFAULT_GROUP" for number in ran
 READ_SECONDS = 50e-6
 PUSH_SECONDS = 40e-6
 WANT_SECONDS = 15e-6
-TURN_SECONDS = 0.005
 
 
 class OneService:
@@ -45,7 +45,7 @@ class OneService:
         self._push(f"{client.peer.node}:{self._name}")
 
     def _push(self, text: str) -> None:
-        self._outbox.time += FIRING_SECONDS / 2
+        self._outbox.time += TURN_SECONDS / 2
         self._log.append(text)
         if self._name == "fails":
             raise OSError("the disk is full")
@@ -82,7 +82,7 @@ def test_very_many_due_pushes_leave_room_for_other_work_and_one_that_fails_does_
     scene = Scene()
     for name in ("a", "b", "c", "d", "fails", "e"):
         scene.due.add(scene.service(name))
-    assert scene.turns(4) == ["a b c", "d fails failed", "e", ""]
+    assert scene.turns(4) == ["a b", "c d", "fails failed", "e"]
 
 
 def test_changed_services_and_clients_that_subscribed_take_turns() -> None:
@@ -93,7 +93,7 @@ def test_changed_services_and_clients_that_subscribed_take_turns() -> None:
     scene.due.add_subscriber(a_client("y"), scene.service("c"))
     for name in ("k", "l", "m"):
         scene.due.add(scene.service(name))
-    assert scene.turns(4) == ["k x:a x:fails failed", "l y:c m x:b", "", ""]
+    assert scene.turns(5) == ["k x:a l", "m y:c", "x:fails failed", "x:b", ""]
 
 
 def test_while_there_is_more_to_read_a_turn_pushes_to_one_subscriber_and_to_changed_services_as_long_as_before() -> (
@@ -111,12 +111,12 @@ def test_while_there_is_more_to_read_a_turn_pushes_to_one_subscriber_and_to_chan
 def test_a_client_with_very_many_subscriptions_does_not_hold_up_the_next_one() -> None:
     scene = Scene()
     greedy, other = a_client("greedy"), a_client("other")
-    for number in range(3 * PUSHES_AT_ONCE):
+    for number in range(3 * STEPS_AT_ONCE):
         scene.due.add_subscriber(greedy, scene.service(str(number)))
     scene.due.add_subscriber(other, scene.service("s"))
-    pushed = " ".join(scene.turns(2 * PUSHES_AT_ONCE)).split()
-    assert pushed.index("other:s") <= PUSHES_AT_ONCE
-    assert [name for name in pushed if name != "other:s"] == [f"greedy:{n}" for n in range(3 * PUSHES_AT_ONCE)]
+    pushed = " ".join(scene.turns(2 * STEPS_AT_ONCE)).split()
+    assert pushed.index("other:s") <= STEPS_AT_ONCE
+    assert [name for name in pushed if name != "other:s"] == [f"greedy:{n}" for n in range(3 * STEPS_AT_ONCE)]
 
 
 def test_a_client_waits_once_for_each_service_and_not_at_all_once_its_connection_has_ended() -> None:
@@ -243,7 +243,7 @@ def test_a_ping_behind_the_subscriptions_of_a_herd_is_answered_before_most_of_it
     assert herd.outbox.pushes < 10 * len(herd.clients) / 4
     herd.outbox.end_turn()
     assert herd.outbox.pushes == 10 * len(herd.clients)
-    assert herd.outbox.longest < FIRING_SECONDS + 2 * PUSH_SECONDS + 10 * WANT_SECONDS
+    assert herd.outbox.longest < TURN_SECONDS + 2 * PUSH_SECONDS + 10 * WANT_SECONDS
 
 
 def test_one_subscription_on_a_quiet_server_is_answered_when_the_turn_ends() -> None:
@@ -261,4 +261,4 @@ def test_a_client_that_subscribes_to_very_many_services_takes_no_long_turn(is_kn
     herd.read(deque([(herd.clients[0], Subscribe(wants))]))
     herd.outbox.end_turn()
     assert herd.outbox.pushes == len(SERVICES)
-    assert herd.outbox.longest < FIRING_SECONDS + 2 * PUSH_SECONDS
+    assert herd.outbox.longest < TURN_SECONDS + 2 * PUSH_SECONDS

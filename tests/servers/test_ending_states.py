@@ -178,7 +178,8 @@ class Twin(EndingsScene):
         """One thing happens."""
         name, at = rng.choice(sorted(self.lives)), rng.choice(self.living)
         what = rng.choices(
-            ["publish", "lose", "say", "arrive", "arrived", "left", "kill", "mute", "pass"], (6, 5, 1, 4, 5, 2, 1, 1, 8)
+            ["publish", "lose", "say", "arrive", "arrived", "left", "kill", "mute", "turn", "pass"],
+            (6, 5, 1, 4, 5, 2, 1, 1, 6, 8),
         )[0]
         match what:
             case "publish":
@@ -197,6 +198,8 @@ class Twin(EndingsScene):
                 self.kill(at)
             case "mute":
                 self.answers = not self.answers
+            case "turn":
+                self.outbox.end_one_turn()
             case _:
                 self.until(self.now + rng.choice([0.05, 0.3, 1.0, 4.0]))
 
@@ -206,6 +209,7 @@ class Twin(EndingsScene):
 def test_nothing_ends_that_a_list_of_facts_keeps_and_everything_else_ends(seed: int, steps: int, few: int) -> None:
     rules = DataSettings(brake_few=few, brake_share=0.0, brake_hold_seconds=20.0)
     rng, twin = random.Random(seed), Twin(rules)
+    twin.outbox.turn_steps = rng.choice([1, 3, 1_000_000])
     for _ in range(steps):
         twin.step(rng)
         assert twin.early == []

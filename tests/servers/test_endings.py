@@ -96,7 +96,7 @@ def test_what_comes_back_while_registrations_end_in_parts_stays(monkeypatch: pyt
     scene.outbox.advance(0.02)
     (request,) = [request for request in scene.outbox.requests if isinstance(request.message, Deliver)]
     request.answered(Done(), None)
-    scene.outbox.end_one_turn()
+    scene.end_turns_until_some_ended(6)
     assert len(scene.left) == 4
     scene.comes_back(0)
     scene.answers = True
@@ -105,6 +105,41 @@ def test_what_comes_back_while_registrations_end_in_parts_stays(monkeypatch: pyt
     assert len(scene.left) == 4, "the others have longer, because one has come back"
     scene.until(scene.now + RETURNING * GRACE)
     assert scene.left == ["client0-0"]
+
+
+def test_a_client_that_arrives_while_registrations_end_in_parts_keeps_what_is_left_of_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(ending_rounds, "ENDED_AT_ONCE", 2)
+    scene = EndingsScene(clients=1, services=6)
+    scene.answers = False
+    scene.lose(*scene.records)
+    scene.outbox.advance(0.02)
+    for request in [request for request in scene.outbox.requests if isinstance(request.message, Deliver)]:
+        request.answered(Done(), None)
+    scene.end_turns_until_some_ended(6)
+    assert len(scene.left) == 4
+    scene.arrive(0)
+    scene.until(20.0)
+    assert len(scene.left) == 4
+
+
+def test_a_client_that_leaves_while_its_registrations_end_in_parts_is_gone_with_all_of_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(ending_rounds, "ENDED_AT_ONCE", 2)
+    scene = EndingsScene(clients=1, services=6)
+    scene.answers = False
+    scene.lose(*scene.records)
+    scene.outbox.advance(0.02)
+    for request in [request for request in scene.outbox.requests if isinstance(request.message, Deliver)]:
+        request.answered(Done(), None)
+    scene.end_turns_until_some_ended(6)
+    scene.say(*scene.records)
+    scene.answers = True
+    scene.outbox.requests.clear()
+    scene.until(5.0)
+    assert (scene.left, scene.endings.held) == ([], 0)
 
 
 # --- a herd ----------------------------------------------------------------------------------------------------------
@@ -204,6 +239,7 @@ def test_a_client_that_arrives_in_any_state_stays(state: str) -> None:
         scene.until(GRACE + 2 * LATE)
     assert state_of(scene, "client0-0") == state
     scene.arrive(*range(100))
+    scene.outbox.end_turn()
     assert state_of(scene, "client0-0") == "arriving"
     scene.answers = True
     assert scene.ended(GRACE + HOLD + 20.0) == set()
@@ -290,7 +326,7 @@ def test_a_freeze_that_comes_while_registrations_end_in_parts_keeps_the_others(m
     scene.outbox.advance(0.02)
     for request in [request for request in scene.outbox.requests if isinstance(request.message, Deliver)]:
         request.answered(Done(), None)
-    scene.outbox.end_one_turn()
+    scene.end_turns_until_some_ended(6)
     assert len(scene.left) == 4
     scene.freeze(True)
     scene.until(50.0)
@@ -513,6 +549,7 @@ def test_what_may_end_in_a_slot_that_has_moved_concerns_its_next_leader() -> Non
     former = scene.slot
     scene.table("data-2", epoch=2)
     scene.endings.table_changed()
+    scene.outbox.end_turn()
     assert (scene.endings.held, former.departing) == (0, 0)
     scene.until(30.0)
     assert former.store.size == 3
@@ -538,6 +575,7 @@ def test_a_slot_that_has_moved_takes_nothing_of_the_others_with_it() -> None:
     assert scene.endings.held == 8
     scene.slots.apply(SlotTable(2, (Slot(0, "data-1", 1, ()), Slot(1, "data-2", 2, ()))))
     scene.endings.table_changed()
+    scene.outbox.end_turn()
     assert scene.endings.held == 4
     assert scene.ended(GRACE + LATE) == {f"client{client}" for client in range(4)}
 

@@ -165,6 +165,7 @@ def large_service(scene: Scene) -> None:
     scene.slot.compared.add(SESSION_1.process_id)
     scene.put(*[record(f"r{i}") for i in range(130)])
     scene.interests.declare(SESSION_1, SlotInterest(0, 1, [Known("s", 0, 0)], []))
+    scene.outbox.end_turn()
 
 
 def test_a_large_service_goes_to_a_session_server_part_by_part_and_its_changes_at_once() -> None:
@@ -199,6 +200,7 @@ def test_a_session_server_that_declares_again_while_the_parts_arrive_gets_them_o
     receiver.take()
     assert receiver.holds_all()
     scene.interests.declare(SESSION_1, SlotInterest(0, 1, [Known("s", 0, 0)], []))
+    scene.outbox.end_turn()
     assert len(scene.outbox.requests) == 1
 
 

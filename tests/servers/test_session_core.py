@@ -44,6 +44,7 @@ def test_a_client_learns_the_session_servers_now_and_at_each_change() -> None:
     peer = scene.client()
     view = View(1, 2, SlotTable(1, (Slot(0, "data-1", 1, ()),)), [node("data-1")], [node("session-1")])
     scene.core.membership.desk.messages[View](META, view)
+    scene.outbox.end_turn()
     assert scene.outbox.messages(Sessions, peer) == [
         Sessions(["session-1:1", "session-2:1"]),
         Sessions(["session-1:1"]),
@@ -259,6 +260,7 @@ def test_subscriptions_end_with_the_connection() -> None:
     deliver(scene.outbox, scene.core.desk, peer, Unsubscribe(SERVICE, Scope.ZONE))
     assert list(scene.core.interests.services) == [SERVICE]
     scene.core.closed(peer, "cut")
+    scene.outbox.end_turn()
     assert scene.core.interests.services == {}
 
 

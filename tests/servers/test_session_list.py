@@ -5,7 +5,7 @@ from __future__ import annotations
 from slotreeve.model.nodes import Node, Role
 from slotreeve_protocol.client_messages import Sessions
 from slotreeve_servers.session.clients import ConnectedClient
-from slotreeve_servers.session.session_list import AT_ONCE, PAUSE_SECONDS, SessionList
+from slotreeve_servers.session.session_list import SessionList
 
 from tests.servers.recording_outbox import RecordingOutbox, a_peer
 
@@ -23,6 +23,7 @@ def test_a_list_that_has_not_changed_is_not_sent_again() -> None:
     sessions = SessionList(outbox)
     sessions.changed([node("session-1")], peers)
     sessions.changed([node("session-1")], peers)
+    outbox.end_turn()
     assert outbox.messages(Sessions) == [FIRST]
 
 
@@ -36,22 +37,23 @@ def test_a_client_that_is_let_in_gets_the_newest_list() -> None:
 
 
 def test_very_many_clients_get_a_newer_list_some_at_a_time_and_each_gets_it_once() -> None:
-    outbox = RecordingOutbox()
-    peers = [a_peer(f"client-{number}", Role.CLIENT) for number in range(2 * AT_ONCE + 1)]
+    outbox = RecordingOutbox(turn_steps=3)
+    peers = [a_peer(f"client-{number}", Role.CLIENT) for number in range(8)]
     sessions = SessionList(outbox)
     sessions.changed([node("session-1")], peers)
-    sent = [len(outbox.take("sent"))]
-    for _ in range(3):
-        outbox.advance(PAUSE_SECONDS)
+    sent = []
+    for _ in range(5):
+        outbox.end_one_turn()
         sent.append(len(outbox.take("sent")))
-    assert sent == [AT_ONCE, AT_ONCE, 1, 0]
+    assert sent == [3, 3, 2, 0, 0]
 
 
 def test_a_newer_list_takes_the_place_of_the_one_that_is_still_being_sent() -> None:
-    outbox = RecordingOutbox()
-    peers = [a_peer(f"client-{number}", Role.CLIENT) for number in range(AT_ONCE + 1)]
+    outbox = RecordingOutbox(turn_steps=1)
+    peers = [a_peer(f"client-{number}", Role.CLIENT) for number in range(2)]
     sessions = SessionList(outbox)
     sessions.changed([node("session-1")], peers)
+    outbox.end_one_turn()
     sessions.changed([node("session-2")], peers)
     outbox.advance(1.0)
     early, late = outbox.take("sent"), peers[-1]

@@ -21,7 +21,7 @@ from slotreeve_protocol.slot_messages import (
 )
 from slotreeve_servers.node.digests import part_of
 from slotreeve_servers.node.records import SlotStore
-from slotreeve_servers.session.registrations import DROPS_PER_TURN, add_tombstones
+from slotreeve_servers.session.registrations import add_tombstones
 from slotreeve_servers.session.routes import Routes
 
 from tests.servers.recording_outbox import a_peer, deliver
@@ -106,13 +106,16 @@ def test_what_a_switched_off_client_publishes_is_acknowledged_and_goes_nowhere()
 
 def test_the_records_of_a_client_that_left_depart_a_part_each_turn_unless_they_came_back() -> None:
     scene, client = Scene(), Scene().client()
-    count = DROPS_PER_TURN + 3
+    count = 8
     scene.publish(client, *[record(f"r{n}") for n in range(count)])
     scene.accept()
     returned = scene.client("again")
     scene.publish(returned, record("r0", incarnation=2))
     scene.accept()
     scene.registrations.lost(client)
+    scene.outbox.turn_steps = 5
+    scene.outbox.end_one_turn()
+    assert len(scene.registrations.stores[len(SERVICE) % 2].services[SERVICE]) == 4, "r0 came back"
     scene.outbox.end_turn()
     gone = {tombstone.register_id for tombstone in scene.accept()}
     assert gone == {f"r{n}" for n in range(1, count)}

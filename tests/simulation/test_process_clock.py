@@ -41,6 +41,19 @@ def test_in_a_suspension_the_clock_goes_on_and_timers_stand_still(drift: float) 
     run(body)
 
 
+def test_turns_end_at_random_and_the_same_way_for_the_same_seed() -> None:
+    async def scenario(_rng: random.Random) -> list[list[bool]]:
+        found = []
+        for seed in (1, 1, 2):
+            clock = ProcessClock(turn_ends=random.Random(seed))
+            found.append([clock.reached(clock.now() + 1.0) for _ in range(200)])
+        return found
+
+    first, again, other = run(scenario)
+    assert first == again != other
+    assert 5 < sum(first) < 50
+
+
 def test_a_timer_that_stands_still_can_be_cancelled_and_one_set_later_is_not_late() -> None:
     async def body(_rng: random.Random) -> None:
         scene = Scene()

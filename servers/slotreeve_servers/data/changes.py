@@ -30,16 +30,10 @@ AGAIN_SECONDS = 0.05
 
 WHOLE_BYTES = 8 * 1024 * 1024
 """So many bytes of whole services may be on their way to one session server, without the later parts of large ones."""
-TURN_BYTES = 256 * 1024
-"""So many bytes of whole services are prepared in one turn, which takes some milliseconds. The next ones follow at its
-end: what arrived meanwhile, pings above all, is read in between."""
 MOST_TRANSFERS = 16
 """So many large services, of each of which one part may be on its way."""
 
 _CHANGE_BYTES = 40
-_ANNOUNCED_BYTES = 250
-_HASHED_BYTES = 50
-"""To announce a service, and to hash one of its records, take as long as to prepare so many bytes."""
 
 
 @dataclass(eq=False, slots=True)
@@ -57,12 +51,15 @@ class Backlog:
 
     Attributes:
         sent: bytes of them since it last proved that it had read all. ``is_full``: it must prove that first.
-        waiting: the services that wait for it, or for the next turn, with what the session server has of each.
+        waiting: the services to be announced to it, with what the session server has of each, and when the oldest
+            change that it lacks was born (:class:`slotreeve_servers.data.slots.TrackedService`).
+        postponed: those among them that it needs whole, and for which there was no room.
     """
 
     sent: int = 0
     is_full: bool = False
-    waiting: OrderedDict[str, tuple[HeldSlot, Known]] = field(default_factory=OrderedDict)
+    waiting: OrderedDict[str, tuple[HeldSlot, Known, float]] = field(default_factory=OrderedDict)
+    postponed: OrderedDict[str, tuple[HeldSlot, Known, float]] = field(default_factory=OrderedDict)
 
 
 class Changes:
@@ -89,8 +86,6 @@ class Changes:
         self._transfers: dict[Peer, dict[str, ServiceTransfer]] = {}
         self._backlogs: dict[Peer, Backlog] = {}
         self._flush = TurnEnd(outbox, self._send_all)
-        self._turn_bytes = 0
-        self._next_turn = TurnEnd(outbox, self._begin_turn)
         self._dirty_since = 0.0
         self.waits = Timing()
         self.carried = Carried(outbox)
@@ -110,55 +105,41 @@ class Changes:
         self._flush.soon()
 
     def announce(self, slot: HeldSlot, data_info_id: str, peer: Peer, known: Known) -> None:
-        """Send one session server the present state, and its changes from now on; only the version where the session
-        server has the same content, nothing where the whole service is already on its way, and later where too many
-        are."""
-        backlog = self._backlogs.setdefault(peer, Backlog())
-        if self._turn_bytes >= TURN_BYTES:
-            backlog.waiting[data_info_id] = (slot, known)
-            return
-        size = _ANNOUNCED_BYTES
-        if not slot.tracked[data_info_id].is_hashed:
-            size += _HASHED_BYTES * len(slot.store.services.get(data_info_id, ()))
-        service = slot.hashed(data_info_id)
+        """Send one session server the state at the end of this turn, and its changes from then on; only the version
+        where the session server has the same content, nothing where the whole service is already on its way, and later
+        where too many are, or too many bytes that it has not proved to have read."""
+        born = slot.born_of(slot.tracked[data_info_id])
+        self._backlogs.setdefault(peer, Backlog()).waiting[data_info_id] = (slot, known, born)
+        self._outbox.pace(self._send_waiting, peer)
+
+    def _announce(self, slot: HeldSlot, data_info_id: str, peer: Peer, known: Known, born: float) -> None:
+        backlog, service = self._backlogs[peer], slot.hashed(data_info_id)
+        waited = waited_us(min(born, slot.born_of(service)), self._outbox.now())
         if known.version != 0 and known.digest == service.digest:
             service.sessions[peer] = None
             if known.version != service.version:
-                waited = slot.waited_us(service, self._outbox.now())
                 versions = known.version, service.version
                 same = DatumChange(data_info_id, *versions, service.digest, [], [], waited_us=waited)
                 self._snapshots.setdefault(peer, []).append(same)
                 self._flush.soon()
-        elif not self._has_room(peer, backlog):
-            backlog.waiting[data_info_id] = (slot, known)
-        else:
-            service.sessions[peer] = None
-            whole = self._send_whole(slot, service, data_info_id, peer)
-            size += whole
-            backlog.sent += whole
-            if backlog.sent >= WHOLE_BYTES:
-                backlog.is_full = True
-                self._outbox.at_turns_end(partial(self._ask_for_proof, peer))
-        self._turn_bytes += size
-        self._next_turn.soon()
+            return
+        if not self._has_room(peer, backlog):
+            backlog.postponed[data_info_id] = (slot, known, born)
+            return
+        service.sessions[peer] = None
+        backlog.sent += self._send_whole(slot, data_info_id, peer, waited)
+        if backlog.sent >= WHOLE_BYTES:
+            backlog.is_full = True
+            self._outbox.at_turns_end(partial(self._ask_for_proof, peer))
 
-    def _begin_turn(self) -> None:
-        """The last turn has ended: go on with what waits. The session servers take turns."""
-        self._turn_bytes = 0
-        for peer in list(self._backlogs):
-            if self._turn_bytes >= TURN_BYTES:
-                return
-            self._backlogs[peer] = self._backlogs.pop(peer)
-            self._send_waiting(peer)
-
-    def _send_whole(self, slot: HeldSlot, service: TrackedService, data_info_id: str, peer: Peer) -> int:
+    def _send_whole(self, slot: HeldSlot, data_info_id: str, peer: Peer, waited: int) -> int:
         """Send a whole service; returns a bound of the bytes that go out now."""
         transfers = self._transfers.setdefault(peer, {})
         under_way = transfers.get(data_info_id)
         if under_way is not None and under_way.slot is slot:
             return 0
         records = list(slot.store.services.get(data_info_id, {}).values())
-        waited = slot.waited_us(service, self._outbox.now())
+        service = slot.tracked[data_info_id]
         whole = DatumChange(data_info_id, 0, service.version, service.digest, records, [], waited_us=waited)
         parts = _parts_of(whole, self._outbox.part_bytes)
         first, size = next(parts)
@@ -180,7 +161,7 @@ class Changes:
             if reply is None or self._backlogs.get(peer) is not backlog:
                 return  # the connection has ended
             backlog.sent, backlog.is_full = 0, False
-            self._send_waiting(peer)
+            self._outbox.pace(self._send_waiting, peer)
 
         if not self._outbox.ask(peer, Changed([]), answered, math.inf):
             self._outbox.after(AGAIN_SECONDS, partial(self._ask_for_proof, peer))
@@ -188,16 +169,17 @@ class Changes:
     def _has_room(self, peer: Peer, backlog: Backlog) -> bool:
         return not backlog.is_full and len(self._transfers.get(peer, ())) < MOST_TRANSFERS
 
-    def _send_waiting(self, peer: Peer) -> None:
-        """There may be room for services that wait."""
-        backlog = self._backlogs.get(peer)
-        while backlog is not None and backlog.waiting and self._has_room(peer, backlog):
-            if self._turn_bytes >= TURN_BYTES:
+    def _send_waiting(self, peer: Peer) -> Iterator[None]:
+        """Send what waits, and as much of what was postponed as there is room for."""
+        while backlog := self._backlogs.get(peer):
+            among = backlog.postponed if backlog.postponed and self._has_room(peer, backlog) else backlog.waiting
+            if not among:
                 return
-            data_info_id, (slot, known) = backlog.waiting.popitem(last=False)
+            data_info_id, (slot, known, born) = among.popitem(last=False)
             service = slot.tracked.get(data_info_id)
             if service is not None and service.sessions.get(peer) is not None:
-                self.announce(slot, data_info_id, peer, known)
+                self._announce(slot, data_info_id, peer, known, born)
+                yield
 
     def forget(self, peer: Peer) -> None:
         """The connection to a session server has ended."""
@@ -222,7 +204,7 @@ class Changes:
                 continue
             changed = [record for record in service.pending.values() if record is not None]
             removed = [register_id for register_id, record in service.pending.items() if record is None]
-            waited = int(1_000_000 * (now - service.born)) if service.born < now else 0
+            waited = waited_us(service.born, now)
             digest, version = service.digest, service.version
             change = DatumChange(data_info_id, service.announced, version, digest, changed, removed, False, waited)
             service.announced = version
@@ -257,12 +239,17 @@ class Changes:
                 self._send_part(peer, transfer)
             elif self._transfers.get(peer, {}).get(data_info_id) is transfer:
                 del self._transfers[peer][data_info_id]
-                self._send_waiting(peer)
+                self._outbox.pace(self._send_waiting, peer)
 
         if self._outbox.ask(peer, Changed([transfer.part]), answered, PART_SECONDS):
             self.sent += 1
         else:
             self._outbox.after(AGAIN_SECONDS, partial(self._send_part, peer, transfer))
+
+
+def waited_us(born: float, now: float) -> int:
+    """How long a change has taken that was born then, in microseconds; 0 if there is none."""
+    return round(1_000_000 * (now - born)) if born < now else 0
 
 
 def _parts_of(change: DatumChange, limit: int) -> Iterator[tuple[DatumChange, int]]:

@@ -90,6 +90,11 @@ class Ending(Timed):
         self.held_since = 0.0
         self.said = False
 
+    @property
+    def is_open(self) -> bool:
+        """Whether it may still end."""
+        return self.state is not VOUCHED and self.state is not ENDED
+
     def record_that_ends(self) -> Publisher | None:
         """The record in the slot that would end; None where there is none any more, or a newer one."""
         raise NotImplementedError

@@ -18,13 +18,11 @@ from slotreeve_servers.data.ending import BRAKED, Ending, EndingEvent, HeldLease
 from slotreeve_servers.data.sessions import SessionServers
 from slotreeve_servers.data.slots import HeldSlot, HeldSlots
 from slotreeve_servers.node.outbox import Outbox
-from slotreeve_servers.node.paced_work import PacedWork, paced
 
 GATHER_SECONDS = 0.01
 """Endings that are due within this time share one round of marks."""
-LOOKED_AT_ONCE = 2_000
-ENDED_AT_ONCE = 1_000
-"""So many are looked at, and end, in a turn: those of one large client hold up no others."""
+ENDED_AT_ONCE = 200
+"""So many end in one step: those of a slot are one write."""
 BRAKED_PER_SECOND = 20_000
 """The more the brake holds, or wait for a confirmation, the longer it is until all of them are looked at again."""
 
@@ -101,7 +99,6 @@ class EndingRounds:
         self._states, self._outbox, self._slots, self._writer = states, outbox, slots, writer
         self._sessions, self._brake, self._events = sessions, brake, events
         self._barrier = Barrier(outbox, sessions, self._marks_are_back)
-        self._work = PacedWork(outbox)
         self._gathered: dict[Ending, None] = {}
         self._asked: dict[Ending, None] = {}
         self._marks: bool | None = None
@@ -127,7 +124,7 @@ class EndingRounds:
     def look(self) -> None:
         """Look at what the brake holds, after a while that grows with their number."""
         if self._ready and self._outbox.attended() >= self._next_end:
-            self._work.run(self._end)
+            self._outbox.pace(self._end)
 
     def look_soon(self) -> None:
         """The brake may let more end now."""
@@ -150,22 +147,21 @@ class EndingRounds:
 
     def _marks_are_back(self, is_complete: bool) -> None:
         self._marks = is_complete
-        self._work.run(self._end)
+        self._outbox.pace(self._end)
 
     def _take_marks(self, is_complete: bool) -> Iterator[None]:
         """All session servers have delivered, or the grace is over. One that did not answer is frozen or gone: a lost
         client may have tried to connect to it, and comes back only now. It has the grace, once."""
         until = self._outbox.attended() + self._states.grace_seconds
-        for ending in paced(list(self._asked), LOOKED_AT_ONCE):
-            if ending is None:
-                yield
-            elif ending not in self._asked:
+        for ending in list(self._asked):
+            if ending not in self._asked:
                 continue
-            elif not is_complete and isinstance(ending, LostRecord) and not ending.not_before and not ending.said:
+            if not is_complete and isinstance(ending, LostRecord) and not ending.not_before and not ending.said:
                 ending.not_before = until
                 self._states.move(ending, EndingEvent.PUT_OFF)
             else:
                 self._states.move(ending, EndingEvent.MARKS_BACK)
+            yield
         self._marks = None
         self._ask()
 
@@ -178,28 +174,23 @@ class EndingRounds:
         self._states.hear()
         free: list[Ending] = []
         leaving: list[Ending] = []
-        for ending in paced(list(self._ready), LOOKED_AT_ONCE):
-            if ending is None:
-                yield
-            elif ending.state is BRAKED:
+        for ending in list(self._ready):
+            if ending.state is BRAKED:
                 self._look_at(ending, free, leaving)
+            yield
         look = self._brake.look(self._slots.registrations, self._outbox.attended())
-        for ending in paced(free, LOOKED_AT_ONCE):
-            if ending is None:
-                yield
-            else:
-                look.add(ending)
-        for ending in paced(free, LOOKED_AT_ONCE):
-            if ending is None:
-                yield
-            elif look.lets_end(ending, self._is_doubtful(ending)):
+        for ending in free:
+            look.add(ending)
+            yield
+        for ending in free:
+            if look.lets_end(ending, self._is_doubtful(ending)):
                 leaving.append(ending)
+            yield
         look.end()
         self._next_end = self._outbox.attended() + len(self._ready) / BRAKED_PER_SECOND
         for start in range(0, len(leaving), ENDED_AT_ONCE):
-            if start:
-                yield
             self._remove([each for each in leaving[start : start + ENDED_AT_ONCE] if each.state is BRAKED])
+            yield
 
     def _is_doubtful(self, ending: Ending) -> bool:
         """Whether the callers of leases, which are many, seem to be cut off."""

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import chain, islice
-from typing import TypeVar
 
 from slotreeve.model.publisher import Publisher
 from slotreeve_events.log import EventLog
@@ -25,16 +23,14 @@ from slotreeve_servers.data.ending import (
     HeldLease,
     LostRecord,
 )
-from slotreeve_servers.data.ending_rounds import LOOKED_AT_ONCE, EndingRounds, LeaseRules, SlotWriter
+from slotreeve_servers.data.ending_rounds import EndingRounds, LeaseRules, SlotWriter
 from slotreeve_servers.data.presence import FEW_CLIENTS, ClientPresence
 from slotreeve_servers.data.sessions import LINK_SILENCE_SECONDS, SessionServers
 from slotreeve_servers.data.settings import DataSettings
 from slotreeve_servers.data.slots import HeldSlot, HeldSlots
 from slotreeve_servers.data.timing_wheel import TimingWheel
 from slotreeve_servers.node.outbox import Outbox
-from slotreeve_servers.node.paced_work import PacedWork
 
-Entry = TypeVar("Entry")
 RETURNING = 3
 """Once one client of a session process that is gone is back, the others have the grace so many times."""
 
@@ -74,7 +70,6 @@ class Endings:
         self._changed: dict[str, None] = {}
         self._back: set[str] = set()
         self._wheel = TimingWheel[Ending](outbox.attended())
-        self._work = PacedWork(outbox)
         self.rounds = EndingRounds(self, outbox, slots, writer, sessions, brake, events)
         self.count = self.held = 0
 
@@ -163,22 +158,19 @@ class Endings:
     def presence_changed(self, clients: Iterable[str]) -> None:
         """These clients may have begun or ceased to arrive."""
         self._changed.update(dict.fromkeys(clients))
-        self._work.run(self._follow_presence)
+        self._outbox.pace(self._follow_presence)
 
     def _follow_presence(self) -> Iterator[None]:
         while self._changed:
             client = next(iter(self._changed))
             del self._changed[client]
-            while theirs := _some(self._not_followed(client)):
-                for ending in theirs:
-                    self._has_returned(ending)
-                    self.move(ending, EndingEvent.ARRIVED if ending.state is ARRIVING else EndingEvent.ARRIVES)
+            for ending in list(self._by_client.get(client, ())):
+                if ending.is_open and not ending.said:
+                    self._has_returned(ending)  # also where it has arrived within one turn
+                    is_arriving = self.presence.is_arriving(client)
+                    if is_arriving is not (ending.state is ARRIVING):
+                        self.move(ending, EndingEvent.ARRIVES if is_arriving else EndingEvent.ARRIVED)
                 yield
-
-    def _not_followed(self, client: str) -> Iterator[LostRecord]:
-        is_arriving = self.presence.is_arriving(client)
-        endings = (each for each in self._by_client.get(client, ()) if not each.said)
-        return (each for each in endings if is_arriving is not (each.state is ARRIVING))
 
     def process_is_gone(self, process_id: str) -> None:
         """A session process is gone. A client that was sending everything again to it has the grace for what it has
@@ -196,29 +188,28 @@ class Endings:
     def process_is_back(self, process_id: str) -> None:
         """A session process that was gone is a member or linked again: its clients are not lost."""
         self._back.add(process_id)
-        self._work.run(self._forget_back)
+        self._outbox.pace(self._forget_back)
 
     def _forget_back(self) -> Iterator[None]:
         while self._back:
             process_id = next(iter(self._back))
-            # Between two parts it may be gone once more; then what was left of its former absence is dropped already.
-            while process_id in self._back and (theirs := _some(self._lost_with(process_id))):
-                for ending in theirs:
+            left = [each for theirs in self._by_client.values() for each in theirs if each.gone == process_id]
+            if not left:
+                self._back.discard(process_id)
+            for ending in left:
+                # Between two steps it may be gone once more; then what was left of its former absence is dropped.
+                if ending.is_open and process_id in self._back:
                     self.move(ending, EndingEvent.SENT_AGAIN)
                 yield
-            self._back.discard(process_id)
-
-    def _lost_with(self, process_id: str) -> Iterator[LostRecord]:
-        return (each for each in chain.from_iterable(self._by_client.values()) if each.gone == process_id)
 
     def table_changed(self) -> None:
         """The slots that this server leads are others: what it holds of former ones concerns their next leaders."""
-        self._work.run(self._forget_former)
+        self._outbox.pace(self._forget_former)
 
     def _forget_former(self) -> Iterator[None]:
         for slot in [slot for slot in self._held if not self._slots.has(slot)]:
-            while theirs := _some(self._held.get(slot, {}).values()):
-                for ending in theirs:
+            for ending in list(self._held[slot].values()) if slot in self._held else ():
+                if ending.is_open:
                     self.move(ending, EndingEvent.SENT_AGAIN)
                 yield
 
@@ -296,13 +287,12 @@ class Endings:
         self.hear()
         if not self._by_client:
             self._last_return.clear()
-        self._work.run(self._find_due)
+        self._outbox.pace(self._find_due)
         self.rounds.look()
 
     def _find_due(self) -> Iterator[None]:
-        while found := self._wheel.due(self._outbox.attended(), LOOKED_AT_ONCE):
-            for ending in found:
-                self._wait(ending)
+        while (ending := self._wheel.due(self._outbox.attended())) is not None:
+            self._wait(ending)
             yield
 
     def hear(self) -> None:
@@ -326,8 +316,3 @@ class Endings:
             "leases_held": sum(number for (kind, _), number in self._brake.held.items() if kind is HeldLease),
             "leases_overdue": self._brake.overdue[HeldLease],
         }
-
-
-def _some(entries: Iterable[Entry]) -> list[Entry]:
-    """So many of the entries as one turn looks at."""
-    return list(islice(entries, LOOKED_AT_ONCE))

@@ -10,7 +10,6 @@ import math
 from collections import deque
 from collections.abc import Iterable, Iterator
 from functools import partial
-from itertools import islice
 
 from slotreeve.model.publisher import Publisher
 from slotreeve_events.history import NO_REASONS
@@ -26,9 +25,7 @@ from slotreeve_servers.data.endings import Endings
 from slotreeve_servers.data.slots import HeldSlot, HeldSlots
 from slotreeve_servers.node.membership import Membership
 from slotreeve_servers.node.outbox import Outbox, Peer, Request
-from slotreeve_servers.node.paced_work import PacedWork
 
-TAKEN_OVER_AT_ONCE = 2_000
 """So many leases are taken over in one turn: they hold up nothing else."""
 SILENT_PART = 0.5
 """Where nothing was renewed for this part of the time to live of a lease, those who renew may be cut off."""
@@ -63,7 +60,6 @@ class LeaseKeeper:
         self._confirmed: dict[HeldSlot, int] = {}
         self.regained_at = self._confirmed_until = -math.inf
         self._to_take_over: deque[HeldSlot] = deque()
-        self._work = PacedWork(outbox)
 
     # --- what callers want -------------------------------------------------------------------------------------------
 
@@ -187,18 +183,17 @@ class LeaseKeeper:
         self._written = {slot: number for slot, number in self._written.items() if self._slots.has(slot)}
         self._confirmed = {slot: number for slot, number in self._confirmed.items() if self._slots.has(slot)}
         self._to_take_over.extend(led)
-        self._work.run(self._take_over)
+        self._outbox.pace(self._take_over)
 
     def _take_over(self) -> Iterator[None]:
         while self._to_take_over:
             slot = self._to_take_over.popleft()
-            records = _leases_in(slot)
-            while self._slots.has(slot) and (part := list(islice(records, TAKEN_OVER_AT_ONCE))):
-                begin = self._outbox.attended() + DRIFT * self._membership.lease_seconds
-                for record in part:
-                    # Unless somebody has ended it, or has registered or renewed it here already.
-                    if slot.store.find(record) is record and record.register_id not in self._endings.of(slot):
-                        self.begin(slot, record, begin)
+            for record in _leases_in(slot):
+                if not self._slots.has(slot):
+                    break
+                # Unless somebody has ended it, or has registered or renewed it here already.
+                if slot.store.find(record) is record and record.register_id not in self._endings.of(slot):
+                    self.begin(slot, record, self._outbox.attended() + DRIFT * self._membership.lease_seconds)
                 yield
 
     # --- leases that nobody renews -----------------------------------------------------------------------------------

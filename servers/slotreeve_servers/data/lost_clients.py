@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator
-from itertools import islice
 
 from slotreeve.model.nodes import Node
 from slotreeve.model.publisher import Publisher
@@ -17,12 +16,8 @@ from slotreeve_servers.data.sessions import LINK_SILENCE_SECONDS, SessionServers
 from slotreeve_servers.data.settings import DataSettings
 from slotreeve_servers.data.slots import HeldSlot, HeldSlots
 from slotreeve_servers.node.outbox import Outbox, Peer
-from slotreeve_servers.node.paced_work import PacedWork
 
 log = logging.getLogger("slotreeve.data")
-
-SEARCHED_AT_ONCE = 2_000
-"""So many records of a slot are searched in a turn: one large service holds up no others."""
 
 
 class LostClients:
@@ -36,7 +31,6 @@ class LostClients:
         # By session process: the number of the connection that tells who arrives there.
         self._telling: dict[str, int] = {}
         self._to_search: dict[tuple[str, int], None] = {}
-        self._work = PacedWork(outbox)
 
     def rules_changed(self, rules: DataSettings) -> None:
         """The operator has changed the rules."""
@@ -108,7 +102,7 @@ class LostClients:
         for process_id in strangers:
             if self._sessions.is_gone(process_id):
                 self._to_search[process_id, slot.slot.id] = None
-                self._work.run(self._search)
+                self._outbox.pace(self._search)
 
     def look(self) -> None:
         """Look which session processes are gone, and which of those are back.
@@ -128,7 +122,7 @@ class LostClients:
                 if peer.process_id == process_id:
                     self._outbox.close(peer, "this session process is gone as far as the data servers know")
             self._to_search.update(((process_id, slot.slot.id), None) for slot in self._slots.led())
-            self._work.run(self._search)
+            self._outbox.pace(self._search)
         self._sessions.forget(now - grace - self._rules.brake_hold_seconds)
 
     def _search(self) -> Iterator[None]:
@@ -137,9 +131,11 @@ class LostClients:
             process_id, number = next(iter(self._to_search))
             del self._to_search[process_id, number]
             slot = self._slots.get(number)
-            left = iter(list(slot.store.records())) if slot is not None and slot.leads else iter(())
-            while slot is not None and (part := list(islice(left, SEARCHED_AT_ONCE))):
-                if self._slots.has(slot) and self._sessions.is_gone(process_id):
-                    found = [record for record in part if record.session == process_id]
-                    self._endings.lost(LostRecord(slot, one, leaves_tombstone=False, gone=process_id) for one in found)
+            if slot is None or not slot.leads:
+                continue
+            for record in list(slot.store.records()):
+                if not self._slots.has(slot) or not self._sessions.is_gone(process_id):
+                    break
+                if record.session == process_id:
+                    self._endings.lost((LostRecord(slot, record, leaves_tombstone=False, gone=process_id),))
                 yield

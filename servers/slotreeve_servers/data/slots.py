@@ -167,10 +167,9 @@ class HeldSlot:
             service.pending = {}
             service.born = math.inf
 
-    def waited_us(self, service: TrackedService, now: float) -> int:
-        """How long the oldest change that was not announced has taken, in microseconds; 0 if there is none."""
-        born = min(self.born, service.born)
-        return max(0, round(1_000_000 * (now - born))) if born < math.inf else 0
+    def born_of(self, service: TrackedService) -> float:
+        """When the oldest change of a service was born that was not announced; infinite if there is none."""
+        return min(self.born, service.born)
 
 
 class HeldSlots:

@@ -46,22 +46,19 @@ class TimingWheel(Generic[Entry]):
         """Find this entry no more."""
         entry.tick = 0
 
-    def due(self, now: float, most: int) -> list[Entry]:
-        """Take out the entries whose time has come, ``most`` of them at most: the next call goes on there."""
-        found: list[Entry] = []
+    def due(self, now: float) -> Entry | None:
+        """Take out one of the entries whose time has come, if there is one."""
         end = _tick_of(now)
         while self._tick <= end:
             bucket = self._buckets.get(self._tick)
-            while bucket and len(found) < most:
+            while bucket:
                 entry = bucket.pop()
                 if entry.tick == self._tick:  # else it was dropped, or is found elsewhere
                     entry.tick = 0
-                    found.append(entry)
-            if bucket:
-                break
+                    return entry
             self._buckets.pop(self._tick, None)
             self._tick += 1
-        return found
+        return None
 
 
 def _tick_of(seconds: float) -> int:

@@ -5,13 +5,15 @@ A core keeps no connection, loop, timer or disk. The shell calls it with events;
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from typing import NamedTuple, Protocol
 
 from slotreeve.clock import Timer
 from slotreeve.model.nodes import Node, Role
 from slotreeve.ports import Message
 from slotreeve_protocol.codec import encode_message
+
+from slotreeve_servers.node.paced_work import Work
 
 Answered = Callable[[Message | None, Exception | None], None]
 """Called once with the reply to a request, or with the error that came instead of it."""
@@ -98,6 +100,11 @@ class Outbox(Protocol):
 
     def at_turns_end(self, action: Callable[[], None]) -> None:
         """Call ``action`` when the current turn of the event loop has ended."""
+
+    def pace(self, work: Work, *about: Hashable, is_patient: bool = False) -> None:
+        """Do ``work(*about)`` in parts, from the end of this turn on: see
+        :meth:`slotreeve_servers.node.paced_work.PacedWork.run`. ``is_patient``: it may take longer while there is much
+        to read."""
 
     def when_read(self, action: Callable[[], None]) -> None:
         """Call ``action`` once everything has been handled that had arrived when this was called, after 2 s at the

@@ -17,6 +17,7 @@ from slotreeve_servers.node.attention import TICK_SECONDS, AttendedClock
 from slotreeve_servers.node.deltas import PART_BYTES
 from slotreeve_servers.node.links import Links, Target
 from slotreeve_servers.node.outbox import Answered, Peer, Request
+from slotreeve_servers.node.paced_work import PacedWork
 from slotreeve_servers.node.supervisor import Supervisor
 
 log = logging.getLogger("slotreeve.peers")
@@ -48,7 +49,9 @@ class Peers:
         self.links: Links | None = None
         self.listener: Listener | None = None
         self.attention = AttendedClock(clock.now)
-        self.now, self.wall_ms, self.attended = clock.now, clock.wall_ms, self.attention.now
+        self.now, self.reached, self.wall_ms = clock.now, clock.reached, clock.wall_ms
+        self.attended = self.attention.now
+        self.pace = PacedWork(self).run
 
     def attend(self) -> None:
         """The server starts: from now on its attended clock advances."""

@@ -275,12 +275,12 @@ class SessionCore:
 
     def _sweep(self) -> float | None:
         """End what frozen clients have here; forget old tombstones."""
-        are_more = self._frozen.look()
+        self._frozen.look()
         now = self._outbox.now()
         if now - self._compacted_at > COMPACT_SECONDS:
             self._compacted_at = now
             self.registrations.compact()
-        return SCAN_PAUSE_SECONDS if are_more else None
+        return None
 
     # --- a client publishes ------------------------------------------------------------------------------------------
 

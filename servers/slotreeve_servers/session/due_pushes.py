@@ -1,25 +1,20 @@
-"""The pushes that wait for the end of a turn, and are worked off in slices: very many services may change at once, and
-very many clients may subscribe at once. What arrives meanwhile, pings above all, is read between two slices."""
+"""The pushes that wait for the end of a turn, and are worked off in parts: very many services may change at once, and
+very many clients may subscribe at once."""
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
+from collections import OrderedDict
+from collections.abc import Hashable, Iterator
 from typing import Protocol
 
-from slotreeve_servers.node.outbox import Outbox, Retry, TurnEnd
+from slotreeve_servers.node.outbox import Outbox, Retry
 from slotreeve_servers.session.clients import ConnectedClient
 
-FIRING_SECONDS = 0.005
-"""As long as a listener reads in one turn."""
-BUSY_SECONDS = 0.001
-"""While there is more to read, clients that catch up get only so long in a turn: pings may be among it."""
 ROOM_SECONDS = 0.05
 """A client whose connection has no room catches up after this time, if it has room then."""
-PUSHES_AT_ONCE = 50
-"""So many services are pushed to one client, which has subscribed to more, before the next client gets its turn."""
 
 
-class Pushes(Protocol):
+class Pushes(Hashable, Protocol):
     """One service with its subscribers, as this queue sees it."""
 
     def fire(self) -> None:
@@ -31,8 +26,7 @@ class Pushes(Protocol):
 
 class DuePushes:
     """The groups that push when the turn ends, and the clients that catch up with groups: they have just subscribed, or
-    may be pushed to again. One action for all of them. A group and a client take turns. After :data:`FIRING_SECONDS`,
-    or :data:`BUSY_SECONDS` for the clients, the rest waits for the next turn.
+    may be pushed to again. Clients are patient.
 
     A client waits once for each group at most, so there are no more entries than groups and subscriptions. A client
     that reads slower than services change waits outside of the turns until its connection has room: then it gets the
@@ -45,10 +39,8 @@ class DuePushes:
     def __init__(self, outbox: Outbox) -> None:
         self._outbox = outbox
         self.sent = 0
-        self._groups: deque[Pushes] = deque()
         self._behind: OrderedDict[ConnectedClient, OrderedDict[Pushes, None]] = OrderedDict()
         self._crowded: dict[ConnectedClient, dict[Pushes, None]] = {}
-        self._turn_end = TurnEnd(outbox, self._fire_next)
         self._look_for_room = Retry(outbox, ROOM_SECONDS, self._let_go_on)
 
     @property
@@ -58,15 +50,19 @@ class DuePushes:
 
     def add(self, group: Pushes) -> None:
         """Push to all subscribers of this group."""
-        self._groups.append(group)
-        self._turn_end.soon()
+        self._outbox.pace(self._fire, group)
+
+    @staticmethod
+    def _fire(group: Pushes) -> Iterator[None]:
+        group.fire()
+        yield
 
     def add_subscriber(self, client: ConnectedClient, group: Pushes) -> None:
         """Push to one subscriber of this group, after what waits for the client already."""
         groups = self._behind.get(client)
         if groups is None:
             groups = self._behind[client] = OrderedDict()
-            self._turn_end.soon()
+            self._outbox.pace(self._serve, client, is_patient=True)
         groups[group] = None
 
     def admits(self, client: ConnectedClient, group: Pushes) -> bool:
@@ -93,33 +89,13 @@ class DuePushes:
         if self._crowded:
             self._look_for_room.later()
 
-    def _fire_next(self) -> None:
-        now = self._outbox.now()
-        until = clients_until = now + FIRING_SECONDS
-        if self._behind and self._outbox.has_unread:
-            clients_until = now + BUSY_SECONDS
+    def _serve(self, client: ConnectedClient) -> Iterator[None]:
         try:
-            while True:
-                has_client = bool(self._behind) and now <= clients_until
-                if not has_client and not (self._groups and now <= until):
-                    return
-                if self._groups:
-                    self._groups.popleft().fire()
-                if has_client:
-                    self._serve_next_client(clients_until)
-                now = self._outbox.now()
-        finally:
-            if self._groups or self._behind:
-                self._turn_end.soon()
-
-    def _serve_next_client(self, until: float) -> None:
-        client, groups = self._behind.popitem(last=False)
-        try:
-            for _ in range(min(PUSHES_AT_ONCE, len(groups))):
+            while groups := self._behind.get(client):
                 group, _ = groups.popitem(last=False)
                 group.catch_up(client)
-                if self._outbox.now() > until:
-                    break
-        finally:
-            if groups:
-                self._behind[client] = groups
+                yield
+        except Exception:
+            self._outbox.pace(self._serve, client, is_patient=True)  # one that fails does not hold up the others
+            raise
+        self._behind.pop(client, None)

@@ -1,10 +1,9 @@
-"""What clients want to watch, where very many ask at once: it is worked off in slices, so that what arrives meanwhile,
-pings above all, is read between two of them."""
+"""What clients want to watch, where very many ask at once: it is worked off in parts."""
 
 from __future__ import annotations
 
 import logging
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Protocol
@@ -12,17 +11,13 @@ from typing import Protocol
 from slotreeve.errors import ModelError
 from slotreeve_protocol.client_messages import Scope, Subscribe, Unsubscribe, Want
 
-from slotreeve_servers.node.outbox import Outbox, TurnEnd
+from slotreeve_servers.node.outbox import Outbox
 from slotreeve_servers.session.clients import ConnectedClient
 
 log = logging.getLogger("slotreeve.session")
 
-QUIET_SECONDS = 0.005
-"""As long as a listener reads in one turn."""
-BUSY_SECONDS = 0.001
-"""While there is more to read, only so long in a turn: pings may be among it."""
 WANTS_AT_ONCE = 50
-"""So many wants of one client are carried out before the next client gets its turn."""
+"""So many wants of one client are carried out in one step."""
 MOST_WAITING = 100
 """So many messages of one client wait at most. The client that sends more gets its first one handled at once."""
 
@@ -49,12 +44,11 @@ class SlotsOfServices(Protocol):
 
 
 class DueWants:
-    """The wants of each client, in the order in which they came. The clients take turns, :data:`WANTS_AT_ONCE` each."""
+    """The wants of each client, in the order in which they came. The clients take turns."""
 
     def __init__(self, outbox: Outbox, services: WantedServices, slots: SlotsOfServices) -> None:
         self._outbox, self._services, self._slots = outbox, services, slots
-        self._waiting: OrderedDict[ConnectedClient, deque[Iterator[Want | Unsubscribe]]] = OrderedDict()
-        self._turn_end = TurnEnd(outbox, self._work)
+        self._waiting: dict[ConnectedClient, deque[Iterator[Want | Unsubscribe]]] = {}
 
     def add(self, client: ConnectedClient, message: Subscribe | Unsubscribe) -> None:
         """Carry this out after what waits: at once if nothing does, nothing else is unread, and it is short."""
@@ -65,7 +59,7 @@ class DueWants:
         messages = self._waiting.get(client)
         if messages is None:
             messages = self._waiting[client] = deque()
-            self._turn_end.soon()
+            self._outbox.pace(self._serve, client, is_patient=True)
         messages.append(iter(wants))
         if len(messages) > MOST_WAITING:
             self._follow(client, messages.popleft())
@@ -74,25 +68,18 @@ class DueWants:
         """The connection of the client has ended."""
         self._waiting.pop(client, None)
 
-    def _work(self) -> None:
-        now = self._outbox.now()
-        until = now + (BUSY_SECONDS if self._outbox.has_unread else QUIET_SECONDS)
+    def _serve(self, client: ConnectedClient) -> Iterator[None]:
         try:
-            while self._waiting and now <= until:
-                self._serve_next_client()
-                now = self._outbox.now()
-        finally:
-            if self._waiting:
-                self._turn_end.soon()
-
-    def _serve_next_client(self) -> None:
-        client, messages = self._waiting.popitem(last=False)
-        wants = list(islice(messages[0], WANTS_AT_ONCE))
-        if len(wants) < WANTS_AT_ONCE:
-            messages.popleft()
-        if messages:
-            self._waiting[client] = messages
-        self._follow(client, wants)
+            while messages := self._waiting.get(client):
+                wants = list(islice(messages[0], WANTS_AT_ONCE))
+                if len(wants) < WANTS_AT_ONCE:
+                    messages.popleft()
+                self._follow(client, wants)
+                yield
+        except Exception:
+            self._outbox.pace(self._serve, client, is_patient=True)  # one that fails does not hold up the others
+            raise
+        self._waiting.pop(client, None)
 
     def _follow(self, client: ConnectedClient, wants: Iterable[Want | Unsubscribe]) -> None:
         refused: list[ModelError] = []

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 
 from slotreeve_servers.node.outbox import Outbox, Peer
 from slotreeve_servers.session.clients import ConnectedClient
 from slotreeve_servers.session.leases import ClientLeases
 from slotreeve_servers.session.registrations import Registrations
-
-LEASES_AT_ONCE = 200
-"""So many leases are looked at in one turn: clients that came together are due together."""
 
 
 class FrozenClients:
@@ -28,14 +25,16 @@ class FrozenClients:
         self._outbox, self._leases = outbox, leases
         self._clients, self._registrations = clients, registrations
 
-    def look(self) -> bool:
-        """Look at the leases that may be over. Returns whether there may be more of them than one turn looks at."""
-        due = self._leases.due(self._outbox.attended(), LEASES_AT_ONCE)
-        for client in due:
+    def look(self) -> None:
+        """Look at the leases that may be over: clients that came together are due together."""
+        self._outbox.pace(self._look)
+
+    def _look(self) -> Iterator[None]:
+        while (client := self._leases.due(self._outbox.attended())) is not None:
             if self._is_over(client):
                 # What it sent may stand behind what very many others have sent.
                 self._outbox.when_read(partial(self._end_if_silent, client))
-        return len(due) == LEASES_AT_ONCE
+            yield
 
     def _is_over(self, client: ConnectedClient) -> bool:
         """Whether the lease of a client is over. Where it is not, it is renewed."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from slotreeve.ports import Message
 from slotreeve_protocol.client_messages import PushReceipt, Scope, Want
@@ -20,7 +19,6 @@ from slotreeve_servers.session.routes import Routes
 log = logging.getLogger("slotreeve.interests")
 
 SERVICES_PER_REQUEST = 2_000
-FORGOTTEN_PER_TURN = 1_000
 RETRY_SECONDS = 0.05
 
 
@@ -51,8 +49,6 @@ class Interests:
         self._unwanted: dict[str, int] = {}
         self._flush = TurnEnd(rules.outbox, self._declare_waiting)
         self._retry = Retry(rules.outbox, RETRY_SECONDS, self._flush.soon)
-        self._gone: deque[tuple[ConnectedClient, str]] = deque()
-        self._forget_soon = TurnEnd(rules.outbox, self._forget_next)
         self.gaps = 0
 
     # --- subscribers -------------------------------------------------------------------------------------------------
@@ -93,18 +89,14 @@ class Interests:
             self._flush.soon()
 
     def forget(self, client: ConnectedClient) -> None:
-        """The connection of ``client`` has ended: end its subscriptions, some of them in later turns where it had very
-        many. What is pushed to it until then is dropped."""
+        """The connection of ``client`` has ended: end its subscriptions. What is pushed to it until then is dropped."""
         self._rules.due.forget(client)
-        self._gone.extend((client, data_info_id) for data_info_id in sorted(client.watched))
-        if len(self._gone) == len(client.watched):
-            self._forget_next()
+        self._outbox.pace(self._forget, client, is_patient=True)
 
-    def _forget_next(self) -> None:
-        for _ in range(min(FORGOTTEN_PER_TURN, len(self._gone))):
-            self.unsubscribe(*self._gone.popleft())
-        if self._gone:
-            self._forget_soon.soon()
+    def _forget(self, client: ConnectedClient) -> Iterator[None]:
+        for data_info_id in sorted(client.watched):
+            self.unsubscribe(client, data_info_id)
+            yield
 
     def acknowledged(self, client: ConnectedClient, receipt: PushReceipt, kept_seconds: float | None = None) -> None:
         """A receipt of ``client`` has arrived; see :meth:`PushGroup.acknowledged`."""

@@ -77,10 +77,7 @@ class ClientLeases:
         """Something arrived from the client at this time: its lease cannot be over before another whole lease."""
         heapq.heappush(self._looks, (at + self.lease_seconds, next(self._numbers), client))
 
-    def due(self, now: float, most: int) -> list[ConnectedClient]:
-        """The clients whose lease may be over, ``most`` of them. Each must be :meth:`renewed` again unless it has
+    def due(self, now: float) -> ConnectedClient | None:
+        """The next client whose lease may be over, if there is one. It must be :meth:`renewed` again unless it has
         left."""
-        due: list[ConnectedClient] = []
-        while len(due) < most and self._looks and self._looks[0][0] < now:
-            due.append(heapq.heappop(self._looks)[2])
-        return due
+        return heapq.heappop(self._looks)[2] if self._looks and self._looks[0][0] < now else None

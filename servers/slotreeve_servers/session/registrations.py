@@ -17,13 +17,12 @@ from slotreeve_protocol.slot_messages import Access, SlotDifference, SlotDigests
 
 from slotreeve_servers.node.deltas import size_of
 from slotreeve_servers.node.digests import part_of
-from slotreeve_servers.node.outbox import Outbox, TurnEnd
+from slotreeve_servers.node.outbox import Outbox
 from slotreeve_servers.node.records import SlotStore, StoreDifference
 from slotreeve_servers.session.clients import ConnectedClient
 from slotreeve_servers.session.writes import Writes
 
 HEAVIEST = 1 + MAX_PAYLOAD_BYTES // 2_048
-DROPS_PER_TURN = 500
 TOMBSTONE_SECONDS = 180.0
 KNOWN_SLOTS = 200_000
 MOST_TOMBSTONES = 5_000
@@ -65,7 +64,6 @@ class Registrations:
         # By client id: the connections that have ended, whose records stay for a while.
         self._former: dict[str, dict[ConnectedClient, None]] = {}
         self._leaving: deque[tuple[Publisher, Submit | None]] = deque()
-        self._drop = TurnEnd(outbox, self._drop_some)
 
     def publish(self, client: ConnectedClient, message: Publish) -> None:
         """Take a client's records. Each is acknowledged once its slot's leader has it, or rejected with the reason."""
@@ -161,14 +159,14 @@ class Registrations:
                 self.lost(former)
 
     def _remove(self, client: ConnectedClient, submit: Submit | None) -> None:
-        """Remove a part each turn, because one client may have a hundred thousand records and others must not wait."""
+        """One client may have a hundred thousand records, and others must not wait."""
         self._leaving.extend((record, submit) for record in client.records.values())
         client.records = {}
         if self._leaving:
-            self._drop.soon()
+            self._outbox.pace(self._drop)
 
-    def _drop_some(self) -> None:
-        for _ in range(min(DROPS_PER_TURN, len(self._leaving))):
+    def _drop(self) -> Iterator[None]:
+        while self._leaving:
             record, submit = self._leaving.popleft()
             slot = self._slot_of(record.data_info_id)
             store = self.stores[slot]
@@ -176,13 +174,11 @@ class Registrations:
             held = store.find(record)
             if held is not None and not held.newer_than(record):
                 store.purge(record.data_info_id, record.register_id)
-                if submit is None:
-                    continue
-                if self._events is not None:
-                    self._events.expired(record)
-                submit(slot, record.tombstone())
-        if self._leaving:
-            self._drop.soon()
+                if submit is not None:
+                    if self._events is not None:
+                        self._events.expired(record)
+                    submit(slot, record.tombstone())
+            yield
 
     def differences(self, asked: Iterable[SlotDigests]) -> list[SlotDifference]:
         """The truth for a slot leader that compares, slot by slot, up to bounded bytes. Where services differ it has
