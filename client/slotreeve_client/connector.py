@@ -212,7 +212,7 @@ class Connector:
     def _redirected(self, connection: Connection, addresses: Sequence[str]) -> None:
         """The server is about to stop, or sends the client elsewhere. If it is the present one, it serves this client
         until another one does."""
-        log.info("%s sends this client to one of %s", connection.address, ", ".join(addresses))
+        log.info("%s sends this client to one of %s", connection.address, ", ".join(addresses) or "those it knows")
         self._reconnect.learned(addresses)
         self._reconnect.left(connection.address, self._clock.now())
         if connection is self._move.present:

@@ -161,7 +161,8 @@ class Sessions(Message, frozen=True, tag=31):
 
 
 class Redirect(Message, frozen=True, tag=33):
-    """Session to client: this server is about to stop; connect to one of these, then close this connection."""
+    """Session to client: this server is about to stop, or is cut off; connect to one of these, or where there is none
+    to another one that you know, then close this connection."""
 
     addresses: list[str]
 

@@ -84,19 +84,3 @@ class LeasesKept(Message, frozen=True, tag=54):
     """Reply to KeepLeases: one answer for each slot of the request, in its order."""
 
     answers: list[KeptLeases]
-
-
-class SlotEpoch(msgspec.Struct, array_like=True, frozen=True):
-    """A slot under one leader epoch."""
-
-    slot: int
-    leader_epoch: int
-
-
-class Confirm(Message, frozen=True, tag=55):
-    """Data leader to data follower: say whether everything that was streamed to you for these slots is stored. It is
-    (Accept) where the slot is in sync and you still follow it under this leader epoch, by the table of ``table_epoch``
-    or a newer one. Reply: Answers."""
-
-    slots: list[SlotEpoch]
-    table_epoch: int = 0

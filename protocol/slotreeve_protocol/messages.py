@@ -43,7 +43,6 @@ from slotreeve_protocol.history_messages import (
     ServiceAt,
 )
 from slotreeve_protocol.lease_messages import (
-    Confirm,
     EndLeases,
     KeepLeases,
     LeasesKept,
@@ -93,8 +92,8 @@ from slotreeve_protocol.slot_messages import (
     Changed,
     Compare,
     Compared,
+    Confirm,
     DeclareInterest,
-    Deliver,
     Fetch,
     Follow,
     Presence,
@@ -138,7 +137,6 @@ AnyMessage = (
     | Follow
     | Compared
     | Replicate
-    | Deliver
     | Presence
     | RegisterLeases
     | RenewLeases

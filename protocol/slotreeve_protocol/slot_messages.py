@@ -59,9 +59,34 @@ class Write(Message, frozen=True, tag=40):
 
 
 class Answers(Message, frozen=True, tag=41):
-    """Reply to Write, DeclareInterest, Fetch and Confirm: one answer for each slot of the request, in its order."""
+    """Reply to Write, DeclareInterest, Fetch and Confirm: one answer for each slot of the request, in its order.
+    ``revision``: see Confirm."""
 
     answers: list[SlotAnswer]
+    revision: int = 0
+
+
+class SlotEpoch(msgspec.Struct, array_like=True, frozen=True):
+    """A slot under one leader epoch."""
+
+    slot: int
+    leader_epoch: int
+
+
+class Confirm(Message, frozen=True, tag=55):
+    """Data or session to data and session: have you handled what I sent before this?
+
+    A data server answers for each slot: Accept where it leads the slot under this epoch; or where it follows it under
+    this epoch by the table of ``table_epoch`` or a newer one, and has everything that its leader streamed. A session
+    server answers once everything that now waits or is in flight for these slots is stored, and names no slot.
+
+    ``revision``, in question and answer: of the newest view that the sender has. Whoever has an older one asks for it
+    (GetNewerView). Reply: Answers.
+    """
+
+    slots: list[SlotEpoch]
+    table_epoch: int = 0
+    revision: int = 0
 
 
 class Known(msgspec.Struct, array_like=True, frozen=True):
@@ -209,13 +234,6 @@ class Replicate(Message, frozen=True, tag=48):
     """Data leader to data follower: the changes of the slots that it follows."""
 
     batches: list[SlotWrite]
-
-
-class Deliver(Message, frozen=True, tag=49):
-    """Data leader to session: reply once everything that now waits or is in flight for these slots is stored. Reply:
-    Done."""
-
-    slots: list[int]
 
 
 class Presence(Message, frozen=True, tag=50):

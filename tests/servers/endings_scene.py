@@ -9,8 +9,7 @@ from slotreeve.model.nodes import Node, Role
 from slotreeve.model.publisher import Publisher
 from slotreeve.model.slots import Slot, SlotTable
 from slotreeve_events.history import NO_REASONS
-from slotreeve_protocol.general_messages import Done
-from slotreeve_protocol.slot_messages import Deliver, Presence, SlotWrite
+from slotreeve_protocol.slot_messages import Answers, Confirm, Presence, SlotWrite
 from slotreeve_servers.data.brake import Brake, limits_of
 from slotreeve_servers.data.ending import Ending, HeldLease, LostRecord
 from slotreeve_servers.data.endings import Endings
@@ -159,14 +158,14 @@ class EndingsScene:
         self.outbox.end_turn()
         while self.answers and (self.endings.rounds.is_asking or self.endings.rounds._gathered):
             self.outbox.advance(0.01)
-            while any(isinstance(request.message, Deliver) for request in self.outbox.requests):
-                self.outbox.answer(Done(), kind=Deliver)
+            while any(isinstance(request.message, Confirm) for request in self.outbox.requests):
+                self.outbox.answer(Answers([]), kind=Confirm)
             if self.needs_time():
                 return
 
     def needs_time(self) -> bool:
         """Whether a round waits for a session server that is not connected, or for the view."""
-        return self.endings.rounds.is_asking and not any(isinstance(r.message, Deliver) for r in self.outbox.requests)
+        return self.endings.rounds.is_asking and not any(isinstance(r.message, Confirm) for r in self.outbox.requests)
 
     def end_turns_until_some_ended(self, count: int) -> None:
         """Turns of one step of work each, until fewer than ``count`` registrations are left."""

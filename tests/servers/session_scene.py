@@ -27,6 +27,7 @@ from slotreeve_servers.session.settings import SessionSettings
 from slotreeve_servers.session.writes import Writes
 
 from tests.servers.recording_outbox import RecordingOutbox, a_peer
+from tests.servers.world import newer_view_of, node_of
 
 LEADER = a_peer("data-1", Role.DATA)
 OTHER = a_peer("data-2", Role.DATA)
@@ -57,6 +58,7 @@ class Scene:
             self.interests,
             self.registrations,
             Arrivals(self.outbox, self.routes, self),
+            newer_view_of(self.outbox, node_of("session-1")),
         )
         self.table(1, "data-1")
         self.leaders.opened(LEADER)

@@ -25,8 +25,8 @@ from slotreeve_protocol.slot_messages import (
     Changed,
     Compare,
     Compared,
+    Confirm,
     DeclareInterest,
-    Deliver,
     Follow,
     Presence,
     Replicate,
@@ -43,7 +43,7 @@ def describe(message: Message) -> str:
         case Replicate(batches):
             return f"Replicate {'; '.join(map(_write, batches))}"
         case Answers(answers):
-            return "Answers " + ", ".join(f"{a.access.name} epoch {a.leader_epoch}" for a in answers)
+            return " ".join(["Answers", ", ".join(f"{a.access.name} epoch {a.leader_epoch}" for a in answers)]).rstrip()
         case DeclareInterest(interests):
             wanted = [f"{_service(k.data_info_id)} at {_version(k.version)}" for i in interests for k in i.wanted]
             unwanted = [_service(name) for i in interests for name in i.unwanted]
@@ -82,7 +82,7 @@ def describe(message: Message) -> str:
         case Presence(arriving, arrived, left):
             told = {"arriving": arriving, "arrived": arrived, "left": left}
             return "; ".join(["Presence", *[f"{word} {', '.join(names)}" for word, names in told.items() if names]])
-        case Deliver() | Done() | Withdraw() | Subscribe() | ReplayEnded():
+        case Confirm() | Done() | Withdraw() | Subscribe() | ReplayEnded():
             return type(message).__name__
     raise AssertionError(f"no words for a {type(message).__name__}")
 

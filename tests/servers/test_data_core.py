@@ -12,7 +12,6 @@ from slotreeve_protocol.client_messages import (
     ListServices,
     Services,
 )
-from slotreeve_protocol.general_messages import Done
 from slotreeve_protocol.meta_messages import (
     View,
 )
@@ -192,7 +191,7 @@ def test_the_records_of_a_session_process_that_does_not_come_back_expire_after_t
     scene.outbox.advance(1.0)
     for request in scene.outbox.requests.copy():
         if request.peer is scene.sessions["session-2"] and not isinstance(request.message, Compare):
-            request.answered(Done(), None)
+            request.answered(Answers([]), None)
     scene.outbox.advance(1.0)
     assert scene.held() == ["r2"]
 

@@ -13,8 +13,6 @@ from slotreeve.model.publisher import Publisher
 from slotreeve.model.slots import Slot, SlotTable
 from slotreeve.ports import Message
 from slotreeve_events.history import NO_REASONS
-from slotreeve_protocol.general_messages import Done
-from slotreeve_protocol.meta_messages import GetNewerView
 from slotreeve_protocol.slot_messages import (
     Access,
     Compare,
@@ -36,10 +34,10 @@ from slotreeve_servers.data.sessions import SessionServers
 from slotreeve_servers.data.settings import DataSettings
 from slotreeve_servers.data.slots import HeldSlot, HeldSlots
 from slotreeve_servers.node.deltas import PART_BYTES
-from slotreeve_servers.node.outbox import Peer
 from slotreeve_servers.node.records import START, SlotStore
 
 from tests.servers.recording_outbox import RecordingOutbox, a_peer
+from tests.servers.world import newer_view_of, node_of
 
 PEER = a_peer("session-1", Role.SESSION)
 LEADER = a_peer("data-2", Role.DATA)
@@ -286,9 +284,6 @@ class Followership:
     def follower_progressed(self) -> None:
         self.progress += 1
 
-    def newer_view(self, peer: Peer, message: GetNewerView) -> Message:
-        return Done()
-
 
 class FollowerScene:
     """data-1 follows slots 0 and 1 at data-2, and leads slot 2."""
@@ -302,7 +297,8 @@ class FollowerScene:
         )
         self.slots.apply(SlotTable(1, rows))
         self.followership, self.counters = Followership(), Counter[str]()
-        self.leaders = FollowedLeaders(self.outbox, self.slots, self.followership, self.counters)
+        newer_view = newer_view_of(self.outbox, node_of("data-1"))
+        self.leaders = FollowedLeaders(self.outbox, self.slots, self.followership, self.counters, newer_view)
 
     def answer(self, access: Access = Access.ACCEPT, complete: bool = True, **services: list[Publisher]) -> None:
         request = self.outbox.requests[0].message

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 from slotreeve.model.nodes import Role
 from slotreeve.model.slots import Slot, SlotTable
-from slotreeve_protocol.general_messages import Done
 from slotreeve_protocol.leases import lease_record
-from slotreeve_protocol.slot_messages import Deliver
+from slotreeve_protocol.slot_messages import Answers, Confirm, SlotEpoch
 from slotreeve_servers.data import ending_rounds
 from slotreeve_servers.data.barrier import AGAIN_SECONDS
 from slotreeve_servers.data.ending import HeldLease, LostRecord
@@ -94,8 +93,8 @@ def test_what_comes_back_while_registrations_end_in_parts_stays(monkeypatch: pyt
     scene.outbox.advance(0.3)
     scene.endings.look()
     scene.outbox.advance(0.02)
-    (request,) = [request for request in scene.outbox.requests if isinstance(request.message, Deliver)]
-    request.answered(Done(), None)
+    (request,) = [request for request in scene.outbox.requests if isinstance(request.message, Confirm)]
+    request.answered(Answers([]), None)
     scene.end_turns_until_some_ended(6)
     assert len(scene.left) == 4
     scene.comes_back(0)
@@ -115,8 +114,8 @@ def test_a_client_that_arrives_while_registrations_end_in_parts_keeps_what_is_le
     scene.answers = False
     scene.lose(*scene.records)
     scene.outbox.advance(0.02)
-    for request in [request for request in scene.outbox.requests if isinstance(request.message, Deliver)]:
-        request.answered(Done(), None)
+    for request in [request for request in scene.outbox.requests if isinstance(request.message, Confirm)]:
+        request.answered(Answers([]), None)
     scene.end_turns_until_some_ended(6)
     assert len(scene.left) == 4
     scene.arrive(0)
@@ -132,8 +131,8 @@ def test_a_client_that_leaves_while_its_registrations_end_in_parts_is_gone_with_
     scene.answers = False
     scene.lose(*scene.records)
     scene.outbox.advance(0.02)
-    for request in [request for request in scene.outbox.requests if isinstance(request.message, Deliver)]:
-        request.answered(Done(), None)
+    for request in [request for request in scene.outbox.requests if isinstance(request.message, Confirm)]:
+        request.answered(Answers([]), None)
     scene.end_turns_until_some_ended(6)
     scene.say(*scene.records)
     scene.answers = True
@@ -324,8 +323,8 @@ def test_a_freeze_that_comes_while_registrations_end_in_parts_keeps_the_others(m
     scene.answers = False
     scene.lose(*scene.records)
     scene.outbox.advance(0.02)
-    for request in [request for request in scene.outbox.requests if isinstance(request.message, Deliver)]:
-        request.answered(Done(), None)
+    for request in [request for request in scene.outbox.requests if isinstance(request.message, Confirm)]:
+        request.answered(Answers([]), None)
     scene.end_turns_until_some_ended(6)
     assert len(scene.left) == 4
     scene.freeze(True)
@@ -344,7 +343,7 @@ def test_who_says_so_leaves_although_ends_are_frozen() -> None:
 
 
 def asked(scene: EndingsScene) -> list[str]:
-    return [str(request.peer) for request in scene.outbox.requests if isinstance(request.message, Deliver)]
+    return [str(request.peer) for request in scene.outbox.requests if isinstance(request.message, Confirm)]
 
 
 def departing(says_so: bool = True, connected: bool = True) -> EndingsScene:
@@ -359,7 +358,7 @@ def departing(says_so: bool = True, connected: bool = True) -> EndingsScene:
 
 
 def answer(scene: EndingsScene) -> None:
-    scene.outbox.answer(Done(), kind=Deliver)
+    scene.outbox.answer(Answers([]), kind=Confirm)
 
 
 def test_a_registration_ends_once_every_session_server_has_answered() -> None:
@@ -367,7 +366,7 @@ def test_a_registration_ends_once_every_session_server_has_answered() -> None:
     assert scene.slot.departing == 1
     scene.outbox.advance(GATHER_SECONDS)
     assert asked(scene) == ["session-1", "session-2"]
-    assert scene.outbox.requests[0].message == Deliver([0])
+    assert scene.outbox.requests[0].message == Confirm([SlotEpoch(0, 1)])
     answer(scene)
     assert scene.left
     answer(scene)
@@ -405,7 +404,7 @@ def test_a_session_server_that_does_not_answer_is_asked_again_and_not_for_ever()
     scene = departing()
     scene.outbox.advance(GATHER_SECONDS)
     answer(scene)
-    scene.outbox.answer(None, TimeoutError(), kind=Deliver)
+    scene.outbox.answer(None, TimeoutError(), kind=Confirm)
     scene.outbox.advance(AGAIN_SECONDS)
     assert asked(scene) == ["session-2"]
     assert scene.left

@@ -5,9 +5,8 @@ from __future__ import annotations
 from slotreeve.errors import RequestTimeout
 from slotreeve.model.nodes import Role
 from slotreeve.model.slots import Slot, SlotTable
-from slotreeve_protocol.lease_messages import Confirm, SlotEpoch
 from slotreeve_protocol.meta_messages import SlotCopies, View
-from slotreeve_protocol.slot_messages import Access, Answers, Follow, SlotAnswer, SlotDigests
+from slotreeve_protocol.slot_messages import Access, Answers, Confirm, Follow, SlotAnswer, SlotDigests, SlotEpoch
 
 from tests.servers.recording_outbox import a_peer, deliver
 from tests.servers.test_lease_keeper import META, Leader, terms
@@ -59,11 +58,11 @@ def test_a_learner_that_follows_answers_two_questions_and_is_reported_as_ready()
     scene = Scene()
     assert scene.asked() == []
     scene.follows(LEARNER)
-    assert scene.asked() == [Confirm([SlotEpoch(0, 1)], 1)]
+    assert scene.asked() == [Confirm([SlotEpoch(0, 1)], 1, 1)]
     scene.outbox.answer(YES, kind=Confirm)
     assert scene.reports() == []
     scene.outbox.end_turn()
-    assert scene.asked() == [Confirm([SlotEpoch(0, 1)], 1)]
+    assert scene.asked() == [Confirm([SlotEpoch(0, 1)], 1, 1)]
     scene.outbox.answer(YES, kind=Confirm)
     assert scene.reports() == [SlotCopies(0, 1, ["data-2"], [])]
     scene.pass_time(1.0)
@@ -138,7 +137,7 @@ def test_a_leader_that_has_missed_a_table_asks_its_learners_again() -> None:
     assert scene.reports() == [SlotCopies(0, 1, ["data-2"], [])]
     scene.row((), ("data-2",), 4)
     assert scene.reports() == []
-    assert scene.asked() == [Confirm([SlotEpoch(0, 1)], 4)]
+    assert scene.asked() == [Confirm([SlotEpoch(0, 1)], 4, 4)]
     scene.keep([terms("a")])
     assert not scene.is_acknowledged(), "the report binds all the same"
 

@@ -10,6 +10,7 @@ from slotreeve_protocol.general_messages import Done
 from slotreeve_protocol.slot_messages import (
     Access,
     Changed,
+    Confirm,
     Known,
     SlotInterest,
     SlotWrite,
@@ -145,6 +146,8 @@ class Receiver:
     def take(self) -> None:
         """Apply all that was sent, in order."""
         for effect in self.scene.outbox.take("sent", "asked"):
+            if isinstance(effect.what, Confirm):
+                continue
             assert isinstance(effect.what, Changed)
             for change in effect.what.changes:
                 fit = self.copy.fit(change)

@@ -6,8 +6,9 @@ from slotreeve.model.nodes import Node, Role
 from slotreeve.model.slots import Slot, SlotTable
 from slotreeve_protocol.client_messages import Redirect
 from slotreeve_protocol.meta_messages import Heartbeat, LeaseGranted, View
-from slotreeve_protocol.slot_messages import Access, Answers, DeclareInterest, SlotAnswer
-from slotreeve_servers.node.membership import LEASE_HEARTBEATS, HeldCopies, Membership
+from slotreeve_protocol.slot_messages import Access, Answers, Confirm, SlotAnswer
+from slotreeve_servers.node.membership import LEASE_HEARTBEATS, Membership
+from slotreeve_servers.node.newer_view import NewerView
 from slotreeve_servers.node.outbox import Peer
 from slotreeve_servers.session.clients import ConnectedClient
 from slotreeve_servers.session.isolation import (
@@ -22,23 +23,11 @@ from slotreeve_servers.session.isolation import (
 from slotreeve_servers.session.routes import Routes
 
 from tests.servers.recording_outbox import RecordingOutbox, a_peer
+from tests.servers.world import NoMember
 
 FIRST, SECOND = a_peer("data-1", Role.DATA), a_peer("data-2", Role.DATA)
 META = a_peer("meta-1", Role.META)
 HEARTBEAT_SECONDS = 1.0
-
-
-class Owner:
-    """The core whose membership it is."""
-
-    def view_changed(self, old: View, view: View) -> None:
-        """Nothing to do."""
-
-    def copies(self) -> HeldCopies:
-        return HeldCopies()
-
-    def lease_granted(self, leader: Peer, granted: LeaseGranted) -> None:
-        """Nothing to do."""
 
 
 def a_node(name: str) -> Node:
@@ -57,13 +46,15 @@ class Server:
         self.routes.apply(table)
         self.routes.opened(FIRST)
         self.routes.opened(SECOND)
-        self.membership = Membership(self.outbox, a_node("session-1"), HEARTBEAT_SECONDS, Owner())
+        self.membership = Membership(self.outbox, a_node("session-1"), HEARTBEAT_SECONDS, NoMember())
         self.membership.view = View(1, 1, table, [], [a_node("session-1"), a_node("session-2")])
         self.membership.opened(META)
         self.membership.start()
         self.clients: dict[Peer, ConnectedClient] = {}
-        self.isolation = Isolation(self.outbox, self.routes, self.membership, self.clients, "session-1@1")
+        newer_view = NewerView(self.outbox, self.membership)
+        self.isolation = Isolation(self.outbox, self.routes, self.membership, newer_view, self.clients, "session-1@1")
         self.lease = True
+        self.others = ["session-2:1"]
         self.sent: list[int] = []
         self.silent: set[str] = set()
         self.access = Access.ACCEPT
@@ -82,7 +73,7 @@ class Server:
             before = len(self.outbox.messages(Redirect))
             self.isolation.look()
             redirects = self.outbox.messages(Redirect)[before:]
-            assert all(isinstance(sent, Redirect) and sent.addresses == ["session-2:1"] for sent in redirects)
+            assert all(isinstance(sent, Redirect) and sent.addresses == self.others for sent in redirects)
             self.sent.append(len(redirects))
             self.answer()
 
@@ -99,8 +90,8 @@ class Server:
                 if self.lease:
                     request.answered(LeaseGranted(1, 3.0, None), None)
             elif request.peer.node not in self.silent:
-                assert isinstance(request.message, DeclareInterest)
-                answers = [SlotAnswer(interest.slot, self.access, 0) for interest in request.message.interests]
+                assert isinstance(request.message, Confirm)
+                answers = [SlotAnswer(asked.slot, self.access, 0) for asked in request.message.slots]
                 self.outbox.requests.remove(request)
                 request.answered(Answers(answers), None)
 
@@ -133,6 +124,18 @@ def test_a_server_without_others_keeps_its_clients() -> None:
     server.silent = {"data-1", "data-2"}
     server.run(60)
     assert sum(server.sent) == 0 == server.isolation.sent_away
+
+
+def test_where_the_view_names_no_other_server_but_misses_one_the_clients_are_sent_to_those_they_know() -> None:
+    server = Server(clients=3)
+    server.others = []
+    server.membership.view = View(1, 1, SlotTable(), [], [], missing=["session-1@1"])
+    server.silent = {"data-1", "data-2"}
+    server.run(60)
+    assert sum(server.sent) == 0
+    server.membership.view = View(1, 2, SlotTable(), [], [], missing=["session-1@1", "session-2@1"])
+    server.run(2 * LOOK_SECONDS)
+    assert sum(server.sent) == 3
 
 
 def test_a_leader_without_a_link_is_not_reached() -> None:

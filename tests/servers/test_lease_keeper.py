@@ -12,15 +12,12 @@ from slotreeve.errors import RequestTimeout
 from slotreeve.model.nodes import Role
 from slotreeve.model.slots import Slot, SlotTable
 from slotreeve.ports import Message
-from slotreeve_protocol.general_messages import Done
 from slotreeve_protocol.lease_messages import (
-    Confirm,
     KeepLeases,
     KeptLeases,
     LeaseIds,
     LeasesKept,
     LeaseTerms,
-    SlotEpoch,
     SlotLeases,
 )
 from slotreeve_protocol.leases import lease_record, ttl_seconds_of
@@ -30,12 +27,13 @@ from slotreeve_protocol.slot_messages import (
     Answers,
     Compare,
     Compared,
-    Deliver,
+    Confirm,
     Follow,
     Replicate,
     SlotAnswer,
     SlotDifference,
     SlotDigests,
+    SlotEpoch,
     SlotWrite,
 )
 from slotreeve_servers.data.confirmations import FollowerConfirmations
@@ -85,13 +83,15 @@ class Leader:
 
     def answer_session(self) -> None:
         """session-1 has nothing on its way, and no records."""
-        while any(isinstance(r.message, Deliver | Compare) for r in self.outbox.requests):
-            request = next(r for r in self.outbox.requests if isinstance(r.message, Deliver | Compare))
-            reply: Message = Done()
+        while waiting := [r for r in self.outbox.requests if r.peer is SESSION]:
+            request = waiting[0]
+            reply: Message = Answers([])
             if isinstance(request.message, Compare):
                 asked = [(one.slot, Access.ACCEPT, one.leader_epoch) for one in request.message.slots]
                 reply = Compared([SlotDifference(*head, True, {}) for head in asked])
-            self.outbox.answer(reply, kind=type(request.message))
+            self.outbox.requests.remove(request)
+            request.answered(reply, None)
+            self.outbox.end_turn()
 
     def keep(
         self,

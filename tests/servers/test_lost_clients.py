@@ -6,8 +6,7 @@ from __future__ import annotations
 import pytest
 from slotreeve.model.nodes import Role
 from slotreeve.model.publisher import Publisher
-from slotreeve_protocol.general_messages import Done
-from slotreeve_protocol.slot_messages import Deliver
+from slotreeve_protocol.slot_messages import Answers, Confirm
 from slotreeve_servers.data import ending_rounds
 from slotreeve_servers.data.endings import RETURNING
 from slotreeve_servers.data.sessions import LINK_SILENCE_SECONDS
@@ -78,8 +77,8 @@ def test_a_session_process_that_links_again_while_its_clients_are_being_removed_
     scene.sessions.opened(SESSION_1)
     scene.lost_clients.linked(SESSION_1)
     (request,) = scene.outbox.requests
-    assert isinstance(request.message, Deliver)
-    scene.outbox.answer(Done())
+    assert isinstance(request.message, Confirm)
+    scene.outbox.answer(Answers([]))
     scene.outbox.end_turn()
     assert scene.live(0.5) == ["a-1"]
 
@@ -94,7 +93,7 @@ def test_what_is_not_removed_yet_stays_when_the_session_process_links_again(monk
     scene.endings.look()
     scene.outbox.advance(0.02)
     (request,) = scene.outbox.requests
-    request.answered(Done(), None)
+    request.answered(Answers([]), None)
     scene.outbox.turn_steps = 1
     while len(scene.slot.store.services["s"]) == 2:
         scene.outbox.end_one_turn()

@@ -14,9 +14,10 @@ from slotreeve_protocol.client_messages import (
 from slotreeve_protocol.slot_messages import (
     Compare,
     Compared,
-    Deliver,
+    Confirm,
     PartDigests,
     SlotDigests,
+    SlotEpoch,
     Write,
 )
 from slotreeve_servers.node.digests import part_of
@@ -250,7 +251,7 @@ def test_the_leader_of_a_newer_table_takes_the_place_of_one_that_has_compared() 
 def test_a_leader_that_asks_for_delivery_is_answered_once_the_records_are_stored() -> None:
     scene, client = Scene(), Scene().client()
     scene.publish(client, record())
-    deliver(scene.outbox, scene.leaders.desk, LEADER, Deliver([0, 1]))
+    deliver(scene.outbox, scene.leaders.desk, LEADER, Confirm([SlotEpoch(0, 1), SlotEpoch(1, 1)]))
     assert scene.outbox.take("replied") == []
     scene.accept()
     assert len(scene.outbox.take("replied")) == 1

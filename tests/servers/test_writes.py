@@ -9,9 +9,8 @@ from slotreeve.model.nodes import Role
 from slotreeve.model.publisher import Publisher
 from slotreeve.model.slots import Slot, SlotTable
 from slotreeve_protocol.client_messages import Published
-from slotreeve_protocol.general_messages import Done
 from slotreeve_protocol.slot_messages import Access, Answers, SlotAnswer, Write
-from slotreeve_servers.node.outbox import Peer, Request
+from slotreeve_servers.node.outbox import Peer
 from slotreeve_servers.session.clients import ConnectedClient
 from slotreeve_servers.session.routes import Routes
 from slotreeve_servers.session.writes import (
@@ -162,16 +161,16 @@ def test_few_messages_are_in_flight_and_other_clients_overtake_a_replay() -> Non
 
 def test_a_delivery_waits_for_what_is_on_its_way_and_for_what_waits_but_not_for_what_comes_later() -> None:
     scene = Scene()
-    asker = scene.data["data-1"]
+    stored: list[str] = []
     scene.submit(0, 1)
     scene.submit(0, 2)
-    scene.writes.deliver([0], Request(asker, 5))
+    scene.writes.when_stored([0], lambda: stored.append("all"))
     scene.submit(0, 3)
     scene.answer()
-    assert scene.outbox.messages(Done) == []
-    while scene.outbox.requests and not scene.outbox.messages(Done):
+    assert stored == []
+    while scene.outbox.requests and not stored:
         scene.answer()
-    assert scene.outbox.messages(Done) == [Done()]
+    assert stored == ["all"]
     assert scene.acknowledged()[:2] == [1, 2]
 
 
@@ -192,8 +191,9 @@ def test_the_departures_of_a_large_client_go_out_in_bounded_messages() -> None:
 
 def test_a_delivery_of_nothing_is_answered_at_once() -> None:
     scene = Scene()
-    scene.writes.deliver([0, 1], Request(scene.data["data-1"], 5))
-    assert scene.outbox.messages(Done) == [Done()]
+    stored: list[str] = []
+    scene.writes.when_stored([0, 1], lambda: stored.append("all"))
+    assert stored == ["all"]
 
 
 def test_a_delivery_waits_for_both_parts_of_a_batch_that_is_split() -> None:

@@ -23,11 +23,13 @@ from slotreeve_protocol.client_messages import (
     Withdraw,
 )
 from slotreeve_protocol.codec import decode_frame
-from slotreeve_protocol.meta_messages import View
-from slotreeve_protocol.slot_messages import DeclareInterest
+from slotreeve_protocol.meta_messages import LeaseGranted, View
+from slotreeve_protocol.slot_messages import Confirm
 from slotreeve_servers.data.core import DataCore
 from slotreeve_servers.data.settings import DataSettings
 from slotreeve_servers.node.dispatch import Desk, Guest
+from slotreeve_servers.node.membership import HeldCopies, Membership
+from slotreeve_servers.node.newer_view import NewerView
 from slotreeve_servers.node.outbox import Answered, Peer, Request
 from slotreeve_servers.session.core import SessionCore
 from slotreeve_servers.session.settings import SessionSettings
@@ -270,9 +272,7 @@ class World:
         end = self._ends.get(peer)
         if end is None or end.other is None:
             return False
-        asks_for_life = isinstance(message, DeclareInterest) and not any(
-            interest.wanted or interest.unwanted for interest in message.interests
-        )
+        asks_for_life = isinstance(message, Confirm) and isinstance(self._cores.get(end.owner), SessionCore)
         self._queue.append(Packet(end.other, message, answered, is_shown=not asks_for_life))
         return True
 
@@ -340,3 +340,21 @@ def node_of(name: str) -> Node:
 def _peer(name: str) -> Peer:
     node = node_of(name)
     return Peer(name, node.role, node.process_id, node.address)
+
+
+class NoMember:
+    """Follows no view: the owner of a membership of which only the view is needed."""
+
+    def view_changed(self, old: View, view: View) -> None:
+        """Nothing to do."""
+
+    def copies(self) -> HeldCopies:
+        return HeldCopies()
+
+    def lease_granted(self, leader: Peer, granted: LeaseGranted) -> None:
+        """Nothing to do."""
+
+
+def newer_view_of(outbox: RecordingOutbox, node: Node) -> NewerView:
+    """What a server knows of newer views that has none yet."""
+    return NewerView(outbox, Membership(outbox, node, 1.0, NoMember()))

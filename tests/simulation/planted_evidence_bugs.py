@@ -12,7 +12,7 @@ from slotreeve.model.slots import Slot, SlotTable
 from slotreeve_client.moves import ClientMove
 from slotreeve_client.replay import ClientReplay
 from slotreeve_protocol.datum_copy import DatumCopy
-from slotreeve_protocol.slot_messages import Deliver, SlotWrite
+from slotreeve_protocol.slot_messages import Confirm, SlotWrite
 from slotreeve_servers.data.barrier import Barrier, MarkRound
 from slotreeve_servers.data.brake import Brake
 from slotreeve_servers.data.ending import EndingEvent, EndingState, LostRecord
@@ -81,7 +81,7 @@ def _wait_for_who_left() -> Patch:
 @bug("a round of marks ends at the first answer", "moves", 3)
 def _round_ends_at_first_answer() -> Patch:
     def ask_one(self: Any, current: MarkRound, process_id: str, peer: Any) -> None:
-        if self._outbox.ask(peer, Deliver(current.slots), lambda _reply, _error: self._end(current), 1e9):
+        if self._outbox.ask(peer, Confirm(current.slots), lambda _reply, _error: self._end(current), 1e9):
             current.asked.add(process_id)
 
     return replaced(Barrier, "_ask_one", ask_one)
@@ -244,14 +244,14 @@ def _acknowledge_replays_at_once() -> Patch:
 
 @bug("a session server delivers without its replays", "moves")
 def _deliver_without_replays() -> Patch:
-    original = Writes.deliver
+    original = Writes.when_stored
 
-    def deliver(self: Any, slots: Any, request: Any) -> None:
+    def when_stored(self: Any, slots: Any, action: Any) -> None:
         replays, self._replays = self._replays, {}
-        original(self, slots, request)
+        original(self, slots, action)
         self._replays = replays
 
-    return replaced(Writes, "deliver", deliver)
+    return replaced(Writes, "when_stored", when_stored)
 
 
 @bug("a session server uses its third slot table for ever", "data")

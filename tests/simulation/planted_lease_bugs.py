@@ -8,9 +8,8 @@ from dataclasses import replace
 from msgspec import structs
 from slotreeve.model.publisher import Publisher
 from slotreeve.model.slots import Slot, SlotTable
-from slotreeve_protocol.lease_messages import SlotEpoch
 from slotreeve_protocol.leases import lease_suffix
-from slotreeve_protocol.slot_messages import Access, SlotAnswer
+from slotreeve_protocol.slot_messages import Access, SlotAnswer, SlotEpoch
 from slotreeve_servers.data.brake import Brake
 from slotreeve_servers.data.ending import EndingState
 from slotreeve_servers.data.following import FollowedLeaders

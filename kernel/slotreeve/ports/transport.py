@@ -11,10 +11,11 @@ import msgspec
 from slotreeve.model.nodes import Role
 from slotreeve.model.slots import SlotFacts
 
-PROTOCOL_VERSION = 2
+PROTOCOL_VERSION = 3
 """Version of the messages of this build."""
-OLDEST_PROTOCOL_VERSION = 2
-"""Oldest version that this build understands: 1 had no learners in the slot table."""
+OLDEST_PROTOCOL_VERSION = 3
+"""Oldest version that this build understands: 1 had no learners in the slot table, 2 had four questions instead of
+``Confirm``."""
 
 
 class Message(msgspec.Struct, array_like=True, frozen=True):

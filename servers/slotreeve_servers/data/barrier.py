@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from slotreeve.ports import Message
-from slotreeve_protocol.general_messages import Done
-from slotreeve_protocol.slot_messages import Deliver
+from slotreeve_protocol.slot_messages import Answers, Confirm, SlotEpoch
 
 from slotreeve_servers.data.sessions import SessionServers
 from slotreeve_servers.node.outbox import Outbox, Peer
@@ -35,7 +34,7 @@ class MarkRound:
         is_incomplete: one of them never answered, so that a client may be waiting to be let in there.
     """
 
-    slots: list[int]
+    slots: list[SlotEpoch]
     needs_view: bool
     ends_at: float
     sessions: set[str] = field(default_factory=set)
@@ -60,9 +59,9 @@ class Barrier:
         """Whether a round is under way."""
         return self._round is not None
 
-    def begin(self, slots: Iterable[int], needs_view: bool, longest_seconds: float) -> None:
+    def begin(self, slots: Iterable[SlotEpoch], needs_view: bool, longest_seconds: float) -> None:
         """Begin a round: ask every session server for what it has on its way for these slots."""
-        self._round = MarkRound(sorted(slots), needs_view, self._outbox.attended() + longest_seconds)
+        self._round = MarkRound(list(slots), needs_view, self._outbox.attended() + longest_seconds)
         self._ask(self._round)
 
     def _ask(self, current: MarkRound) -> None:
@@ -89,13 +88,13 @@ class Barrier:
             if current is not self._round:
                 return
             current.asked.discard(process_id)
-            if isinstance(reply, Done):
+            if isinstance(reply, Answers):
                 current.answered.add(process_id)
                 # The last one asked looks at all of them: once a round, however many session servers there are.
                 if not current.asked and self._is_complete(current):
                     self._end_when_read(current)
 
-        if self._outbox.ask(peer, Deliver(current.slots), answered, math.inf):
+        if self._outbox.ask(peer, Confirm(current.slots), answered, math.inf):
             current.asked.add(process_id)
 
     def _is_complete(self, current: MarkRound) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from slotreeve.ports import Message
-from slotreeve_protocol.slot_messages import Changed
+from slotreeve_protocol.slot_messages import Confirm
 
 from slotreeve_servers.node.outbox import Outbox, Peer
 from slotreeve_servers.node.timings import Timing
@@ -17,7 +17,7 @@ PAUSE_SECONDS = 1.0
 
 
 class Carried:
-    """Now and then, an empty request goes out behind the changes of a turn. Its reply proves that the session server
+    """Now and then, a question goes out behind the changes of a turn. Its reply proves that the session server
     has read them. Both ends of the way are seen on the clock of this server; the way back of the reply is part of what
     is measured, so that a change takes less.
 
@@ -37,7 +37,7 @@ class Carried:
         if peer in self._unanswered or now < self._next.get(peer, -math.inf):
             return
         self._next[peer] = now + PAUSE_SECONDS
-        if self._outbox.ask(peer, Changed([]), partial(self._answered, peer, now), math.inf):
+        if self._outbox.ask(peer, Confirm([]), partial(self._answered, peer, now), math.inf):
             self._unanswered[peer] = now
 
     def _answered(self, peer: Peer, since: float, reply: Message | None, error: Exception | None) -> None:

@@ -15,7 +15,7 @@ from functools import partial
 from slotreeve.errors import RequestTimeout
 from slotreeve.ports import Message
 from slotreeve_protocol.codec import encode_message
-from slotreeve_protocol.slot_messages import Changed, DatumChange, Known
+from slotreeve_protocol.slot_messages import Changed, Confirm, DatumChange, Known
 
 from slotreeve_servers.data.carried import Carried
 from slotreeve_servers.data.slots import HeldSlot, TrackedService
@@ -163,7 +163,7 @@ class Changes:
             backlog.sent, backlog.is_full = 0, False
             self._outbox.pace(self._send_waiting, peer)
 
-        if not self._outbox.ask(peer, Changed([]), answered, math.inf):
+        if not self._outbox.ask(peer, Confirm([]), answered, math.inf):
             self._outbox.after(AGAIN_SECONDS, partial(self._ask_for_proof, peer))
 
     def _has_room(self, peer: Peer, backlog: Backlog) -> bool:

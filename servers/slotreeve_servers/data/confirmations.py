@@ -12,8 +12,7 @@ from functools import partial
 
 from slotreeve.errors import RequestTimeout
 from slotreeve.ports import Message
-from slotreeve_protocol.lease_messages import Confirm, SlotEpoch
-from slotreeve_protocol.slot_messages import Access, Answers
+from slotreeve_protocol.slot_messages import Access, Answers, Confirm, SlotEpoch
 
 from slotreeve_servers.data.in_sync import CONFIRM_SECONDS, InSync
 from slotreeve_servers.data.slots import HeldSlot

@@ -20,17 +20,18 @@ from slotreeve_events.history import NO_REASONS, ServerHistory
 from slotreeve_events.log import EventLog
 from slotreeve_protocol.client_messages import ListServices
 from slotreeve_protocol.delay_messages import GetDelays, GetSlotReads
-from slotreeve_protocol.general_messages import Done
 from slotreeve_protocol.lease_messages import KeepLeases
 from slotreeve_protocol.meta_messages import GetNewerView, LeaseGranted, View
 from slotreeve_protocol.slot_messages import (
     Access,
     Answers,
+    Confirm,
     DeclareInterest,
     Fetch,
     Follow,
     Presence,
     SlotAnswer,
+    SlotEpoch,
     SlotWrite,
     Write,
 )
@@ -107,7 +108,8 @@ class DataCore:
             history.complete_of = self.slots.complete_of
         self._loads = self.membership.loads = LedLoads(outbox, self.slots)
         self.changes = Changes(outbox)
-        self._streams = Streams(outbox, self.slots, NewerView(outbox, self.membership))
+        self._newer_view = NewerView(outbox, self.membership)
+        self._streams = Streams(outbox, self.slots, self._newer_view)
         self._interests = SessionInterests(self.slots, self.changes)
         self._sessions = SessionServers(CURRENT_HEARTBEATS * heartbeat_seconds)
         self._brake = Brake(limits_of(rules))
@@ -120,7 +122,7 @@ class DataCore:
         self.endings.leases = self.leases
         self._pages = Pages(outbox)
         self._comparisons: dict[Peer, DigestExchange] = {}
-        self.leaders = FollowedLeaders(outbox, self.slots, self, self._counters, history)
+        self.leaders = FollowedLeaders(outbox, self.slots, self, self._counters, self._newer_view, history)
         self._waits = SlotWaits(history)
         self.unreadable = UnreadableSlots(outbox, node.name, history)
         self.delays = DataDelays(outbox, self.slots, self.changes)
@@ -137,7 +139,8 @@ class DataCore:
                 Fetch: self._on_fetch,
                 ListServices: Listing(outbox, self.slots).answer,
                 Follow: self._streams.answer,
-                GetNewerView: self.newer_view,
+                Confirm: self._on_confirm,
+                GetNewerView: self._newer_view.answer,
                 GetDelays: self.delays.answer,
                 GetSlotReads: self.unreadable.answer,
             },
@@ -213,10 +216,6 @@ class DataCore:
         if self._is_member:
             return view.table
         return SlotTable(view.table.epoch, tuple([row for row in view.table.slots if row.leader != self._node.name]))
-
-    def newer_view(self, peer: Peer, message: GetNewerView) -> Message:
-        """The view of this server, where it is newer than the one that the peer has."""
-        return self.membership.view if self.membership.view.revision > message.revision else Done()
 
     def copies(self) -> HeldCopies:
         """The slots that this server does not hold completely yet, and who is in sync; each heartbeat names them.
@@ -376,6 +375,17 @@ class DataCore:
         """Something for a slot has waited for so long elsewhere: its changes are as old, if it does not serve yet."""
         if not slot.serving:
             slot.born = min(slot.born, self._outbox.now() - waited_us / 1_000_000)
+
+    def _on_confirm(self, peer: Peer, message: Confirm) -> Message:
+        """A session server asks whether this server leads what its table says."""
+        self._newer_view.heard(peer, message.revision)
+        return Answers([self._leads(asked) for asked in message.slots], self._newer_view.revision)
+
+    def _leads(self, asked: SlotEpoch) -> SlotAnswer:
+        slot = self.slots.get(asked.slot)
+        if slot is None:
+            return SlotAnswer(asked.slot, Access.MOVED, 0)
+        return SlotAnswer(asked.slot, slot.access(asked.leader_epoch), slot.slot.leader_epoch)
 
     def _on_interest(self, peer: Peer, message: DeclareInterest) -> Message:
         return Answers([self._interests.declare(peer, interest) for interest in message.interests])

@@ -10,7 +10,7 @@ from typing import Protocol
 from slotreeve.model.publisher import Publisher
 from slotreeve_events.history import NO_REASONS
 from slotreeve_events.log import EventLog
-from slotreeve_protocol.slot_messages import SlotWrite
+from slotreeve_protocol.slot_messages import SlotEpoch, SlotWrite
 
 from slotreeve_servers.data.barrier import Barrier
 from slotreeve_servers.data.brake import Brake
@@ -141,8 +141,9 @@ class EndingRounds:
         if self.is_asking or not self._gathered:
             return
         self._asked, self._gathered = self._gathered, {}
-        slots = {ending.slot.slot.id for ending in self._asked}
+        rows = {ending.slot.slot.id: ending.slot.slot for ending in self._asked}
         needs_view = any(isinstance(ending, LostRecord) and not ending.said for ending in self._asked)
+        slots = [SlotEpoch(number, row.leader_epoch) for number, row in sorted(rows.items())]
         self._barrier.begin(slots, needs_view, self._states.grace_seconds)
 
     def _marks_are_back(self, is_complete: bool) -> None:

@@ -9,21 +9,23 @@ from typing import Protocol
 from slotreeve.ports import Message
 from slotreeve_events.changed_services import HeldRecords
 from slotreeve_events.history import ServerHistory
-from slotreeve_protocol.lease_messages import Confirm, SlotEpoch
 from slotreeve_protocol.meta_messages import GetNewerView
 from slotreeve_protocol.slot_messages import (
     Access,
     Answers,
+    Confirm,
     Follow,
     Replicate,
     SlotAnswer,
     SlotDifference,
     SlotDigests,
+    SlotEpoch,
 )
 
 from slotreeve_servers.data.exchange import DigestExchange, Progress, services_in
 from slotreeve_servers.data.slots import HeldSlot, HeldSlots
 from slotreeve_servers.node.dispatch import Desk
+from slotreeve_servers.node.newer_view import NewerView
 from slotreeve_servers.node.outbox import Outbox, Peer
 
 MOST_REMEMBERED = 100
@@ -35,9 +37,6 @@ class Followership(Protocol):
 
     def follower_progressed(self) -> None:
         """Some followed slots may be in sync now."""
-
-    def newer_view(self, peer: Peer, message: GetNewerView) -> Message:
-        """The view of this server, where it is newer than the one of a leader that asks."""
 
 
 class SlotFollowing:
@@ -102,15 +101,14 @@ class FollowedLeaders:
         slots: HeldSlots,
         followership: Followership,
         counters: Counter[str],
+        newer_view: NewerView,
         history: ServerHistory | None = None,
     ) -> None:
         self._outbox, self._slots, self._followership, self._counters = outbox, slots, followership, counters
-        self._history = history
+        self._newer_view, self._history = newer_view, history
         self._exchanges: dict[Peer, DigestExchange] = {}
         self._ended: dict[str, float] = {}
-        self.desk = Desk(
-            {Replicate: self._on_replicate}, {Confirm: self._on_confirm, GetNewerView: followership.newer_view}
-        )
+        self.desk = Desk({Replicate: self._on_replicate}, {Confirm: self._on_confirm, GetNewerView: newer_view.answer})
 
     def opened(self, peer: Peer) -> None:
         """A leader is connected: ask it for every slot that this server follows there."""
@@ -160,8 +158,10 @@ class FollowedLeaders:
 
     def _on_confirm(self, peer: Peer, message: Confirm) -> Message:
         """What the leader streamed before this message was handled before it."""
+        self._newer_view.heard(peer, message.revision)
         is_current = message.table_epoch <= self._slots.epoch
-        return Answers([self._confirmation(peer, asked, is_current) for asked in message.slots])
+        answers = [self._confirmation(peer, asked, is_current) for asked in message.slots]
+        return Answers(answers, self._newer_view.revision)
 
     def _confirmation(self, peer: Peer, asked: SlotEpoch, is_current: bool) -> SlotAnswer:
         slot = self._slots.get(asked.slot)

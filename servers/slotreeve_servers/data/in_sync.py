@@ -14,9 +14,8 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from slotreeve.ports import Message
-from slotreeve_protocol.lease_messages import Confirm, SlotEpoch
 from slotreeve_protocol.meta_messages import SlotCopies
-from slotreeve_protocol.slot_messages import Access, Answers
+from slotreeve_protocol.slot_messages import Access, Answers, Confirm, SlotEpoch
 
 from slotreeve_servers.data.slots import HeldSlot, HeldSlots
 from slotreeve_servers.data.streams import Streams
@@ -161,7 +160,7 @@ class InSync:
 
     def _ask_learners(self) -> None:
         self._streams.flush()
-        epoch = self._membership.view.table.epoch
+        view = self._membership.view
         asked: dict[Peer, list[_Copies]] = {}
         for copies in self._copies.values():
             learning = set(copies.slot.slot.learners) - copies.ready
@@ -171,8 +170,8 @@ class InSync:
         for peer, several in asked.items():
             slots = [SlotEpoch(copies.slot.slot.id, copies.slot.slot.leader_epoch) for copies in several]
             answered = partial(self._answered, peer, several)
-            is_through = self._streams.is_through(peer)
-            if is_through and self._outbox.ask(peer, Confirm(slots, epoch), answered, CONFIRM_SECONDS):
+            question = Confirm(slots, view.table.epoch, view.revision)
+            if self._streams.is_through(peer) and self._outbox.ask(peer, question, answered, CONFIRM_SECONDS):
                 self._asked.add(peer)
             else:
                 self._ask_again.later()

@@ -44,6 +44,7 @@ from slotreeve_protocol.people_messages import LATE_SECONDS, GetClients, GetSubs
 
 from slotreeve_servers.node.dispatch import Desk
 from slotreeve_servers.node.membership import HeldCopies, Membership
+from slotreeve_servers.node.newer_view import NewerView
 from slotreeve_servers.node.outbox import Outbox, Peer
 from slotreeve_servers.session.arrivals import Arrivals
 from slotreeve_servers.session.audience import Audience
@@ -69,7 +70,6 @@ from slotreeve_servers.session.registrations import Registrations
 from slotreeve_servers.session.routes import Routes
 from slotreeve_servers.session.session_list import SessionList
 from slotreeve_servers.session.settings import SessionSettings
-from slotreeve_servers.session.view_of_others import TURN_SECONDS, ViewOfOthers
 from slotreeve_servers.session.writes import Writes
 
 log = logging.getLogger("slotreeve.session")
@@ -123,7 +123,10 @@ class SessionCore:
         self.interests = Interests(self.routes, pushes)
         self._wants = DueWants(outbox, self.interests, self.registrations)
         self._arrivals = Arrivals(outbox, self.routes, self)
-        self.leaders = SlotLeaders(outbox, self.routes, self.writes, self.interests, self.registrations, self._arrivals)
+        newer_view = NewerView(outbox, self.membership)
+        self.leaders = SlotLeaders(
+            outbox, self.routes, self.writes, self.interests, self.registrations, self._arrivals, newer_view
+        )
         self._reads = Reads(outbox, self.routes)
         self._listings = Listings(outbox, self.routes, slot_function)
         self.clients: dict[Peer, ConnectedClient] = {}
@@ -132,8 +135,7 @@ class SessionCore:
         self._namesakes = Namesakes()
         self._leases = ClientLeases(rules.client_lease_seconds)
         self._frozen = FrozenClients(outbox, self._leases, self.clients, self.registrations)
-        self.isolation = Isolation(outbox, self.routes, self.membership, self.clients, node.process_id)
-        self._view_of_others = ViewOfOthers(outbox, self.routes, self.membership)
+        self.isolation = Isolation(outbox, self.routes, self.membership, newer_view, self.clients, node.process_id)
         self._sessions = SessionList(outbox)
         self._stops = False
         self._leaving = Places(outbox, LEAVING_AT_ONCE, self._send_away)
@@ -177,7 +179,6 @@ class SessionCore:
         """Begin the upkeep."""
         self._outbox.repeat("client leases", sweep_seconds(self._rules), self._sweep)
         self._outbox.repeat("version scan", self._rules.scan_seconds, self._scan)
-        self._outbox.repeat("view of others", TURN_SECONDS, self._view_of_others.look)
         self._outbox.repeat("delays", DELAYS_SECONDS, self.delays.look)
         self._outbox.repeat("reach of the leaders", LOOK_SECONDS, self.isolation.look)
 

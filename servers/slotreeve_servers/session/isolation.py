@@ -14,9 +14,10 @@ from functools import partial
 from itertools import islice
 
 from slotreeve.ports import Message
-from slotreeve_protocol.slot_messages import Access, Answers, DeclareInterest, SlotInterest
+from slotreeve_protocol.slot_messages import Access, Answers, Confirm, SlotEpoch
 
 from slotreeve_servers.node.membership import Membership
+from slotreeve_servers.node.newer_view import NewerView
 from slotreeve_servers.node.outbox import Outbox, Peer, send_to_all
 from slotreeve_servers.session.clients import ConnectedClient, redirect
 from slotreeve_servers.session.routes import Routes
@@ -40,7 +41,7 @@ off. Where all session servers are cut off, clients so move less and less often.
 
 
 class Isolation:
-    """Asks each slot leader from time to time whether it leads what the table says.
+    """Asks each data server from time to time whether it leads what the table says, and whether it has a newer view.
 
     Time counts while this process attends, so that a frozen server does not take its own lateness for a cut.
 
@@ -58,11 +59,12 @@ class Isolation:
         outbox: Outbox,
         routes: Routes,
         membership: Membership,
+        newer_view: NewerView,
         clients: Mapping[Peer, ConnectedClient],
         process_id: str,
     ) -> None:
         self._outbox, self._routes, self._membership = outbox, routes, membership
-        self._clients, self._process_id = clients, process_id
+        self._newer_view, self._clients, self._process_id = newer_view, clients, process_id
         self._confirmed_at: dict[str, float] = {}
         self._asked: set[Peer] = set()
         self._most = FIRST_CLIENTS
@@ -70,11 +72,11 @@ class Isolation:
         self.since: float | None = None
 
     def look(self) -> None:
-        """Ask the leaders; send clients away while one of them has not confirmed for too long."""
+        """Ask the data servers; send clients away while one of them has not confirmed for too long."""
         now, has_lease = self._outbox.attended(), self._membership.has_lease
         self._confirmed_at = {name: self._confirmed_at.get(name, now) for name in self._routes.leaders}
-        for name in self._confirmed_at:
-            self._ask(name, has_lease)
+        for peer in self._routes.linked.values():
+            self._ask(peer, has_lease)
         patience = PATIENCE if has_lease else PATIENCE_WITHOUT_LEASE
         unreached = [name for name, at in self._confirmed_at.items() if now - at > patience]
         if not unreached:
@@ -92,8 +94,11 @@ class Isolation:
         self._most = min(2 * self._most, MOST_CLIENTS)
 
     def _send_away(self, connected_before: float) -> None:
-        message = redirect(self._membership.view, self._process_id)
-        if message.addresses:
+        view = self._membership.view
+        message = redirect(view, self._process_id)
+        # Where all session servers are cut off from the meta servers, the view names those as missing that clients
+        # know.
+        if message.addresses or any(process_id != self._process_id for process_id in view.missing):
             staying = (client for client in self._clients.values() if not client.is_sent_away)
             sent = list(islice((client for client in staying if client.since <= connected_before), self._most))
             for client in sent:
@@ -101,19 +106,20 @@ class Isolation:
             self.sent_away += len(sent)
             send_to_all(self._outbox, [client.peer for client in sent], message)
 
-    def _ask(self, name: str, has_lease: bool) -> None:
-        peer = self._routes.linked.get(name)
-        if peer is None or peer in self._asked:
+    def _ask(self, peer: Peer, has_lease: bool) -> None:
+        if peer in self._asked:
             return
         # Under a lease the table is the newest one: it is enough that the leader answers.
-        led = [] if has_lease else [(slot, self._routes.leader_of(slot)) for slot in self._routes.led_by(name)]
-        interests = [SlotInterest(slot, leader[1], [], []) for slot, leader in led if leader is not None]
-        if self._outbox.ask(peer, DeclareInterest(interests), partial(self._answered, peer), PATIENCE):
+        led = [] if has_lease else [(slot, self._routes.leader_of(slot)) for slot in self._routes.led_by(peer.node)]
+        slots = [SlotEpoch(slot, leader[1]) for slot, leader in led if leader is not None]
+        question = Confirm(slots, revision=self._newer_view.revision)
+        if self._outbox.ask(peer, question, partial(self._answered, peer), PATIENCE):
             self._asked.add(peer)
 
     def _answered(self, peer: Peer, reply: Message | None, error: Exception | None) -> None:
         self._asked.discard(peer)
-        if isinstance(reply, Answers) and all(
-            answer.access is Access.ACCEPT or answer.access is Access.MIGRATING for answer in reply.answers
-        ):
+        if not isinstance(reply, Answers):
+            return
+        if all(answer.access is Access.ACCEPT or answer.access is Access.MIGRATING for answer in reply.answers):
             self._confirmed_at[peer.node] = self._outbox.attended()
+        self._newer_view.heard(peer, reply.revision)

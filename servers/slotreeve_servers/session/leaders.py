@@ -7,9 +7,11 @@ from functools import partial
 from slotreeve.model.slots import SlotTable
 from slotreeve.ports import Message
 from slotreeve_protocol.general_messages import Done
-from slotreeve_protocol.slot_messages import Changed, Compare, Compared, Deliver
+from slotreeve_protocol.meta_messages import GetNewerView
+from slotreeve_protocol.slot_messages import Answers, Changed, Compare, Compared, Confirm
 
 from slotreeve_servers.node.dispatch import Desk
+from slotreeve_servers.node.newer_view import NewerView
 from slotreeve_servers.node.outbox import Outbox, Peer, Request
 from slotreeve_servers.session.arrivals import Arrivals
 from slotreeve_servers.session.interests import Interests
@@ -29,14 +31,15 @@ class SlotLeaders:
         interests: Interests,
         registrations: Registrations,
         arrivals: Arrivals,
+        newer_view: NewerView,
     ) -> None:
-        self._outbox, self._arrivals = outbox, arrivals
+        self._outbox, self._arrivals, self._newer_view = outbox, arrivals, newer_view
         self._routes, self._writes = routes, writes
         self._interests, self._registrations = interests, registrations
         self.desk = Desk(
             {Changed: interests.received},
-            {Compare: self._on_compare, Changed: self._on_part},
-            {Deliver: self._on_deliver},
+            {Compare: self._on_compare, Changed: self._on_part, GetNewerView: newer_view.answer},
+            {Confirm: self._on_confirm},
         )
 
     def table_changed(self, table: SlotTable) -> None:
@@ -69,6 +72,12 @@ class SlotLeaders:
             self._writes.routes_changed()
         return Compared(self._registrations.differences(message.slots))
 
-    def _on_deliver(self, peer: Peer, message: Deliver, request: Request) -> None:
-        # What a client has sent and this server has not read yet is on its way too.
-        self._outbox.when_read(partial(self._writes.deliver, message.slots, request))
+    def _on_confirm(self, peer: Peer, message: Confirm, request: Request) -> None:
+        self._newer_view.heard(peer, message.revision)
+        confirm = partial(self._outbox.reply, request, Answers([], self._newer_view.revision))
+        if message.slots:
+            # What a client has sent and this server has not read yet is on its way too.
+            slots = [asked.slot for asked in message.slots]
+            self._outbox.when_read(partial(self._writes.when_stored, slots, confirm))
+        else:
+            confirm()

@@ -17,10 +17,9 @@ from slotreeve.model.publisher import Publisher
 from slotreeve.ports import Message
 from slotreeve_protocol.client_messages import Published
 from slotreeve_protocol.delay_messages import Lagging
-from slotreeve_protocol.general_messages import Done
 from slotreeve_protocol.slot_messages import Access, Answers, SlotWrite, Write
 
-from slotreeve_servers.node.outbox import Outbox, Peer, Request, Retry, TurnEnd
+from slotreeve_servers.node.outbox import Outbox, Peer, Retry, TurnEnd
 from slotreeve_servers.node.timings import Timing
 from slotreeve_servers.session.clients import ConnectedClient
 from slotreeve_servers.session.routes import Routes
@@ -180,7 +179,7 @@ class Writes:
     def _report_lost(self) -> None:
         lost, self._lost = self._lost, {}
         for slot, tombstones in lost.items():
-            self._after((slot,), partial(self._report_lost_of, slot, tombstones))
+            self.when_stored((slot,), partial(self._report_lost_of, slot, tombstones))
 
     def _report_lost_of(self, slot: int, tombstones: list[Publisher]) -> None:
         batch = self._prompt.setdefault(slot, WriteBatch(since=self._outbox.now()))
@@ -200,11 +199,7 @@ class Writes:
                     self._put_back(lane, slot, batch)
         self._flush.soon()
 
-    def deliver(self, slots: Iterable[int], request: Request) -> None:
-        """Answer ``request`` when all that waits or is on its way for these slots now is stored by their leaders."""
-        self._after(slots, lambda: self._outbox.reply(request, Done()))
-
-    def _after(self, slots: Iterable[int], action: Callable[[], None]) -> None:
+    def when_stored(self, slots: Iterable[int], action: Callable[[], None]) -> None:
         """Act when all that waits or is on its way for these slots now is stored: at once where nothing is."""
         batches: list[WriteBatch] = []
         for slot in slots:
