@@ -10,33 +10,32 @@ import ast
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatch
 from html import escape
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PICTURE = ROOT / "docs" / "rooms.svg"
 CAPTIONS = {
-    "kernel": "ports, offers, catalogue, configuration, model, errors, clock",
-    "machines": "storage, state machines",
+    "kernel": "ports, catalogue, model, errors, clock; machines",
     "protocol": "messages, codec, channel",
-    "events": "the event log",
     "plugins": "what fills the ports",
+    "events": "event log, history",
     "servers": "meta, data, session",
     "client": "the SDK, async and threads",
-    "conformance": "tests for authors of plugins",
-    "simulator": "a cluster on virtual time",
-    "harness": "real processes, databases",
-    "console": "health, metrics over HTTP",
     "gateway": "the registry for other programs",
-    "faces": "REST, Prometheus, ...",
+    "plugins/face_*": "REST, Consul, DNS, ...",
+    "proving/conformance": "tests for authors of plugins",
+    "proving/simulator": "a cluster on virtual time",
+    "proving/harness": "real processes, databases",
+    "proving/chaos": "faults, history, checker",
+    "proving/bench": "measurements",
+    "proving/demo": "the main job",
     "spark": "tables, comparisons",
-    "chaos": "faults, history, checker",
-    "bench": "measurements",
-    "demo": "the main job",
     "cli": "the command slotreeve",
 }
 """Every room, in the order from left to right on its floor, with what it holds."""
-COLUMN = {"conformance": 1 / 6, "console": 1 / 2, "spark": 1 / 10}
+COLUMN = {"proving/conformance": 1 / 6, "servers": 1 / 2, "spark": 1 / 8}
 """Where the middle of a room stands on its floor, 0 left to 1 right, if the floor is not to be spread evenly."""
 
 WIDTH, MARGIN, FLOOR, BOX_WIDTH, BOX_HEIGHT, GAP = 1000, 30, 100, 200, 54, 12
@@ -59,15 +58,18 @@ class Box:
 
 
 def packages() -> dict[str, str]:
-    """The room of each import package. Raises KeyError: a room has no caption."""
-    if missing := {path.parts[-3] for path in ROOT.glob("*/slotreeve*/__init__.py")} - CAPTIONS.keys():
-        raise KeyError(f"docs/draw_rooms.py: CAPTIONS lacks {', '.join(sorted(missing))}")
-    fronts = [path for room in CAPTIONS for path in (ROOT / room).rglob("__init__.py")]
-    return {
-        path.parent.name: path.relative_to(ROOT).parts[0]
-        for path in fronts
-        if path.parent.name.startswith("slotreeve") and not (path.parent.parent / "__init__.py").exists()
-    }
+    """The folder of each import package, from the top of the tree."""
+    fronts = [path for depth in ("*", "*/*") for path in ROOT.glob(f"{depth}/slotreeve*/__init__.py")]
+    shipped = [path for path in fronts if path.relative_to(ROOT).parts[0] not in ("tests", "examples")]
+    return {path.parent.name: str(path.parents[1].relative_to(ROOT)) for path in shipped}
+
+
+def room_of(folder: str) -> str:
+    """The room in the picture of a folder. Raises KeyError: no caption names it."""
+    for room in sorted(CAPTIONS, key=len, reverse=True):
+        if fnmatch(folder, room) or folder.startswith(f"{room}/"):
+            return room
+    raise KeyError(f"docs/draw_rooms.py: CAPTIONS lacks {folder}")
 
 
 def imports_of(path: Path) -> Iterator[str]:
@@ -81,16 +83,12 @@ def imports_of(path: Path) -> Iterator[str]:
 
 def graph() -> Graph:
     """For each room the rooms that it imports."""
-    room_of = packages()
-    return {
-        room: frozenset(
-            room_of[name]
-            for path in (ROOT / room).rglob("*.py")
-            for name in imports_of(path)
-            if name in room_of and room_of[name] != room
-        )
-        for room in CAPTIONS
-    }
+    rooms = {name: room_of(folder) for name, folder in packages().items()}
+    found: dict[str, set[str]] = {room: set() for room in CAPTIONS}
+    for name, folder in packages().items():
+        for path in (ROOT / folder / name).rglob("*.py"):
+            found[rooms[name]].update(rooms[other] for other in imports_of(path) if other in rooms)
+    return {room: frozenset(near - {room}) for room, near in found.items()}
 
 
 def below(imports: Graph, room: str) -> frozenset[str]:

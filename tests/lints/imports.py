@@ -77,7 +77,7 @@ def foreign_rooms(sources: Iterable[Source]) -> Iterator[Finding]:
             if module.top in ONLY_IN and each.package not in ONLY_IN[module.top]:
                 cure = f"only these may: {', '.join(sorted(ONLY_IN[module.top])) or 'tests'}"
                 yield Finding(each.at(module.line), f"imports {module.module}", cure)
-            if module.top in {*PACKAGES.values()} or module.top in {"plugins", "faces"}:
+            if module.top in {*PACKAGES.values()} or module.top in {"plugins", "proving"}:
                 yield Finding(each.at(module.line), f"imports the folder {module.top}", "import the package in it")
 
 

@@ -9,7 +9,7 @@ from tests.lints.rooms import ROOT
 from tests.lints.sources import Finding
 
 INVARIANT = re.compile(r"\bI([1-9]\d?)\b")
-DOCUMENT = re.compile(r"\b(?:docs|benchmarks|examples)/[\w./-]*\w")
+DOCUMENT = re.compile(r"\b(?:docs|proving/benchmarks|examples)/[\w./-]*\w")
 DECISION = re.compile(r"\bdecisions?[/ ](\d{4})\b")
 SCENARIO = re.compile(r"\bS([1-9]\d{0,2})\b")
 SECTION = re.compile(r"\b[Ss]pec(?:ification)?(?: sections?)? (\d+(?:\.\d+)+)")

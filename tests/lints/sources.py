@@ -130,7 +130,7 @@ def below(*folders: str) -> Sequence[Source]:
 
 def product() -> Sequence[Source]:
     """What is shipped."""
-    return below(*TOP_FOLDERS)
+    return below(*sorted(f"{room}/{package}" for package, room in PACKAGES.items()))
 
 
 def everything() -> Sequence[Source]:

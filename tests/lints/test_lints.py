@@ -11,7 +11,7 @@ from collections.abc import Iterable
 import pytest
 
 from tests.lints import declarations, imports, references, shapes
-from tests.lints.rooms import PACKAGES, ROOT
+from tests.lints.rooms import MOST_FOLDERS, OTHER_FOLDERS, PACKAGES, ROOT, TOP_FOLDERS
 from tests.lints.sources import Finding, Source, below, everything, of_package, pages, product
 
 BAD_CORE = Source(
@@ -59,6 +59,12 @@ def test_there_are_rooms_to_look_at() -> None:
     for package in PACKAGES:
         assert of_package(package), package
     assert len(imports.cores()) > 60
+
+
+def test_the_tree_has_few_folders_at_its_top() -> None:
+    folders = {*TOP_FOLDERS, *OTHER_FOLDERS}
+    assert all((ROOT / folder).is_dir() for folder in folders)
+    assert len(folders) <= MOST_FOLDERS
 
 
 def test_a_module_imports_only_from_the_rooms_it_stands_on() -> None:

@@ -1,4 +1,5 @@
-"""Generous limits, several times what is measured (benchmarks/balancing.py): they catch a lost algorithm, not noise."""
+"""Generous limits, several times what is measured (proving/benchmarks/balancing.py): they catch a lost algorithm, not
+noise."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """The console of a large cluster answers soon. The bounds are wide: other work shares the machine.
-``benchmarks/console.py`` measures the same."""
+``proving/benchmarks/console.py`` measures the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What the product's handlers cost: ``python benchmarks/handlers.py > simulator/slotreeve_simulator/costs.json``.
+"""What the product's handlers cost.
+
+Example: ``python proving/benchmarks/handlers.py > proving/simulator/slotreeve_simulator/costs.json``
 
 A cluster of three data and two session servers with clients runs in one process on the memory transport. For every
 packet, the processor time of its delivery and of the actions that it causes in the same turn of the event loop is

@@ -1,12 +1,12 @@
 """Processor instructions of the main operations in two checkouts: figures that no other load on the machine changes.
 
-Example: ``python benchmarks/instructions.py --before ../before --after . > instructions.json``
+Example: ``python proving/benchmarks/instructions.py --before ../before --after . > instructions.json``
 
 A whole cluster (3 meta, 3 data, 2 session servers, one client) runs in one process on the memory transport and virtual
 time, under valgrind's ``cachegrind``, which counts the instructions that it executes. Each figure is a difference of
 two runs, so that start and set-up do not count: thousands of instructions for each operation, of all processes
-together. The transport over sockets is not part of it: for that see ``benchmarks/pairs.py``. Each checkout needs its
-own ``.venv`` (``./run setup``).
+together. The transport over sockets is not part of it: for that see ``proving/benchmarks/pairs.py``. Each checkout
+needs its own ``.venv`` (``./run setup``).
 """
 
 from __future__ import annotations

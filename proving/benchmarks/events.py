@@ -1,4 +1,6 @@
-"""What the event log costs, or the history: ``python benchmarks/events.py [--history]``. Prints one JSON object.
+"""What the event log costs, or the history. Prints one JSON object.
+
+Example: ``python proving/benchmarks/events.py [--history]``
 
 Two small clusters of processes run side by side, one writes it. Acknowledged changes a second, one client,
 pipelined, are measured on one and the other in turn, many times; the ratio is that of each pair, so that what else the

@@ -1,4 +1,6 @@
-"""What it costs a cluster to be looked on: ``PYTHONPATH=. python benchmarks/onlookers.py``. Prints one JSON object.
+"""What it costs a cluster to be looked on. Prints one JSON object.
+
+Example: ``PYTHONPATH=. python proving/benchmarks/onlookers.py``
 
 Two clusters of processes run side by side. One keeps a history, has a gateway with ``--consoles`` open pages of the
 console, and the metrics of each of its servers are read once a second. The other one has none of that. Acknowledged
@@ -24,7 +26,7 @@ from pathlib import Path
 from slotreeve_client.tools import run_async
 from slotreeve_harness.processes import LocalCluster
 
-from benchmarks.events import interval, processor_seconds, publishing, republish
+from proving.benchmarks.events import interval, processor_seconds, publishing, republish
 
 PAGES = ("first", "services", "servers", "slots", "history")
 """The pages of the console that follow the cluster, one after the other for each onlooker."""

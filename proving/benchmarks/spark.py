@@ -1,8 +1,8 @@
 """What the Spark side is asked to reach, measured on this machine; prints one JSON object.
 
-    python benchmarks/spark.py                     # 10 million keys, 2 balancers x 20 traces x 10 seeds: some minutes
-    python benchmarks/spark.py --keys 300000 --seeds 1
-    python benchmarks/spark.py --history 0.001     # the pipeline on a thousandth of 30 days at 1,000 records a second
+    python proving/benchmarks/spark.py                  # 10 million keys, 2 balancers x 20 traces x 10 seeds: minutes
+    python proving/benchmarks/spark.py --keys 300000 --seeds 1
+    python proving/benchmarks/spark.py --history 0.001  # the pipeline on a thousandth of 30 days at 1,000 records/s
 
 Slot functions on generated keys with local[2]: keys a second for crc32c alone, of the whole job and of one core in the
 function itself, for a row-at-a-time Python UDF in the same run, and for crc32c and md5 on every key; the same counts as

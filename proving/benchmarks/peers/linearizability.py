@@ -6,8 +6,8 @@ started again.
 
 ::
 
-    python benchmarks/peers/linearizability.py etcd --program /usr/bin/etcd
-    python benchmarks/peers/linearizability.py zookeeper --classpath '/opt/zookeeper/lib/*'      # needs kazoo
+    python proving/benchmarks/peers/linearizability.py etcd --program /usr/bin/etcd
+    python proving/benchmarks/peers/linearizability.py zookeeper --classpath '/opt/zookeeper/lib/*'      # needs kazoo
 
 Exit code 1: the history is not linearizable.
 """

@@ -1,6 +1,6 @@
 """A cluster with very many slots: how soon it starts, what it costs idle, and how long the death of a server is felt.
 
-    python benchmarks/many_slots.py --slots 65536 --busy 4
+    python proving/benchmarks/many_slots.py --slots 65536 --busy 4
 
 Prints JSON: seconds until every slot is held, the processor share of each idle server in percent, and for the death of
 a data server, a session server and the meta leader the longest time until five republished records were acknowledged,

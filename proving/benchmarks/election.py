@@ -1,6 +1,6 @@
 """How long the fle election takes to replace a leader, and how fast its meta state is written; on real processes.
 
-    python benchmarks/election.py --nodes 3 5 --rounds 10
+    python proving/benchmarks/election.py --nodes 3 5 --rounds 10
 
 Every node is a process of its own with ZeroMQ on loopback and a data directory on disk. A fail-over is measured from
 just before the signal to the leader until another node has had its first write acknowledged. Prints one JSON object,

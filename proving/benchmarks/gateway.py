@@ -1,6 +1,6 @@
 """What the REST face of one gateway does a second, and how soon subscribers are told, as JSON.
 
-``python benchmarks/gateway.py [--runs 5] [--profile FILE]``
+``python proving/benchmarks/gateway.py [--runs 5] [--profile FILE]``
 
 Three processes: ``slotreeve dev``, one ``slotreeve gateway run``, and this one, which speaks HTTP over keep-alive
 connections with as little work as possible (one request at a time on each connection).

@@ -1,4 +1,4 @@
-"""The longest turns of servers that hold one large service: ``python benchmarks/turns.py --instances 300000``.
+"""The longest turns of servers that hold one large service: ``python proving/benchmarks/turns.py --instances 300000``.
 
 A cluster of four data and two session servers with clients runs in one process on the memory transport and virtual
 time. For every packet and every action, the processor time of its process is measured. While a large service is

@@ -1,6 +1,6 @@
 """What renewals cost the data servers: a leader's core with 100,000 leases of 30 s, each renewed every 10 s.
 
-    python benchmarks/leases.py
+    python proving/benchmarks/leases.py
 
 Two minutes of such a leader pass in virtual time, from the bytes of each message to those of its answer. Printed is the
 share of one core that they would take in real time, and the longest turn.

@@ -1,4 +1,4 @@
-"""How long ``slotreeve`` takes to its first word: ``python benchmarks/cli_start.py --runs 20 > figures.json``.
+"""How long ``slotreeve`` takes to its first word: ``python proving/benchmarks/cli_start.py --runs 20 > figures.json``.
 
 Each command is run again and again as a process of its own, the commands in turn, so that what else the machine does
 hits all of them. Measured are the seconds from the start of the process to its first byte of output, those to its end,

@@ -1,7 +1,7 @@
 """How long the lock election takes to replace a leader, what it asks of the database, and how fast state is written.
 
-    python benchmarks/lock_election.py --dialect postgres --rounds 10
-    python benchmarks/lock_election.py --dialect mysql --rounds 10 --lease-ms 5000
+    python proving/benchmarks/lock_election.py --dialect postgres --rounds 10
+    python proving/benchmarks/lock_election.py --dialect mysql --rounds 10 --lease-ms 5000
 
 Starts a server of its own and three nodes, each a process. A fail-over is measured from just before the signal to the
 leader until another node leads. Statements are the database's own count. Prints one JSON object.

@@ -1,6 +1,6 @@
 """The processor of one simulated process: handling a message takes virtual time, so that work can pile up.
 
-The costs are those of ``benchmarks/handlers.py``, which measures the product's own handlers.
+The costs are those of ``proving/benchmarks/handlers.py``, which measures the product's own handlers.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Cost(NamedTuple):
 
 
 class Costs:
-    """What everything costs on the machine on which ``benchmarks/handlers.py`` ran.
+    """What everything costs on the machine on which ``proving/benchmarks/handlers.py`` ran.
 
     ``figures``: microseconds a packet and nanoseconds a byte by the name of the packet's first message.
 
@@ -48,7 +48,7 @@ class Costs:
 
 
 def load_costs() -> Costs:
-    """The costs that ``benchmarks/handlers.py`` measured."""
+    """The costs that ``proving/benchmarks/handlers.py`` measured."""
     text = (resources.files("slotreeve_simulator") / "costs.json").read_text()
     return Costs(json.loads(text))
 

@@ -1,4 +1,4 @@
-"""How fast assigners and balancers are, and how much they move: ``python benchmarks/balancing.py``.
+"""How fast assigners and balancers are, and how much they move: ``python proving/benchmarks/balancing.py``.
 
 Prints one JSON object: the parameters, and for each plugin the medians of some runs. A fresh assignment, then a tenth
 more servers balanced in to the end; all time is computing, for nothing is copied here.

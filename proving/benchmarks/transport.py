@@ -1,6 +1,6 @@
 """What the ZeroMQ transport costs over loopback between processes, as JSON.
 
-``python benchmarks/transport.py [--uvloop] [--profile FILE]``
+``python proving/benchmarks/transport.py [--uvloop] [--profile FILE]``
 
 * ``pipelined``: requests and replies a second on one connection, each request sent when an earlier one is answered.
 * ``round_trip``: microseconds for one request at a time.

@@ -1,4 +1,6 @@
-"""How soon the console has painted what somebody did, in a real browser: ``PYTHONPATH=. python benchmarks/console.py``.
+"""How soon the console has painted what somebody did, in a real browser.
+
+Example: ``PYTHONPATH=. python proving/benchmarks/console.py``
 
 A cluster of processes has ``--services`` services with ``--instances`` instances and ``--slots`` slots, and lost a data
 server for some seconds. Chromium opens each page, searches, goes from page to page, and walks over the slot map and

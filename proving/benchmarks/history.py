@@ -1,4 +1,4 @@
-"""How long questions to a full history take, and what it takes on the disk: ``python benchmarks/history.py``.
+"""How long questions to a full history take, and what it takes on the disk: ``python proving/benchmarks/history.py``.
 
 It writes the history of one server that is told ``--rate`` changes a second for ``--hours``, in virtual time: providers
 of ``--services`` come, change and go. Then it asks what services were at random seconds of that time, and for their

@@ -1,6 +1,6 @@
 """What callers that wait cost a gateway: blocking queries of Consul's clients, as JSON.
 
-    python benchmarks/gateway_waiting.py [--waiting 10000] [--woken 1000] [--changes 10] [--rounds 8]
+    python proving/benchmarks/gateway_waiting.py [--waiting 10000] [--woken 1000] [--changes 10] [--rounds 8]
 
 A gateway process of a cluster of 3 meta, 3 data and 2 session processes holds ``--waiting`` open queries. ``--woken``
 of them are for one service, which then changes again and again; the others are for another one, which does not change.

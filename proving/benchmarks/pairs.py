@@ -1,6 +1,6 @@
 """Two checkouts against each other, in one run: pairs of benchmarks in turn, and the ratio of each figure.
 
-Example: ``python benchmarks/pairs.py --before ../before --after . --pairs 8 > ratios.json``
+Example: ``python proving/benchmarks/pairs.py --before ../before --after . --pairs 8 > ratios.json``
 
 Each checkout needs its own ``.venv`` (``./run setup``). The order within a pair alternates, so that a machine that
 slows down during the run does not favour one of them. Figures are medians over the pairs; ``ratio`` is the median of

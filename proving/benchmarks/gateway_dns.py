@@ -1,6 +1,6 @@
 """What the face for DNS of one gateway answers a second, as JSON.
 
-    python benchmarks/gateway_dns.py [--runs 5] [--seconds 3] [--beside DIRECTORY]
+    python proving/benchmarks/gateway_dns.py [--runs 5] [--seconds 3] [--beside DIRECTORY]
 
 Three processes: ``slotreeve dev``, one gateway, and this one, which asks over UDP with as little work as possible:
 ``ASKING`` questions are under way, and each answer is followed by the next one. The questions are for services of one,
@@ -39,7 +39,7 @@ ASKING = 16
 SIZES = (1, 10, 40)
 PAYLOAD = 4_096
 LOST_SECONDS = 10.0
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 HOST = "127.0.0.1"
 
 
