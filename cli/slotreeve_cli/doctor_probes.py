@@ -127,7 +127,7 @@ def _sync_ms(directory: Path) -> float | None:
 async def look_at_stores(patient: Patient) -> list[StoreSeen]:
     """The databases of elections that have one. Elections with a directory are looked at with the directories."""
     from slotreeve.errors import SlotreeveError
-    from slotreeve_servers.meta.back_end import TriesOut
+    from slotreeve_servers.meta.swap.back_end import TriesOut
 
     seen: dict[str, StoreSeen] = {}
     for configuration, launcher in patient.launchers():

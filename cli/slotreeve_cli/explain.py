@@ -63,10 +63,10 @@ def staleness(
 def bounds(settings: Settings) -> list[tuple[str, float, str]]:
     """(what happens, seconds, which settings add up to that)."""
     from slotreeve_servers.data.core import UPKEEP_SECONDS as LOOK_SECONDS
-    from slotreeve_servers.data.ending import DRIFT
+    from slotreeve_servers.data.endings.ending import DRIFT
     from slotreeve_servers.node.membership import LEASE_HEARTBEATS
+    from slotreeve_servers.session.clients.leases import HERD, HERD_LEASES, RENEWALS
     from slotreeve_servers.session.core import sweep_seconds
-    from slotreeve_servers.session.leases import HERD, HERD_LEASES, RENEWALS
 
     session, data, meta = settings.session, settings.data, settings.meta
     push = PUSH_ALLOWANCE_SECONDS
@@ -143,7 +143,7 @@ def killed_client(settings: Settings, frozen: bool, leaderless: bool, herd: bool
         herd: many other clients are lost within two graces. Each has the grace more; rounds for the others may be
             under way when one is needed.
     """
-    from slotreeve_servers.data.presence import FEW_CLIENTS
+    from slotreeve_servers.data.endings.presence import FEW_CLIENTS
 
     grace, linger = settings.data.session_grace_seconds, settings.session.linger_seconds
     is_removed = not leaderless and settings.meta.lease_seconds <= 2 * grace

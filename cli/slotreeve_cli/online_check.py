@@ -52,7 +52,7 @@ def _port(what: str, address: str) -> Row:
 async def _store(launcher: Launcher, node: str) -> Row:
     from slotreeve.errors import SlotreeveError
     from slotreeve_machines.storage import DirectoryStorage
-    from slotreeve_servers.meta.back_end import TriesOut
+    from slotreeve_servers.meta.swap.back_end import TriesOut
 
     election = launcher.election(node, DirectoryStorage.open)
     found: Row = {"what": "store of the election", "where": node, "result": "good"}

@@ -18,7 +18,7 @@ from slotreeve import Limits, Move, Plan, Server, Slot, SlotTable
 from slotreeve.errors import ModelError, PluginError
 from slotreeve.invariants import check_table
 from slotreeve.ports import Assigner, Balancer
-from slotreeve_servers.meta.arranger import is_complete
+from slotreeve_servers.meta.arranging.arranger import is_complete
 
 LONGEST_CONVERGENCE = 10_000
 """Steps after which a balancer is taken to be one that never ends."""

@@ -16,16 +16,16 @@ from slotreeve.model.slots import Slot, SlotTable
 from slotreeve.ports import Message
 from slotreeve_protocol.codec import decode_frame, encode_message
 from slotreeve_protocol.lease_messages import KeepLeases, LeaseTerms, SlotLeases
-from slotreeve_servers.data.brake import Brake, limits_of
-from slotreeve_servers.data.confirmations import FollowerConfirmations
 from slotreeve_servers.data.core import UPKEEP_SECONDS
-from slotreeve_servers.data.endings import Endings
-from slotreeve_servers.data.in_sync import InSync
-from slotreeve_servers.data.lease_keeper import LeaseKeeper
-from slotreeve_servers.data.sessions import SessionServers
+from slotreeve_servers.data.endings.brake import Brake, limits_of
+from slotreeve_servers.data.endings.endings import Endings
+from slotreeve_servers.data.endings.lease_keeper import LeaseKeeper
+from slotreeve_servers.data.endings.sessions import SessionServers
+from slotreeve_servers.data.replication.confirmations import FollowerConfirmations
+from slotreeve_servers.data.replication.in_sync import InSync
+from slotreeve_servers.data.replication.streams import Streams
 from slotreeve_servers.data.settings import DataSettings
-from slotreeve_servers.data.slots import HeldSlot, HeldSlots
-from slotreeve_servers.data.streams import Streams
+from slotreeve_servers.data.slots.slots import HeldSlot, HeldSlots
 from slotreeve_servers.node.membership import Membership
 from slotreeve_servers.node.newer_view import NewerView
 from slotreeve_servers.node.outbox import Peer, Request

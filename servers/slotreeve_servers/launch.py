@@ -26,8 +26,8 @@ from slotreeve_events.segments import Segments
 from slotreeve_machines.beside import Beside, InThread
 from slotreeve_protocol.addresses import is_loopback
 
-from slotreeve_servers.meta.addresses import ELECTION_PORT_OFFSET as ELECTION_PORT_OFFSET
-from slotreeve_servers.meta.shadow import Shadow
+from slotreeve_servers.meta.members.addresses import ELECTION_PORT_OFFSET as ELECTION_PORT_OFFSET
+from slotreeve_servers.meta.swap.shadow import Shadow
 from slotreeve_servers.node.environment import Environment
 from slotreeve_servers.settings import ServerConfiguration
 
@@ -357,7 +357,7 @@ def _election(
 
 
 class ConfiguredElections:
-    """Implements :class:`slotreeve_servers.meta.beside.BackEnds` for one meta server."""
+    """Implements :class:`slotreeve_servers.meta.swap.beside.BackEnds` for one meta server."""
 
     def __init__(self, configuration: ServerConfiguration, catalogue: Catalogue, context: Context) -> None:
         self._configuration, self._catalogue, self._context = configuration, catalogue, context

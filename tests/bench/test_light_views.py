@@ -9,7 +9,7 @@ from slotreeve.model.publisher import Publisher
 from slotreeve_bench.light_views import KnownWholes, LightView
 from slotreeve_protocol.client_messages import Push, Scope
 from slotreeve_protocol.codec import decode_frame
-from slotreeve_servers.session.push_frames import PushFrames
+from slotreeve_servers.session.push.push_frames import PushFrames
 
 SERVICE = "s#@#i#@#g"
 STEPS = st.lists(

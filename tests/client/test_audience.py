@@ -31,10 +31,10 @@ from slotreeve_protocol.people_messages import (
     UsePage,
 )
 from slotreeve_servers.node.outbox import Peer
-from slotreeve_servers.session.audience import Audience
-from slotreeve_servers.session.clients import ConnectedClient
-from slotreeve_servers.session.interests import Interests
-from slotreeve_servers.session.routes import Routes
+from slotreeve_servers.session.clients.audience import Audience
+from slotreeve_servers.session.clients.clients import ConnectedClient
+from slotreeve_servers.session.push.interests import Interests
+from slotreeve_servers.session.records.routes import Routes
 from slotreeve_simulator.simulated_cluster import SimulatedCluster
 from slotreeve_transport_memory.transport import MemoryTransport
 

@@ -93,7 +93,7 @@ def foreign_libraries(sources: Iterable[Source]) -> Iterator[Finding]:
 def other_roles(sources: Iterable[Source]) -> Iterator[Finding]:
     """Imports of one role's modules by another, or by what they share."""
     for each in sources:
-        role = each.folder.rpartition("/")[2]
+        role = (*each.folder.split("/"), "", "")[2]
         for module in each.imports:
             parts = module.module.split(".")
             if role not in {*CORE_ROLES, "node"} or parts[0] != "slotreeve_servers" or len(parts) == 1:

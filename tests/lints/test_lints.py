@@ -15,7 +15,7 @@ from tests.lints.rooms import MOST_FOLDERS, OTHER_FOLDERS, PACKAGES, ROOT, TOP_F
 from tests.lints.sources import Finding, Source, below, everything, of_package, pages, product
 
 BAD_CORE = Source(
-    "servers/slotreeve_servers/data/bad.py",
+    "servers/slotreeve_servers/data/slots/bad.py",
     "import time, socket, zmq, kernel\n"
     "from slotreeve_client import Client\n"
     "from slotreeve_servers.meta import core\n"

@@ -50,7 +50,7 @@ def test_each_operator_has_its_mutants_and_what_is_only_said_has_none() -> None:
 
 
 def test_every_mutant_of_a_real_module_can_be_read() -> None:
-    text = (ROOT / "servers/slotreeve_servers/data/endings.py").read_text(encoding="utf-8")
+    text = (ROOT / "servers/slotreeve_servers/data/endings/endings.py").read_text(encoding="utf-8")
     found = changes(text)
     assert len(found) > 50
     for change in found:

@@ -9,7 +9,7 @@ from functools import partial
 
 from slotreeve_client import Client, Publication, Subscription
 from slotreeve_conformance.simulated import simulated
-from slotreeve_servers.meta.loads import PAUSE_SECONDS
+from slotreeve_servers.meta.arranging.loads import PAUSE_SECONDS
 from slotreeve_simulator.simulated_cluster import SimulatedCluster
 
 SETTINGS = {"cluster.slots": 24, "cluster.replicas": 2, "balancer.use": "even"}

@@ -13,10 +13,10 @@ from slotreeve_protocol.slot_messages import (
     Changed,
     SlotWrite,
 )
-from slotreeve_servers.data.changes import Changes
-from slotreeve_servers.data.interest import SessionInterests
-from slotreeve_servers.data.slots import HeldSlot, HeldSlots
-from slotreeve_servers.data.streams import Streams
+from slotreeve_servers.data.announcing.changes import Changes
+from slotreeve_servers.data.announcing.interest import SessionInterests
+from slotreeve_servers.data.replication.streams import Streams
+from slotreeve_servers.data.slots.slots import HeldSlot, HeldSlots
 from slotreeve_servers.node.membership import HeldCopies, Membership
 from slotreeve_servers.node.newer_view import NewerView
 from slotreeve_servers.node.outbox import Peer

@@ -10,14 +10,14 @@ from slotreeve.model.publisher import Publisher
 from slotreeve.model.slots import Slot, SlotTable
 from slotreeve_events.history import NO_REASONS
 from slotreeve_protocol.slot_messages import Answers, Confirm, Presence, SlotWrite
-from slotreeve_servers.data.brake import Brake, limits_of
-from slotreeve_servers.data.ending import Ending, HeldLease, LostRecord
-from slotreeve_servers.data.endings import Endings
-from slotreeve_servers.data.lost_clients import LostClients
-from slotreeve_servers.data.presence import client_of
-from slotreeve_servers.data.sessions import SessionServers
+from slotreeve_servers.data.endings.brake import Brake, limits_of
+from slotreeve_servers.data.endings.ending import Ending, HeldLease, LostRecord
+from slotreeve_servers.data.endings.endings import Endings
+from slotreeve_servers.data.endings.lost_clients import LostClients
+from slotreeve_servers.data.endings.presence import client_of
+from slotreeve_servers.data.endings.sessions import SessionServers
 from slotreeve_servers.data.settings import DataSettings
-from slotreeve_servers.data.slots import HeldSlot, HeldSlots
+from slotreeve_servers.data.slots.slots import HeldSlot, HeldSlots
 from slotreeve_servers.node.outbox import Peer
 
 from tests.servers.recording_outbox import RecordingOutbox, a_peer

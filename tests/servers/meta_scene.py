@@ -19,7 +19,7 @@ from slotreeve_protocol.meta_messages import (
     Stopping,
     View,
 )
-from slotreeve_servers.meta.arranger import Arranger
+from slotreeve_servers.meta.arranging.arranger import Arranger
 from slotreeve_servers.meta.core import MetaCore
 from slotreeve_servers.node.outbox import Peer
 from slotreeve_servers.settings import Settings

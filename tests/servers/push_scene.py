@@ -8,10 +8,10 @@ from slotreeve.model.publisher import Publisher
 from slotreeve_protocol.client_messages import Push, PushReceipt, Scope
 from slotreeve_protocol.datum_copy import DatumCopy, Fit
 from slotreeve_protocol.slot_messages import DatumChange
-from slotreeve_servers.session.clients import ConnectedClient
-from slotreeve_servers.session.due_pushes import DuePushes
-from slotreeve_servers.session.orders import OrdersInForce
-from slotreeve_servers.session.push import (
+from slotreeve_servers.session.clients.clients import ConnectedClient
+from slotreeve_servers.session.clients.orders import OrdersInForce
+from slotreeve_servers.session.push.due_pushes import DuePushes
+from slotreeve_servers.session.push.push import (
     PushGroup,
     PushRules,
 )

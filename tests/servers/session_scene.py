@@ -14,17 +14,17 @@ from slotreeve_protocol.slot_messages import (
     SlotAnswer,
     Write,
 )
-from slotreeve_servers.session.arrivals import Arrivals
-from slotreeve_servers.session.clients import ConnectedClient
-from slotreeve_servers.session.due_pushes import DuePushes
-from slotreeve_servers.session.interests import Interests
-from slotreeve_servers.session.leaders import SlotLeaders
-from slotreeve_servers.session.orders import OrdersInForce
-from slotreeve_servers.session.push import PushRules
-from slotreeve_servers.session.registrations import Registrations
-from slotreeve_servers.session.routes import Routes
+from slotreeve_servers.session.clients.arrivals import Arrivals
+from slotreeve_servers.session.clients.clients import ConnectedClient
+from slotreeve_servers.session.clients.orders import OrdersInForce
+from slotreeve_servers.session.push.due_pushes import DuePushes
+from slotreeve_servers.session.push.interests import Interests
+from slotreeve_servers.session.push.push import PushRules
+from slotreeve_servers.session.records.leaders import SlotLeaders
+from slotreeve_servers.session.records.registrations import Registrations
+from slotreeve_servers.session.records.routes import Routes
+from slotreeve_servers.session.records.writes import Writes
 from slotreeve_servers.session.settings import SessionSettings
-from slotreeve_servers.session.writes import Writes
 
 from tests.servers.recording_outbox import RecordingOutbox, a_peer
 from tests.servers.world import newer_view_of, node_of

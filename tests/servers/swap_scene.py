@@ -18,9 +18,9 @@ from slotreeve.ports import Election, Leadership, Message
 from slotreeve_conformance.virtual_time import VirtualClock, run
 from slotreeve_protocol.general_messages import Done
 from slotreeve_protocol.meta_messages import SwapOrder, SwapStep
-from slotreeve_servers.meta.election_in_use import ElectionInUse
-from slotreeve_servers.meta.swap import Swap
-from slotreeve_servers.meta.swap_steps import SwapSteps
+from slotreeve_servers.meta.swap.election_in_use import ElectionInUse
+from slotreeve_servers.meta.swap.swap import Swap
+from slotreeve_servers.meta.swap.swap_steps import SwapSteps
 from slotreeve_servers.node.supervisor import Supervisor
 
 from tests.servers.scripted_election import ScriptedElection, ScriptedState

@@ -15,7 +15,7 @@ from slotreeve_balancer.default_assigner import DefaultAssigner
 from slotreeve_balancer.even_assigner import EvenAssigner
 from slotreeve_balancer.even_balancer import EvenBalancer
 from slotreeve_balancer.options import DefaultAssignerOptions, EvenBalancerOptions
-from slotreeve_servers.meta.arranger import (
+from slotreeve_servers.meta.arranging.arranger import (
     NOBODY_LEAVES,
     Arrangement,
     Arranger,
@@ -26,7 +26,7 @@ from slotreeve_servers.meta.arranger import (
     led_anew,
     without_replaced,
 )
-from slotreeve_servers.meta.copy_steps import CopyReport
+from slotreeve_servers.meta.arranging.copy_steps import CopyReport
 
 from tests.servers.table_moves import moved
 

@@ -10,7 +10,7 @@ from slotreeve.model.plan import Plan
 from slotreeve.model.slots import Limits, Move, Slot, SlotTable
 from slotreeve_balancer.even_balancer import EvenBalancer
 from slotreeve_balancer.options import EvenBalancerOptions
-from slotreeve_servers.meta.arranger import Arranger, CopyReports
+from slotreeve_servers.meta.arranging.arranger import Arranger, CopyReports
 
 
 class BadAssigner:

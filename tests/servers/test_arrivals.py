@@ -5,10 +5,10 @@ from __future__ import annotations
 from slotreeve.model.nodes import Role
 from slotreeve.model.publisher import Publisher
 from slotreeve_protocol.slot_messages import Presence
-from slotreeve_servers.session.arrivals import AT_ONCE, Arrivals
-from slotreeve_servers.session.clients import ConnectedClient
-from slotreeve_servers.session.places import PLACE_SECONDS
-from slotreeve_servers.session.routes import Routes
+from slotreeve_servers.session.clients.arrivals import AT_ONCE, Arrivals
+from slotreeve_servers.session.clients.clients import ConnectedClient
+from slotreeve_servers.session.clients.places import PLACE_SECONDS
+from slotreeve_servers.session.records.routes import Routes
 
 from tests.servers.recording_outbox import RecordingOutbox, a_peer
 

@@ -17,9 +17,9 @@ from slotreeve_balancer.default_balancer import DefaultBalancer
 from slotreeve_balancer.even_assigner import EvenAssigner
 from slotreeve_balancer.even_balancer import EvenBalancer
 from slotreeve_balancer.options import DefaultBalancerOptions, EvenBalancerOptions
-from slotreeve_servers.meta.arranger import Arranger, CopyReports, PlannedTable
-from slotreeve_servers.meta.balancer_steps import STEPS_PER_COPY
-from slotreeve_servers.meta.copy_steps import CopyReport
+from slotreeve_servers.meta.arranging.arranger import Arranger, CopyReports, PlannedTable
+from slotreeve_servers.meta.arranging.balancer_steps import STEPS_PER_COPY
+from slotreeve_servers.meta.arranging.copy_steps import CopyReport
 
 SLOTS, REPLICAS = 6, 2
 COPIES = SLOTS * REPLICAS

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from slotreeve.model.publisher import Publisher
 from slotreeve.model.slots import Slot
 from slotreeve_protocol.leases import lease_record
-from slotreeve_servers.data.brake import Brake, BrakeLimits
-from slotreeve_servers.data.ending import Ending, HeldLease, LostRecord
-from slotreeve_servers.data.slots import HeldSlot
+from slotreeve_servers.data.endings.brake import Brake, BrakeLimits
+from slotreeve_servers.data.endings.ending import Ending, HeldLease, LostRecord
+from slotreeve_servers.data.slots.slots import HeldSlot
 
 SLOT = HeldSlot(Slot(0, "data-1", 1, ()), True)
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from slotreeve.model.nodes import Role
-from slotreeve_servers.session.clients import ConnectedClient
-from slotreeve_servers.session.leases import HERD, HERD_LEASES, PINGS_PER_SECOND, RENEWALS, ClientLeases
+from slotreeve_servers.session.clients.clients import ConnectedClient
+from slotreeve_servers.session.clients.leases import HERD, HERD_LEASES, PINGS_PER_SECOND, RENEWALS, ClientLeases
 
 from tests.servers.recording_outbox import a_peer
 

@@ -9,8 +9,8 @@ import pytest
 from slotreeve.model.nodes import Server
 from slotreeve.model.plan import Plan
 from slotreeve.model.slots import Limits, Move, Slot, SlotTable
-from slotreeve_servers.meta.arranger import Arranger, CopyReports, Leaving, PlannedTable
-from slotreeve_servers.meta.copy_steps import CopyReport
+from slotreeve_servers.meta.arranging.arranger import Arranger, CopyReports, Leaving, PlannedTable
+from slotreeve_servers.meta.arranging.copy_steps import CopyReport
 
 from tests.transcripts import run_transcript
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from slotreeve.model.slots import Slot
-from slotreeve_servers.meta.copy_steps import NO_REPORT, CopyReport, CopyStep, by_name, towards
+from slotreeve_servers.meta.arranging.copy_steps import NO_REPORT, CopyReport, CopyStep, by_name, towards
 
 from tests.servers.table_moves import moved
 

@@ -11,7 +11,7 @@ from slotreeve.model.nodes import Role
 from slotreeve.model.publisher import Publisher
 from slotreeve.model.slots import Slot, SlotTable
 from slotreeve_protocol.slot_messages import Access, SlotWrite
-from slotreeve_servers.data.slots import HeldSlot, HeldSlots
+from slotreeve_servers.data.slots.slots import HeldSlot, HeldSlots
 
 from tests.servers.recording_outbox import a_peer
 

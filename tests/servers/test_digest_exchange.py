@@ -24,15 +24,15 @@ from slotreeve_protocol.slot_messages import (
     SlotDigests,
     SlotWrite,
 )
-from slotreeve_servers.data.brake import Brake, limits_of
-from slotreeve_servers.data.comparison import SessionComparison
-from slotreeve_servers.data.ending_rounds import GATHER_SECONDS
-from slotreeve_servers.data.endings import Endings
-from slotreeve_servers.data.exchange import RETRY_SECONDS, SLOTS_PER_REQUEST, DigestExchange, Progress
-from slotreeve_servers.data.following import FollowedLeaders, SlotFollowing
-from slotreeve_servers.data.sessions import SessionServers
+from slotreeve_servers.data.endings.brake import Brake, limits_of
+from slotreeve_servers.data.endings.ending_rounds import GATHER_SECONDS
+from slotreeve_servers.data.endings.endings import Endings
+from slotreeve_servers.data.endings.sessions import SessionServers
+from slotreeve_servers.data.replication.comparison import SessionComparison
+from slotreeve_servers.data.replication.exchange import RETRY_SECONDS, SLOTS_PER_REQUEST, DigestExchange, Progress
+from slotreeve_servers.data.replication.following import FollowedLeaders, SlotFollowing
 from slotreeve_servers.data.settings import DataSettings
-from slotreeve_servers.data.slots import HeldSlot, HeldSlots
+from slotreeve_servers.data.slots.slots import HeldSlot, HeldSlots
 from slotreeve_servers.node.deltas import PART_BYTES
 from slotreeve_servers.node.records import START, SlotStore
 

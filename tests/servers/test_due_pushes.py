@@ -18,9 +18,9 @@ from slotreeve_protocol.meta_messages import View
 from slotreeve_protocol.slot_messages import Changed, DatumChange
 from slotreeve_servers.node.outbox import Peer
 from slotreeve_servers.node.paced_work import STEPS_AT_ONCE, TURN_SECONDS
-from slotreeve_servers.session.clients import ConnectedClient
+from slotreeve_servers.session.clients.clients import ConnectedClient
 from slotreeve_servers.session.core import SessionCore
-from slotreeve_servers.session.due_pushes import DuePushes
+from slotreeve_servers.session.push.due_pushes import DuePushes
 from slotreeve_servers.session.settings import SessionSettings
 
 from tests.servers.recording_outbox import RecordingOutbox, a_peer, deliver

@@ -11,8 +11,8 @@ from slotreeve.errors import ModelError
 from slotreeve.model.nodes import Role
 from slotreeve_protocol.client_messages import Scope, Subscribe, Unsubscribe, Want
 from slotreeve_servers.node.paced_work import PATIENT_SECONDS, TURN_SECONDS
-from slotreeve_servers.session.clients import ConnectedClient
-from slotreeve_servers.session.due_wants import MOST_WAITING, WANTS_AT_ONCE, DueWants
+from slotreeve_servers.session.clients.clients import ConnectedClient
+from slotreeve_servers.session.push.due_wants import MOST_WAITING, WANTS_AT_ONCE, DueWants
 
 from tests.servers.recording_outbox import RecordingOutbox, a_peer
 

@@ -20,10 +20,10 @@ from slotreeve_conformance.virtual_time import VirtualClock, run
 from slotreeve_protocol.general_messages import Done
 from slotreeve_protocol.meta_messages import ElectionIs, GetElection, SwapOrder, SwapStep
 from slotreeve_servers.launch import ConfiguredElections, Launcher
-from slotreeve_servers.meta.beside import ABANDON_SECONDS, NO_BACK_ENDS, BackEndsBeside
-from slotreeve_servers.meta.election_in_use import GoingOver
-from slotreeve_servers.meta.swap_desk import SwapDesk
-from slotreeve_servers.meta.swap_record import KEY, SwapRecord
+from slotreeve_servers.meta.swap.beside import ABANDON_SECONDS, NO_BACK_ENDS, BackEndsBeside
+from slotreeve_servers.meta.swap.election_in_use import GoingOver
+from slotreeve_servers.meta.swap.swap_desk import SwapDesk
+from slotreeve_servers.meta.swap.swap_record import KEY, SwapRecord
 from slotreeve_servers.node.other_meta_servers import OtherMetaServers
 from slotreeve_servers.node.outbox import Peer
 from slotreeve_servers.node.supervisor import Supervisor

@@ -17,9 +17,9 @@ from slotreeve.errors import (
 from slotreeve.ports import Leadership
 from slotreeve_conformance.virtual_time import run
 from slotreeve_protocol.meta_messages import SwapStep
-from slotreeve_servers.meta.back_end import BackEnd, TriesOut
-from slotreeve_servers.meta.election_in_use import GoingOver
-from slotreeve_servers.meta.swap_record import KEY, SwapRecord, decode, digest
+from slotreeve_servers.meta.swap.back_end import BackEnd, TriesOut
+from slotreeve_servers.meta.swap.election_in_use import GoingOver
+from slotreeve_servers.meta.swap.swap_record import KEY, SwapRecord, decode, digest
 
 from tests.servers.swap_scene import FencedElection, Scene, play
 

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from slotreeve.model.nodes import Role
 from slotreeve.model.publisher import Publisher
 from slotreeve_protocol.slot_messages import SlotWrite
-from slotreeve_servers.data.ending import TRANSITIONS, EndingEvent, EndingState
-from slotreeve_servers.data.endings import RETURNING
-from slotreeve_servers.data.presence import FEW_CLIENTS, client_of
+from slotreeve_servers.data.endings.ending import TRANSITIONS, EndingEvent, EndingState
+from slotreeve_servers.data.endings.endings import RETURNING
+from slotreeve_servers.data.endings.presence import FEW_CLIENTS, client_of
 from slotreeve_servers.data.settings import DataSettings
-from slotreeve_servers.data.slots import HeldSlot
+from slotreeve_servers.data.slots.slots import HeldSlot
 from slotreeve_servers.node.outbox import Peer
 
 from tests.servers.endings_scene import SESSION_1, SESSION_2, EndingsScene

@@ -7,13 +7,13 @@ from slotreeve.model.nodes import Role
 from slotreeve.model.slots import Slot, SlotTable
 from slotreeve_protocol.leases import lease_record
 from slotreeve_protocol.slot_messages import Answers, Confirm, SlotEpoch
-from slotreeve_servers.data import ending_rounds
-from slotreeve_servers.data.barrier import AGAIN_SECONDS
-from slotreeve_servers.data.ending import HeldLease, LostRecord
-from slotreeve_servers.data.ending_rounds import GATHER_SECONDS
-from slotreeve_servers.data.endings import RETURNING
-from slotreeve_servers.data.presence import FEW_CLIENTS, ClientPresence, client_of
-from slotreeve_servers.data.sessions import LINK_SILENCE_SECONDS
+from slotreeve_servers.data.endings import ending_rounds
+from slotreeve_servers.data.endings.barrier import AGAIN_SECONDS
+from slotreeve_servers.data.endings.ending import HeldLease, LostRecord
+from slotreeve_servers.data.endings.ending_rounds import GATHER_SECONDS
+from slotreeve_servers.data.endings.endings import RETURNING
+from slotreeve_servers.data.endings.presence import FEW_CLIENTS, ClientPresence, client_of
+from slotreeve_servers.data.endings.sessions import LINK_SILENCE_SECONDS
 
 from tests.servers.endings_scene import RULES, SESSION_1, SESSION_2, EndingsScene, record, state_of
 from tests.servers.recording_outbox import a_peer

@@ -6,12 +6,12 @@ from slotreeve.model.nodes import Role
 from slotreeve.model.publisher import Publisher
 from slotreeve_protocol.client_messages import Publish
 from slotreeve_servers.node.outbox import Peer
-from slotreeve_servers.session.clients import ConnectedClient
-from slotreeve_servers.session.frozen_clients import FrozenClients
-from slotreeve_servers.session.leases import ClientLeases
-from slotreeve_servers.session.registrations import Registrations
-from slotreeve_servers.session.routes import Routes
-from slotreeve_servers.session.writes import Writes
+from slotreeve_servers.session.clients.clients import ConnectedClient
+from slotreeve_servers.session.clients.frozen_clients import FrozenClients
+from slotreeve_servers.session.clients.leases import ClientLeases
+from slotreeve_servers.session.records.registrations import Registrations
+from slotreeve_servers.session.records.routes import Routes
+from slotreeve_servers.session.records.writes import Writes
 
 from tests.servers.recording_outbox import RecordingOutbox, a_peer
 from tests.servers.world import OneSlot

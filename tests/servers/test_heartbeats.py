@@ -5,8 +5,8 @@ from __future__ import annotations
 from slotreeve.model.nodes import Node, Role
 from slotreeve.model.slots import Slot, SlotTable
 from slotreeve_protocol.meta_messages import Heartbeat, SlotCopies, Stopping, View
-from slotreeve_servers.meta.copy_steps import CopyReport
-from slotreeve_servers.meta.heartbeats import LastHeartbeats
+from slotreeve_servers.meta.arranging.copy_steps import CopyReport
+from slotreeve_servers.meta.members.heartbeats import LastHeartbeats
 
 TABLE = SlotTable(3, (Slot(0, "data-1", 1, ("data-2",)),))
 NOBODY: frozenset[str] = frozenset()

@@ -105,8 +105,8 @@ def test_changes_are_cut_into_messages_of_bounded_bytes() -> None:
 def test_very_many_whole_services_do_not_fill_the_queue_of_a_session_server(
     monkeypatch: pytest.MonkeyPatch, services: int, records: int
 ) -> None:
-    monkeypatch.setattr("slotreeve_servers.data.changes.WHOLE_BYTES", 1_000)
-    monkeypatch.setattr("slotreeve_servers.data.changes.MOST_TRANSFERS", 3)
+    monkeypatch.setattr("slotreeve_servers.data.announcing.changes.WHOLE_BYTES", 1_000)
+    monkeypatch.setattr("slotreeve_servers.data.announcing.changes.MOST_TRANSFERS", 3)
     scene = Scene()
     scene.outbox.part_bytes = 1_000
     scene.slot.compared.add(SESSION_1.process_id)

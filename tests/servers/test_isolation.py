@@ -10,8 +10,8 @@ from slotreeve_protocol.slot_messages import Access, Answers, Confirm, SlotAnswe
 from slotreeve_servers.node.membership import LEASE_HEARTBEATS, Membership
 from slotreeve_servers.node.newer_view import NewerView
 from slotreeve_servers.node.outbox import Peer
-from slotreeve_servers.session.clients import ConnectedClient
-from slotreeve_servers.session.isolation import (
+from slotreeve_servers.session.clients.clients import ConnectedClient
+from slotreeve_servers.session.clients.isolation import (
     ARRIVAL_SECONDS,
     ARRIVAL_SHARE,
     FIRST_CLIENTS,
@@ -20,7 +20,7 @@ from slotreeve_servers.session.isolation import (
     PATIENCE_WITHOUT_LEASE,
     Isolation,
 )
-from slotreeve_servers.session.routes import Routes
+from slotreeve_servers.session.records.routes import Routes
 
 from tests.servers.recording_outbox import RecordingOutbox, a_peer
 from tests.servers.world import NoMember

@@ -8,10 +8,10 @@ from slotreeve import Draft, Limits, Plan, Server, Slot, SlotLoad, SlotTable
 from slotreeve.model.nodes import Node, Role
 from slotreeve_balancer.even_assigner import EvenAssigner
 from slotreeve_protocol.meta_messages import MOST_LOADS, Heartbeat, LeaseGranted, View
-from slotreeve_servers.meta.arranger import Arranger, CopyReports, Leaving
-from slotreeve_servers.meta.copy_steps import CopyReport
-from slotreeve_servers.meta.loads import MOST_REPORTED, PAUSE_SECONDS, KnownLoads, Loads
-from slotreeve_servers.meta.next_table import Situation
+from slotreeve_servers.meta.arranging.arranger import Arranger, CopyReports, Leaving
+from slotreeve_servers.meta.arranging.copy_steps import CopyReport
+from slotreeve_servers.meta.arranging.loads import MOST_REPORTED, PAUSE_SECONDS, KnownLoads, Loads
+from slotreeve_servers.meta.arranging.next_table import Situation
 
 from tests.servers.meta_scene import Scene
 from tests.servers.recording_outbox import deliver

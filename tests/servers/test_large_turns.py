@@ -26,23 +26,23 @@ from slotreeve_protocol.slot_messages import (
     SlotInterest,
     SlotWrite,
 )
-from slotreeve_servers.data.brake import Brake, limits_of
-from slotreeve_servers.data.changes import Changes
-from slotreeve_servers.data.endings import Endings
-from slotreeve_servers.data.interest import SessionInterests
-from slotreeve_servers.data.lost_clients import LostClients
-from slotreeve_servers.data.sessions import SessionServers
+from slotreeve_servers.data.announcing.changes import Changes
+from slotreeve_servers.data.announcing.interest import SessionInterests
+from slotreeve_servers.data.endings.brake import Brake, limits_of
+from slotreeve_servers.data.endings.endings import Endings
+from slotreeve_servers.data.endings.lost_clients import LostClients
+from slotreeve_servers.data.endings.sessions import SessionServers
 from slotreeve_servers.data.settings import DataSettings
-from slotreeve_servers.data.slots import HeldSlot, HeldSlots
+from slotreeve_servers.data.slots.slots import HeldSlot, HeldSlots
 from slotreeve_servers.node.deltas import delta_parts
 from slotreeve_servers.node.digests import FANOUT, PartedService
 from slotreeve_servers.node.records import SlotStore
-from slotreeve_servers.session.clients import ConnectedClient
-from slotreeve_servers.session.due_pushes import DuePushes
-from slotreeve_servers.session.interests import Interests
-from slotreeve_servers.session.orders import OrdersInForce
-from slotreeve_servers.session.push import PushRules
-from slotreeve_servers.session.routes import Routes
+from slotreeve_servers.session.clients.clients import ConnectedClient
+from slotreeve_servers.session.clients.orders import OrdersInForce
+from slotreeve_servers.session.push.due_pushes import DuePushes
+from slotreeve_servers.session.push.interests import Interests
+from slotreeve_servers.session.push.push import PushRules
+from slotreeve_servers.session.records.routes import Routes
 from slotreeve_servers.session.settings import SessionSettings
 
 from tests.servers.recording_outbox import RecordingOutbox, a_peer

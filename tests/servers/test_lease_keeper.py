@@ -36,10 +36,10 @@ from slotreeve_protocol.slot_messages import (
     SlotEpoch,
     SlotWrite,
 )
-from slotreeve_servers.data.confirmations import FollowerConfirmations
 from slotreeve_servers.data.core import DataCore
-from slotreeve_servers.data.ending import DRIFT, WAITING, HeldLease, lease_in
-from slotreeve_servers.data.following import FollowedLeaders
+from slotreeve_servers.data.endings.ending import DRIFT, WAITING, HeldLease, lease_in
+from slotreeve_servers.data.replication.confirmations import FollowerConfirmations
+from slotreeve_servers.data.replication.following import FollowedLeaders
 from slotreeve_servers.data.settings import DataSettings
 
 from tests.servers.recording_outbox import RecordingOutbox, a_peer, deliver

@@ -19,10 +19,10 @@ from slotreeve_protocol.lease_messages import (
 )
 from slotreeve_protocol.slot_messages import Access
 from slotreeve_servers.node.outbox import Request
-from slotreeve_servers.session import lease_requests
-from slotreeve_servers.session.clients import ConnectedClient
-from slotreeve_servers.session.lease_requests import LeaseRequest, LeaseRequests
-from slotreeve_servers.session.routes import Routes
+from slotreeve_servers.session.clients.clients import ConnectedClient
+from slotreeve_servers.session.records import lease_requests
+from slotreeve_servers.session.records.lease_requests import LeaseRequest, LeaseRequests
+from slotreeve_servers.session.records.routes import Routes
 
 from tests.servers.recording_outbox import RecordingOutbox, a_peer
 

@@ -11,9 +11,9 @@ from slotreeve.model.slots import Slot, SlotTable
 from slotreeve_protocol.meta_messages import MOST_LOADS, Heartbeat, LeaderIs, LeaseGranted, View
 from slotreeve_protocol.slot_messages import SlotWrite
 from slotreeve_servers.data.core import DataCore
-from slotreeve_servers.data.loads import WINDOW_SECONDS, LedLoads
 from slotreeve_servers.data.settings import DataSettings
-from slotreeve_servers.data.slots import HeldSlots
+from slotreeve_servers.data.slots.loads import WINDOW_SECONDS, LedLoads
+from slotreeve_servers.data.slots.slots import HeldSlots
 from slotreeve_servers.node.membership import LedTerm
 from slotreeve_servers.node.outbox import Answered
 

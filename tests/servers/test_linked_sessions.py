@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from slotreeve.model.nodes import Node, Role
-from slotreeve_servers.data.sessions import SessionServers
+from slotreeve_servers.data.endings.sessions import SessionServers
 
 from tests.servers.data_scene import SESSION_1, SESSION_2
 from tests.servers.recording_outbox import a_peer

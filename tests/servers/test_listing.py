@@ -14,8 +14,8 @@ from slotreeve_conformance.virtual_time import run
 from slotreeve_protocol.client_messages import ListedUpTo, ListServices, Services
 from slotreeve_protocol.packets import ChannelLimits
 from slotreeve_protocol.slot_messages import SlotWrite
-from slotreeve_servers.data.listing import NAMES_PER_PAGE, Listing
-from slotreeve_servers.data.slots import HeldSlots
+from slotreeve_servers.data.announcing.listing import NAMES_PER_PAGE, Listing
+from slotreeve_servers.data.slots.slots import HeldSlots
 from slotreeve_servers.node.digests import led_digest
 from slotreeve_servers.node.outbox import Peer
 from slotreeve_simulator.simulated_cluster import SimulatedCluster

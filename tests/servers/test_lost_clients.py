@@ -7,9 +7,9 @@ import pytest
 from slotreeve.model.nodes import Role
 from slotreeve.model.publisher import Publisher
 from slotreeve_protocol.slot_messages import Answers, Confirm
-from slotreeve_servers.data import ending_rounds
-from slotreeve_servers.data.endings import RETURNING
-from slotreeve_servers.data.sessions import LINK_SILENCE_SECONDS
+from slotreeve_servers.data.endings import ending_rounds
+from slotreeve_servers.data.endings.endings import RETURNING
+from slotreeve_servers.data.endings.sessions import LINK_SILENCE_SECONDS
 from slotreeve_servers.data.settings import DataSettings
 from slotreeve_servers.node.outbox import Peer
 

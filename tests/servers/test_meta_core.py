@@ -24,7 +24,7 @@ from slotreeve_protocol.meta_messages import (
     Stopping,
     View,
 )
-from slotreeve_servers.meta.arranger import Arranger
+from slotreeve_servers.meta.arranging.arranger import Arranger
 from slotreeve_servers.node.outbox import Peer
 
 from tests.servers.meta_scene import FACTS, TOOL, Scene

@@ -22,7 +22,7 @@ from slotreeve_protocol.meta_messages import (
     Resign,
 )
 from slotreeve_protocol.orders import ORDERS_KEY, Orders
-from slotreeve_servers.meta.arranger import Arrangement, Arranger
+from slotreeve_servers.meta.arranging.arranger import Arrangement, Arranger
 from slotreeve_servers.meta.configuration import PREFIX, ProvidedConfig
 
 from tests.servers.meta_scene import TOOL, Scene

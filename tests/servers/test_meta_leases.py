@@ -7,10 +7,10 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 from slotreeve.model.nodes import Node, Role
-from slotreeve_servers.meta.addresses import MetaAddresses
-from slotreeve_servers.meta.leases import MISSING_SECONDS, Leases, Renewal
+from slotreeve_servers.meta.members.addresses import MetaAddresses
+from slotreeve_servers.meta.members.leases import MISSING_SECONDS, Leases, Renewal
+from slotreeve_servers.meta.members.unreached import LONGEST_SECONDS, Unreached
 from slotreeve_servers.meta.settings import MetaSettings
-from slotreeve_servers.meta.unreached import LONGEST_SECONDS, Unreached
 
 from tests.servers.recording_outbox import RecordingOutbox
 

@@ -17,11 +17,11 @@ from slotreeve_conformance.virtual_time import run
 from slotreeve_protocol.meta_messages import ConfigEntry, PutConfig, View
 from slotreeve_protocol.orders import ORDERS_KEY, Orders
 from slotreeve_protocol.provided import MAX_KEY_LENGTH
-from slotreeve_servers.meta.addresses import ELECTION_PORT_OFFSET, MetaAddresses
+from slotreeve_servers.meta.arranging.table import KEY, CommittedView
 from slotreeve_servers.meta.configuration import MAX_VALUE_BYTES, PREFIX, ProvidedConfig
+from slotreeve_servers.meta.members.addresses import ELECTION_PORT_OFFSET, MetaAddresses
 from slotreeve_servers.meta.settings import MetaSettings
-from slotreeve_servers.meta.shadow import Shadow
-from slotreeve_servers.meta.table import KEY, CommittedView
+from slotreeve_servers.meta.swap.shadow import Shadow
 
 from tests.servers.scripted_election import ScriptedElection, ScriptedState
 

@@ -12,7 +12,7 @@ from slotreeve_servers.data.core import DataCore
 from slotreeve_servers.data.settings import DataSettings
 from slotreeve_servers.node.newer_view import ANSWER_SECONDS
 from slotreeve_servers.node.outbox import Peer
-from slotreeve_servers.session.isolation import LOOK_SECONDS
+from slotreeve_servers.session.clients.isolation import LOOK_SECONDS
 
 from tests.servers.core_scenes import META, SessionScene, node
 from tests.servers.recording_outbox import RecordingOutbox, a_peer, deliver

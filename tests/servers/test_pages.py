@@ -8,8 +8,8 @@ from slotreeve.model.publisher import Publisher
 from slotreeve.model.slots import Slot
 from slotreeve_protocol.client_messages import Datum
 from slotreeve_protocol.slot_messages import Fetch, SlotWrite
-from slotreeve_servers.data.pages import KEPT_LISTS, KEPT_SECONDS, Pages
-from slotreeve_servers.data.slots import HeldSlot
+from slotreeve_servers.data.announcing.pages import KEPT_LISTS, KEPT_SECONDS, Pages
+from slotreeve_servers.data.slots.slots import HeldSlot
 
 from tests.servers.recording_outbox import RecordingOutbox
 

@@ -9,7 +9,7 @@ from slotreeve_protocol.client_messages import Push, Scope
 from slotreeve_protocol.codec import decode_frame, encode_message
 from slotreeve_servers.node.deltas import delta_parts, page_of, size_of
 from slotreeve_servers.node.digests import FANOUT, RunningDigests
-from slotreeve_servers.session.push_frames import PushFrames
+from slotreeve_servers.session.push.push_frames import PushFrames
 
 from tests.servers.sync_digest import sync_digest
 

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from slotreeve.clock import Timer
 from slotreeve.model.nodes import Role
-from slotreeve_servers.session.clients import ConnectedClient
-from slotreeve_servers.session.places import PLACE_SECONDS, Places
+from slotreeve_servers.session.clients.clients import ConnectedClient
+from slotreeve_servers.session.clients.places import PLACE_SECONDS, Places
 
 from tests.servers.recording_outbox import RecordingOutbox, a_peer
 

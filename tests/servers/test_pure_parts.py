@@ -8,12 +8,12 @@ from slotreeve.model.nodes import Node, Role
 from slotreeve.model.slots import Slot, SlotTable
 from slotreeve_protocol.meta_messages import ConfigEntry, Heartbeat, LeaderIs, Stopping, View
 from slotreeve_protocol.orders import ORDERS_KEY, Orders
-from slotreeve_servers.data.sessions import SessionServers
-from slotreeve_servers.meta.heartbeats import LastHeartbeats
+from slotreeve_servers.data.endings.sessions import SessionServers
+from slotreeve_servers.meta.members.heartbeats import LastHeartbeats
 from slotreeve_servers.node.membership import HeldCopies, Membership
 from slotreeve_servers.node.outbox import Peer
-from slotreeve_servers.session.orders import OrdersInForce
-from slotreeve_servers.session.routes import Routes
+from slotreeve_servers.session.clients.orders import OrdersInForce
+from slotreeve_servers.session.records.routes import Routes
 
 from tests.servers.recording_outbox import RecordingOutbox, a_peer
 

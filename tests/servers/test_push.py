@@ -9,8 +9,8 @@ from slotreeve_protocol.client_messages import Push, Scope
 from slotreeve_protocol.meta_messages import ConfigEntry
 from slotreeve_protocol.orders import ORDERS_KEY, Orders
 from slotreeve_servers.node.outbox import Peer
-from slotreeve_servers.session.clients import ConnectedClient
-from slotreeve_servers.session.push import (
+from slotreeve_servers.session.clients.clients import ConnectedClient
+from slotreeve_servers.session.push.push import (
     COST_FACTOR,
     IN_FLIGHT,
     MANY_SUBSCRIBERS,

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from slotreeve.model.nodes import Role
 from slotreeve_protocol.client_messages import PushReceipt, Scope
 from slotreeve_protocol.orders import Orders
-from slotreeve_servers.session.clients import ConnectedClient
-from slotreeve_servers.session.push_delays import LATE_AGAIN_SECONDS, PushDelays
+from slotreeve_servers.session.clients.clients import ConnectedClient
+from slotreeve_servers.session.push.push_delays import LATE_AGAIN_SECONDS, PushDelays
 
 from tests.servers.push_scene import Scene, record
 from tests.servers.recording_outbox import a_peer

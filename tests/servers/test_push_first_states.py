@@ -7,7 +7,7 @@ from slotreeve.model.datum import content_digest
 from slotreeve_protocol.client_messages import Push, Scope
 from slotreeve_protocol.codec import encode_message
 from slotreeve_protocol.datum_copy import Fit
-from slotreeve_servers.session.push import (
+from slotreeve_servers.session.push.push import (
     PARTS_IN_FLIGHT,
 )
 

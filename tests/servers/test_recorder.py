@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from slotreeve.ports import Leadership
 from slotreeve_protocol.meta_messages import LeaderChange
-from slotreeve_servers.meta.recorder import KEPT_CHANGES, LeadershipRecorder
+from slotreeve_servers.meta.members.recorder import KEPT_CHANGES, LeadershipRecorder
 
 from tests.servers.recording_outbox import RecordingOutbox
 from tests.servers.scripted_election import ScriptedElection

@@ -27,12 +27,12 @@ from slotreeve_protocol.meta_messages import (
     View,
     WatchConfigs,
 )
-from slotreeve_servers.session.arrivals import AT_ONCE as ARRIVING_AT_ONCE
+from slotreeve_servers.session.clients.arrivals import AT_ONCE as ARRIVING_AT_ONCE
+from slotreeve_servers.session.clients.leases import HERD_LEASES, PINGS_PER_SECOND, RENEWALS
 from slotreeve_servers.session.core import (
     SessionCore,
     sweep_seconds,
 )
-from slotreeve_servers.session.leases import HERD_LEASES, PINGS_PER_SECOND, RENEWALS
 from slotreeve_servers.session.settings import SessionSettings
 
 from tests.servers.core_scenes import META, SERVICE, OneSlot, SessionScene, node, record

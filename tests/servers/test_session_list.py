@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from slotreeve.model.nodes import Node, Role
 from slotreeve_protocol.client_messages import Sessions
-from slotreeve_servers.session.clients import ConnectedClient
-from slotreeve_servers.session.session_list import SessionList
+from slotreeve_servers.session.clients.clients import ConnectedClient
+from slotreeve_servers.session.clients.session_list import SessionList
 
 from tests.servers.recording_outbox import RecordingOutbox, a_peer
 

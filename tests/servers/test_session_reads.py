@@ -31,11 +31,11 @@ from slotreeve_protocol.slot_messages import (
 )
 from slotreeve_servers.node.digests import led_digest
 from slotreeve_servers.node.outbox import Peer, Request
-from slotreeve_servers.session.configuration import ConfigMirror
-from slotreeve_servers.session.listings import Listings
-from slotreeve_servers.session.orders import OrdersInForce
-from slotreeve_servers.session.reads import ASK_SECONDS, GIVE_UP_SECONDS, RETRY_SECONDS, Reads
-from slotreeve_servers.session.routes import Routes
+from slotreeve_servers.session.clients.configuration import ConfigMirror
+from slotreeve_servers.session.clients.orders import OrdersInForce
+from slotreeve_servers.session.records.listings import Listings
+from slotreeve_servers.session.records.reads import ASK_SECONDS, GIVE_UP_SECONDS, RETRY_SECONDS, Reads
+from slotreeve_servers.session.records.routes import Routes
 
 from tests.servers.recording_outbox import RecordingOutbox, a_peer, deliver
 from tests.servers.session_scene import LEADER, OTHER, SERVICE, ByLength, Scene, record

@@ -22,8 +22,8 @@ from slotreeve_protocol.slot_messages import (
 )
 from slotreeve_servers.node.digests import part_of
 from slotreeve_servers.node.records import SlotStore
-from slotreeve_servers.session.registrations import add_tombstones
-from slotreeve_servers.session.routes import Routes
+from slotreeve_servers.session.records.registrations import add_tombstones
+from slotreeve_servers.session.records.routes import Routes
 
 from tests.servers.recording_outbox import a_peer, deliver
 from tests.servers.session_scene import LEADER, SERVICE, Scene, record

@@ -27,11 +27,11 @@ from slotreeve_protocol.slot_messages import (
     DeclareInterest,
     Fetch,
 )
+from slotreeve_servers.session.clients.leases import HERD_LEASES, PINGS_PER_SECOND
+from slotreeve_servers.session.clients.places import PLACE_SECONDS
 from slotreeve_servers.session.core import (
     LEAVING_AT_ONCE,
 )
-from slotreeve_servers.session.leases import HERD_LEASES, PINGS_PER_SECOND
-from slotreeve_servers.session.places import PLACE_SECONDS
 
 from tests.servers.core_scenes import META, SERVICE, SessionScene, record
 from tests.servers.recording_outbox import a_peer, deliver

@@ -15,7 +15,7 @@ from slotreeve_protocol.slot_messages import (
     SlotDigests,
     SlotWrite,
 )
-from slotreeve_servers.data.slots import HeldSlot
+from slotreeve_servers.data.slots.slots import HeldSlot
 from slotreeve_servers.node.records import SlotStore
 
 from tests.servers.core_scenes import node

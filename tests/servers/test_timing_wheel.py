@@ -6,7 +6,7 @@ from functools import partial
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from slotreeve_servers.data.timing_wheel import TICK_SECONDS, Timed, TimingWheel
+from slotreeve_servers.data.endings.timing_wheel import TICK_SECONDS, Timed, TimingWheel
 
 
 @settings(max_examples=300)

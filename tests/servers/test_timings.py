@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from slotreeve_protocol.delay_messages import StageDelays
 from slotreeve_servers.node.settings import ObjectiveSettings
 from slotreeve_servers.node.timings import BOUNDS_SECONDS, LATELY_SECONDS, Lately, LateTimings, Timing
-from slotreeve_servers.session.objective import AN_HOUR, FIVE_MINUTES, HALF_AN_HOUR, WINDOWS, KeptObjective
+from slotreeve_servers.session.push.objective import AN_HOUR, FIVE_MINUTES, HALF_AN_HOUR, WINDOWS, KeptObjective
 
 SLICE = 10.0
 STEPS = st.lists(st.tuples(st.integers(0, 45), st.integers(0, 5)), max_size=120)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from slotreeve.model.nodes import Role
 from slotreeve_protocol.delay_messages import GetSlotReads, SlotReads
-from slotreeve_servers.data.unreadable import DAY_SECONDS, HOUR_SECONDS, MOST_KEPT, UnreadableSlots
+from slotreeve_servers.data.slots.unreadable import DAY_SECONDS, HOUR_SECONDS, MOST_KEPT, UnreadableSlots
 
 from tests.servers.recording_outbox import RecordingOutbox, a_peer
 

@@ -11,9 +11,9 @@ from slotreeve.model.slots import Slot, SlotTable
 from slotreeve_protocol.client_messages import Published
 from slotreeve_protocol.slot_messages import Access, Answers, SlotAnswer, Write
 from slotreeve_servers.node.outbox import Peer
-from slotreeve_servers.session.clients import ConnectedClient
-from slotreeve_servers.session.routes import Routes
-from slotreeve_servers.session.writes import (
+from slotreeve_servers.session.clients.clients import ConnectedClient
+from slotreeve_servers.session.records.routes import Routes
+from slotreeve_servers.session.records.writes import (
     ACKNOWLEDGE_SECONDS,
     IN_FLIGHT,
     LIGHT_RECORDS,

@@ -13,7 +13,7 @@ from slotreeve_client.core import ClientCore
 from slotreeve_protocol.client_messages import Publish, Push
 from slotreeve_servers.node.outbox import Peer
 from slotreeve_servers.session.core import SessionCore
-from slotreeve_servers.session.routes import Routes
+from slotreeve_servers.session.records.routes import Routes
 
 from tests.simulation.planting import BUGS, Patch, replaced, returning
 

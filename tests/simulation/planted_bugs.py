@@ -20,23 +20,23 @@ from slotreeve_election_mysql.machine import Machine
 from slotreeve_protocol import provided
 from slotreeve_protocol.meta_messages import View
 from slotreeve_protocol.slot_messages import Access, SlotDifference, SlotWrite
-from slotreeve_servers.data.barrier import Barrier
-from slotreeve_servers.data.comparison import SessionComparison
 from slotreeve_servers.data.core import DataCore
-from slotreeve_servers.data.sessions import SessionServers
-from slotreeve_servers.data.slots import HeldSlot, HeldSlots
-from slotreeve_servers.meta import next_table
-from slotreeve_servers.meta.arranger import Arranger
-from slotreeve_servers.meta.loads import Loads
-from slotreeve_servers.meta.table import CommittedView
+from slotreeve_servers.data.endings.barrier import Barrier
+from slotreeve_servers.data.endings.sessions import SessionServers
+from slotreeve_servers.data.replication.comparison import SessionComparison
+from slotreeve_servers.data.slots.slots import HeldSlot, HeldSlots
+from slotreeve_servers.meta.arranging import next_table
+from slotreeve_servers.meta.arranging.arranger import Arranger
+from slotreeve_servers.meta.arranging.loads import Loads
+from slotreeve_servers.meta.arranging.table import CommittedView
 from slotreeve_servers.node.links import Links
 from slotreeve_servers.node.membership import Membership
 from slotreeve_servers.node.outbox import Peer
 from slotreeve_servers.node.records import SlotStore
-from slotreeve_servers.session import push as session_push
-from slotreeve_servers.session.interests import Interests
-from slotreeve_servers.session.registrations import Registrations
-from slotreeve_servers.session.writes import Writes
+from slotreeve_servers.session.push import push as session_push
+from slotreeve_servers.session.push.interests import Interests
+from slotreeve_servers.session.records.registrations import Registrations
+from slotreeve_servers.session.records.writes import Writes
 
 from tests.simulation.planting import Patch, both, bug, replaced, returning
 

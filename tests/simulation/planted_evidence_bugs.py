@@ -13,26 +13,26 @@ from slotreeve_client.moves import ClientMove
 from slotreeve_client.replay import ClientReplay
 from slotreeve_protocol.datum_copy import DatumCopy
 from slotreeve_protocol.slot_messages import Confirm, SlotWrite
-from slotreeve_servers.data.barrier import Barrier, MarkRound
-from slotreeve_servers.data.brake import Brake
-from slotreeve_servers.data.ending import EndingEvent, EndingState, LostRecord
-from slotreeve_servers.data.endings import Endings
-from slotreeve_servers.data.lost_clients import LostClients
-from slotreeve_servers.data.presence import ClientPresence
-from slotreeve_servers.data.sessions import SessionServers
-from slotreeve_servers.data.slots import HeldSlot, HeldSlots
-from slotreeve_servers.data.streams import Streams
-from slotreeve_servers.data.timing_wheel import TimingWheel
-from slotreeve_servers.meta import copy_steps
-from slotreeve_servers.meta.copy_steps import CopyStep, Rank, RowChange
+from slotreeve_servers.data.endings.barrier import Barrier, MarkRound
+from slotreeve_servers.data.endings.brake import Brake
+from slotreeve_servers.data.endings.ending import EndingEvent, EndingState, LostRecord
+from slotreeve_servers.data.endings.endings import Endings
+from slotreeve_servers.data.endings.lost_clients import LostClients
+from slotreeve_servers.data.endings.presence import ClientPresence
+from slotreeve_servers.data.endings.sessions import SessionServers
+from slotreeve_servers.data.endings.timing_wheel import TimingWheel
+from slotreeve_servers.data.replication.streams import Streams
+from slotreeve_servers.data.slots.slots import HeldSlot, HeldSlots
+from slotreeve_servers.meta.arranging import copy_steps
+from slotreeve_servers.meta.arranging.copy_steps import CopyStep, Rank, RowChange
 from slotreeve_servers.node.attention import AttendedClock
 from slotreeve_servers.node.records import SlotStore
-from slotreeve_servers.session import registrations
-from slotreeve_servers.session.arrivals import Arrivals
-from slotreeve_servers.session.interests import Interests
-from slotreeve_servers.session.push import PushGroup
-from slotreeve_servers.session.routes import Routes
-from slotreeve_servers.session.writes import WriteBatch, Writes
+from slotreeve_servers.session.clients.arrivals import Arrivals
+from slotreeve_servers.session.push.interests import Interests
+from slotreeve_servers.session.push.push import PushGroup
+from slotreeve_servers.session.records import registrations
+from slotreeve_servers.session.records.routes import Routes
+from slotreeve_servers.session.records.writes import WriteBatch, Writes
 
 from tests.simulation.planting import Patch, both, bug, replaced, returning
 

@@ -10,16 +10,16 @@ from slotreeve.model.publisher import Publisher
 from slotreeve.model.slots import Slot, SlotTable
 from slotreeve_protocol.leases import lease_suffix
 from slotreeve_protocol.slot_messages import Access, SlotAnswer, SlotEpoch
-from slotreeve_servers.data.brake import Brake
-from slotreeve_servers.data.ending import EndingState
-from slotreeve_servers.data.following import FollowedLeaders
-from slotreeve_servers.data.in_sync import InSync
-from slotreeve_servers.data.lease_keeper import LeaseKeeper
-from slotreeve_servers.data.slots import HeldSlot
-from slotreeve_servers.meta import arranger, copy_steps
-from slotreeve_servers.meta.arranger import CopyReports
-from slotreeve_servers.meta.copy_steps import CopyReport, CopyStep, Rank, RowChange
-from slotreeve_servers.meta.heartbeats import LastHeartbeats
+from slotreeve_servers.data.endings.brake import Brake
+from slotreeve_servers.data.endings.ending import EndingState
+from slotreeve_servers.data.endings.lease_keeper import LeaseKeeper
+from slotreeve_servers.data.replication.following import FollowedLeaders
+from slotreeve_servers.data.replication.in_sync import InSync
+from slotreeve_servers.data.slots.slots import HeldSlot
+from slotreeve_servers.meta.arranging import arranger, copy_steps
+from slotreeve_servers.meta.arranging.arranger import CopyReports
+from slotreeve_servers.meta.arranging.copy_steps import CopyReport, CopyStep, Rank, RowChange
+from slotreeve_servers.meta.members.heartbeats import LastHeartbeats
 from slotreeve_servers.node.outbox import Peer
 from slotreeve_simulator.process_clock import ProcessClock
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from slotreeve_client.connector import Connector
 from slotreeve_client.core import ClientCore
-from slotreeve_servers.data.streams import Streams
+from slotreeve_servers.data.replication.streams import Streams
 from slotreeve_servers.node.peers import Peers
-from slotreeve_servers.session.due_pushes import DuePushes
+from slotreeve_servers.session.push.due_pushes import DuePushes
 
 from tests.simulation.planting import Patch, bug, replaced
 

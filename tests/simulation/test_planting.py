@@ -10,7 +10,7 @@ from slotreeve_client.core import ClientCore
 from slotreeve_client.replay import ClientReplay
 from slotreeve_election_mysql.requests import Requests
 from slotreeve_protocol.slot_messages import SlotWrite
-from slotreeve_servers.data.slots import HeldSlot, HeldSlots
+from slotreeve_servers.data.slots.slots import HeldSlot, HeldSlots
 from slotreeve_servers.meta import core
 from slotreeve_simulator.scenario import built_in
 

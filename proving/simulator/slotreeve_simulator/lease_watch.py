@@ -12,9 +12,9 @@ from slotreeve.offers import Port
 from slotreeve.ports import Context, SlotFunction
 from slotreeve_conformance.virtual_time import VirtualClock
 from slotreeve_protocol.leases import lease_id_of, lease_suffix
-from slotreeve_servers.data.ending import DRIFT
+from slotreeve_servers.data.endings.ending import DRIFT
 from slotreeve_servers.data.server import DataServer
-from slotreeve_servers.data.slots import HeldSlot
+from slotreeve_servers.data.slots.slots import HeldSlot
 from slotreeve_servers.node.membership import LEASE_HEARTBEATS
 from slotreeve_servers.settings import Settings
 

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from slotreeve.errors import RequestTimeout
-from slotreeve_servers.data.presence import FEW_CLIENTS
+from slotreeve_servers.data.endings.presence import FEW_CLIENTS
 from slotreeve_servers.data.server import DataServer
 from slotreeve_servers.session.server import SessionServer
 

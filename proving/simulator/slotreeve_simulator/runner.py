@@ -12,7 +12,7 @@ from typing import Any
 
 from slotreeve.errors import RequestTimeout
 from slotreeve_conformance.virtual_time import START_SECONDS, VirtualLoop, run
-from slotreeve_servers.data.ending import DRIFT
+from slotreeve_servers.data.endings.ending import DRIFT
 from slotreeve_servers.data.server import DataServer
 from slotreeve_servers.meta.server import MetaServer
 

@@ -36,27 +36,27 @@ from slotreeve_protocol.slot_messages import (
     Write,
 )
 
-from slotreeve_servers.data.brake import Brake, limits_of
-from slotreeve_servers.data.changes import Changes
-from slotreeve_servers.data.comparison import SessionComparison
-from slotreeve_servers.data.confirmations import FollowerConfirmations
-from slotreeve_servers.data.delays import DataDelays
-from slotreeve_servers.data.endings import Endings
-from slotreeve_servers.data.exchange import DigestExchange
-from slotreeve_servers.data.following import FollowedLeaders
-from slotreeve_servers.data.in_sync import InSync
-from slotreeve_servers.data.interest import SessionInterests
-from slotreeve_servers.data.lease_keeper import LeaseKeeper
-from slotreeve_servers.data.listing import Listing
-from slotreeve_servers.data.loads import LedLoads
-from slotreeve_servers.data.lost_clients import LostClients
-from slotreeve_servers.data.pages import Pages
-from slotreeve_servers.data.sessions import SessionServers
+from slotreeve_servers.data.announcing.changes import Changes
+from slotreeve_servers.data.announcing.delays import DataDelays
+from slotreeve_servers.data.announcing.interest import SessionInterests
+from slotreeve_servers.data.announcing.listing import Listing
+from slotreeve_servers.data.announcing.pages import Pages
+from slotreeve_servers.data.endings.brake import Brake, limits_of
+from slotreeve_servers.data.endings.endings import Endings
+from slotreeve_servers.data.endings.lease_keeper import LeaseKeeper
+from slotreeve_servers.data.endings.lost_clients import LostClients
+from slotreeve_servers.data.endings.sessions import SessionServers
+from slotreeve_servers.data.replication.comparison import SessionComparison
+from slotreeve_servers.data.replication.confirmations import FollowerConfirmations
+from slotreeve_servers.data.replication.exchange import DigestExchange
+from slotreeve_servers.data.replication.following import FollowedLeaders
+from slotreeve_servers.data.replication.in_sync import InSync
+from slotreeve_servers.data.replication.streams import Streams
 from slotreeve_servers.data.settings import DataSettings
-from slotreeve_servers.data.slot_waits import MOST_LOOKED_AT, TOLD_AFTER_SECONDS, SlotWaits
-from slotreeve_servers.data.slots import HeldSlot, HeldSlots
-from slotreeve_servers.data.streams import Streams
-from slotreeve_servers.data.unreadable import UnreadableSlots
+from slotreeve_servers.data.slots.loads import LedLoads
+from slotreeve_servers.data.slots.slot_waits import MOST_LOOKED_AT, TOLD_AFTER_SECONDS, SlotWaits
+from slotreeve_servers.data.slots.slots import HeldSlot, HeldSlots
+from slotreeve_servers.data.slots.unreadable import UnreadableSlots
 from slotreeve_servers.node.dispatch import Desk
 from slotreeve_servers.node.membership import HeldCopies, Membership
 from slotreeve_servers.node.newer_view import NewerView

@@ -35,21 +35,21 @@ from slotreeve_protocol.meta_messages import (
     View,
 )
 
-from slotreeve_servers.meta.addresses import MetaAddresses
-from slotreeve_servers.meta.arranger import Arranger, PlannedTable, led_anew
+from slotreeve_servers.meta.arranging.arranger import Arranger, PlannedTable, led_anew
+from slotreeve_servers.meta.arranging.first_assignment import FirstAssignment
+from slotreeve_servers.meta.arranging.loads import NO_LOADS, KnownLoads
+from slotreeve_servers.meta.arranging.next_table import NextTable, Situation, next_table, unclean_text
+from slotreeve_servers.meta.arranging.table import CommittedView
 from slotreeve_servers.meta.configuration import ProvidedConfig
 from slotreeve_servers.meta.effects import MetaOutbox
-from slotreeve_servers.meta.first_assignment import FirstAssignment
-from slotreeve_servers.meta.heartbeats import LastHeartbeats, Newest
-from slotreeve_servers.meta.leases import Leases, Renewal
-from slotreeve_servers.meta.loads import NO_LOADS, KnownLoads
-from slotreeve_servers.meta.next_table import NextTable, Situation, next_table, unclean_text
-from slotreeve_servers.meta.overview import Overview, news_for
-from slotreeve_servers.meta.recorder import LeadershipRecorder
-from slotreeve_servers.meta.refused_names import RefusedNames
+from slotreeve_servers.meta.members.addresses import MetaAddresses
+from slotreeve_servers.meta.members.heartbeats import LastHeartbeats, Newest
+from slotreeve_servers.meta.members.leases import Leases, Renewal
+from slotreeve_servers.meta.members.overview import Overview, news_for
+from slotreeve_servers.meta.members.recorder import LeadershipRecorder
+from slotreeve_servers.meta.members.refused_names import RefusedNames
+from slotreeve_servers.meta.members.unreached import Unreached
 from slotreeve_servers.meta.settings import MetaSettings
-from slotreeve_servers.meta.table import CommittedView
-from slotreeve_servers.meta.unreached import Unreached
 from slotreeve_servers.node.dispatch import Desk
 from slotreeve_servers.node.outbox import Peer, Request, TurnEnd, send_to_all
 from slotreeve_servers.settings import Settings

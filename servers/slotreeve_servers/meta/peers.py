@@ -13,10 +13,10 @@ from slotreeve_protocol.live_settings import SETTINGS_KEY, LiveSettings
 from slotreeve_protocol.meta_messages import ConfigEntry, Configs, PutConfig, View
 from slotreeve_protocol.orders import ORDERS_KEY
 
-from slotreeve_servers.meta.back_end import HandsOver
 from slotreeve_servers.meta.core import MetaCore
 from slotreeve_servers.meta.effects import LONGEST_WORK_SECONDS
-from slotreeve_servers.meta.election_in_use import POLL_SECONDS, GoingOver
+from slotreeve_servers.meta.swap.back_end import HandsOver
+from slotreeve_servers.meta.swap.election_in_use import POLL_SECONDS, GoingOver
 from slotreeve_servers.node.environment import Environment
 from slotreeve_servers.node.outbox import Request
 from slotreeve_servers.node.peers import Peers

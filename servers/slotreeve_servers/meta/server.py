@@ -8,14 +8,14 @@ from slotreeve_protocol.live_settings import SETTINGS_KEY
 from slotreeve_protocol.meta_messages import GetElection, GetShadow, Stopping, SwapElection, SwapOrder
 from slotreeve_protocol.people_messages import GetSettings
 
-from slotreeve_servers.meta.addresses import MetaAddresses
-from slotreeve_servers.meta.arranger import Arranger
-from slotreeve_servers.meta.beside import NO_BACK_ENDS, BackEnds
+from slotreeve_servers.meta.arranging.arranger import Arranger
 from slotreeve_servers.meta.core import MetaCore
-from slotreeve_servers.meta.election_in_use import ElectionInUse
+from slotreeve_servers.meta.members.addresses import MetaAddresses
 from slotreeve_servers.meta.peers import MetaPeers
-from slotreeve_servers.meta.shadow import Shadow
-from slotreeve_servers.meta.swap_desk import SwapDesk
+from slotreeve_servers.meta.swap.beside import NO_BACK_ENDS, BackEnds
+from slotreeve_servers.meta.swap.election_in_use import ElectionInUse
+from slotreeve_servers.meta.swap.shadow import Shadow
+from slotreeve_servers.meta.swap.swap_desk import SwapDesk
 from slotreeve_servers.node.environment import Environment
 from slotreeve_servers.node.history_desk import add_history
 from slotreeve_servers.node.outbox import Peer

@@ -46,31 +46,31 @@ from slotreeve_servers.node.dispatch import Desk
 from slotreeve_servers.node.membership import HeldCopies, Membership
 from slotreeve_servers.node.newer_view import NewerView
 from slotreeve_servers.node.outbox import Outbox, Peer
-from slotreeve_servers.session.arrivals import Arrivals
-from slotreeve_servers.session.audience import Audience
-from slotreeve_servers.session.clients import ConnectedClient, redirect
-from slotreeve_servers.session.configuration import ConfigMirror
-from slotreeve_servers.session.delays import SessionDelays
-from slotreeve_servers.session.due_pushes import DuePushes
-from slotreeve_servers.session.due_wants import DueWants
-from slotreeve_servers.session.frozen_clients import FrozenClients
-from slotreeve_servers.session.interests import Interests
-from slotreeve_servers.session.isolation import LOOK_SECONDS, Isolation
-from slotreeve_servers.session.leaders import SlotLeaders
-from slotreeve_servers.session.lease_requests import LeaseRequests
-from slotreeve_servers.session.leases import ClientLeases
-from slotreeve_servers.session.listings import Listings
-from slotreeve_servers.session.namesakes import Namesakes
-from slotreeve_servers.session.orders import OrdersInForce
-from slotreeve_servers.session.places import Places
-from slotreeve_servers.session.push import PushRules
-from slotreeve_servers.session.push_delays import LOOK_SECONDS as DELAYS_SECONDS
-from slotreeve_servers.session.reads import Reads
-from slotreeve_servers.session.registrations import Registrations
-from slotreeve_servers.session.routes import Routes
-from slotreeve_servers.session.session_list import SessionList
+from slotreeve_servers.session.clients.arrivals import Arrivals
+from slotreeve_servers.session.clients.audience import Audience
+from slotreeve_servers.session.clients.clients import ConnectedClient, redirect
+from slotreeve_servers.session.clients.configuration import ConfigMirror
+from slotreeve_servers.session.clients.frozen_clients import FrozenClients
+from slotreeve_servers.session.clients.isolation import LOOK_SECONDS, Isolation
+from slotreeve_servers.session.clients.leases import ClientLeases
+from slotreeve_servers.session.clients.namesakes import Namesakes
+from slotreeve_servers.session.clients.orders import OrdersInForce
+from slotreeve_servers.session.clients.places import Places
+from slotreeve_servers.session.clients.session_list import SessionList
+from slotreeve_servers.session.push.delays import SessionDelays
+from slotreeve_servers.session.push.due_pushes import DuePushes
+from slotreeve_servers.session.push.due_wants import DueWants
+from slotreeve_servers.session.push.interests import Interests
+from slotreeve_servers.session.push.push import PushRules
+from slotreeve_servers.session.push.push_delays import LOOK_SECONDS as DELAYS_SECONDS
+from slotreeve_servers.session.records.leaders import SlotLeaders
+from slotreeve_servers.session.records.lease_requests import LeaseRequests
+from slotreeve_servers.session.records.listings import Listings
+from slotreeve_servers.session.records.reads import Reads
+from slotreeve_servers.session.records.registrations import Registrations
+from slotreeve_servers.session.records.routes import Routes
+from slotreeve_servers.session.records.writes import Writes
 from slotreeve_servers.session.settings import SessionSettings
-from slotreeve_servers.session.writes import Writes
 
 log = logging.getLogger("slotreeve.session")
 

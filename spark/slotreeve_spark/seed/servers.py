@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from slotreeve_servers.meta.leases import CONNECTION_LOST
+from slotreeve_servers.meta.members.leases import CONNECTION_LOST
 from slotreeve_servers.meta.settings import MetaSettings
 from slotreeve_simulator.fault_kinds import FaultKind
 from slotreeve_simulator.recorded import RecordedAction

@@ -11,7 +11,7 @@ from slotreeve_bench.workers import Worker
 from slotreeve_client.options import ClientOptions
 from slotreeve_client.tools import open_transport
 from slotreeve_harness.processes import ClusterSize, LocalCluster
-from slotreeve_servers.session.leases import HERD_LEASES
+from slotreeve_servers.session.clients.leases import HERD_LEASES
 
 pytestmark = pytest.mark.processes
 

@@ -1,0 +1,1 @@
+"""When a registration ends (docs/endings.md)."""

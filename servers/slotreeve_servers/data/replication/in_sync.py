@@ -1,0 +1,197 @@
+"""Who is in sync with a slot's leader (docs/copies.md): the leader's side, which the meta leader commits.
+
+A learner that follows is asked two questions, each sent behind all that it was streamed, under the table that the
+leader has. After the first answer acknowledgements wait for it, too. So when it answers the second one, it has all that
+was acknowledged before, and it is ready. The report of that binds until a newer row leaves the learner out, or the
+leader epoch ends: whatever the table says yet, nothing is acknowledged that it does not have. A follower that keeps an
+acknowledgement waiting is reported as lost, and the meta leader makes it a learner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import partial
+
+from slotreeve.ports import Message
+from slotreeve_protocol.meta_messages import SlotCopies
+from slotreeve_protocol.slot_messages import Access, Answers, Confirm, SlotEpoch
+
+from slotreeve_servers.data.replication.streams import Streams
+from slotreeve_servers.data.slots.slots import HeldSlot, HeldSlots
+from slotreeve_servers.node.membership import Membership
+from slotreeve_servers.node.outbox import Outbox, Peer, Retry, TurnEnd
+
+CONFIRM_SECONDS = 1.5
+"""A follower that does not answer for this time, or does not follow, counts as one that is not reached."""
+AGAIN_SECONDS = 0.05
+"""A learner that does not have the table yet is asked again after this time."""
+
+
+@dataclass(eq=False, slots=True)
+class _Copies:
+    """The other holders of one led slot, as far as there is something to say.
+
+    Attributes:
+        on_trial: learners that have answered one question. Acknowledgements wait for them.
+        ready: learners that have answered two, and have everything.
+        bound: learners that were reported as ready, and may be followers by a table that is on its way.
+        late: since when an acknowledgement waits for a holder that does not follow.
+        lost: holders that are needed for acknowledgements and are not reached.
+    """
+
+    slot: HeldSlot
+    on_trial: set[str] = field(default_factory=set)
+    ready: set[str] = field(default_factory=set)
+    bound: set[str] = field(default_factory=set)
+    late: dict[str, float] = field(default_factory=dict)
+    lost: set[str] = field(default_factory=set)
+
+    def lacks(self, name: str) -> bool:
+        """Whether this server learns the slot, and is not ready."""
+        return name in self.slot.slot.learners and name not in self.ready
+
+    def is_ready(self, name: str) -> None:
+        """A learner has everything."""
+        self.on_trial.discard(name)
+        self.ready.add(name)
+        self.bound.add(name)
+        self.lost.discard(name)
+        self.late.pop(name, None)
+
+    def follow_row(self, has_missed_one: bool) -> bool:
+        """The slot has another row. Whether there is still something to say or to ask."""
+        row = self.slot.slot
+        self.bound.intersection_update(row.learners)
+        self.ready.intersection_update(() if has_missed_one else self.bound)
+        self.on_trial.intersection_update(() if has_missed_one else row.learners)
+        needed = self.bound.union(row.followers)
+        self.lost.intersection_update(needed)
+        self.late = {name: since for name, since in self.late.items() if name in needed}
+        return bool(row.learners or self.lost or self.late)
+
+
+class InSync:
+    """The other holders of the slots that one server leads."""
+
+    def __init__(self, outbox: Outbox, slots: HeldSlots, streams: Streams, membership: Membership) -> None:
+        self._outbox, self._slots, self._streams, self._membership = outbox, slots, streams, membership
+        self._copies: dict[int, _Copies] = {}
+        self._asked: set[Peer] = set()
+        self._ask = TurnEnd(outbox, self._ask_learners)
+        self._ask_again = Retry(outbox, AGAIN_SECONDS, self._ask_learners)
+
+    def table_changed(self) -> None:
+        """The server follows another table."""
+        before, self._copies = self._copies, {}
+        for slot in self._slots.led():
+            number = slot.slot.id
+            copies = before.get(number)
+            if copies is None or copies.slot is not slot:
+                if not slot.slot.learners:
+                    continue
+                copies = _Copies(slot)
+            if copies.follow_row(self._slots.has_missed_one):
+                self._copies[number] = copies
+        self._ask.soon()
+        if self.reports():
+            self._membership.heartbeat_soon()  # what was said under an older table does not count any more
+
+    def stream_begun(self, slot: HeldSlot) -> None:
+        """A holder of this led slot is streamed to from now on."""
+        if slot.slot.learners:
+            self._ask.soon()
+
+    def closed(self, peer: Peer) -> None:
+        """The connection to a holder has ended."""
+        self._asked.discard(peer)
+        for copies in self._copies.values():
+            copies.ready.discard(peer.node)
+            copies.on_trial.discard(peer.node)
+
+    def reports(self) -> list[SlotCopies]:
+        """What the next heartbeat says."""
+        return [
+            SlotCopies(number, copies.slot.slot.leader_epoch, sorted(copies.ready), sorted(copies.lost))
+            for number, copies in self._copies.items()
+            if copies.ready or copies.lost
+        ]
+
+    # --- acknowledgements --------------------------------------------------------------------------------------------
+
+    def needed(self, slot: HeldSlot) -> set[str]:
+        """The holders that must have what is acknowledged: the followers, and learners that were reported as ready or
+        are on trial."""
+        copies = self._copies.get(slot.slot.id)
+        return set(slot.slot.followers) if copies is None else {*copies.bound, *copies.on_trial, *slot.slot.followers}
+
+    def not_confirmed(self, slot: HeldSlot, name: str, is_silent: bool) -> None:
+        """A holder that is needed did not confirm. ``is_silent``: it is streamed to and has not answered."""
+        if self._slots.get(slot.slot.id) is not slot or name not in self.needed(slot):
+            return
+        copies = self._copies.setdefault(slot.slot.id, _Copies(slot))
+        if name in copies.on_trial:
+            copies.on_trial.discard(name)  # nobody was told yet that it is ready
+        elif is_silent:
+            self._lose(copies, name)
+        else:
+            copies.late.setdefault(name, self._outbox.attended())
+
+    def _lose(self, copies: _Copies, name: str) -> None:
+        copies.late.pop(name, None)
+        copies.ready.discard(name)
+        if name not in copies.lost:
+            copies.lost.add(name)
+            self._membership.heartbeat_soon()
+
+    def look(self) -> float | None:
+        """Report the holders for which acknowledgements have waited too long."""
+        now = self._outbox.attended()
+        for copies in self._copies.values():
+            following = {peer.node for peer in copies.slot.streams}
+            for name, since in list(copies.late.items()):
+                if name in following:
+                    del copies.late[name]
+                elif now - since >= CONFIRM_SECONDS:
+                    self._lose(copies, name)
+        return None
+
+    # --- learners that have everything -------------------------------------------------------------------------------
+
+    def _ask_learners(self) -> None:
+        self._streams.flush()
+        view = self._membership.view
+        asked: dict[Peer, list[_Copies]] = {}
+        for copies in self._copies.values():
+            learning = set(copies.slot.slot.learners) - copies.ready
+            for peer in copies.slot.streams if learning else ():
+                if peer.node in learning and peer not in self._asked:
+                    asked.setdefault(peer, []).append(copies)
+        for peer, several in asked.items():
+            slots = [SlotEpoch(copies.slot.slot.id, copies.slot.slot.leader_epoch) for copies in several]
+            answered = partial(self._answered, peer, several)
+            question = Confirm(slots, view.table.epoch, view.revision)
+            if self._streams.is_through(peer) and self._outbox.ask(peer, question, answered, CONFIRM_SECONDS):
+                self._asked.add(peer)
+            else:
+                self._ask_again.later()
+
+    def _answered(self, peer: Peer, asked: Iterable[_Copies], reply: Message | None, error: Exception | None) -> None:
+        """A learner has answered. An answer from before a table that left it out only puts it on trial again."""
+        self._asked.discard(peer)
+        stored = set[int]()
+        if isinstance(reply, Answers):
+            stored = {answer.slot for answer in reply.answers if answer.access is Access.ACCEPT}
+        for copies in asked:
+            number = copies.slot.slot.id
+            if number not in stored or self._copies.get(number) is not copies or peer not in copies.slot.streams:
+                copies.on_trial.discard(peer.node)
+            elif peer.node not in copies.on_trial:
+                copies.on_trial.add(peer.node)
+                self._ask.soon()
+            else:
+                copies.is_ready(peer.node)
+        # Each report makes a table. A learner of many slots is reported with the heartbeats until it has all of them.
+        if not any(copies.lacks(peer.node) for copies in self._copies.values()):
+            self._membership.heartbeat_soon()
+        self._ask_again.later()

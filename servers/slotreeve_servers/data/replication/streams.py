@@ -1,0 +1,155 @@
+"""The leader's side of replication: each follower and learner is streamed what is stored (departure: the original's
+follower lags up to 180 s)."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+
+from slotreeve_protocol.slot_messages import (
+    Access,
+    Compared,
+    Follow,
+    Replicate,
+    SlotDifference,
+    SlotDigests,
+    SlotWrite,
+)
+
+from slotreeve_servers.data.slots.slots import HeldSlot, HeldSlots
+from slotreeve_servers.node.deltas import delta_parts, messages_of, size_of
+from slotreeve_servers.node.newer_view import NewerView
+from slotreeve_servers.node.outbox import Outbox, Peer, Retry, TurnEnd
+
+PURGED_BYTES = 128
+"""A bound of the ids of one purged record."""
+ROOM_SECONDS = 0.05
+"""Where the connection to a follower has no room for further tombstones, they wait so long."""
+
+
+class Streams:
+    """The writes of a turn for each follower, sent when the turn ends.
+
+    Attributes:
+        records: records sent since the start.
+        begun: is called with a slot where another stream of it has begun; set by the core.
+    """
+
+    def __init__(self, outbox: Outbox, slots: HeldSlots, newer_view: NewerView) -> None:
+        self._outbox, self._slots, self._newer_view = outbox, slots, newer_view
+        self._waiting: dict[Peer, list[SlotWrite]] = {}
+        self._tombstones: dict[Peer, deque[list[SlotWrite]]] = {}
+        self._flush = TurnEnd(outbox, self.flush)
+        self._look_for_room = Retry(outbox, ROOM_SECONDS, self._send_tombstones)
+        self.records = 0
+        self.begun: Callable[[HeldSlot], None] = lambda slot: None
+
+    def is_through(self, peer: Peer) -> bool:
+        """Whether nothing waits for room in the connection to this peer."""
+        return peer not in self._tombstones
+
+    def send(self, slot: HeldSlot, write: SlotWrite) -> None:
+        """Pass what was just stored on to the followers in sync."""
+        for peer in slot.streams:
+            writes = self._waiting.get(peer)
+            if writes is None:
+                self._waiting[peer] = [write]
+                self._flush.soon()
+            else:
+                writes.append(write)
+
+    def answer(self, peer: Peer, follow: Follow) -> Compared:
+        """Answer a follower. A slot whose answer is complete is streamed to it from here on.
+
+        Invariant: nothing is stored between answer and stream, so that they leave no gap.
+        """
+        self.flush()
+        answers, left = [], self._outbox.part_bytes
+        for asked in follow.slots:
+            answer, size = self._difference(peer, asked, left)
+            answers.append(answer)
+            left -= size
+        return Compared(answers)
+
+    def _difference(self, peer: Peer, asked: SlotDigests, left: int) -> tuple[SlotDifference, int]:
+        """The answer for one slot, and its cost in bytes. Without bytes left it is empty and incomplete."""
+        slot = self._slots.get(asked.slot)
+        if slot is None:
+            return SlotDifference(asked.slot, Access.MOVED, 0, False, {}), 0
+        access, epoch = slot.access(asked.leader_epoch), slot.slot.leader_epoch
+        if peer.node not in slot.slot.holders[1:]:
+            # It has a newer table. Were a stream begun now, an older table that arrives here yet would end it. The
+            # meta leader may not reach this server any more: then nobody else gives it that table.
+            self._newer_view.ask(peer)
+            return SlotDifference(asked.slot, Access.MOVED, epoch, False, {}), 0
+        if left <= 0 or (access is not Access.ACCEPT and access is not Access.MIGRATING):
+            return SlotDifference(asked.slot, access, epoch, False, {}), 0
+        found = slot.store.difference(asked, left)
+        if found.complete and peer not in slot.streams:
+            slot.streams[peer] = None
+            self._begin_with_tombstones(slot, peer)
+            self.begun(slot)
+        return SlotDifference(
+            asked.slot, access, epoch, found.complete, found.records, found.parts, found.upto
+        ), found.cost
+
+    def _begin_with_tombstones(self, slot: HeldSlot, peer: Peer) -> None:
+        """Begin the stream with the tombstones, which no digest contains. Without them a follower that leads later
+        would take an ended registration from a session server that still has it.
+
+        There may be more of them than the queue to the follower holds, so they go out as far as there is room. What is
+        stored meanwhile may overtake them: an older tombstone changes nothing (I10).
+        """
+        if tombstones := [tombstone for tombstone, _ in slot.store.tombstones.values()]:
+            write = SlotWrite(slot.slot.id, slot.slot.leader_epoch, tombstones, [], [])
+            limit = self._outbox.part_bytes
+            self._tombstones.setdefault(peer, deque()).extend(messages_of(_parts(write, limit), limit))
+            self._flush.soon()
+
+    def _send_tombstones(self) -> None:
+        for peer, messages in list(self._tombstones.items()):
+            while messages and self._outbox.has_room(peer):
+                self._send(peer, messages.popleft())
+            if not messages:
+                del self._tombstones[peer]
+        if self._tombstones:
+            self._look_for_room.later()
+
+    def closed(self, peer: Peer) -> None:
+        """The connection to a follower has ended."""
+        self._waiting.pop(peer, None)
+        self._tombstones.pop(peer, None)
+        for slot in self._slots.led():
+            slot.streams.pop(peer, None)
+
+    def flush(self) -> None:
+        """Send what waits for the end of the turn."""
+        waiting, self._waiting = self._waiting, {}
+        for peer, writes in waiting.items():
+            limit = self._outbox.part_bytes
+            for message in messages_of((part for write in writes for part in _parts(write, limit)), limit):
+                self._send(peer, message)
+        self._send_tombstones()
+
+    def _send(self, peer: Peer, message: list[SlotWrite]) -> None:
+        if self._outbox.send(peer, Replicate(message)):
+            self.records += sum(len(write.records) for write in message)
+
+
+def _parts(write: SlotWrite, limit: int) -> Iterator[tuple[SlotWrite, int]]:
+    """The parts of a write, each with a bound of its size in bytes."""
+    size = sum(map(size_of, write.records)) + sum(map(size_of, write.gone)) + sum(map(size_of, write.lost))
+    size += sum(len(name) + len(key) + 10 for name, key in write.purged)
+    if size <= limit:
+        yield write, size
+        return
+    head = write.slot, write.leader_epoch
+    for part in delta_parts(write.records, (), limit):
+        yield SlotWrite(*head, part.changed, [], []), part.size
+    for part in delta_parts(write.gone, (), limit):
+        yield SlotWrite(*head, [], part.changed, []), part.size
+    count = 1 + limit // PURGED_BYTES
+    for start in range(0, len(write.purged), count):
+        yield SlotWrite(*head, [], [], write.purged[start : start + count]), limit
+    for part in delta_parts(write.lost, (), limit):
+        yield SlotWrite(*head, [], [], [], part.changed), part.size

@@ -1,0 +1,1 @@
+"""What a data server holds of each slot."""

@@ -1,0 +1,129 @@
+"""The next slot table, as a function of all that it depends on. Pure, but for the logs and counts of the arranger.
+
+With very many slots it takes longer than a leader's lease, so it runs beside the event loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from slotreeve.invariants import check_successor, stamp
+from slotreeve.model.nodes import Node
+from slotreeve.model.slots import Move, Slot, SlotTable
+from slotreeve_protocol.meta_messages import View
+
+from slotreeve_servers.meta.arranging.arranger import (
+    Arrangement,
+    Arranger,
+    CopyReports,
+    Leaving,
+    PlannedTable,
+    without_replaced,
+)
+from slotreeve_servers.meta.arranging.loads import NO_LOADS, Loads
+
+NAMED_SLOTS = 5
+"""An alarm names so many slots."""
+
+
+@dataclass(frozen=True)
+class Situation:
+    """What the next table depends on.
+
+    Attributes:
+        view: the committed view.
+        data, sessions: the servers that hold a lease, by name.
+        reports: of data servers. ``changes``: the number of changes of them.
+        leaving: the servers on their way out.
+        may_assign: False while the first data server of a new cluster waits for others.
+        loads: of the slots, where a plugin looks at them.
+        target: what was planned last.
+    """
+
+    view: View
+    data: list[Node]
+    sessions: list[Node]
+    reports: CopyReports
+    changes: int
+    leaving: Leaving
+    may_assign: bool
+    loads: Loads = NO_LOADS
+    target: PlannedTable | None = None
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """Equal for situations that have the same next table."""
+        members = tuple(self.data), tuple(self.sessions)
+        return (
+            *(self.view.revision, self.view.term, members, self.changes, self.reports.silent, self.leaving),
+            *(self.may_assign, self.loads.version, self.target),
+        )
+
+
+@dataclass(frozen=True)
+class NextTable:
+    """The table of the next view, the moves that lead to it, and the target of them.
+
+    ``unclean``: see :class:`slotreeve_servers.meta.arranging.arranger.Arrangement`. ``is_for_no_view``: no view must
+    follow the committed one.
+    """
+
+    table: SlotTable
+    moves: Sequence[Move] = ()
+    target: PlannedTable | None = None
+    unclean: Sequence[Slot] = ()
+    is_for_no_view: bool = False
+
+
+def next_table(arranger: Arranger, now: Situation) -> NextTable:
+    """The table of the next view.
+
+    Raises:
+        InvalidTable: the arranger has made a table that must not follow (I4).
+    """
+    old = now.view
+    before = without_replaced(old.table, old.data, now.data)
+    found = Arrangement(None, now.target)
+    if before.slots or now.may_assign:
+        servers = [node.as_server() for node in now.data]
+        found = arranger.arrange(before, servers, now.reports, now.leaving, now.loads, now.target)
+    if found.plan is not None:
+        table = stamp(before, found.plan.table, before.epoch + 1)
+    elif before is old.table:
+        table = before
+    else:
+        table = SlotTable(before.epoch + 1, before.slots)
+    if any(slot.leader is None for slot in table.slots) and before is not old.table:
+        # A new process may not become a member before its predecessor's slots have another leader epoch.
+        return NextTable(old.table, target=found.target, is_for_no_view=True)
+    if table is old.table and now.data == old.data and now.sessions == old.sessions:
+        return NextTable(old.table, target=found.target, is_for_no_view=True)
+    check_successor(before, table)
+    moves = () if found.plan is None else found.plan.moves
+    return NextTable(table, (*_demotions(old.table, before), *moves), found.target, found.unclean)
+
+
+def _demotions(old: SlotTable, before: SlotTable) -> Iterator[Move]:
+    """The followers of ``old`` that learn in ``before``, and the learners that are not in it, because another process
+    has their name."""
+    if before is old:
+        return
+    for was, row in zip(old.slots, before.slots, strict=True):
+        for name in was.followers:
+            if name in row.learners:
+                yield Move(row.id, "demote", name, None, f"{name} was started again")
+        for name in was.learners:
+            if name not in row.learners:
+                yield Move(row.id, "drop", name, None, f"{name} was started again")
+
+
+def unclean_text(found: NextTable) -> str:
+    """What is wrong where slots are led by servers that were not in sync."""
+    rows = found.unclean
+    named = ", ".join(f"slot {row.id} by {row.leader}" for row in rows[:NAMED_SLOTS])
+    more = ", ..." if len(rows) > NAMED_SLOTS else ""
+    return (
+        f"of {len(rows)} slots no server in sync lived; by table {found.table.epoch} others lead them ({named}{more}): "
+        "leases in them may be lost; registrations come back from the session servers"
+    )

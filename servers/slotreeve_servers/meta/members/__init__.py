@@ -1,0 +1,1 @@
+"""The servers of the cluster as the meta leader sees them."""

@@ -1,0 +1,107 @@
+"""The last heartbeat of each data and session server: what it holds, and whether it stops. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from slotreeve.model.nodes import Role
+from slotreeve.model.slots import SlotTable
+from slotreeve_protocol.meta_messages import Heartbeat, Stopping, View
+
+from slotreeve_servers.meta.arranging.arranger import CopyReports, Leaving
+from slotreeve_servers.meta.arranging.copy_steps import CopyReport
+
+UNBELIEVABLE = 1 << 53
+"""No cluster commits so many views. A server that claims to have one is wrong, and must not use the numbers up."""
+
+
+class Newest(NamedTuple):
+    """The highest revision of a view and the highest epoch of a table that servers have, and the name of one of them.
+    The two may come of different histories, and so from different servers."""
+
+    name: str
+    revision: int
+    epoch: int
+
+
+class LastHeartbeats:
+    """Heartbeats by the name of the server.
+
+    Attributes:
+        changes: rises with each change of what the arranger may look at.
+    """
+
+    def __init__(self) -> None:
+        self.changes = 0
+        self._last: dict[str, Heartbeat] = {}
+
+    def take(self, heartbeat: Heartbeat) -> bool:
+        """Keep a heartbeat; True if it differs from the one before it in what the arranger waits for."""
+        before = self._last.get(heartbeat.node.name)
+        self._last[heartbeat.node.name] = heartbeat
+        is_news = before is None or _reported(before) != _reported(heartbeat)
+        self.changes += is_news
+        return is_news
+
+    def forget(self, name: str) -> None:
+        """The server has left."""
+        self.changes += 1
+        self._last.pop(name, None)
+
+    def clear(self) -> None:
+        """Forget all of them, as a new leader does."""
+        self.changes += 1
+        self._last.clear()
+
+    @property
+    def newest(self) -> Newest:
+        """The highest numbers that any of the servers has. Numbers that no cluster reaches are not believed."""
+        newest = Newest("", 0, 0)
+        for name, heartbeat in self._last.items():
+            revision, epoch = heartbeat.revision, heartbeat.table_epoch
+            if max(revision, epoch) < UNBELIEVABLE and (revision > newest.revision or epoch > newest.epoch):
+                newest = Newest(name, max(revision, newest.revision), max(epoch, newest.epoch))
+        return newest
+
+    def reports(self, table: SlotTable, members: Iterable[str] = ()) -> CopyReports:
+        """What the servers have reported under ``table``. The report of a leader counts under its own leader epoch.
+        ``members``: those of them that have sent no heartbeat at all are silent."""
+        by_slot, unsettled = dict[int, CopyReport](), dict[str, frozenset[int]]()
+        for name, heartbeat in self._last.items():
+            if heartbeat.table_epoch != table.epoch:
+                continue
+            unsettled[name] = frozenset(heartbeat.unsettled)
+            for told in heartbeat.copies:
+                row = table.slots[told.slot] if 0 <= told.slot < len(table.slots) else None
+                if row is not None and (row.leader, row.leader_epoch) == (name, told.leader_epoch):
+                    by_slot[told.slot] = CopyReport(frozenset(told.ready), frozenset(told.lost))
+        return CopyReports(by_slot, unsettled, frozenset(members).difference(self._last))
+
+    def leaving(self, banned: frozenset[str]) -> Leaving:
+        """The servers on their way out: those that stop, and those that the operator banned."""
+        for_good = {name for name, h in self._last.items() if h.stopping is Stopping.FOR_GOOD}
+        for_a_restart = {name for name, h in self._last.items() if h.stopping is Stopping.FOR_A_RESTART}
+        return Leaving(frozenset(for_good | banned), frozenset(for_a_restart))
+
+    def last(self, name: str) -> Heartbeat | None:
+        """The last heartbeat of a server; None if it has sent none since this server leads."""
+        return self._last.get(name)
+
+    def may_leave(self, heartbeat: Heartbeat, view: View, banned: frozenset[str], is_protected: bool) -> bool:
+        """Whether the sender stops and has handed over everything, or nothing that it holds can be handed over: no
+        server is left to take it, or the table is protected and stays as it is."""
+        name = heartbeat.node.name
+        if heartbeat.stopping is Stopping.NO:
+            return False
+        if heartbeat.node.role is not Role.DATA or is_protected:
+            return True
+        if not any(node.name not in self.leaving(banned).for_good for node in view.data):
+            return True
+        leads = any(slot.leader == name for slot in view.table.slots)
+        follows = any(name in slot.followers or name in slot.learners for slot in view.table.slots)
+        return not leads and (heartbeat.stopping is Stopping.FOR_A_RESTART or not follows)
+
+
+def _reported(heartbeat: Heartbeat) -> tuple[object, ...]:
+    return heartbeat.table_epoch, heartbeat.unsettled, heartbeat.stopping, heartbeat.copies

@@ -1,0 +1,55 @@
+"""A meta leader that no data or session server reaches gives up the lead.
+
+The other meta servers may follow a leader that all other servers are cut off from: elections use connections of their
+own. Nobody then replaces a server that dies, although another meta server may be reached. The leader cannot know. So it
+resigns, and each time that it leads again without being reached, it waits twice as long
+(docs/decisions/0028-an-unreached-leader-resigns.md).
+"""
+
+from __future__ import annotations
+
+import logging
+
+from slotreeve_servers.meta.effects import MetaOutbox
+from slotreeve_servers.meta.members.addresses import MetaAddresses
+from slotreeve_servers.meta.members.leases import Leases
+
+log = logging.getLogger("slotreeve.meta")
+
+FIRST_LEASES = 2
+"""A leader gives up the lead after a silence of so many leases of its members."""
+LONGEST_SECONDS = 300.0
+"""The wait does not grow beyond that. A cluster whose data and session servers are all stopped elects a new leader so
+often at most for each of its meta servers."""
+
+
+class Unreached:
+    """When the leader gives up the lead.
+
+    Args:
+        leases: those of its members; they know when one was heard.
+        addresses: those of all meta servers. The only one does not resign.
+        lease_seconds: how long a lease lasts.
+    """
+
+    def __init__(self, outbox: MetaOutbox, leases: Leases, addresses: MetaAddresses, lease_seconds: float) -> None:
+        self._outbox, self._leases, self._addresses = outbox, leases, addresses
+        self._first = FIRST_LEASES * lease_seconds
+        self._wait = self._first
+
+    def heard(self) -> None:
+        """A member was heard: the next silence is a new one."""
+        self._wait = self._first
+
+    def look(self) -> None:
+        """Resign if no member has been heard for too long. Call it now and then while it may act."""
+        silent_seconds = self._leases.silent_seconds(self._outbox.attended())
+        if silent_seconds < self._wait or len(self._addresses.all()) < 2:
+            return
+        self._wait = max(self._wait, min(2 * self._wait, LONGEST_SECONDS))
+        log.error(
+            "ALARM: no data or session server has been heard for %.1f s; this leader resigns, because they may reach "
+            "another meta server",
+            silent_seconds,
+        )
+        self._outbox.resign(None)

@@ -1,0 +1,1 @@
+"""The clients of a session server: who comes, who stays, and who must go."""

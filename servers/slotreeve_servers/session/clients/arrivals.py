@@ -1,0 +1,121 @@
+"""Clients that have just connected: each *arrives* as far as the data servers know, until everything that it had
+published is stored again, and they are let in a few at a time (docs/endings.md).
+
+A client sends its records and subscriptions once it has got the list of session servers. When a session server dies,
+its clients come to the others all at once. Were all let in at once, their records would wait in one queue with what the
+other clients publish.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import partial
+from typing import Protocol
+
+from slotreeve_protocol.slot_messages import Presence
+
+from slotreeve_servers.node.outbox import Outbox, Peer, TurnEnd, send_to_all
+from slotreeve_servers.session.clients.clients import ConnectedClient
+from slotreeve_servers.session.clients.places import Places
+from slotreeve_servers.session.records.routes import Routes
+
+AT_ONCE = 32
+"""So many clients may send their records again at the same time."""
+
+
+class Host(Protocol):
+    """The core that lets clients in."""
+
+    def let_in(self, client: ConnectedClient) -> None:
+        """The client may send from now on."""
+
+
+class Arrivals:
+    """The clients that have not sent everything again, and among them those that wait to be let in."""
+
+    def __init__(self, outbox: Outbox, routes: Routes, host: Host) -> None:
+        self._outbox, self._routes = outbox, routes
+        self._arriving: dict[ConnectedClient, None] = {}
+        self._connections: Counter[str] = Counter()
+        self._places = Places(outbox, AT_ONCE, host.let_in)
+        self._to_tell: dict[str, None] = {}
+        self._left: list[str] = []
+        self._tell = TurnEnd(outbox, self._send_presence)
+
+    @property
+    def waiting(self) -> int:
+        """Number of clients that are connected and not let in yet."""
+        return self._places.waiting
+
+    def is_waiting(self, client: ConnectedClient) -> bool:
+        """Whether the client is connected and not let in yet."""
+        return self._places.is_waiting(client)
+
+    def opened(self, client: ConnectedClient) -> None:
+        """A client has connected: it arrives, and is let in when its turn comes."""
+        self._arrives(client)
+        self._places.come(client)
+
+    def turned_away(self, client: ConnectedClient, seconds: float) -> None:
+        """A client that this server does not take has connected: it lives, and arrives for as long as it may take to
+        reach another server."""
+        self._arrives(client)
+        self._outbox.after(seconds, partial(self._arrived, client))
+
+    def ended(self, client: ConnectedClient) -> None:
+        """Everything that the client had published is stored again."""
+        client.is_replaying = False
+        self._arrived(client)
+        self._leave_place(client)
+
+    def lost(self, client: ConnectedClient, seconds: float) -> None:
+        """Its connection has ended. If it has not sent everything again, it arrives for as long as it may take to come
+        back: what it still has elsewhere by an older connection does not end meanwhile."""
+        self._leave_place(client)
+        if client.records:
+            self._left.append(client.peer.node)
+            self._tell.soon()
+        if client in self._arriving:
+            self._outbox.after(seconds, partial(self._arrived, client))
+
+    def _leave_place(self, client: ConnectedClient) -> None:
+        if self._places.has(client):
+            # What the clients inside have sent is read before others may send: a server that is late would otherwise
+            # let all of them in, and then be silent to each of them for as long as it takes to read the rest.
+            self._outbox.when_read(partial(self._places.leave, client))
+        else:
+            self._places.leave(client)
+
+    def _arrives(self, client: ConnectedClient) -> None:
+        self._arriving[client] = None
+        self._connections[client.peer.node] += 1
+        self._tell_of(client.peer.node)
+
+    def _arrived(self, client: ConnectedClient) -> None:
+        """It has arrived with the last connection of it that arrives: it may have connected twice, and the two
+        connections may open and end here in any order."""
+        if client not in self._arriving:
+            return
+        del self._arriving[client]
+        client_id = client.peer.node
+        self._connections[client_id] -= 1
+        if not self._connections[client_id]:
+            del self._connections[client_id]
+            self._tell_of(client_id)
+
+    # --- the data servers are told -----------------------------------------------------------------------------------
+
+    def link_opened(self, peer: Peer) -> None:
+        """The link to a data server is up: it needs every client that arrives, and forgets those of the link before."""
+        self._outbox.send(peer, Presence(list(self._connections), []))
+
+    def _tell_of(self, client_id: str) -> None:
+        self._to_tell[client_id] = None
+        self._tell.soon()
+
+    def _send_presence(self) -> None:
+        """Send what holds at the end of the turn: a client may have left and come back within it."""
+        (changed, self._to_tell), (left, self._left) = (self._to_tell, {}), (self._left, [])
+        arriving = [client_id for client_id in changed if client_id in self._connections]
+        arrived = [client_id for client_id in changed if client_id not in self._connections]
+        send_to_all(self._outbox, list(self._routes.linked.values()), Presence(arriving, arrived, left))

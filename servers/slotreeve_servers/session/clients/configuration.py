@@ -1,0 +1,72 @@
+"""A session server's copy of the provided configuration, and the clients that watch it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from slotreeve_protocol.meta_messages import ConfigEntry, Configs
+from slotreeve_protocol.provided import config_digest
+
+from slotreeve_servers.node.outbox import Outbox
+from slotreeve_servers.session.clients.clients import ConnectedClient
+
+
+class ConfigMirror:
+    """Every entry at its newest known version.
+
+    A watcher is sent each key in the order of its versions; some versions may be skipped, the newest never is.
+    """
+
+    def __init__(self, outbox: Outbox) -> None:
+        self._outbox = outbox
+        self._entries: dict[str, ConfigEntry] = {}
+        self._watchers: dict[str, dict[ConnectedClient, None]] = {}
+        self._is_loaded = False
+
+    def agrees(self, digest: int) -> bool:
+        """Whether this copy was loaded and has that digest."""
+        return self._is_loaded and digest == config_digest({e.key: e.version for e in self._entries.values()})
+
+    def load(self, entries: Iterable[ConfigEntry]) -> list[ConfigEntry]:
+        """Take all entries that there are; return those that are newer than this copy's."""
+        first, self._is_loaded = not self._is_loaded, True
+        known = set(self._entries)
+        newer = self.apply(entries)
+        if first:
+            for key in sorted(self._watchers.keys() - self._entries.keys() - known):
+                self._send(self._watchers[key], self._newest(key))
+        return newer
+
+    def apply(self, entries: Iterable[ConfigEntry]) -> list[ConfigEntry]:
+        """Take some entries; return those that are newer than this copy's."""
+        newer = [entry for entry in entries if entry.version > self._newest(entry.key).version]
+        for entry in newer:
+            self._entries[entry.key] = entry
+            self._send(self._watchers.get(entry.key, ()), entry)
+        return newer
+
+    def watch(self, client: ConnectedClient, wants: Mapping[str, int]) -> None:
+        """Send ``client`` these keys from now on; at once where it does not know the newest version."""
+        for key, version in wants.items():
+            self._watchers.setdefault(key, {})[client] = None
+            client.configs.add(key)
+            newest = self._newest(key)
+            if newest.version > version or (self._is_loaded and version == 0):
+                self._send((client,), newest)
+
+    def unwatch(self, client: ConnectedClient, keys: Iterable[str]) -> None:
+        """Send ``client`` these keys no more."""
+        for key in list(keys):
+            client.configs.discard(key)
+            watchers = self._watchers.get(key)
+            if watchers is not None:
+                watchers.pop(client, None)
+                if not watchers:
+                    del self._watchers[key]
+
+    def _newest(self, key: str) -> ConfigEntry:
+        return self._entries.get(key) or ConfigEntry(key, None, 0)
+
+    def _send(self, clients: Iterable[ConnectedClient], entry: ConfigEntry) -> None:
+        for client in clients:
+            self._outbox.send(client.peer, Configs([entry]))

@@ -1,0 +1,1 @@
+"""What clients subscribe to, and how they are told."""

@@ -1,0 +1,97 @@
+"""What clients want to watch, where very many ask at once: it is worked off in parts."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Protocol
+
+from slotreeve.errors import ModelError
+from slotreeve_protocol.client_messages import Scope, Subscribe, Unsubscribe, Want
+
+from slotreeve_servers.node.outbox import Outbox
+from slotreeve_servers.session.clients.clients import ConnectedClient
+
+log = logging.getLogger("slotreeve.session")
+
+WANTS_AT_ONCE = 50
+"""So many wants of one client are carried out in one step."""
+MOST_WAITING = 100
+"""So many messages of one client wait at most. The client that sends more gets its first one handled at once."""
+
+
+class WantedServices(Protocol):
+    """All services with subscribers, as this queue sees them."""
+
+    def subscribe(self, client: ConnectedClient, want: Want, slot: int) -> None:
+        """Push a service to the client from now on."""
+
+    def unsubscribe(self, client: ConnectedClient, data_info_id: str, scopes: Iterable[Scope]) -> None:
+        """No longer push a service to the client under these scopes."""
+
+
+class SlotsOfServices(Protocol):
+    """Knows the slot of each service."""
+
+    def slot(self, data_info_id: str) -> int:
+        """The slot of the service.
+
+        Raises:
+            ModelError: this cannot be a data info id.
+        """
+
+
+class DueWants:
+    """The wants of each client, in the order in which they came. The clients take turns."""
+
+    def __init__(self, outbox: Outbox, services: WantedServices, slots: SlotsOfServices) -> None:
+        self._outbox, self._services, self._slots = outbox, services, slots
+        self._waiting: dict[ConnectedClient, deque[Iterator[Want | Unsubscribe]]] = {}
+
+    def add(self, client: ConnectedClient, message: Subscribe | Unsubscribe) -> None:
+        """Carry this out after what waits: at once if nothing does, nothing else is unread, and it is short."""
+        wants = (message,) if isinstance(message, Unsubscribe) else message.wants
+        if not self._waiting and len(wants) <= WANTS_AT_ONCE and not self._outbox.has_unread:
+            self._follow(client, wants)
+            return
+        messages = self._waiting.get(client)
+        if messages is None:
+            messages = self._waiting[client] = deque()
+            self._outbox.pace(self._serve, client, is_patient=True)
+        messages.append(iter(wants))
+        if len(messages) > MOST_WAITING:
+            self._follow(client, messages.popleft())
+
+    def forget(self, client: ConnectedClient) -> None:
+        """The connection of the client has ended."""
+        self._waiting.pop(client, None)
+
+    def _serve(self, client: ConnectedClient) -> Iterator[None]:
+        try:
+            while messages := self._waiting.get(client):
+                wants = list(islice(messages[0], WANTS_AT_ONCE))
+                if len(wants) < WANTS_AT_ONCE:
+                    messages.popleft()
+                self._follow(client, wants)
+                yield
+        except Exception:
+            self._outbox.pace(self._serve, client, is_patient=True)  # one that fails does not hold up the others
+            raise
+        self._waiting.pop(client, None)
+
+    def _follow(self, client: ConnectedClient, wants: Iterable[Want | Unsubscribe]) -> None:
+        refused: list[ModelError] = []
+        for want in wants:
+            if isinstance(want, Unsubscribe):
+                self._services.unsubscribe(client, want.data_info_id, (want.scope,))
+                continue
+            try:
+                slot = self._slots.slot(want.data_info_id)
+            except ModelError as error:
+                refused.append(error)
+            else:
+                self._services.subscribe(client, want, slot)
+        if refused:
+            log.warning("%d subscriptions of %s are ignored; the first: %s", len(refused), client.peer.node, refused[0])

@@ -1,0 +1,242 @@
+"""The services that this session server watches at the slot leaders (original: ``SessionInterests``)."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Iterable, Iterator
+
+from slotreeve.ports import Message
+from slotreeve_protocol.client_messages import PushReceipt, Scope, Want
+from slotreeve_protocol.datum_copy import DatumCopy, Fit
+from slotreeve_protocol.slot_messages import Access, Answers, Changed, DatumChange, DeclareInterest, Known, SlotInterest
+
+from slotreeve_servers.node.outbox import Peer, Retry, TurnEnd
+from slotreeve_servers.session.clients.clients import ConnectedClient
+from slotreeve_servers.session.push.push import PushGroup, PushRules
+from slotreeve_servers.session.records.routes import Routes
+
+log = logging.getLogger("slotreeve.interests")
+
+SERVICES_PER_REQUEST = 2_000
+RETRY_SECONDS = 0.05
+
+
+class WatchedService:
+    """One service with subscribers here: the copy of it, and a group of subscribers for each scope."""
+
+    __slots__ = ("copy", "data_info_id", "groups", "slot")
+
+    def __init__(self, data_info_id: str, slot: int, zone: str) -> None:
+        self.data_info_id, self.slot = data_info_id, slot
+        self.copy = DatumCopy(zone)
+        self.groups: dict[Scope, PushGroup] = {}
+
+
+class Interests:
+    """All services with subscribers here. Each is declared to its slot's leader, again whenever that changes.
+
+    Attributes:
+        services: the watched services by data info id.
+        gaps: change events that could not be applied since the start; 0 in a quiet cluster.
+    """
+
+    def __init__(self, routes: Routes, rules: PushRules) -> None:
+        self._outbox, self._routes, self._rules = rules.outbox, routes, rules
+        self.services: dict[str, WatchedService] = {}
+        self._by_slot: dict[int, dict[str, WatchedService]] = {}
+        self._undeclared: dict[int, dict[str, None]] = {}
+        self._unwanted: dict[str, int] = {}
+        self._flush = TurnEnd(rules.outbox, self._declare_waiting)
+        self._retry = Retry(rules.outbox, RETRY_SECONDS, self._flush.soon)
+        self.gaps = 0
+
+    # --- subscribers -------------------------------------------------------------------------------------------------
+
+    def subscribe(self, client: ConnectedClient, want: Want, slot: int) -> None:
+        """Push a service to ``client`` from now on."""
+        data_info_id = want.data_info_id
+        service = self.services.get(data_info_id)
+        if service is None:
+            service = self.services[data_info_id] = WatchedService(data_info_id, slot, self._rules.zone)
+            self._by_slot.setdefault(slot, {})[data_info_id] = service
+            self._unwanted.pop(data_info_id, None)
+            self._declare(service)
+        group = service.groups.get(want.scope)
+        if group is None:
+            group = service.groups[want.scope] = PushGroup(data_info_id, want.scope, service.copy, self._rules)
+        group.subscribe(client, want.version, want.digest)
+        client.watched.add(data_info_id)
+
+    def unsubscribe(self, client: ConnectedClient, data_info_id: str, scopes: Iterable[Scope] = tuple(Scope)) -> None:
+        """No longer push a service to ``client`` (under these scopes)."""
+        service = self.services.get(data_info_id)
+        if service is None:
+            return
+        for scope in scopes:
+            group = service.groups.get(scope)
+            if group is not None:
+                group.unsubscribe(client)
+                if not group.subscribers:
+                    del service.groups[scope]
+        if not any(client in group.subscribers for group in service.groups.values()):
+            client.watched.discard(data_info_id)
+        if not service.groups:
+            del self.services[data_info_id]
+            del self._by_slot[service.slot][data_info_id]
+            self._undeclared.get(service.slot, {}).pop(data_info_id, None)
+            self._unwanted[data_info_id] = service.slot
+            self._flush.soon()
+
+    def forget(self, client: ConnectedClient) -> None:
+        """The connection of ``client`` has ended: end its subscriptions. What is pushed to it until then is dropped."""
+        self._rules.due.forget(client)
+        self._outbox.pace(self._forget, client, is_patient=True)
+
+    def _forget(self, client: ConnectedClient) -> Iterator[None]:
+        for data_info_id in sorted(client.watched):
+            self.unsubscribe(client, data_info_id)
+            yield
+
+    def acknowledged(self, client: ConnectedClient, receipt: PushReceipt, kept_seconds: float | None = None) -> None:
+        """A receipt of ``client`` has arrived; see :meth:`PushGroup.acknowledged`."""
+        service = self.services.get(receipt.data_info_id)
+        group = service.groups.get(receipt.scope) if service is not None else None
+        if group is not None:
+            group.acknowledged(client, receipt, kept_seconds)
+
+    def resume_pushing(self) -> None:
+        """The orders have changed: push what was held back."""
+        for service in self.services.values():
+            for group in service.groups.values():
+                group.resume()
+
+    # --- change events -----------------------------------------------------------------------------------------------
+
+    def received(self, peer: Peer, message: Changed) -> None:
+        """A slot leader announces changes."""
+        now = self._outbox.now()
+        for change in message.changes:
+            self.changed(change, now)
+
+    def changed(self, change: DatumChange, now: float) -> None:
+        """Apply one change to the copy of its service, and push it; ask for the whole service where it does not fit."""
+        service = self.services.get(change.data_info_id)
+        if service is None:
+            return
+        fit = service.copy.fit(change)
+        if fit is Fit.STALE:
+            return
+        if fit is Fit.PART:
+            service.copy.gather(change)
+            return
+        step = service.copy.apply(change) if fit is Fit.NEXT else None
+        if step is not None:
+            born = now - change.waited_us / 1_000_000
+            for group in service.groups.values():
+                group.note(step, born)
+            return
+        self.gaps += 1
+        log.warning("gap in the changes of %s before version %d", change.data_info_id, change.version)
+        service.copy.forget_version()
+        self._declare(service)
+
+    # --- declaring ---------------------------------------------------------------------------------------------------
+
+    @property
+    def slots(self) -> list[int]:
+        """The slots of all watched services, sorted."""
+        return sorted(self._by_slot)
+
+    def declare_slots(self, slots: Iterable[int]) -> None:
+        """These slots have another leader, or a new link to it: declare all interest in them again."""
+        for slot in slots:
+            for service in self._by_slot.get(slot, {}).values():
+                self._declare(service)
+
+    def _declare(self, service: WatchedService) -> None:
+        self._undeclared.setdefault(service.slot, {})[service.data_info_id] = None
+        self._flush.soon()
+
+    def _declare_waiting(self) -> None:
+        """Send the declarations whose slots have a leader that is linked; those of some slots in the next turn, where
+        there are very many."""
+        requests = _Declarations(self._routes)
+        count = 0
+        for slot, waiting in list(self._undeclared.items()):
+            if count >= SERVICES_PER_REQUEST:
+                self._flush.soon()
+                break
+            if not waiting:
+                del self._undeclared[slot]
+            elif (interest := requests.of(slot)) is not None:
+                del self._undeclared[slot]
+                copies = ((name, self.services[name].copy) for name in waiting)
+                interest.wanted.extend(Known(name, copy.version, copy.digest) for name, copy in copies)
+                count += len(waiting)
+        for data_info_id, slot in list(self._unwanted.items()):
+            if (interest := requests.of(slot)) is not None:
+                interest.unwanted.append(data_info_id)
+                del self._unwanted[data_info_id]
+        for peer, interests in requests.by_leader.items():
+            for part in _parts(interests):
+                self._ask(peer, part)
+
+    def _ask(self, peer: Peer, interests: list[SlotInterest]) -> None:
+        def answered(reply: Message | None, error: Exception | None) -> None:
+            answers = reply.answers if isinstance(reply, Answers) else []
+            refused = {a.slot for a in answers if a.access not in (Access.ACCEPT, Access.MIGRATING)}
+            if not answers:
+                refused = {interest.slot for interest in interests}
+            self._again(interest for interest in interests if interest.slot in refused)
+
+        if not self._outbox.ask(peer, DeclareInterest(interests), answered, math.inf):
+            self._again(interests)
+
+    def _again(self, interests: Iterable[SlotInterest]) -> None:
+        """These were not declared: declare them with the next table or link, or after a pause."""
+        for interest in interests:
+            for known in interest.wanted:
+                if known.data_info_id in self.services:
+                    self._undeclared.setdefault(interest.slot, {})[known.data_info_id] = None
+            for data_info_id in interest.unwanted:
+                if data_info_id not in self.services:
+                    self._unwanted[data_info_id] = interest.slot
+            self._retry.later()
+
+
+class _Declarations:
+    """The interests in the slots of one turn, by leader."""
+
+    def __init__(self, routes: Routes) -> None:
+        self._routes = routes
+        self._by_slot: dict[int, SlotInterest | None] = {}
+        self.by_leader: dict[Peer, list[SlotInterest]] = {}
+
+    def of(self, slot: int) -> SlotInterest | None:
+        """The interest in one slot; None while no leader is linked."""
+        if slot in self._by_slot:
+            return self._by_slot[slot]
+        leader = self._routes.leader_of(slot)
+        if leader is None:
+            interest = None
+        else:
+            peer, epoch = leader
+            interest = SlotInterest(slot, epoch, [], [])
+            self.by_leader.setdefault(peer, []).append(interest)
+        self._by_slot[slot] = interest
+        return interest
+
+
+def _parts(interests: Iterable[SlotInterest]) -> Iterable[list[SlotInterest]]:
+    """Cut into messages of a bounded number of services."""
+    part: list[SlotInterest] = []
+    count = 0
+    for interest in interests:
+        part.append(interest)
+        count += len(interest.wanted) + len(interest.unwanted)
+        if count >= SERVICES_PER_REQUEST:
+            yield part
+            part, count = [], 0
+    if part:
+        yield part

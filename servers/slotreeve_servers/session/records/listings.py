@@ -1,0 +1,111 @@
+"""Lists of all services on behalf of clients, put together from the slot leaders."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from slotreeve.errors import RequestTimeout
+from slotreeve.ports import Message, SlotFunction
+from slotreeve_protocol.client_messages import ListedUpTo, ListServices, Services
+from slotreeve_protocol.general_messages import Failed
+
+from slotreeve_servers.node.digests import led_digest
+from slotreeve_servers.node.outbox import Outbox, Peer, Request
+from slotreeve_servers.session.records.reads import ASK_SECONDS, GIVE_UP_SECONDS, RETRY_SECONDS
+from slotreeve_servers.session.records.routes import Routes
+
+
+@dataclass(frozen=True, slots=True)
+class _Wish:
+    """One page of the list for one request, until a deadline on the server's clock."""
+
+    asked: ListServices
+    request: Request
+    deadline: float
+
+
+class Listings:
+    """Answers requests for the list of services. A list is put together from answers in which the leader of each slot
+    lists it once; while there is none, the request waits, up to four seconds. So no service is missing only because its
+    leader has died (I7)."""
+
+    def __init__(self, outbox: Outbox, routes: Routes, slots: SlotFunction) -> None:
+        self._outbox, self._routes, self._slots = outbox, routes, slots
+
+    def answer(self, asked: ListServices, request: Request) -> None:
+        """Ask every slot leader; the reply is Services, or Failed."""
+        self._try(_Wish(asked, request, self._outbox.now() + GIVE_UP_SECONDS))
+
+    def _try(self, wish: _Wish) -> None:
+        led = self._routes.led()
+        if led is None:
+            self._again(wish, "a slot has no leader that can be reached")
+        elif not led:
+            self._outbox.reply(wish.request, Services({}))
+        else:
+            turn = _Turn(self, wish, led)
+            for peer in led:
+                if not self._outbox.ask(peer, wish.asked, partial(turn.answered, peer), ASK_SECONDS):
+                    turn.answered(peer, None, RequestTimeout(f"{peer.node} takes no requests now"))
+
+    def listed(self, wish: _Wish, led: Mapping[Peer, list[tuple[int, int]]], answers: list[Services]) -> None:
+        """Every leader has listed its slots."""
+        if self._routes.led() != led:
+            self._again(wish, "a slot has another leader now")
+        else:
+            self._outbox.reply(wish.request, self._together(answers))
+
+    def failed(self, wish: _Wish, why: str) -> None:
+        """A leader has not listed its slots."""
+        self._again(wish, why)
+
+    def _again(self, wish: _Wish, why: str) -> None:
+        if self._outbox.now() < wish.deadline:
+            self._outbox.after(RETRY_SECONDS, partial(self._try, wish))
+        else:
+            self._outbox.reply(wish.request, Failed(RequestTimeout.code, f"the services cannot be listed: {why}"))
+
+    def _together(self, answers: list[Services]) -> Services:
+        """The page of all data servers ends where the first of their pages ends."""
+        ends = [(answer.upto.slot, answer.upto.name) for answer in answers if answer.upto is not None]
+        counts: dict[str, int] = {}
+        if not ends:
+            for answer in answers:
+                counts |= answer.counts
+            return Services(counts)
+        end = min(ends)
+        for answer in answers:
+            names = list(answer.counts)
+            for name in names[: bisect_right(names, end, key=self._position)]:
+                counts[name] = answer.counts[name]
+        return Services(counts, ListedUpTo(*end))
+
+    def _position(self, name: str) -> tuple[int, str]:
+        return self._slots.slot_of(name), name
+
+
+class _Turn:
+    """One question to all slot leaders, and their answers."""
+
+    def __init__(self, listings: Listings, wish: _Wish, led: Mapping[Peer, list[tuple[int, int]]]) -> None:
+        self._listings, self._wish, self._led = listings, wish, led
+        self._answers: list[Services] | None = []
+
+    def answered(self, peer: Peer, reply: Message | None, error: Exception | None) -> None:
+        if self._answers is None:
+            return
+        if not isinstance(reply, Services):
+            self._fail(f"{peer.node} did not list its services: {error or reply}")
+        elif reply.led not in (0, led_digest(self._led[peer])):
+            self._fail(f"{peer.node} serves other slots than those that it leads by the table")
+        else:
+            self._answers.append(reply)
+            if len(self._answers) == len(self._led):
+                self._listings.listed(self._wish, self._led, self._answers)
+
+    def _fail(self, why: str) -> None:
+        self._answers = None
+        self._listings.failed(self._wish, why)

@@ -1,0 +1,66 @@
+"""Reads on behalf of clients, at the slot leaders."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+from slotreeve.errors import RequestTimeout
+from slotreeve.ports import Message
+from slotreeve_protocol.client_messages import Datum, Get
+from slotreeve_protocol.general_messages import Failed
+from slotreeve_protocol.slot_messages import Fetch
+
+from slotreeve_servers.node.outbox import Outbox, Request
+from slotreeve_servers.session.records.routes import Routes
+
+RETRY_SECONDS = 0.02
+GIVE_UP_SECONDS = 4.0
+ASK_SECONDS = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """One page of a service to be read for one request, until a deadline on the server's clock."""
+
+    request: Request
+    slot: int
+    page: Get
+    deadline: float
+
+
+class Reads:
+    """Answers the reads of clients. While a slot has no leader that serves, a read waits, up to four seconds (I7)."""
+
+    def __init__(self, outbox: Outbox, routes: Routes) -> None:
+        self._outbox, self._routes = outbox, routes
+
+    def get(self, slot: int, page: Get, request: Request) -> None:
+        """Read one page of a service; the reply is a Datum, or Failed."""
+        self._try(Read(request, slot, page, self._outbox.now() + GIVE_UP_SECONDS))
+
+    def _try(self, read: Read) -> None:
+        leader = self._routes.leader_of(read.slot)
+
+        def answered(reply: Message | None, error: Exception | None) -> None:
+            # A reply under an epoch that is no longer the slot's may be incomplete; the read is repeated (I7).
+            if isinstance(reply, Datum) and self._routes.leader_of(read.slot) == leader:
+                self._outbox.reply(read.request, reply)
+            else:
+                self._again(read, str(error) if error is not None else "its leader does not serve it yet")
+
+        if leader is None:
+            self._again(read, "it has no leader that can be reached")
+            return
+        peer, epoch = leader
+        page = read.page
+        fetch = Fetch(read.slot, epoch, page.data_info_id, page.start, page.version)
+        if not self._outbox.ask(peer, fetch, answered, ASK_SECONDS):
+            self._again(read, f"{peer.node} takes no requests now")
+
+    def _again(self, read: Read, why: str) -> None:
+        if self._outbox.now() < read.deadline:
+            self._outbox.after(RETRY_SECONDS, partial(self._try, read))
+        else:
+            text = f"slot {read.slot} of {read.page.data_info_id} cannot be read: {why}"
+            self._outbox.reply(read.request, Failed(RequestTimeout.code, text))

@@ -1,0 +1,245 @@
+"""What the clients of one session server published: the source of truth, and its way to the slot leaders."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+
+from slotreeve.errors import Backpressure, ModelError, SlotreeveError
+from slotreeve.model.data_info import DataInfo
+from slotreeve.model.publisher import MAX_PAYLOAD_BYTES, MAX_REGISTER_ID_LENGTH, MAX_ZONE_LENGTH, Publisher
+from slotreeve.model.text import check_text
+from slotreeve.ports import SlotFunction
+from slotreeve_events.log import EventLog
+from slotreeve_protocol.client_messages import Publish, Published, Rejected
+from slotreeve_protocol.slot_messages import Access, SlotDifference, SlotDigests
+
+from slotreeve_servers.node.deltas import size_of
+from slotreeve_servers.node.digests import part_of
+from slotreeve_servers.node.outbox import Outbox
+from slotreeve_servers.node.records import SlotStore, StoreDifference
+from slotreeve_servers.session.clients.clients import ConnectedClient
+from slotreeve_servers.session.records.writes import Writes
+
+HEAVIEST = 1 + MAX_PAYLOAD_BYTES // 2_048
+TOMBSTONE_SECONDS = 180.0
+KNOWN_SLOTS = 200_000
+MOST_TOMBSTONES = 5_000
+"""Of one slot in an answer to a comparison."""
+
+Submit = Callable[[int, Publisher], None]
+"""Brings the tombstone of a registration to the leader of its slot."""
+
+
+class Registrations:
+    """All records of this session process's clients, by slot; each change goes on to the slot's leader.
+
+    Args:
+        process_id: of this session process; each record names it.
+        max_pending_writes: records on their way to slot leaders from which on publishes are refused.
+        events: the event log, where one is written.
+
+    Attributes:
+        stores: records and tombstones by slot; change them only by the methods.
+        max_pending_writes: see above.
+        published: records that clients have sent, repetitions and ends included.
+    """
+
+    def __init__(
+        self,
+        outbox: Outbox,
+        process_id: str,
+        slot_function: SlotFunction,
+        writes: Writes,
+        max_pending_writes: int,
+        events: EventLog | None = None,
+    ) -> None:
+        self._outbox, self._process_id, self._writes = outbox, process_id, writes
+        self._slot_of = slot_function.slot_of
+        self.max_pending_writes, self._events = max_pending_writes, events
+        self.stores: dict[int, SlotStore] = {}
+        self.published = 0
+        self._known_slots: dict[str, int] = {}
+        # By client id: the connections that have ended, whose records stay for a while.
+        self._former: dict[str, dict[ConnectedClient, None]] = {}
+        self._leaving: deque[tuple[Publisher, Submit | None]] = deque()
+
+    def publish(self, client: ConnectedClient, message: Publish) -> None:
+        """Take a client's records. Each is acknowledged once its slot's leader has it, or rejected with the reason."""
+        self.published += len(message.records)
+        if client.is_off:
+            self._outbox.send(client.peer, Published([message.sequence + i for i in range(len(message.records))]))
+            return
+        now = self._outbox.now()
+        submit, slots, stores = self._writes.submit, self._known_slots, self.stores
+        sequence = message.sequence - 1
+        for record in message.records:
+            sequence += 1
+            slot, weight = slots.get(record.data_info_id), record.weight
+            if (
+                slot is None
+                or record.session != self._process_id
+                or weight > HEAVIEST
+                or len(record.register_id) > MAX_REGISTER_ID_LENGTH
+                or len(record.zone) > MAX_ZONE_LENGTH
+                or self._writes.waiting >= self.max_pending_writes
+            ):
+                refusal = self._refusal(record)
+                if refusal is not None:
+                    self._outbox.send(client.peer, Rejected(sequence, refusal.code, str(refusal)))
+                    continue
+                slot = slots[record.data_info_id]
+            if stores[slot].put(record, now):
+                if self._events is not None:
+                    self._events.registration(record)
+                if record.data is None:
+                    client.records.pop(record.register_id, None)
+                else:
+                    client.records[record.register_id] = record
+            submit(slot, record, weight, client, sequence)
+
+    def _refusal(self, record: Publisher) -> SlotreeveError | None:
+        """Why a record is not taken; None where it is good after all. Called where it is not plainly good."""
+        if self._writes.waiting >= self.max_pending_writes:
+            return Backpressure(f"{self._writes.waiting} records are on their way to the data servers; send later")
+        if record.weight > HEAVIEST:
+            return ModelError(f"the record publishes more than {MAX_PAYLOAD_BYTES} bytes")
+        if record.session != self._process_id:
+            return ModelError(f"the record names session process {record.session!r}; this is {self._process_id!r}")
+        try:
+            check_text("the register id", record.register_id, MAX_REGISTER_ID_LENGTH)
+            check_text("the zone", record.zone, MAX_ZONE_LENGTH)
+            self.slot(record.data_info_id)
+        except ModelError as error:
+            return error
+        return None
+
+    def slot(self, data_info_id: str) -> int:
+        """The slot of a service, remembered.
+
+        Raises:
+            ModelError: this cannot be a data info id.
+        """
+        slot = self._known_slots.get(data_info_id)
+        if slot is None:
+            if DataInfo.parse(data_info_id).id != data_info_id:
+                raise ModelError(f"{data_info_id!r} lacks its instance and group; send the whole data info id")
+            if len(self._known_slots) >= KNOWN_SLOTS:
+                self._known_slots.clear()
+            slot = self._known_slots[data_info_id] = self._slot_of(data_info_id)
+            if slot not in self.stores:
+                self.stores[slot] = SlotStore(self._outbox.part_bytes)
+        return slot
+
+    def said_goodbye(self, client: ConnectedClient) -> None:
+        """The client withdrew, or the operator switched it off: remove its records."""
+        self._remove(client, self._writes.submit_gone)
+
+    def moved(self, client: ConnectedClient) -> None:
+        """The slot leaders have everything of this client from another session server: forget it here."""
+        self._remove(client, None)
+
+    def lost(self, client: ConnectedClient) -> None:
+        """The client did not come back in time, or is silent: remove its records, unless the slot leaders know better
+        (docs/endings.md)."""
+        self._former.get(client.peer.node, {}).pop(client, None)
+        if not self._former.get(client.peer.node):
+            self._former.pop(client.peer.node, None)
+        self._remove(client, self._writes.submit_lost)
+
+    def linger(self, client: ConnectedClient) -> None:
+        """The client's connection has ended; its records stay for a while."""
+        self._former.setdefault(client.peer.node, {})[client] = None
+
+    def sent_again(self, client: ConnectedClient) -> None:
+        """The client has sent again what it still has: what is left of its former connections has ended."""
+        for former in list(self._former.get(client.peer.node, ())):
+            if former.since <= client.since:
+                self.lost(former)
+
+    def _remove(self, client: ConnectedClient, submit: Submit | None) -> None:
+        """One client may have a hundred thousand records, and others must not wait."""
+        self._leaving.extend((record, submit) for record in client.records.values())
+        client.records = {}
+        if self._leaving:
+            self._outbox.pace(self._drop)
+
+    def _drop(self) -> Iterator[None]:
+        while self._leaving:
+            record, submit = self._leaving.popleft()
+            slot = self._slot_of(record.data_info_id)
+            store = self.stores[slot]
+            # A record that was replayed over a newer connection is newer by its incarnation: it stays.
+            held = store.find(record)
+            if held is not None and not held.newer_than(record):
+                store.purge(record.data_info_id, record.register_id)
+                if submit is not None:
+                    if self._events is not None:
+                        self._events.expired(record)
+                    submit(slot, record.tombstone())
+            yield
+
+    def differences(self, asked: Iterable[SlotDigests]) -> list[SlotDifference]:
+        """The truth for a slot leader that compares, slot by slot, up to bounded bytes. Where services differ it has
+        their tombstones too: what was unpublished ends at once, and what is merely missing belongs to lost clients. The
+        first time it has those of the other services too. Without them a leader that has no copy would take an ended
+        registration from a session server that was frozen and still has it."""
+        answers = []
+        left = self._outbox.part_bytes
+        for request in asked:
+            found = StoreDifference(complete=False, upto=request.after)
+            if left > 0:
+                store = self.stores.get(request.slot, _NOTHING)
+                found = store.difference(request, left)
+                found.cost += add_tombstones(found, store)
+            ended = list[Publisher]()
+            if request.is_first and found.complete:
+                ended = [t for t in newest_tombstones(store) if t.data_info_id not in found.records]
+            left -= found.cost + sum(map(size_of, ended))
+            answers.append(
+                SlotDifference(
+                    request.slot,
+                    Access.ACCEPT,
+                    request.leader_epoch,
+                    found.complete,
+                    found.records,
+                    found.parts,
+                    found.upto,
+                    ended,
+                    self._writes.waited_us(request.slot),
+                )
+            )
+        return answers
+
+    def compact(self) -> None:
+        """Forget old tombstones."""
+        before = self._outbox.now() - TOMBSTONE_SECONDS
+        for store in self.stores.values():
+            store.compact(before)
+
+
+def newest_tombstones(store: SlotStore) -> Iterator[Publisher]:
+    """The newest tombstones of a slot, the newest one first."""
+    return (tombstone for tombstone, _ in islice(reversed(store.tombstones.values()), MOST_TOMBSTONES))
+
+
+def add_tombstones(found: StoreDifference, store: SlotStore) -> int:
+    """Add the newest tombstones of the services and parts that differ. Returns a bound of their bytes."""
+    size = 0
+    if not (found.records or found.parts):
+        return size
+    for tombstone in newest_tombstones(store):
+        records = found.records.get(tombstone.data_info_id)
+        if records is not None:
+            records.append(tombstone)
+            size += size_of(tombstone)
+        for part in found.parts:
+            is_its = part.data_info_id == tombstone.data_info_id
+            if is_its and part.number == part_of(tombstone.register_id, part.count):
+                part.records.append(tombstone)
+                size += size_of(tombstone)
+    return size
+
+
+_NOTHING = SlotStore()

@@ -1,0 +1,352 @@
+"""The way of records from clients to slot leaders (original: ``DataNodeServiceImpl``).
+
+Records wait per slot. What waits for one data server goes out as one message at the end of a turn of the event loop,
+with at most ``IN_FLIGHT`` messages unanswered: an idle server sends at once, a busy one batches by itself. A batch that
+is not answered with Accept or Migrating is sent again, to the slot's leader of that moment: storing twice changes
+nothing (I10).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import partial
+
+from slotreeve.model.publisher import Publisher
+from slotreeve.ports import Message
+from slotreeve_protocol.client_messages import Published
+from slotreeve_protocol.delay_messages import Lagging
+from slotreeve_protocol.slot_messages import Access, Answers, SlotWrite, Write
+
+from slotreeve_servers.node.outbox import Outbox, Peer, Retry, TurnEnd
+from slotreeve_servers.node.timings import Timing
+from slotreeve_servers.session.clients.clients import ConnectedClient
+from slotreeve_servers.session.records.routes import Routes
+
+IN_FLIGHT = 2
+"""Messages to one data server that are not answered yet. One more may go out with records that are no replay."""
+WEIGHT_PER_MESSAGE = 500
+LIGHT_RECORDS = 32
+"""Of a client with more records on their way than this, all go behind those of the others."""
+RETRY_SECONDS = 0.05
+ACKNOWLEDGE_SECONDS = 0.05
+"""A client that sends everything again gets its acknowledgements together, the first of them so much later at most."""
+
+
+@dataclass(eq=False, slots=True)
+class AfterBatches:
+    """An action that waits until these batches, ``batches`` of them, are stored."""
+
+    batches: int
+    action: Callable[[], None]
+
+    def one_stored(self) -> None:
+        """One of the batches is stored."""
+        self.batches -= 1
+        if self.batches == 0:
+            self.action()
+
+
+@dataclass(eq=False, slots=True)
+class WriteBatch:
+    """What waits for one slot, and to which clients each record is acknowledged.
+
+    Attributes:
+        records, clients, sequences: equally long.
+        gone: tombstones of registrations whose client said that it leaves. ``lost``: of those whose client is lost.
+        weight: of the records together, and of the tombstones, of which each weighs 1.
+        after: what waits until this batch is stored.
+        since: when the first of it came, in seconds on the server's clock.
+    """
+
+    records: list[Publisher] = field(default_factory=list)
+    gone: list[Publisher] = field(default_factory=list)
+    lost: list[Publisher] = field(default_factory=list)
+    clients: list[ConnectedClient] = field(default_factory=list)
+    sequences: list[int] = field(default_factory=list)
+    weight: int = 0
+    after: list[AfterBatches] = field(default_factory=list)
+    since: float = math.inf
+
+    def split(self) -> WriteBatch:
+        """Cut off and return the records that go out first, up to a bounded weight. What waits for this batch waits for
+        both parts."""
+        first = WriteBatch(since=self.since)
+        count = 0
+        while first.weight < WEIGHT_PER_MESSAGE and count < len(self.records):
+            first.weight += self.records[count].weight
+            count += 1
+        first.records, self.records = self.records[:count], self.records[count:]
+        first.clients, self.clients = self.clients[:count], self.clients[count:]
+        first.sequences, self.sequences = self.sequences[:count], self.sequences[count:]
+        room = max(0, WEIGHT_PER_MESSAGE - first.weight)
+        first.gone, self.gone = self.gone[:room], self.gone[room:]
+        room -= len(first.gone)
+        first.lost, self.lost = self.lost[:room], self.lost[room:]
+        first.weight += len(first.gone) + len(first.lost)
+        self.weight -= first.weight
+        for waiting in self.after:
+            waiting.batches += 1
+        first.after = self.after.copy()
+        return first
+
+    def extend(self, later: WriteBatch) -> None:
+        """Append what came later for the same slot."""
+        self.records += later.records
+        self.gone += later.gone
+        self.lost += later.lost
+        self.clients += later.clients
+        self.sequences += later.sequences
+        self.weight += later.weight
+        self.after += later.after
+        self.since = min(self.since, later.since)
+
+
+Lane = dict[int, WriteBatch]
+"""What waits, by slot."""
+
+
+@dataclass(eq=False, slots=True)
+class SentBatches:
+    """One message on its way to a data server: for each batch its lane, slot, and the leader epoch that it names."""
+
+    peer: Peer
+    at: float
+    batches: dict[WriteBatch, tuple[Lane, int, int]] = field(default_factory=dict)
+    weight: int = 0
+
+
+class Writes:
+    """All records on their way to slot leaders.
+
+    Attributes:
+        waiting: records and departures that no slot leader has stored yet.
+        retries: batches that were sent again since the start; 0 in a quiet cluster.
+        answers: how long the slots' leaders took for the messages that they stored. ``stored``: how long it took from
+            the first record of a batch until the leader had it.
+    """
+
+    def __init__(self, outbox: Outbox, routes: Routes) -> None:
+        self._outbox, self._routes = outbox, routes
+        self._prompt: Lane = {}
+        self._replays: Lane = {}
+        self._in_flight: dict[Peer, int] = {}
+        self._sent: dict[int, dict[WriteBatch, SentBatches]] = {}
+        self._refused: dict[int, tuple[Peer, int]] = {}
+        self._lost: dict[int, list[Publisher]] = {}
+        self._to_acknowledge: list[ConnectedClient] = []
+        self._flush = TurnEnd(outbox, self._send_waiting)
+        self._acknowledgements = TurnEnd(outbox, self._send_acknowledgements)
+        self._to_acknowledge_late: list[ConnectedClient] = []
+        self._late_acknowledgements = Retry(outbox, ACKNOWLEDGE_SECONDS, self._send_late_acknowledgements)
+        self._retry = Retry(outbox, RETRY_SECONDS, self._try_refused)
+        self.waiting = 0
+        self.retries = 0
+        self.answers, self.stored = Timing(), Timing()
+
+    def submit(self, slot: int, record: Publisher, weight: int, client: ConnectedClient, sequence: int) -> None:
+        """Bring ``record``, which weighs ``weight``, to the leader of ``slot``, then acknowledge ``sequence`` to
+        ``client``."""
+        lane = self._replays if client.waiting >= LIGHT_RECORDS or client.is_replaying else self._prompt
+        batch = lane.get(slot)
+        if batch is None:
+            batch = lane[slot] = WriteBatch(since=self._outbox.now())
+        batch.records.append(record)
+        batch.clients.append(client)
+        batch.sequences.append(sequence)
+        batch.weight += weight
+        client.waiting += 1
+        self.waiting += 1
+        self._flush.soon()
+
+    def submit_gone(self, slot: int, tombstone: Publisher) -> None:
+        """Tell the leader of ``slot`` that the client of a registration has left, and said so."""
+        self.waiting += 1
+        batch = self._prompt.setdefault(slot, WriteBatch(since=self._outbox.now()))
+        batch.gone.append(tombstone)
+        batch.weight += 1
+        self._flush.soon()
+
+    def submit_lost(self, slot: int, tombstone: Publisher) -> None:
+        """Tell the leader of ``slot`` that the client of a registration is lost, once all that was submitted for the
+        slot before is stored: the registration may be among it, and a leader that has not got it yet would take no
+        notice of its loss."""
+        self.waiting += 1
+        self._lost.setdefault(slot, []).append(tombstone)
+        self._flush.soon()
+
+    def _report_lost(self) -> None:
+        lost, self._lost = self._lost, {}
+        for slot, tombstones in lost.items():
+            self.when_stored((slot,), partial(self._report_lost_of, slot, tombstones))
+
+    def _report_lost_of(self, slot: int, tombstones: list[Publisher]) -> None:
+        batch = self._prompt.setdefault(slot, WriteBatch(since=self._outbox.now()))
+        batch.lost += tombstones
+        batch.weight += len(tombstones)
+        self._flush.soon()
+
+    def routes_changed(self) -> None:
+        """There is another table or link: what waits may go out now, and what was sent to a former leader is sent
+        again."""
+        for slot, batches in self._sent.items():
+            leader = self._routes.leader_of(slot)
+            for batch, sent in list(batches.items()):
+                lane, _, epoch = sent.batches[batch]
+                if leader is not None and leader != (sent.peer, epoch):
+                    del sent.batches[batch], batches[batch]
+                    self._put_back(lane, slot, batch)
+        self._flush.soon()
+
+    def when_stored(self, slots: Iterable[int], action: Callable[[], None]) -> None:
+        """Act when all that waits or is on its way for these slots now is stored: at once where nothing is."""
+        batches: list[WriteBatch] = []
+        for slot in slots:
+            batches += self._sent.get(slot, ())
+            batches += [lane[slot] for lane in (self._prompt, self._replays) if slot in lane]
+        if not batches:
+            action()
+            return
+        waiting = AfterBatches(len(batches), action)
+        for batch in batches:
+            batch.after.append(waiting)
+
+    def closed(self, peer: Peer) -> None:
+        """A link to a data server is down; its unanswered requests fail by themselves."""
+        self._in_flight.pop(peer, None)
+
+    def long_waits(self, seconds: float, of: Iterable[int] | None = None) -> list[Lagging]:
+        """The slots, ``of`` these if it is given, whose leaders have not stored something for longer than this, with
+        the reason."""
+        slots = sorted({*self._prompt, *self._replays, *self._sent} if of is None else of)
+        waits = [(slot, self.waited_us(slot) / 1_000_000) for slot in slots]
+        return [Lagging(f"slot {n}", "", "", waited, self._why_waits(n)) for n, waited in waits if waited > seconds]
+
+    def waited_us(self, slot: int) -> int:
+        """For how long the oldest of what the leader of a slot has not stored has waited, in microseconds."""
+        batches = [*self._sent.get(slot, ()), *(lane[slot] for lane in (self._prompt, self._replays) if slot in lane)]
+        since = min((batch.since for batch in batches), default=math.inf)
+        return round(1_000_000 * (self._outbox.now() - since)) if since < math.inf else 0
+
+    def _why_waits(self, slot: int) -> str:
+        leader = self._routes.leader_of(slot)
+        if leader is None:
+            return "writes wait: it has no leader that this server is connected to"
+        if self._refused.get(slot) == leader:
+            return f"writes wait: {leader[0].node} does not lead it yet"
+        return f"writes wait: {leader[0].node} has not answered"
+
+    # --- sending -----------------------------------------------------------------------------------------------------
+
+    def _send_waiting(self) -> None:
+        if self._lost:
+            self._report_lost()
+        messages: dict[Peer, SentBatches] = {}
+        now = self._outbox.now()
+        for lane, most in ((self._prompt, IN_FLIGHT + 1), (self._replays, IN_FLIGHT)):
+            for slot, batch in lane.items():
+                leader = self._routes.leader_of(slot)
+                if leader is None or self._refused.get(slot) == leader:
+                    continue
+                peer, epoch = leader
+                message = messages.get(peer)
+                if message is None:
+                    message = messages[peer] = SentBatches(peer, now)
+                if self._in_flight.get(peer, 0) < most and message.weight < WEIGHT_PER_MESSAGE:
+                    part = batch if batch.weight <= WEIGHT_PER_MESSAGE else batch.split()
+                    message.batches[part] = (lane, slot, epoch)
+                    message.weight += part.weight
+        for message in messages.values():
+            if message.batches:
+                self._send(message)
+
+    def _send(self, sent: SentBatches) -> None:
+        def answered(reply: Message | None, error: Exception | None) -> None:
+            self._answered(sent, reply)
+
+        batches = []
+        for batch, (_, slot, epoch) in sent.batches.items():
+            waited_us = round(1_000_000 * (sent.at - batch.since))
+            batches.append(SlotWrite(slot, epoch, batch.records, batch.gone, [], batch.lost, waited_us))
+        write = Write(batches)
+        if not self._outbox.ask(sent.peer, write, answered, math.inf):
+            for batch, (lane, slot, _) in sent.batches.items():
+                if lane[slot] is not batch:
+                    self._put_back(lane, slot, batch)
+            self._retry.later()
+            return
+        self._in_flight[sent.peer] = self._in_flight.get(sent.peer, 0) + 1
+        for batch, (lane, slot, _) in sent.batches.items():
+            self._sent.setdefault(slot, {})[batch] = sent
+            rest = lane.pop(slot)
+            if rest is not batch:
+                lane[slot] = rest  # behind the other slots: each gets its turn
+
+    def _answered(self, sent: SentBatches, reply: Message | None) -> None:
+        if sent.peer in self._in_flight:
+            self._in_flight[sent.peer] -= 1
+        stored: set[int] = set()
+        now = 0.0
+        if isinstance(reply, Answers):
+            now = self._outbox.now()
+            self.answers.took(now - sent.at)
+            stored = {a.slot for a in reply.answers if a.access is Access.ACCEPT or a.access is Access.MIGRATING}
+        for batch, (lane, slot, epoch) in sent.batches.items():
+            del self._sent[slot][batch]
+            if slot in stored:
+                self.stored.took(now - batch.since)
+                self._acknowledge(batch)
+            else:
+                self._refused[slot] = (sent.peer, epoch)
+                self._put_back(lane, slot, batch)
+        if self._prompt or self._replays:
+            self._flush.soon()
+
+    # --- acknowledging -----------------------------------------------------------------------------------------------
+
+    def _acknowledge(self, batch: WriteBatch) -> None:
+        self.waiting -= len(batch.records) + len(batch.gone) + len(batch.lost)
+        for client, sequence in zip(batch.clients, batch.sequences, strict=True):
+            client.waiting -= 1
+            if client.is_replaying and client.waiting:
+                if not client.stored:
+                    self._to_acknowledge_late.append(client)
+                    self._late_acknowledgements.later()
+            elif not client.stored or client.is_replaying:
+                self._to_acknowledge.append(client)
+                self._acknowledgements.soon()
+            client.stored.append(sequence)
+        for waiting in batch.after:
+            waiting.one_stored()
+
+    def _send_acknowledgements(self) -> None:
+        clients, self._to_acknowledge = self._to_acknowledge, []
+        self._acknowledge_to(clients)
+
+    def _send_late_acknowledgements(self) -> None:
+        clients, self._to_acknowledge_late = self._to_acknowledge_late, []
+        self._acknowledge_to(clients)
+
+    def _acknowledge_to(self, clients: Iterable[ConnectedClient]) -> None:
+        for client in clients:
+            sequences, client.stored = client.stored, []
+            if sequences:
+                # A client that does not take its acknowledgements is closed; it replays over its next connection.
+                self._outbox.send(client.peer, Published(sequences))
+
+    # --- trying again ------------------------------------------------------------------------------------------------
+
+    def _put_back(self, lane: Lane, slot: int, batch: WriteBatch) -> None:
+        """A refused batch goes in front of what came later. It waits for another leader, leader epoch or link, and is
+        sent again after a pause where none of them comes."""
+        self.retries += 1
+        later = lane.pop(slot, None)
+        if later is not None:
+            batch.extend(later)
+        lane[slot] = batch
+        self._retry.later()
+
+    def _try_refused(self) -> None:
+        self._refused.clear()
+        self._flush.soon()
