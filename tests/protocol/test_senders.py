@@ -1,4 +1,4 @@
-"""The table of messages and roles against the messages and the desks of the servers."""
+"""The table of messages and roles against the messages and the handlers of the servers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from slotreeve_protocol.senders import SENDERS, senders_to
 from slotreeve_protocol.slot_messages import Replicate, Write
 from slotreeve_servers.data.core import DataCore
 from slotreeve_servers.data.settings import DataSettings
-from slotreeve_servers.node.dispatch import Desk
+from slotreeve_servers.node.dispatch import Handlers
 from slotreeve_servers.session.core import SessionCore
 from slotreeve_servers.session.settings import SessionSettings
 
@@ -25,22 +25,22 @@ from tests.servers.world import OneSlot, node_of
 
 MESSAGES: list[type[Message]] = sorted(typing.get_args(AnyMessage), key=lambda message: message.__name__)
 SERVERS = (Role.META, Role.DATA, Role.SESSION)
-AT_EVERY_DESK = {Ping, GetCounters}
+EVERYWHERE = {Ping, GetCounters}
 
 
-def desks(role: Role) -> Mapping[str, Desk]:
-    """The desks of a server, by the role of the processes that it is for where that is only one."""
+def handlers_of(role: Role) -> Mapping[str, Handlers]:
+    """The handlers of a server, by the role of the processes that it is for where that is only one."""
     if role is Role.META:
-        return {"": Scene().core.desk}
+        return {"": Scene().core.handlers}
     if role is Role.DATA:
         data = DataCore(RecordingOutbox(), node_of("data-1"), DataSettings(), 1.0)
-        return {"": data.desk, "meta": data.membership.desk, "data": data.leaders.desk}
+        return {"": data.handlers, "meta": data.membership.handlers, "data": data.leaders.handlers}
     session = SessionCore(RecordingOutbox(), node_of("session-1"), SessionSettings(), 1.0, OneSlot())
-    return {"": session.desk, "meta": session.membership.desk, "data": session.leaders.desk}
+    return {"": session.handlers, "meta": session.membership.handlers, "data": session.leaders.handlers}
 
 
 @pytest.mark.parametrize("message", MESSAGES, ids=lambda message: message.__name__)
-def test_every_message_has_an_entry_and_only_replies_go_to_no_desk(message: type[Message]) -> None:
+def test_every_message_has_an_entry_and_only_replies_have_no_handler(message: type[Message]) -> None:
     routes = SENDERS[message]
     doc = " ".join((message.__doc__ or "").split())
     if doc.startswith("Reply"):
@@ -49,13 +49,16 @@ def test_every_message_has_an_entry_and_only_replies_go_to_no_desk(message: type
 
 
 @pytest.mark.parametrize("role", SERVERS)
-def test_what_a_desk_takes_may_be_sent_to_it(role: Role) -> None:
+def test_what_handlers_take_may_be_sent_to_them(role: Role) -> None:
     allowed = senders_to(role)
-    taken = {partner: {*desk.messages, *desk.requests, *desk.later} for partner, desk in desks(role).items()}
+    taken = {
+        partner: {*handlers.messages, *handlers.requests, *handlers.later}
+        for partner, handlers in handlers_of(role).items()
+    }
     for partner, messages in taken.items():
         for message in messages:
             assert message in allowed, f"nobody may send {message.__name__} to a {role} server"
-            if partner and message not in AT_EVERY_DESK:
+            if partner and message not in EVERYWHERE:
                 assert Role(partner) in allowed[message]
                 assert allowed[message] == {Role(partner)} or message in taken[""]
 

@@ -54,7 +54,7 @@ class SessionScene:
         view = View(
             1, 1, SlotTable(1, (Slot(0, "data-1", 1, ()),)), [node("data-1")], [node("session-1"), node("session-2")]
         )
-        self.core.membership.desk.messages[View](META, view)
+        self.core.membership.handlers.messages[View](META, view)
         self.data = a_peer("data-1", Role.DATA)
         self.core.leaders.opened(self.data)
         self.outbox.end_turn()
@@ -67,7 +67,7 @@ class SessionScene:
         return peer
 
     def publish(self, peer: Peer, *records: Publisher) -> None:
-        deliver(self.outbox, self.core.desk, peer, Publish(1, list(records)))
+        deliver(self.outbox, self.core.handlers, peer, Publish(1, list(records)))
 
     def stored(self) -> None:
         """The slot's leader stores what is on its way to it."""

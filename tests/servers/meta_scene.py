@@ -84,7 +84,7 @@ class Scene:
             if slot.leader == name and slot.learners
         ]
         message = Heartbeat(self.node(name, life), revision, epoch, list(unsettled), stopping, copies)
-        reply = deliver(self.outbox, self.core.desk, self.peers[name], message)
+        reply = deliver(self.outbox, self.core.handlers, self.peers[name], message)
         assert isinstance(reply, LeaseGranted | LeaderIs)
         return reply
 

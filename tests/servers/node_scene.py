@@ -1,4 +1,4 @@
-"""A server with a guest that records what it gets, and its transport, for tests."""
+"""A server with a peer_owner that records what it gets, and its transport, for tests."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine
 from slotreeve.model.nodes import Role
 from slotreeve.ports import Connection, Hello, Listener, Message
 from slotreeve_conformance.virtual_time import VirtualClock, run
-from slotreeve_servers.node.dispatch import Desk, Dispatcher
+from slotreeve_servers.node.dispatch import Dispatcher, Handlers
 from slotreeve_servers.node.outbox import Peer
 from slotreeve_servers.node.peers import Peers
 from slotreeve_servers.node.supervisor import Supervisor
@@ -23,7 +23,7 @@ def play(scenario: Callable[[], Coroutine[None, None, None]]) -> None:
     run(main)
 
 
-class Guest:
+class PeerOwner:
     """Writes down which peers came and went."""
 
     def __init__(self) -> None:
@@ -42,15 +42,15 @@ class Guest:
 
 
 class Scene:
-    """A server of one desk on the memory transport, and tools that connect to it."""
+    """A server with some handlers on the memory transport, and tools that connect to it."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, handlers: Handlers) -> None:
         self.clock = VirtualClock()
         self.network = MemoryNetwork()
         self.supervisor = Supervisor(self.clock)
         self.peers = Peers(self.clock, self.supervisor)
-        self.guest = Guest()
-        self.dispatcher = Dispatcher(self.peers, Role.SESSION, desk, self.guest, self.guest)
+        self.peer_owner = PeerOwner()
+        self.dispatcher = Dispatcher(self.peers, Role.SESSION, handlers, self.peer_owner, self.peer_owner)
         self.listener: Listener | None = None
 
     async def listen(self) -> str:

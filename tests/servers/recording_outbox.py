@@ -15,7 +15,7 @@ from slotreeve_machines.beside import Work, Worked
 from slotreeve_protocol.codec import decode_frame
 from slotreeve_protocol.meta_messages import PutConfig, View
 from slotreeve_servers.node.deltas import PART_BYTES
-from slotreeve_servers.node.dispatch import Desk
+from slotreeve_servers.node.dispatch import Handlers
 from slotreeve_servers.node.outbox import Answered, Peer, Request
 from slotreeve_servers.node.paced_work import PacedWork
 
@@ -213,16 +213,16 @@ class RecordingOutbox:
         ]
 
 
-def deliver(outbox: RecordingOutbox, desk: Desk, peer: Peer, message: Message) -> Message | None:
-    """A message from ``peer`` arrives at a core's desk; returns the reply that it gives at once, if any."""
+def deliver(outbox: RecordingOutbox, handlers: Handlers, peer: Peer, message: Message) -> Message | None:
+    """A message from ``peer`` arrives at a core's handlers; returns the reply that it gives at once, if any."""
     kind = type(message)
     reply: Message | None = None
-    if kind in desk.requests:
-        reply = desk.requests[kind](peer, message)
-    elif kind in desk.later:
-        desk.later[kind](peer, message, Request(peer, 1))
+    if kind in handlers.requests:
+        reply = handlers.requests[kind](peer, message)
+    elif kind in handlers.later:
+        handlers.later[kind](peer, message, Request(peer, 1))
     else:
-        desk.messages[kind](peer, message)
+        handlers.messages[kind](peer, message)
     outbox.end_turn()
     return reply
 

@@ -60,7 +60,7 @@ class DataScene:
         data = [node("data-1"), node("data-2")]
         members = [node(name) for name in sessions]
         view = View(1, self.revision, SlotTable(epoch, rows), data, members, missing=list(missing))
-        self.core.membership.desk.messages[View](META, view)
+        self.core.membership.handlers.messages[View](META, view)
         self.outbox.end_turn()
 
     def open(self, *names: str) -> None:
@@ -87,7 +87,7 @@ class DataScene:
 
     def write(self, *records: Publisher, gone: tuple[Publisher, ...] = (), epoch: int = 1, slot: int = 0) -> Access:
         message = Write([SlotWrite(slot, epoch, [*records], [*gone], [])])
-        reply = deliver(self.outbox, self.core.desk, self.sessions["session-1"], message)
+        reply = deliver(self.outbox, self.core.handlers, self.sessions["session-1"], message)
         assert isinstance(reply, Answers)
         return reply.answers[0].access
 
@@ -113,7 +113,7 @@ def test_what_a_former_leader_stored_and_did_not_acknowledge_is_as_old_as_its_wa
     scene.core.slots.held[0].apply(SlotWrite(0, 1, [record()], [], []), 0.0)  # as the former leader streams it
     scene.view(Slot(0, "data-1", 2, ()), epoch=2)
     interest = DeclareInterest([SlotInterest(0, 2, [Known(SERVICE, 7, 7)], [])])
-    deliver(scene.outbox, scene.core.desk, scene.sessions["session-2"], interest)
+    deliver(scene.outbox, scene.core.handlers, scene.sessions["session-2"], interest)
     scene.compared("session-1", waited_us=3_000_000)
     scene.compared("session-2")
 
@@ -142,7 +142,7 @@ def test_a_migrating_slot_takes_writes_and_refuses_reads() -> None:
     scene = DataScene()
     scene.view(Slot(0, "data-1", 1, ()))
     assert scene.write(record()) is Access.MIGRATING
-    reply = deliver(scene.outbox, scene.core.desk, scene.sessions["session-1"], Fetch(0, 1, SERVICE))
+    reply = deliver(scene.outbox, scene.core.handlers, scene.sessions["session-1"], Fetch(0, 1, SERVICE))
     assert isinstance(reply, Answers)
     assert reply.answers[0].access is Access.MIGRATING
     assert scene.held() == ["r1"]
@@ -159,13 +159,13 @@ def test_reads_and_listings_show_what_was_written() -> None:
     scene = DataScene().serving()
     assert scene.write(record()) is Access.ACCEPT
     session = scene.sessions["session-1"]
-    datum = deliver(scene.outbox, scene.core.desk, session, Fetch(0, 1, SERVICE))
+    datum = deliver(scene.outbox, scene.core.handlers, session, Fetch(0, 1, SERVICE))
     assert isinstance(datum, Datum)
     assert datum.publishers == [record()]
     led = led_digest([(0, 1)])
-    assert deliver(scene.outbox, scene.core.desk, session, ListServices("s")) == Services({SERVICE: 1}, led=led)
-    assert deliver(scene.outbox, scene.core.desk, session, ListServices("x")) == Services({}, led=led)
-    moved = deliver(scene.outbox, scene.core.desk, session, Fetch(9, 1, SERVICE))
+    assert deliver(scene.outbox, scene.core.handlers, session, ListServices("s")) == Services({SERVICE: 1}, led=led)
+    assert deliver(scene.outbox, scene.core.handlers, session, ListServices("x")) == Services({}, led=led)
+    moved = deliver(scene.outbox, scene.core.handlers, session, Fetch(9, 1, SERVICE))
     assert isinstance(moved, Answers)
     assert moved.answers[0].access is Access.MOVED
 
@@ -174,7 +174,7 @@ def test_before_it_is_a_member_a_process_does_not_lead_what_its_former_life_led(
     scene = DataScene()
     former = Node("data-1", Role.DATA, "data-1:1", "data-1@0")
     view = View(1, 1, SlotTable(1, (Slot(0, "data-1", 1, ()),)), [former], [])
-    scene.core.membership.desk.messages[View](META, view)
+    scene.core.membership.handlers.messages[View](META, view)
     assert scene.core.slots.held == {}
     scene.revision = 1
     scene.view(Slot(0, "data-1", 2, ()), epoch=2)
@@ -264,7 +264,7 @@ def test_every_slot_is_compared_again_every_few_seconds_unless_departures_are_pe
     scene.outbox.advance(6.1)
     assert sum(isinstance(r.message, Compare) for r in scene.outbox.requests) == 2
     scene.compared("session-1", "session-2")
-    scene.core.slots.held[0].departing = 1
+    scene.core.slots.held[0].leaving = 1
     scene.outbox.advance(7.0)
     assert [r for r in scene.outbox.requests if isinstance(r.message, Compare)] == []
 

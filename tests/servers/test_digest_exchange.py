@@ -338,7 +338,7 @@ def test_a_refused_follower_asks_again_later_and_an_incomplete_answer_at_once() 
 def test_the_stream_is_applied_under_its_epoch_only_and_never_to_a_led_slot() -> None:
     scene = FollowerScene()
     scene.leaders.opened(LEADER)
-    take = scene.leaders.desk.messages[Replicate]
+    take = scene.leaders.handlers.messages[Replicate]
     take(LEADER, Replicate([SlotWrite(0, 1, [record("r1")], [], [])]))
     take(LEADER, Replicate([SlotWrite(1, 9, [record("r2")], [], []), SlotWrite(2, 1, [record("r3")], [], [])]))
     assert [sorted(slot.store.services) for slot in scene.slots.held.values()] == [["s"], [], []]

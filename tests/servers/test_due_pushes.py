@@ -182,13 +182,13 @@ class Herd:
         self.core.interests.subscribe = self._timed_subscribe  # type: ignore[method-assign]
         table = SlotTable(1, (Slot(0, "data-1", 1, ()),))
         view = View(1, 1, table, [node_of("data-1")], [node_of("session-1")])
-        self.core.membership.desk.messages[View](a_peer("meta-1", Role.META), view)
+        self.core.membership.handlers.messages[View](a_peer("meta-1", Role.META), view)
         data = a_peer("data-1", Role.DATA)
         self.core.leaders.opened(data)
         self.clients = [self.connect(f"client-{number}") for number in range(clients)]
         self.subscribe(self.connect("first"), *SERVICES)
         changes = [DatumChange(name, 0, 1, content_digest(at(name)), at(name), []) for name in SERVICES]
-        deliver(self.outbox, self.core.leaders.desk, data, Changed(changes))
+        deliver(self.outbox, self.core.leaders.handlers, data, Changed(changes))
         self.outbox.advance(5.0)
         self.outbox.pushes, self.outbox.longest = 0, 0.0
 
@@ -202,7 +202,7 @@ class Herd:
         return peer
 
     def subscribe(self, peer: Peer, *services: str) -> None:
-        deliver(self.outbox, self.core.desk, peer, Subscribe([Want(name, Scope.DATA_CENTER) for name in services]))
+        deliver(self.outbox, self.core.handlers, peer, Subscribe([Want(name, Scope.DATA_CENTER) for name in services]))
 
     def read(self, arrived: deque[tuple[Peer, Message]]) -> list[float]:
         """Turns of an event loop whose listener reads for at most 5 ms in each; returns when each Ping was answered."""
@@ -212,10 +212,10 @@ class Herd:
             self.outbox.time += READ_SECONDS
             self.outbox.has_unread = bool(arrived)
             if isinstance(message, Ping):
-                assert isinstance(self.core.desk.requests[Ping](peer, message), Pong)
+                assert isinstance(self.core.handlers.requests[Ping](peer, message), Pong)
                 answered.append(self.outbox.time)
             else:
-                self.core.desk.messages[type(message)](peer, message)
+                self.core.handlers.messages[type(message)](peer, message)
 
         while arrived:
             until = self.outbox.time + TURN_SECONDS
@@ -248,7 +248,7 @@ def test_a_ping_behind_the_subscriptions_of_a_herd_is_answered_before_most_of_it
 
 def test_one_subscription_on_a_quiet_server_is_answered_when_the_turn_ends() -> None:
     herd = Herd(1)
-    herd.core.desk.messages[Subscribe](herd.clients[0], Subscribe([Want(SERVICES[0], Scope.DATA_CENTER)]))
+    herd.core.handlers.messages[Subscribe](herd.clients[0], Subscribe([Want(SERVICES[0], Scope.DATA_CENTER)]))
     herd.outbox.end_one_turn()
     assert herd.outbox.pushes == 1
 

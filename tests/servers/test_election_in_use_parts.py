@@ -22,8 +22,8 @@ from slotreeve_protocol.meta_messages import ElectionIs, GetElection, SwapOrder,
 from slotreeve_servers.launch import ConfiguredElections, Launcher
 from slotreeve_servers.meta.swap.beside import ABANDON_SECONDS, NO_BACK_ENDS, BackEndsBeside
 from slotreeve_servers.meta.swap.election_in_use import GoingOver
-from slotreeve_servers.meta.swap.swap_desk import SwapDesk
 from slotreeve_servers.meta.swap.swap_record import KEY, SwapRecord
+from slotreeve_servers.meta.swap.swap_requests import SwapRequests
 from slotreeve_servers.node.other_meta_servers import OtherMetaServers
 from slotreeve_servers.node.outbox import Peer
 from slotreeve_servers.node.supervisor import Supervisor
@@ -180,7 +180,7 @@ def test_a_meta_server_answers_which_election_it_uses_and_asks_others_by_name() 
             server = cluster.meta("meta-1")
             others = OtherMetaServers(server._environment)
             assert others.names == ["meta-2", "meta-3"]
-            assert isinstance(server._swaps, SwapDesk)
+            assert isinstance(server._swaps, SwapRequests)
             mine = server._swaps.on_get_election(Peer("tool", Role.TOOL, "tool@1"), GetElection())
             theirs = await others.ask("meta-2", GetElection(), 1.0)
             assert isinstance(theirs, ElectionIs)

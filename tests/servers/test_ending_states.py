@@ -226,4 +226,4 @@ def test_nothing_ends_that_a_list_of_facts_keeps_and_everything_else_ends(seed: 
         if life.at is not None and life.lost_at is None and not life.said and life.at.process_id not in gone
     }
     assert {client_of(register_id) for register_id in twin.left} == kept
-    assert twin.endings.held == twin.slot.departing == 0
+    assert twin.endings.held == twin.slot.leaving == 0

@@ -32,7 +32,7 @@ def test_few_clients_of_a_dead_session_server_end_with_the_grace() -> None:
     scene.session_dies()
     assert scene.ended(GRACE - 0.1) == set()
     assert len(scene.ended(GRACE + LATE)) == 64
-    assert scene.endings.counters()["departures_held"] == 0
+    assert scene.endings.counters()["endings_held"] == 0
 
 
 def test_a_client_that_its_session_server_has_lost_ends_at_once() -> None:
@@ -173,7 +173,7 @@ def test_a_herd_that_does_not_come_back_is_held_and_ends_with_the_longest_time()
     assert scene.ended(HOLD - 0.1) == set()
     assert scene.brake.held.total() == 100
     assert len(scene.ended(HOLD + 2 * LATE)) == 100
-    assert scene.endings.counters()["departures_overdue"] == 100
+    assert scene.endings.counters()["endings_overdue"] == 100
     assert scene.brake.held.total() == 0
 
 
@@ -363,14 +363,14 @@ def answer(scene: EndingsScene) -> None:
 
 def test_a_registration_ends_once_every_session_server_has_answered() -> None:
     scene = departing()
-    assert scene.slot.departing == 1
+    assert scene.slot.leaving == 1
     scene.outbox.advance(GATHER_SECONDS)
     assert asked(scene) == ["session-1", "session-2"]
     assert scene.outbox.requests[0].message == Confirm([SlotEpoch(0, 1)])
     answer(scene)
     assert scene.left
     answer(scene)
-    assert (scene.left, scene.slot.departing) == ([], 0)
+    assert (scene.left, scene.slot.leaving) == ([], 0)
 
 
 @pytest.mark.parametrize("says_so", [True, False])
@@ -501,16 +501,16 @@ def test_what_is_due_during_a_round_gets_its_own_round() -> None:
 def test_what_is_said_again_because_its_message_was_repeated_is_one_end() -> None:
     scene = departing()
     scene.say(*scene.records)
-    assert scene.slot.departing == 1
+    assert scene.slot.leaving == 1
     scene.answers = True
     assert scene.ended(0.1) == {"client0"}
-    assert scene.slot.departing == 0
+    assert scene.slot.leaving == 0
 
 
 def test_who_leaves_and_comes_back_elsewhere_within_the_round_may_be_lost_again() -> None:
     scene = departing()
     scene.comes_back(0)
-    assert scene.slot.departing == 0
+    assert scene.slot.leaving == 0
     assert scene.lose(record(0, incarnation=2, session=SESSION_2)) == 1
     scene.answers = True
     assert scene.ended(0.1) == {"client0"}
@@ -549,7 +549,7 @@ def test_what_may_end_in_a_slot_that_has_moved_concerns_its_next_leader() -> Non
     scene.table("data-2", epoch=2)
     scene.endings.table_changed()
     scene.outbox.end_turn()
-    assert (scene.endings.held, former.departing) == (0, 0)
+    assert (scene.endings.held, former.leaving) == (0, 0)
     scene.until(30.0)
     assert former.store.size == 3
 

@@ -32,7 +32,7 @@ class Scene(Leader):
         """A newer table, under the same leader epoch."""
         table = SlotTable(epoch, (Slot(0, "data-1", 1, followers, learners),))
         names = [node_of(name) for name in ("data-1", "data-2", "data-3")]
-        deliver(self.outbox, self.core.membership.desk, META, View(1, epoch, table, names, []))
+        deliver(self.outbox, self.core.membership.handlers, META, View(1, epoch, table, names, []))
         self.pass_time(0.1)
 
     def follows(self, *peers: object) -> None:
@@ -40,7 +40,7 @@ class Scene(Leader):
         for peer in (LEARNER, OTHER):
             if peer in peers:
                 self.core.opened(peer)
-                deliver(self.outbox, self.core.desk, peer, Follow([SlotDigests(0, 1, {})]))
+                deliver(self.outbox, self.core.handlers, peer, Follow([SlotDigests(0, 1, {})]))
         self.outbox.end_turn()
 
     def asked(self) -> list[Confirm]:

@@ -149,7 +149,7 @@ def test_two_pictures_of_the_loads_are_two_situations() -> None:
 def tell(scene: Scene, name: str, loads: dict[int, SlotLoad]) -> None:
     view = scene.core.view.read()
     message = Heartbeat(scene.node(name), view.revision, view.table.epoch, [], loads=loads)
-    assert isinstance(deliver(scene.outbox, scene.core.desk, scene.peers[name], message), LeaseGranted)
+    assert isinstance(deliver(scene.outbox, scene.core.handlers, scene.peers[name], message), LeaseGranted)
 
 
 def test_a_meta_leader_gives_the_loads_to_its_plugins_and_asks_nothing_while_they_are_steady() -> None:

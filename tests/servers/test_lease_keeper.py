@@ -67,7 +67,7 @@ class Leader:
     def lead(self, epoch: int) -> None:
         table = SlotTable(epoch, (Slot(0, "data-1", epoch, self.followers),))
         names = [node_of(name) for name in ("data-1", *self.followers)]
-        deliver(self.outbox, self.core.membership.desk, META, View(1, epoch, table, names, [node_of("session-1")]))
+        deliver(self.outbox, self.core.membership.handlers, META, View(1, epoch, table, names, [node_of("session-1")]))
         self.pass_time(0.1)
 
     def pass_time(self, seconds: float) -> None:
@@ -102,7 +102,7 @@ class Leader:
     ) -> None:
         self.outbox.take()
         batch = SlotLeases(0, epoch, registered or [], {"s": renewed} if renewed else {}, {"s": ended} if ended else {})
-        deliver(self.outbox, self.core.desk, SESSION, KeepLeases([batch]))
+        deliver(self.outbox, self.core.handlers, SESSION, KeepLeases([batch]))
 
     def answer(self) -> KeptLeases | None:
         """The answer that was given last."""
@@ -223,7 +223,7 @@ def test_a_slot_that_is_led_anew_gives_each_lease_its_whole_time_and_the_lease_o
 def test_an_answer_waits_for_the_followers() -> None:
     leader = Leader("data-2")
     leader.core.opened(FOLLOWER)
-    deliver(leader.outbox, leader.core.desk, FOLLOWER, Follow([SlotDigests(0, 1, {})]))
+    deliver(leader.outbox, leader.core.handlers, FOLLOWER, Follow([SlotDigests(0, 1, {})]))
     leader.keep([terms("a")])
     assert leader.answer() is None
     sent = [effect.what for effect in leader.outbox.effects if effect.peer is FOLLOWER]
@@ -237,7 +237,7 @@ def test_an_answer_waits_for_the_followers() -> None:
 def test_a_renewal_is_not_acknowledged_before_the_followers_have_the_lease() -> None:
     leader = Leader("data-2")
     leader.core.opened(FOLLOWER)
-    deliver(leader.outbox, leader.core.desk, FOLLOWER, Follow([SlotDigests(0, 1, {})]))
+    deliver(leader.outbox, leader.core.handlers, FOLLOWER, Follow([SlotDigests(0, 1, {})]))
     leader.keep([terms("a")])
     leader.keep(renewed=["a"])
     assert leader.answer() is None
@@ -254,7 +254,7 @@ def test_the_first_renewal_under_a_new_leader_waits_for_the_followers() -> None:
     leader = Leader("data-2")
     leader.core.opened(FOLLOWER)
     leader.core.slots.held[0].apply(SlotWrite(0, 1, [lease_record("a", "s", 5, 5_000, "", (b"x",))], [], []), 0.0)
-    deliver(leader.outbox, leader.core.desk, FOLLOWER, Follow([SlotDigests(0, 1, {})]))
+    deliver(leader.outbox, leader.core.handlers, FOLLOWER, Follow([SlotDigests(0, 1, {})]))
     leader.keep(renewed=["a"])
     assert leader.answer() is None
     leader.outbox.answer(Answers([SlotAnswer(0, Access.ACCEPT, 1)]), kind=Confirm)
@@ -265,7 +265,7 @@ def test_the_first_renewal_under_a_new_leader_waits_for_the_followers() -> None:
 def test_what_a_follower_does_not_have_is_not_acknowledged(access: Access | None) -> None:
     leader = Leader("data-2")
     leader.core.opened(FOLLOWER)
-    deliver(leader.outbox, leader.core.desk, FOLLOWER, Follow([SlotDigests(0, 1, {})]))
+    deliver(leader.outbox, leader.core.handlers, FOLLOWER, Follow([SlotDigests(0, 1, {})]))
     leader.keep([terms("a")])
     if access is None:
         leader.outbox.answer(None, RequestTimeout("it is frozen"), kind=Confirm)
@@ -289,12 +289,12 @@ def test_a_follower_confirms_what_it_follows_in_sync_under_the_same_leader_epoch
     table = SlotTable(
         5, (Slot(0, "data-1", 4, ("data-2",)), Slot(1, "data-2", 5, ()), Slot(2, "data-3", 5, ("data-2",)))
     )
-    deliver(outbox, core.membership.desk, META, View(1, 1, table, [node_of("data-2")], []))
+    deliver(outbox, core.membership.handlers, META, View(1, 1, table, [node_of("data-2")], []))
     leaders: FollowedLeaders = core.leaders
     asked = Confirm([SlotEpoch(0, 4), SlotEpoch(0, 3), SlotEpoch(1, 5), SlotEpoch(2, 5), SlotEpoch(9, 5)])
 
     def accesses() -> list[Access]:
-        reply = deliver(outbox, leaders.desk, leader, asked)
+        reply = deliver(outbox, leaders.handlers, leader, asked)
         assert isinstance(reply, Answers)
         return [answer.access for answer in reply.answers]
 
@@ -306,7 +306,7 @@ def test_a_follower_confirms_what_it_follows_in_sync_under_the_same_leader_epoch
 def test_one_question_a_turn_serves_all_who_wait() -> None:
     leader = Leader("data-2")
     leader.core.opened(FOLLOWER)
-    deliver(leader.outbox, leader.core.desk, FOLLOWER, Follow([SlotDigests(0, 1, {})]))
+    deliver(leader.outbox, leader.core.handlers, FOLLOWER, Follow([SlotDigests(0, 1, {})]))
     leader.outbox.take()
     confirmations = FollowerConfirmations(leader.outbox, leader.core._streams, leader.core._in_sync)
     answers: list[set[int]] = []
@@ -324,10 +324,10 @@ def test_slots_with_different_followers_are_confirmed_each_by_its_own() -> None:
     core = DataCore(outbox, node_of("data-1"), DataSettings(), math.inf)
     table = SlotTable(1, (Slot(0, "data-1", 1, ("data-2",)), Slot(1, "data-1", 1, ("data-3",))))
     names = [node_of(name) for name in ("data-1", "data-2", "data-3")]
-    deliver(outbox, core.membership.desk, META, View(1, 1, table, names, []))
+    deliver(outbox, core.membership.handlers, META, View(1, 1, table, names, []))
     for peer, number in ((FOLLOWER, 0), (third, 1)):
         core.opened(peer)
-        deliver(outbox, core.desk, peer, Follow([SlotDigests(number, 1, {})]))
+        deliver(outbox, core.handlers, peer, Follow([SlotDigests(number, 1, {})]))
     confirmations = FollowerConfirmations(outbox, core._streams, core._in_sync)
     answers: list[set[int]] = []
     confirmations.confirm([core.slots.held[0], core.slots.held[1]], answers.append)

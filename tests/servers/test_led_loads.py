@@ -151,7 +151,7 @@ def test_a_data_server_tells_its_loads_to_the_meta_leader_until_a_heartbeat_is_g
     core.membership.start()
     core.membership.opened(META)
     rows = (Slot(0, "data-1", 1, ()),)
-    core.membership.desk.messages[View](META, View(1, 1, SlotTable(1, rows), [node("data-1")], []))
+    core.membership.handlers.messages[View](META, View(1, 1, SlotTable(1, rows), [node("data-1")], []))
     core.store(core.slots.held[0], SlotWrite(0, 1, [record()], [], []))
 
     def told(seconds: float) -> list[tuple[int, Answered]]:
@@ -165,5 +165,5 @@ def test_a_data_server_tells_its_loads_to_the_meta_leader_until_a_heartbeat_is_g
         ((records, answered),) = told(WINDOW_SECONDS + 1.5)
         assert records == 1
         answered(reply, None if reply is not None else RequestTimeout("no answer"))
-        core.membership.desk.messages[LeaderIs](META, LeaderIs(1, "meta-1", None))
+        core.membership.handlers.messages[LeaderIs](META, LeaderIs(1, "meta-1", None))
     assert not told(30.0)

@@ -7,7 +7,7 @@ import asyncio
 from slotreeve.model.nodes import Role
 from slotreeve.ports import Connection, Handler, Hello
 from slotreeve_servers.node.attention import AttendedClock
-from slotreeve_servers.node.dispatch import Desk
+from slotreeve_servers.node.dispatch import Handlers
 from slotreeve_servers.node.links import SILENCE_SECONDS, LinkMaker, Links, Target
 from slotreeve_servers.node.peers import Peers
 from slotreeve_servers.node.supervisor import Supervisor
@@ -24,7 +24,7 @@ class LinkScene:
     """A server, and links to it from a process whose attended clock advances."""
 
     def __init__(self) -> None:
-        self.scene = Scene(Desk())
+        self.scene = Scene(Handlers())
         self.supervisor, self.handler = Supervisor(self.scene.clock), Reader()
         self.near = Peers(self.scene.clock, self.supervisor)
         self.near.attend()
@@ -46,7 +46,7 @@ def test_an_idle_link_carries_a_ping_each_second_so_both_ends_see_that_the_other
     async def scenario() -> None:
         world = LinkScene()
         connection = await world.start()
-        (peer,) = world.scene.guest.here
+        (peer,) = world.scene.peer_owner.here
         world.scene.peers.attend()
         for _ in range(20):
             await asyncio.sleep(0.5)
@@ -120,10 +120,10 @@ def test_a_process_that_was_frozen_itself_closes_no_link_for_that() -> None:
 
 def test_a_peer_that_has_gone_is_silent_for_ever() -> None:
     async def scenario() -> None:
-        scene = Scene(Desk())
+        scene = Scene(Handlers())
         await scene.listen()
         connection, _ = await scene.connect()
-        (peer,) = scene.guest.here
+        (peer,) = scene.peer_owner.here
         assert scene.peers.silent_for(peer) < 0.1
         connection.close("enough")
         await asyncio.sleep(0.1)
@@ -155,7 +155,7 @@ def test_an_attempt_for_a_peer_that_was_dropped_and_is_wanted_again_does_not_tak
         await asyncio.sleep(1.0)
         assert links.connected == {"server": link}
         assert not link.closed
-        assert len(world.scene.guest.here) == 1
+        assert len(world.scene.peer_owner.here) == 1
         await world.stop()
 
     play(scenario)
@@ -163,7 +163,7 @@ def test_an_attempt_for_a_peer_that_was_dropped_and_is_wanted_again_does_not_tak
 
 def test_links_are_made_again_when_lost_and_ended_when_no_longer_wanted() -> None:
     async def scenario() -> None:
-        scene = Scene(Desk())
+        scene = Scene(Handlers())
         await scene.listen()
         links_supervisor, handler = Supervisor(scene.clock), Reader()
         transport = MemoryTransport(scene.clock, "linker", scene.network)
@@ -172,14 +172,14 @@ def test_links_are_made_again_when_lost_and_ended_when_no_longer_wanted() -> Non
         await asyncio.sleep(1.0)
         assert list(links.connected) == ["server"]
         first = links.connected["server"]
-        scene.peers.close(scene.guest.here[0], "made up by this test")
+        scene.peers.close(scene.peer_owner.here[0], "made up by this test")
         await asyncio.sleep(1.0)
         assert first.closed
         assert not links.connected["server"].closed
         links.aim({})
         await asyncio.sleep(1.0)
         assert links.connected == {}
-        assert scene.guest.here == []
+        assert scene.peer_owner.here == []
         await links_supervisor.stop()
 
     play(scenario)

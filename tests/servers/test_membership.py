@@ -59,7 +59,7 @@ class MemberScene:
         return asked
 
     def take(self, name: str, message: Message) -> None:
-        self.membership.desk.messages[type(message)](self.meta[name], message)
+        self.membership.handlers.messages[type(message)](self.meta[name], message)
         self.outbox.end_turn()
 
 

@@ -58,7 +58,7 @@ def test_a_second_process_under_a_name_is_refused_while_the_first_one_lives(capl
     second = scene.connect("data-1", life=2)
     for _ in range(20):
         message = Heartbeat(scene.node("data-1", 2), 0, 0, [])
-        reply = deliver(scene.outbox, scene.core.desk, second, message)
+        reply = deliver(scene.outbox, scene.core.handlers, second, message)
         assert isinstance(reply, Failed)
         assert "the name 'data-1' is taken by process data-1@1 at data-1:1, which lives" in reply.reason
         scene.peers["data-1"] = first
@@ -78,7 +78,7 @@ def test_each_of_several_processes_under_a_name_is_one_alarm() -> None:
     others = {life: scene.connect("data-1", life=life) for life in (2, 3)}
     for _ in range(12):
         for life, peer in others.items():
-            deliver(scene.outbox, scene.core.desk, peer, Heartbeat(scene.node("data-1", life), 0, 0, []))
+            deliver(scene.outbox, scene.core.handlers, peer, Heartbeat(scene.node("data-1", life), 0, 0, []))
         scene.peers["data-1"] = first
         scene.settle(names, 1.0)
     assert scene.core.counters()["names_refused"] == 2
@@ -92,11 +92,11 @@ def test_a_process_that_was_started_again_is_no_alarm_where_it_is_faster_than_th
     scene.cluster(*names)
     first = scene.peers["data-1"]
     second = scene.connect("data-1", life=2)
-    refused = deliver(scene.outbox, scene.core.desk, second, Heartbeat(scene.node("data-1", 2), 0, 0, []))
+    refused = deliver(scene.outbox, scene.core.handlers, second, Heartbeat(scene.node("data-1", 2), 0, 0, []))
     assert isinstance(refused, Failed)
     scene.outbox.advance(0.1)
     late = Heartbeat(scene.node("data-1"), 0, scene.core.view.read().table.epoch, [])
-    assert isinstance(deliver(scene.outbox, scene.core.desk, first, late), LeaseGranted)
+    assert isinstance(deliver(scene.outbox, scene.core.handlers, first, late), LeaseGranted)
     scene.core.closed(first, "its process was killed")
     assert isinstance(scene.heartbeat("data-1", life=2), LeaseGranted)
     scene.commit_all()
@@ -117,7 +117,7 @@ def test_a_process_takes_the_name_of_one_that_is_gone(how: str) -> None:
         case "its lease is over":
             scene.settle(names[1:], 10.0)
         case _:
-            deliver(scene.outbox, scene.core.desk, first, Leave(scene.node("data-1"), "restart", 5.0))
+            deliver(scene.outbox, scene.core.handlers, first, Leave(scene.node("data-1"), "restart", 5.0))
     scene.connect("data-1", life=2)
     assert isinstance(scene.heartbeat("data-1", life=2), LeaseGranted)
     scene.commit_all()
@@ -313,7 +313,7 @@ def test_a_server_that_leaves_for_a_restart_keeps_its_place_for_that_long() -> N
     scene = Scene()
     scene.cluster("session-1", "session-2")
     leave = Leave(scene.node("session-1"), "restart", 5.0)
-    assert deliver(scene.outbox, scene.core.desk, scene.peers["session-1"], leave) == Done()
+    assert deliver(scene.outbox, scene.core.handlers, scene.peers["session-1"], leave) == Done()
     scene.settle(("session-2",), 4.0)
     assert len(scene.core.view.read().sessions) == 2
     scene.settle(("session-2",), 4.0)
@@ -324,7 +324,7 @@ def test_a_server_that_leaves_for_good_is_no_member_at_once() -> None:
     scene = Scene()
     scene.cluster("session-1", "session-2")
     scene.outbox.effects.clear()
-    deliver(scene.outbox, scene.core.desk, scene.peers["session-1"], Leave(scene.node("session-1"), "stopped"))
+    deliver(scene.outbox, scene.core.handlers, scene.peers["session-1"], Leave(scene.node("session-1"), "stopped"))
     assert [effect.what for effect in scene.outbox.effects if effect.kind == "notify"] == ["slotreeve_node_left"]
     scene.commit_all()
     assert [node.name for node in scene.core.view.read().sessions] == ["session-2"]
@@ -345,7 +345,7 @@ def test_no_process_renews_or_ends_the_lease_of_another_one(stranger: Peer) -> N
     node = scene.node("data-1")
     for message in (Heartbeat(node, 0, 0, []), Leave(node, "stopped")):
         with pytest.raises(ModelError, match="in the name of data data-1"):
-            deliver(scene.outbox, scene.core.desk, stranger, message)
+            deliver(scene.outbox, scene.core.handlers, stranger, message)
     assert scene.commit_all() == []
     assert scene.core.view.read() == before
 
@@ -432,7 +432,7 @@ def test_a_follower_that_its_leader_lost_learns_again_and_a_former_leader_is_not
         copies = [SlotCopies(slot.id, leader_epoch, [], [other])]
         epoch = scene.core.view.read().table.epoch
         message = Heartbeat(scene.node(leader), 0, epoch, [], Stopping.NO, copies)
-        assert isinstance(deliver(scene.outbox, scene.core.desk, scene.peers[leader], message), LeaseGranted)
+        assert isinstance(deliver(scene.outbox, scene.core.handlers, scene.peers[leader], message), LeaseGranted)
 
     loses("data-2", slot.leader_epoch)
     assert scene.commit_all() == []
@@ -511,7 +511,7 @@ def test_a_server_that_is_silent_while_a_plan_is_made_has_left_when_its_lease_en
 
 
 def members_of(scene: Scene) -> Members:
-    found = deliver(scene.outbox, scene.core.desk, TOOL, GetMembers())
+    found = deliver(scene.outbox, scene.core.handlers, TOOL, GetMembers())
     assert isinstance(found, Members)
     return found
 
@@ -541,7 +541,7 @@ def test_whoever_has_the_view_is_not_sent_its_table_again() -> None:
     view = scene.cluster("data-1", "session-1")
 
     def told(asked: GetMembers) -> Members:
-        found = deliver(scene.outbox, scene.core.desk, TOOL, asked)
+        found = deliver(scene.outbox, scene.core.handlers, TOOL, asked)
         assert isinstance(found, Members)
         return found
 
@@ -555,7 +555,7 @@ def test_the_leader_tells_who_has_left_when_and_why_and_a_new_leader_does_not_kn
     scene = Scene()
     scene.cluster("data-1", "data-2", "session-1")
     gone = Leave(scene.node("session-1"), "upgrade")
-    assert isinstance(deliver(scene.outbox, scene.core.desk, scene.peers["session-1"], gone), Done)
+    assert isinstance(deliver(scene.outbox, scene.core.handlers, scene.peers["session-1"], gone), Done)
     scene.core.closed(scene.peers["data-2"], "its process was killed")
     scene.settle(("data-1",))
     found = members_of(scene)
@@ -571,4 +571,4 @@ def test_the_leader_tells_who_has_left_when_and_why_and_a_new_leader_does_not_kn
 
 def test_a_meta_server_that_does_not_lead_names_the_leader_instead_of_the_members() -> None:
     scene = Scene(leads=False)
-    assert isinstance(deliver(scene.outbox, scene.core.desk, TOOL, GetMembers()), LeaderIs)
+    assert isinstance(deliver(scene.outbox, scene.core.handlers, TOOL, GetMembers()), LeaderIs)

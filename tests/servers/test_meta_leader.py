@@ -36,9 +36,9 @@ def test_a_server_that_does_not_lead_answers_with_the_leader_and_changes_nothing
     leader = LeaderIs(3, "meta-2", "meta-2:1")
     assert scene.heartbeat("session-1") == leader
     for request in (GetLeader(), Leave(scene.node("session-1"), "x"), GetConfigs("")):
-        assert deliver(scene.outbox, scene.core.desk, TOOL, request) == leader
+        assert deliver(scene.outbox, scene.core.handlers, TOOL, request) == leader
     for later in (Resign(), PutConfig("k", b"v", None)):
-        deliver(scene.outbox, scene.core.desk, TOOL, later)
+        deliver(scene.outbox, scene.core.handlers, TOOL, later)
     assert [effect.what for effect in scene.outbox.take("replied", "resign", "put_config")] == [leader, leader]
     assert scene.commit_all() == []
 
@@ -124,7 +124,7 @@ def test_a_new_meta_state_makes_its_first_table_above_what_members_have() -> Non
 def test_the_leader_resigns_and_writes_configuration_where_it_is_asked_to() -> None:
     scene = Scene()
     for request in (Resign(), PutConfig("k", b"v", None)):
-        deliver(scene.outbox, scene.core.desk, TOOL, request)
+        deliver(scene.outbox, scene.core.handlers, TOOL, request)
     assert [effect.kind for effect in scene.outbox.take("resign", "put_config")] == ["resign", "put_config"]
 
 
@@ -138,7 +138,7 @@ def test_a_committed_configuration_is_sent_to_session_servers_and_read_by_everyb
     scene.core.config_committed(entry)
     assert scene.outbox.messages(Configs, scene.peers["session-1"]) == [Configs([entry])]
     assert scene.outbox.messages(Configs, scene.peers["data-1"]) == []
-    assert deliver(scene.outbox, scene.core.desk, TOOL, GetConfigs("")) == Configs([entry])
+    assert deliver(scene.outbox, scene.core.handlers, TOOL, GetConfigs("")) == Configs([entry])
     assert ProvidedConfig.entry_of("view", stored) is None
 
 
@@ -182,8 +182,8 @@ def test_a_table_that_may_not_follow_is_not_committed_and_the_next_look_comes(
 def test_views_history_and_counters_can_be_asked_for_by_anybody() -> None:
     scene = Scene()
     view = scene.cluster("data-1", "session-1")
-    assert deliver(scene.outbox, scene.core.desk, TOOL, GetView()) == view
-    history = deliver(scene.outbox, scene.core.desk, TOOL, GetHistory())
+    assert deliver(scene.outbox, scene.core.handlers, TOOL, GetView()) == view
+    history = deliver(scene.outbox, scene.core.handlers, TOOL, GetHistory())
     assert isinstance(history, History)
     assert [change.leader for change in history.changes] == ["meta-1"]
     counters = scene.core.counters()

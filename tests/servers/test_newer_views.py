@@ -77,52 +77,52 @@ def test_one_member_is_asked_at_a_time_and_the_next_one_where_it_does_not_answer
 def test_a_data_server_that_is_behind_asks_the_session_server() -> None:
     outbox, peer = RecordingOutbox(), Peer("session-1", Role.SESSION, "session-1@1")
     core = DataCore(outbox, node("data-1"), DataSettings(), 1.0)
-    assert deliver(outbox, core.desk, peer, Confirm([SlotEpoch(0, 2)], 0, 2)) == Answers(
+    assert deliver(outbox, core.handlers, peer, Confirm([SlotEpoch(0, 2)], 0, 2)) == Answers(
         [SlotAnswer(0, Access.MOVED, 0)]
     )
     assert questions(outbox, GetNewerView) == [("session-1", GetNewerView(0))]
     outbox.answer(NEWER, kind=GetNewerView)
     assert core.membership.view == NEWER
-    assert deliver(outbox, core.desk, peer, Confirm([], 0, 1)) == Answers([], 2)
+    assert deliver(outbox, core.handlers, peer, Confirm([], 0, 1)) == Answers([], 2)
 
 
 def test_a_data_server_that_is_behind_asks_the_leader_that_it_follows() -> None:
     outbox, leader = RecordingOutbox(), a_peer("data-2", Role.DATA)
     core = DataCore(outbox, node("data-1"), DataSettings(), 1.0)
-    deliver(outbox, core.leaders.desk, leader, Confirm([SlotEpoch(0, 2)], 2, 2))
+    deliver(outbox, core.leaders.handlers, leader, Confirm([SlotEpoch(0, 2)], 2, 2))
     assert questions(outbox, GetNewerView) == [("data-2", GetNewerView(0))]
 
 
 def test_a_session_server_that_has_a_newer_view_gives_it_to_a_data_server() -> None:
     scene = asking()
     scene.core.membership.learn(NEWER)
-    assert deliver(scene.outbox, scene.core.leaders.desk, scene.data, GetNewerView(1)) == NEWER
+    assert deliver(scene.outbox, scene.core.leaders.handlers, scene.data, GetNewerView(1)) == NEWER
 
 
 def test_an_older_view_or_one_of_a_lower_term_changes_nothing_and_nobody_is_followed_by_one() -> None:
     scene = asking()
     mine = scene.core.membership.view
-    scene.core.membership.desk.messages[View](META, View(5, 3, mine.table, mine.data, mine.sessions))
+    scene.core.membership.handlers.messages[View](META, View(5, 3, mine.table, mine.data, mine.sessions))
     held = scene.core.membership.view
     for view in (View(5, 3, BOTH, [], []), View(4, 9, BOTH, [], [])):
         scene.core.membership.learn(view)
         assert scene.core.membership.view == held
     scene.core.membership.learn(View(6, 9, BOTH, [node("data-2")], []))
     assert scene.core.membership.view.revision == 9
-    scene.core.membership.desk.messages[View](a_peer("meta-2", Role.META), View(6, 10, BOTH, [node("data-2")], []))
+    scene.core.membership.handlers.messages[View](a_peer("meta-2", Role.META), View(6, 10, BOTH, [node("data-2")], []))
     assert scene.core.membership.view.revision == 10
 
 
 def test_a_data_server_answers_with_its_view_only_where_it_is_newer() -> None:
     outbox, peer = RecordingOutbox(), Peer("session-1", Role.SESSION, "session-1@1")
     core = DataCore(outbox, node("data-1"), DataSettings(), 1.0)
-    core.membership.desk.messages[View](META, NEWER)
-    assert deliver(outbox, core.desk, peer, GetNewerView(1)) == NEWER
-    assert deliver(outbox, core.desk, peer, GetNewerView(2)) == Done()
+    core.membership.handlers.messages[View](META, NEWER)
+    assert deliver(outbox, core.handlers, peer, GetNewerView(1)) == NEWER
+    assert deliver(outbox, core.handlers, peer, GetNewerView(2)) == Done()
 
 
 def test_a_data_server_answers_the_leader_that_it_follows_too() -> None:
     outbox = RecordingOutbox()
     core = DataCore(outbox, node("data-1"), DataSettings(), 1.0)
-    core.membership.desk.messages[View](META, NEWER)
-    assert deliver(outbox, core.leaders.desk, a_peer("data-2", Role.DATA), GetNewerView(1)) == NEWER
+    core.membership.handlers.messages[View](META, NEWER)
+    assert deliver(outbox, core.leaders.handlers, a_peer("data-2", Role.DATA), GetNewerView(1)) == NEWER

@@ -13,7 +13,7 @@ from slotreeve_conformance.virtual_time import VirtualClock
 from slotreeve_protocol.client_messages import Datum, Get, ListServices, Publish, Services, Withdraw
 from slotreeve_protocol.general_messages import Counters, Done, Failed, GetCounters, Ping
 from slotreeve_protocol.slot_messages import Compare
-from slotreeve_servers.node.dispatch import UNEXPECTED, Desk
+from slotreeve_servers.node.dispatch import UNEXPECTED, Handlers
 from slotreeve_servers.node.outbox import Peer, Request, Retry, TurnEnd
 from slotreeve_servers.node.peers import LONGEST_READ_SECONDS, Peers
 from slotreeve_servers.node.supervisor import Supervisor
@@ -53,14 +53,14 @@ def test_each_message_goes_to_its_method_and_each_request_gets_its_reply() -> No
     def begin(peer: Peer, message: ListServices, request: Request) -> None:
         held.append(request)
 
-    desk = Desk(
+    handlers = Handlers(
         {Withdraw: lambda peer, message: taken.append((peer.node, message))},
         {Get: lambda peer, message: Datum(message.data_info_id, 7, [])},
         {ListServices: begin},
     )
 
     async def scenario() -> None:
-        scene = Scene(desk)
+        scene = Scene(handlers)
         await scene.listen()
         connection, _ = await scene.connect()
         connection.send(Withdraw())
@@ -75,9 +75,9 @@ def test_each_message_goes_to_its_method_and_each_request_gets_its_reply() -> No
     play(scenario)
 
 
-def test_what_a_desk_does_not_take_is_refused_counted_and_disturbs_nobody(caplog: pytest.LogCaptureFixture) -> None:
+def test_what_no_handler_takes_is_refused_counted_and_disturbs_nobody(caplog: pytest.LogCaptureFixture) -> None:
     async def scenario() -> None:
-        scene = Scene(Desk({Withdraw: lambda peer, message: None}))
+        scene = Scene(Handlers({Withdraw: lambda peer, message: None}))
         await scene.listen()
         connection, _ = await scene.connect()
         connection.send(Publish(1, []))
@@ -103,8 +103,8 @@ def test_a_message_from_a_role_that_may_not_send_it_never_reaches_the_core() -> 
         return Done()
 
     async def scenario() -> None:
-        desk = Desk({Publish: lambda peer, message: taken.append(message)}, {Compare: take})
-        scene = Scene(desk)
+        handlers = Handlers({Publish: lambda peer, message: taken.append(message)}, {Compare: take})
+        scene = Scene(handlers)
         await scene.listen()
         (client, _), (data, _) = await scene.connect(), await scene.connect("data-1", Role.DATA)
         assert await data.ask(Compare([]), 1.0) == Done()
@@ -124,7 +124,7 @@ def test_an_error_of_ours_becomes_the_reply() -> None:
         raise ModelError("no such service")
 
     async def scenario() -> None:
-        scene = Scene(Desk(requests={Get: fail}))
+        scene = Scene(Handlers(requests={Get: fail}))
         await scene.listen()
         connection, _ = await scene.connect()
         assert await connection.ask(Get("s"), 1.0) == Failed(ModelError.code, "no such service")
@@ -134,16 +134,16 @@ def test_an_error_of_ours_becomes_the_reply() -> None:
 
 def test_a_peer_that_has_gone_takes_nothing_and_disturbs_nobody() -> None:
     async def scenario() -> None:
-        scene = Scene(Desk())
+        scene = Scene(Handlers())
         await scene.listen()
         connection, received = await scene.connect()
-        (peer,) = scene.guest.here
+        (peer,) = scene.peer_owner.here
         assert scene.peers.send(peer, Done())
         await asyncio.sleep(0.1)
         assert received == [Done()]
         connection.close("enough")
         await asyncio.sleep(0.1)
-        assert scene.guest.gone == ["tool"]
+        assert scene.peer_owner.gone == ["tool"]
         assert not scene.peers.send(peer, Done())
         assert not scene.peers.ask(peer, Ping(), lambda reply, error: None, 1.0)
         scene.peers.reply(Request(peer, 1), Done())
@@ -156,7 +156,7 @@ def test_what_waits_for_everything_to_be_read_comes_after_all_that_had_arrived()
     events: list[str] = []
 
     async def scenario() -> None:
-        scene = Scene(Desk({Publish: lambda peer, message: events.append(f"publish {message.sequence}")}))
+        scene = Scene(Handlers({Publish: lambda peer, message: events.append(f"publish {message.sequence}")}))
         await scene.listen()
         scene.peers.listener = scene.listener
         connection, _ = await scene.connect()
@@ -194,17 +194,17 @@ def test_packets_that_come_in_without_end_delay_an_action_for_a_limited_time() -
 
 def test_a_server_knows_how_long_a_peer_was_silent_whose_connection_it_has_closed_itself() -> None:
     async def scenario() -> None:
-        scene = Scene(Desk())
+        scene = Scene(Handlers())
         await scene.listen()
         near, _ = await scene.connect("near")
         await scene.connect("far")
         scene.peers.attend()
-        (ended, closed) = scene.guest.here
+        (ended, closed) = scene.peer_owner.here
         await asyncio.sleep(2.0)
         near.close("the tool has ended")
         scene.peers.close(closed, "it does not read")
         await asyncio.sleep(0.1)
-        assert scene.guest.here == []
+        assert scene.peer_owner.here == []
         assert ended.silence_at_close is None
         assert closed.silence_at_close == pytest.approx(2.0, abs=0.2)
         scene.peers.silence()
@@ -214,10 +214,10 @@ def test_a_server_knows_how_long_a_peer_was_silent_whose_connection_it_has_close
 
 def test_a_silent_server_sends_nothing_and_runs_no_timer() -> None:
     async def scenario() -> None:
-        scene = Scene(Desk())
+        scene = Scene(Handlers())
         await scene.listen()
         _, received = await scene.connect()
-        (peer,) = scene.guest.here
+        (peer,) = scene.peer_owner.here
         runs: list[str] = []
         scene.peers.after(0.1, lambda: runs.append("timer"))
         scene.peers.at_turns_end(lambda: runs.append("turn"))
@@ -232,7 +232,7 @@ def test_a_silent_server_sends_nothing_and_runs_no_timer() -> None:
 
 def test_repeated_actions_follow_their_own_pauses_and_survive_a_failure() -> None:
     async def scenario() -> None:
-        scene = Scene(Desk())
+        scene = Scene(Handlers())
         times: list[float] = []
 
         def action() -> float | None:

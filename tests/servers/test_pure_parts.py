@@ -214,11 +214,11 @@ def test_views_only_rise_and_the_leader_is_the_one_of_the_highest_term_or_of_a_n
             membership.closed(peers.pop(name), "lost")
             leader = "" if leader == name else leader
         elif kind == "leader":
-            membership.desk.messages[LeaderIs](peers[name], LeaderIs(at_term, name, None))
+            membership.handlers.messages[LeaderIs](peers[name], LeaderIs(at_term, name, None))
             if at_term >= term:
                 term, leader = at_term, name
         else:
-            membership.desk.messages[View](peers[name], View(at_term, at_revision, SlotTable(), [], []))
+            membership.handlers.messages[View](peers[name], View(at_term, at_revision, SlotTable(), [], []))
             if at_term >= term or at_revision > revision:
                 term, leader = at_term, name
             if at_revision > revision:

@@ -43,7 +43,7 @@ def test_a_client_learns_the_session_servers_now_and_at_each_change() -> None:
     scene = SessionScene()
     peer = scene.client()
     view = View(1, 2, SlotTable(1, (Slot(0, "data-1", 1, ()),)), [node("data-1")], [node("session-1")])
-    scene.core.membership.desk.messages[View](META, view)
+    scene.core.membership.handlers.messages[View](META, view)
     scene.outbox.end_turn()
     assert scene.outbox.messages(Sessions, peer) == [
         Sessions(["session-1:1", "session-2:1"]),
@@ -55,7 +55,7 @@ def test_a_change_of_the_session_servers_does_not_let_in_the_clients_that_wait()
     scene = SessionScene()
     peers = [scene.client(f"client-{number}") for number in range(ARRIVING_AT_ONCE + 1)]
     view = View(1, 2, SlotTable(1, (Slot(0, "data-1", 1, ()),)), [node("data-1")], [node("session-1")])
-    scene.core.membership.desk.messages[View](META, view)
+    scene.core.membership.handlers.messages[View](META, view)
     assert scene.outbox.messages(Sessions, peers[-1]) == []
     for peer in peers[: ARRIVING_AT_ONCE // 2]:
         scene.core.closed(peer, "gone")
@@ -108,7 +108,7 @@ def test_what_a_client_does_not_send_again_when_it_is_back_has_ended_however_lon
     scene.publish(again, record(incarnation=2))
     scene.stored()
     assert scene.lost() == []
-    deliver(scene.outbox, scene.core.desk, again, ReplayEnded())
+    deliver(scene.outbox, scene.core.handlers, again, ReplayEnded())
     scene.outbox.end_turn()
     assert scene.lost() == ["r2"]
 
@@ -118,8 +118,8 @@ def test_what_was_published_before_a_client_gave_up_outlives_a_short_connection_
     first = scene.client()
     scene.publish(first, record(), Publisher("r2", SERVICE, 1, 1, "session-1@1", "", (b"x",)))
     scene.stored()
-    deliver(scene.outbox, scene.core.desk, first, ReplayEnded())
-    deliver(scene.outbox, scene.core.desk, first, GivenUp())
+    deliver(scene.outbox, scene.core.handlers, first, ReplayEnded())
+    deliver(scene.outbox, scene.core.handlers, first, GivenUp())
     scene.core.closed(first, "nothing arrived for 3 s")
     second = scene.client()
     scene.publish(second, record(incarnation=2))
@@ -140,7 +140,7 @@ def test_the_end_of_a_replay_over_an_older_connection_ends_nothing_of_a_newer_on
     scene.publish(newer, record(incarnation=2))
     scene.stored()
     scene.core.closed(newer, "cut")
-    deliver(scene.outbox, scene.core.desk, older, ReplayEnded())
+    deliver(scene.outbox, scene.core.handlers, older, ReplayEnded())
     scene.outbox.end_turn()
     assert scene.lost() == []
 
@@ -150,7 +150,7 @@ def test_a_client_that_gave_up_has_the_time_of_a_lease_to_find_another_server() 
     peer = scene.client()
     scene.publish(peer, record())
     scene.stored()
-    deliver(scene.outbox, scene.core.desk, peer, GivenUp())
+    deliver(scene.outbox, scene.core.handlers, peer, GivenUp())
     scene.core.closed(peer, "nothing arrived for 3 s")
     scene.outbox.advance(1.9)
     assert scene.lost() == []
@@ -162,7 +162,7 @@ def test_a_client_that_withdraws_departs_at_once() -> None:
     scene = SessionScene()
     peer = scene.client()
     scene.publish(peer, record())
-    deliver(scene.outbox, scene.core.desk, peer, Withdraw())
+    deliver(scene.outbox, scene.core.handlers, peer, Withdraw())
     assert scene.gone() == ["r1"]
 
 
@@ -171,7 +171,7 @@ def test_a_client_that_has_moved_leaves_nothing_to_report() -> None:
     peer = scene.client()
     scene.publish(peer, record())
     scene.stored()  # a loss goes out after what was submitted before it
-    deliver(scene.outbox, scene.core.desk, peer, Moved())
+    deliver(scene.outbox, scene.core.handlers, peer, Moved())
     scene.core.closed(peer, "moved")
     scene.outbox.advance(60.0)
     assert (scene.gone(), scene.lost()) == ([], [])
@@ -194,7 +194,7 @@ def test_a_client_that_was_asked_for_fewer_pings_has_its_whole_lease_after_the_n
     silent = scene.client("silent")
     for number in range(3 * PINGS_PER_SECOND):
         scene.core.opened(a_peer(f"client-{number}", Role.CLIENT))
-    reply = deliver(scene.outbox, scene.core.desk, silent, Ping())
+    reply = deliver(scene.outbox, scene.core.handlers, silent, Ping())
     assert isinstance(reply, Pong)
     assert 1.0 <= reply.seconds <= HERD_LEASES * 3.0
     scene.outbox.silence = {silent: reply.seconds + 2.5}
@@ -229,9 +229,9 @@ def test_while_clients_wait_to_be_let_in_each_pings_as_seldom_as_its_lease_allow
     scene = SessionScene(client_lease_seconds=6.0)
     peers = [scene.client(f"client-{number}") for number in range(ARRIVING_AT_ONCE)]
     few = len(peers) / PINGS_PER_SECOND
-    assert deliver(scene.outbox, scene.core.desk, peers[0], Ping()) == Pong(few)
+    assert deliver(scene.outbox, scene.core.handlers, peers[0], Ping()) == Pong(few)
     scene.client("one more")
-    assert deliver(scene.outbox, scene.core.desk, peers[0], Ping()) == Pong(6.0 / RENEWALS)
+    assert deliver(scene.outbox, scene.core.handlers, peers[0], Ping()) == Pong(6.0 / RENEWALS)
 
 
 def test_what_comes_from_a_connection_that_was_refused_is_ignored() -> None:
@@ -247,7 +247,7 @@ def test_what_comes_from_a_connection_that_was_refused_is_ignored() -> None:
         WatchConfigs({"k": 0}),
         UnwatchConfig("k"),
     ):
-        deliver(scene.outbox, scene.core.desk, peer, message)
+        deliver(scene.outbox, scene.core.handlers, peer, message)
     scene.core.closed(peer, "refused")
     assert scene.outbox.requests == []
 
@@ -255,9 +255,9 @@ def test_what_comes_from_a_connection_that_was_refused_is_ignored() -> None:
 def test_subscriptions_end_with_the_connection() -> None:
     scene = SessionScene()
     peer = scene.client()
-    deliver(scene.outbox, scene.core.desk, peer, Subscribe([Want(SERVICE, Scope.DATA_CENTER)]))
+    deliver(scene.outbox, scene.core.handlers, peer, Subscribe([Want(SERVICE, Scope.DATA_CENTER)]))
     assert list(scene.core.interests.services) == [SERVICE]
-    deliver(scene.outbox, scene.core.desk, peer, Unsubscribe(SERVICE, Scope.ZONE))
+    deliver(scene.outbox, scene.core.handlers, peer, Unsubscribe(SERVICE, Scope.ZONE))
     assert list(scene.core.interests.services) == [SERVICE]
     scene.core.closed(peer, "cut")
     scene.outbox.end_turn()
@@ -267,5 +267,5 @@ def test_subscriptions_end_with_the_connection() -> None:
 def test_a_subscription_to_a_bare_name_is_ignored() -> None:
     scene = SessionScene()
     wants = [Want("bare", Scope.ZONE), Want(SERVICE, Scope.ZONE)]
-    deliver(scene.outbox, scene.core.desk, scene.client("b"), Subscribe(wants))
+    deliver(scene.outbox, scene.core.handlers, scene.client("b"), Subscribe(wants))
     assert list(scene.core.interests.services) == [SERVICE]

@@ -135,7 +135,7 @@ def test_a_change_with_a_gap_is_counted_and_the_whole_service_is_asked_for() -> 
     scene.interests.subscribe(client, Want(SERVICE, Scope.DATA_CENTER), 0)
     scene.outbox.end_turn()
     scene.outbox.answer(Answers([SlotAnswer(0, Access.ACCEPT, 1)]))
-    deliver(scene.outbox, scene.leaders.desk, LEADER, Changed([change(5, record())]))
+    deliver(scene.outbox, scene.leaders.handlers, LEADER, Changed([change(5, record())]))
     assert scene.interests.services[SERVICE].copy.version == 5
     scene.interests.changed(change(9, record("r2"), start=8), 0.0)
     scene.outbox.end_turn()

@@ -162,7 +162,7 @@ def test_a_leader_that_compares_gets_the_truth() -> None:
     scene, client = Scene(), Scene().client()
     scene.publish(client, record())
     slot = len(SERVICE) % 2
-    reply = deliver(scene.outbox, scene.leaders.desk, LEADER, Compare([SlotDigests(slot, 1, {"other": 5})]))
+    reply = deliver(scene.outbox, scene.leaders.handlers, LEADER, Compare([SlotDigests(slot, 1, {"other": 5})]))
     assert isinstance(reply, Compared)
     assert reply.differences[0].records == {SERVICE: [record()], "other": []}
 
@@ -172,7 +172,7 @@ def test_a_leader_that_compares_gets_tombstones_only_where_something_differs() -
     scene.publish(client, record(), record(version=2).tombstone())
     slot = len(SERVICE) % 2
     for asked, expected in (({SERVICE: 5}, {SERVICE: [record(version=2).tombstone()]}), ({}, {})):
-        reply = deliver(scene.outbox, scene.leaders.desk, LEADER, Compare([SlotDigests(slot, 1, asked)]))
+        reply = deliver(scene.outbox, scene.leaders.handlers, LEADER, Compare([SlotDigests(slot, 1, asked)]))
         assert isinstance(reply, Compared)
         assert reply.differences[0].records == expected
 
@@ -183,7 +183,7 @@ def test_a_leader_that_compares_for_the_first_time_gets_all_tombstones() -> None
     scene.publish(client, record(), record(version=2).tombstone(), record("r2", service=other))
     slot = len(SERVICE) % 2
     asked = Compare([SlotDigests(slot, 1, {}, is_first=True)])
-    reply = deliver(scene.outbox, scene.leaders.desk, LEADER, asked)
+    reply = deliver(scene.outbox, scene.leaders.handlers, LEADER, asked)
     assert isinstance(reply, Compared)
     assert reply.differences[0].records == {other: [record("r2", service=other)]}
     assert reply.differences[0].ended == [record(version=2).tombstone()]
@@ -200,7 +200,7 @@ def test_the_bytes_of_an_answer_to_a_comparison_include_its_tombstones(is_first:
     asked = Compare(
         [SlotDigests(slot, 1, {} if is_first else {name: 5}, is_first=is_first) for slot, name in names.items()]
     )
-    reply = deliver(scene.outbox, scene.leaders.desk, LEADER, asked)
+    reply = deliver(scene.outbox, scene.leaders.handlers, LEADER, asked)
     assert isinstance(reply, Compared)
     first, second = reply.differences
     assert len(first.ended if is_first else first.records[names[first.slot]]) == 40
@@ -226,7 +226,7 @@ def test_what_is_published_after_a_newer_leader_has_compared_goes_to_that_leader
     scene.outbox.end_turn()
     scene.outbox.requests.clear()
     slot = len(SERVICE) % 2
-    deliver(scene.outbox, scene.leaders.desk, OTHER_LEADER, Compare([SlotDigests(slot, 7, {})]))
+    deliver(scene.outbox, scene.leaders.handlers, OTHER_LEADER, Compare([SlotDigests(slot, 7, {})]))
     scene.publish(client, record())
     scene.outbox.end_turn()
     sent = [(r.peer, r.message) for r in scene.outbox.requests if isinstance(r.message, Write)]
@@ -251,7 +251,7 @@ def test_the_leader_of_a_newer_table_takes_the_place_of_one_that_has_compared() 
 def test_a_leader_that_asks_for_delivery_is_answered_once_the_records_are_stored() -> None:
     scene, client = Scene(), Scene().client()
     scene.publish(client, record())
-    deliver(scene.outbox, scene.leaders.desk, LEADER, Confirm([SlotEpoch(0, 1), SlotEpoch(1, 1)]))
+    deliver(scene.outbox, scene.leaders.handlers, LEADER, Confirm([SlotEpoch(0, 1), SlotEpoch(1, 1)]))
     assert scene.outbox.take("replied") == []
     scene.accept()
     assert len(scene.outbox.take("replied")) == 1

@@ -75,7 +75,7 @@ def test_a_ban_that_is_lifted_keeps_the_clients_that_were_not_sent_away_yet() ->
     scene = SessionScene()
     for number in range(LEAVING_AT_ONCE + 2):
         scene.client(f"client-{number}")
-    take = scene.core.membership.desk.messages[Configs]
+    take = scene.core.membership.handlers.messages[Configs]
     take(META, orders(banned=frozenset({"session-1"})))
     scene.outbox.end_turn()
     take(META, Configs([ConfigEntry(ORDERS_KEY, Orders().encode(), 2)]))
@@ -95,7 +95,7 @@ def test_other_orders_do_not_open_a_server_again_that_stops_or_is_banned(
     scene = SessionScene()
     for number in range(LEAVING_AT_ONCE + 2):
         scene.client(f"client-{number}")
-    take = scene.core.membership.desk.messages[Configs]
+    take = scene.core.membership.handlers.messages[Configs]
     always = frozenset({"session-1"}) if is_banned else frozenset[str]()
     if is_banned:
         take(META, orders(banned=always))
@@ -116,7 +116,7 @@ def test_a_server_that_stops_while_it_is_banned_stays_closed_when_the_ban_is_lif
     scene = SessionScene()
     for number in range(LEAVING_AT_ONCE + 2):
         scene.client(f"client-{number}")
-    take = scene.core.membership.desk.messages[Configs]
+    take = scene.core.membership.handlers.messages[Configs]
     take(META, orders(banned=frozenset({"session-1"})))
     scene.core.redirect_clients()
     scene.outbox.end_turn()
@@ -129,11 +129,11 @@ def test_a_server_that_stops_while_it_is_banned_stays_closed_when_the_ban_is_lif
 def test_each_client_is_asked_for_fewer_pings_where_there_are_many() -> None:
     scene = SessionScene(client_lease_seconds=9.0)
     peer = scene.client()
-    assert deliver(scene.outbox, scene.core.desk, peer, Ping()) == Pong(1 / PINGS_PER_SECOND)
+    assert deliver(scene.outbox, scene.core.handlers, peer, Ping()) == Pong(1 / PINGS_PER_SECOND)
     for number in range(3 * PINGS_PER_SECOND):
         scene.core.opened(a_peer(f"client-{number}", Role.CLIENT))
     herd = list(scene.core.clients)
-    replies = [deliver(scene.outbox, scene.core.desk, client, Ping()) for client in herd]
+    replies = [deliver(scene.outbox, scene.core.handlers, client, Ping()) for client in herd]
     waits = {reply.seconds for reply in replies if isinstance(reply, Pong)}
     assert len(waits) == len(herd)
     assert 3.0 <= min(waits) < max(waits) <= HERD_LEASES * 9.0
@@ -146,7 +146,7 @@ def orders(**changes: object) -> Configs:
 def test_a_banned_session_server_redirects_its_clients_and_takes_no_new_ones() -> None:
     scene = SessionScene()
     peer = scene.client()
-    scene.core.membership.desk.messages[Configs](META, orders(banned=frozenset({"session-1"})))
+    scene.core.membership.handlers.messages[Configs](META, orders(banned=frozenset({"session-1"})))
     scene.outbox.end_turn()
     assert scene.outbox.messages(Redirect, peer) == [Redirect(["session-2:1"])]
     scene.client("late")
@@ -157,18 +157,18 @@ def test_a_client_that_is_switched_off_departs_and_is_reconnected_when_it_may_pu
     scene = SessionScene()
     peer = scene.client()
     scene.publish(peer, record())
-    scene.core.membership.desk.messages[Configs](META, orders(clients_off=frozenset({"client"})))
+    scene.core.membership.handlers.messages[Configs](META, orders(clients_off=frozenset({"client"})))
     scene.outbox.end_turn()
     assert scene.gone() == ["r1"]
     again = Configs([ConfigEntry(ORDERS_KEY, Orders().encode(), 2)])
-    scene.core.membership.desk.messages[Configs](META, again)
+    scene.core.membership.handlers.messages[Configs](META, again)
     assert [effect.peer for effect in scene.outbox.take("closed")] == [peer]
 
 
 def test_a_heartbeats_answer_with_another_digest_makes_the_server_fetch_the_configuration() -> None:
     scene = SessionScene()
     peer = scene.client()
-    deliver(scene.outbox, scene.core.desk, peer, WatchConfigs({"k": 0}))
+    deliver(scene.outbox, scene.core.handlers, peer, WatchConfigs({"k": 0}))
     scene.core.lease_granted(META, LeaseGranted(1, 5.0, None, 12345))
     entry = ConfigEntry("k", b"v", 1)
     scene.outbox.answer(Configs([entry]), kind=GetConfigs)
@@ -178,7 +178,7 @@ def test_a_heartbeats_answer_with_another_digest_makes_the_server_fetch_the_conf
 def test_watched_services_are_declared_again_slot_by_slot_at_each_scan() -> None:
     scene = SessionScene(scan_seconds=10.0)
     peer = scene.client()
-    deliver(scene.outbox, scene.core.desk, peer, Subscribe([Want(SERVICE, Scope.DATA_CENTER)]))
+    deliver(scene.outbox, scene.core.handlers, peer, Subscribe([Want(SERVICE, Scope.DATA_CENTER)]))
     scene.outbox.requests.clear()
     for _ in range(11):
         scene.outbox.advance(1.0)
@@ -189,8 +189,8 @@ def test_watched_services_are_declared_again_slot_by_slot_at_each_scan() -> None
 def test_reads_of_clients_go_to_the_leader_and_listings_to_all_data_servers() -> None:
     scene = SessionScene()
     peer = scene.client()
-    deliver(scene.outbox, scene.core.desk, peer, Get(SERVICE))
-    deliver(scene.outbox, scene.core.desk, peer, ListServices("s"))
+    deliver(scene.outbox, scene.core.handlers, peer, Get(SERVICE))
+    deliver(scene.outbox, scene.core.handlers, peer, ListServices("s"))
     assert [type(r.message) for r in scene.outbox.requests] == [Fetch, ListServices]
     counters = scene.core.counters()
     assert (counters["clients"], counters["change_gaps"]) == (1, 0)

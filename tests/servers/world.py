@@ -27,7 +27,7 @@ from slotreeve_protocol.meta_messages import LeaseGranted, View
 from slotreeve_protocol.slot_messages import Confirm
 from slotreeve_servers.data.core import DataCore
 from slotreeve_servers.data.settings import DataSettings
-from slotreeve_servers.node.dispatch import Desk, Guest
+from slotreeve_servers.node.dispatch import Handlers, PeerOwner
 from slotreeve_servers.node.membership import HeldCopies, Membership
 from slotreeve_servers.node.newer_view import NewerView
 from slotreeve_servers.node.outbox import Answered, Peer, Request
@@ -53,8 +53,8 @@ class End:
 
     owner: str
     peer: Peer
-    desk: Desk
-    guest: Guest | None
+    handlers: Handlers
+    peer_owner: PeerOwner | None
     other: End | None = None
 
 
@@ -174,7 +174,7 @@ class World:
         data = [node_of(name) for name in sorted({leader, *_names(followers)})]
         view = View(1, self._revision, table, data, [node_of(name) for name in _names(sessions)])
         for name, core in self._cores.items():
-            core.membership.desk.messages[View](self._meta, view)
+            core.membership.handlers.messages[View](self._meta, view)
             self._outboxes[name].end_turn()
         self._make_links()
 
@@ -185,21 +185,23 @@ class World:
             if core is None:
                 continue
             near = core.leaders
-            linked = [end.peer for end in self._ends.values() if end.guest is near]
+            linked = [end.peer for end in self._ends.values() if end.peer_owner is near]
             for peer in linked:
                 if peer.node not in wanted:
                     self.disconnect(peer)
             for other in sorted(set(wanted) - {peer.node for peer in linked}):
                 far = self._cores.get(other)
                 if isinstance(far, DataCore):
-                    self._connect(End(name, _peer(other), near.desk, near), End(other, _peer(name), far.desk, far))
+                    self._connect(
+                        End(name, _peer(other), near.handlers, near), End(other, _peer(name), far.handlers, far)
+                    )
 
     def _connect(self, near: End, far: End) -> None:
         near.other, far.other = far, near
         for end in (far, near):
             self._ends[end.peer] = end
-            if end.guest is not None:
-                end.guest.opened(end.peer)
+            if end.peer_owner is not None:
+                end.peer_owner.opened(end.peer)
                 self._outboxes[end.owner].end_turn()
 
     def disconnect(self, peer: Peer) -> None:
@@ -218,8 +220,8 @@ class World:
             if packet.answered is not None and asker is not None and asker.owner in self._cores:
                 packet.answered(None, ConnectionLost("the connection broke"))
         for one in (end, end.other):
-            if one.guest is not None and one.owner in self._cores:
-                one.guest.closed(one.peer, "the connection broke")
+            if one.peer_owner is not None and one.owner in self._cores:
+                one.peer_owner.closed(one.peer, "the connection broke")
                 self._outboxes[one.owner].end_turn()
 
     # --- clients -----------------------------------------------------------------------------------------------------
@@ -228,8 +230,8 @@ class World:
         core = self._cores[session]
         assert isinstance(core, SessionCore)
         self._incarnations[client] = self._incarnations.get(client, 0) + 1
-        end = End(session, Peer(client, Role.CLIENT, client), core.desk, core)
-        self._connect(End(client, _peer(session), Desk(), None), end)
+        end = End(session, Peer(client, Role.CLIENT, client), core.handlers, core)
+        self._connect(End(client, _peer(session), Handlers(), None), end)
 
     def _newest(self, client: str) -> End:
         return [end for end in self._ends.values() if end.owner == client][-1]
@@ -301,14 +303,14 @@ class World:
         if packet.answers is not None:
             packet.answers(packet.message, None)
         elif packet.answered is None:
-            end.desk.messages[kind](end.peer, packet.message)
+            end.handlers.messages[kind](end.peer, packet.message)
         else:
             number = max(self._waiting, default=0) + 1
             self._waiting[number] = packet
-            if kind in end.desk.requests:
-                self.answer(number, end.desk.requests[kind](end.peer, packet.message))
+            if kind in end.handlers.requests:
+                self.answer(number, end.handlers.requests[kind](end.peer, packet.message))
             else:
-                end.desk.later[kind](end.peer, packet.message, Request(end.peer, number))
+                end.handlers.later[kind](end.peer, packet.message, Request(end.peer, number))
 
     def _pass(self, seconds: str) -> None:
         for _ in range(round(float(seconds) / STEP_SECONDS)):

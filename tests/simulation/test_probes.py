@@ -65,12 +65,12 @@ def test_what_is_left_over_in_a_calm_cluster_is_named() -> None:
         lost_clients = scene.cluster.data("data-1").core.lost_clients
         session = scene.cluster.session("session-1").view.sessions[0].process_id
         lost_clients._endings.presence.arrive(session, ["somebody"])
-        assert leftover(scene.cluster) == "data-1 has clients_claimed 1"
+        assert leftover(scene.cluster) == "data-1 has clients_arriving 1"
         lost_clients._endings.presence.arrived(session, ["somebody"])
         slot = next(scene.cluster.data("data-1").core.slots.led())
-        slot.departing += 1
+        slot.leaving += 1
         assert leftover(scene.cluster) == f"data-1: slot {slot.slot.id} waits for 1 departures"
-        slot.departing -= 1
+        slot.leaving -= 1
         streams = dict(slot.streams)
         slot.streams.clear()
         assert "is streamed to []" in (leftover(scene.cluster) or "")

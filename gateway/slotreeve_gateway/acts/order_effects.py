@@ -43,8 +43,8 @@ async def effects(servers: ClusterServers, before: Orders, after: Orders, bannin
 
 
 def _frozen(seen: ClusterCondition, is_frozen: bool) -> str:
-    held = [counters for counters in seen.held.values() if "departures_held" in counters]
-    lost = counted(sum(counters["departures_held"] for counters in held), "registration")
+    held = [counters for counters in seen.held.values() if "endings_held" in counters]
+    lost = counted(sum(counters["endings_held"] for counters in held), "registration")
     leases = counted(sum(counters["leases_held"] for counters in held), "lease")
     if is_frozen:
         return (

@@ -7,7 +7,7 @@ from slotreeve_servers.data.server import DataServer
 from slotreeve_simulator.simulated_cluster import SimulatedCluster
 
 EMPTY_COUNTERS = (
-    *("clients_claimed", "departures_held", "clients_waiting", "clients_behind", "writes_waiting"),
+    *("clients_arriving", "endings_held", "clients_waiting", "clients_behind", "writes_waiting"),
     *("clients_refused", "names_refused"),
 )
 """Counters of servers that are 0 in a calm cluster (docs/counters.md). The last two rise for good where two clients or
@@ -40,8 +40,8 @@ def _of_slots(server: DataServer) -> str | None:
     for number, held in server.core.slots.held.items():
         if not held.leads:
             continue
-        if held.departing:
-            return f"slot {number} waits for {held.departing} departures"
+        if held.leaving:
+            return f"slot {number} waits for {held.leaving} departures"
         streams = [peer.node for peer in held.streams]
         if held.slot.learners:
             return f"slot {number} still has the learners {', '.join(held.slot.learners)}"

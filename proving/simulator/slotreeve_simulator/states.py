@@ -26,8 +26,8 @@ class ClusterState(StrEnum):
     """Data servers ask session servers before registrations end."""
     HELD = "losses held back"
     """Registrations of lost clients wait for evidence."""
-    CLAIM = "claim"
-    """A client is claimed by a session server."""
+    ARRIVING = "arriving"
+    """A client arrives at a session server."""
     REPLAY = "replay"
     """A client has not sent everything again."""
     HERD = "herd waiting"
@@ -89,8 +89,8 @@ _LOOKS: dict[ClusterState, Look] = {
     ClusterState.SLOT_MOVING: _slot_is_moving,
     ClusterState.FOLLOWER: _follower_is_behind,
     ClusterState.ROUND: _round_is_open,
-    ClusterState.HELD: _counts_data("departures_held"),
-    ClusterState.CLAIM: _counts_data("clients_claimed"),
+    ClusterState.HELD: _counts_data("endings_held"),
+    ClusterState.ARRIVING: _counts_data("clients_arriving"),
     ClusterState.REPLAY: _is_replaying,
     ClusterState.HERD: _counts_sessions("clients_waiting"),
     ClusterState.PARTS: _gathers_parts,

@@ -57,7 +57,7 @@ from slotreeve_servers.data.slots.loads import LedLoads
 from slotreeve_servers.data.slots.slot_waits import MOST_LOOKED_AT, TOLD_AFTER_SECONDS, SlotWaits
 from slotreeve_servers.data.slots.slots import HeldSlot, HeldSlots
 from slotreeve_servers.data.slots.unreadable import UnreadableSlots
-from slotreeve_servers.node.dispatch import Desk
+from slotreeve_servers.node.dispatch import Handlers
 from slotreeve_servers.node.membership import HeldCopies, Membership
 from slotreeve_servers.node.newer_view import NewerView
 from slotreeve_servers.node.outbox import Outbox, Peer
@@ -131,7 +131,7 @@ class DataCore:
         # Of the slots that this server leads, those that may serve without the records of a member.
         self._uncompared: set[int] = set()
         self._to_repair: deque[int] = deque()
-        self.desk = Desk(
+        self.handlers = Handlers(
             {Presence: self.lost_clients.told},
             {
                 Write: self._on_write,
@@ -421,7 +421,7 @@ class DataCore:
         for slot in held:
             slot.store.compact(before)
         for comparison in self._comparisons.values():
-            comparison.add(slot.slot.id for slot in held if not slot.departing)
+            comparison.add(slot.slot.id for slot in held if not slot.leaving)
         self.leaders.compare(part)
         return TURN_PAUSE_SECONDS if self._to_repair and self._repaired % REPAIRED_SLOTS else None
 

@@ -8,7 +8,7 @@ from slotreeve_protocol.people_messages import GetSettings
 from slotreeve_servers.data.core import DataCore
 from slotreeve_servers.node.counted import UNREADABLE
 from slotreeve_servers.node.environment import Environment
-from slotreeve_servers.node.history_desk import add_history
+from slotreeve_servers.node.history_requests import add_history
 from slotreeve_servers.node.readiness import Condition
 from slotreeve_servers.node.server import MemberServer
 from slotreeve_servers.node.timings import Timing
@@ -25,8 +25,8 @@ class DataServer(MemberServer):
         self.core = DataCore(
             self._peers, environment.node, self._rules, heartbeat_seconds, environment.events, environment.history
         )
-        add_history(self.core.desk, self._peers, environment.history, of_services=True)
-        self.core.desk.requests[GetSettings] = self._on_get_settings
+        add_history(self.core.handlers, self._peers, environment.history, of_services=True)
+        self.core.handlers.requests[GetSettings] = self._on_get_settings
         self.settings_in_force.follow(self._settings_changed)
 
     def _settings_changed(self, settings: Settings) -> None:
@@ -54,11 +54,11 @@ class DataServer(MemberServer):
             AddressInUse: the address cannot be bound.
         """
         core = self.core
-        await self._listen(self._dispatcher(core.desk, core, self))
+        await self._listen(self._dispatcher(core.handlers, core, self))
         self._link_up(
             core.membership,
-            self._dispatcher(core.membership.desk, core.membership),
-            self._dispatcher(core.leaders.desk, core.leaders),
+            self._dispatcher(core.membership.handlers, core.membership),
+            self._dispatcher(core.leaders.handlers, core.leaders),
         )
         core.start()
 

@@ -50,7 +50,7 @@ from slotreeve_servers.meta.members.recorder import LeadershipRecorder
 from slotreeve_servers.meta.members.refused_names import RefusedNames
 from slotreeve_servers.meta.members.unreached import Unreached
 from slotreeve_servers.meta.settings import MetaSettings
-from slotreeve_servers.node.dispatch import Desk
+from slotreeve_servers.node.dispatch import Handlers
 from slotreeve_servers.node.outbox import Peer, Request, TurnEnd, send_to_all
 from slotreeve_servers.settings import Settings
 
@@ -108,7 +108,7 @@ class MetaCore:
         self._first_assignment = FirstAssignment(outbox, self._look.soon)
         self._timer: Timer | None = None
         self.is_fit = True
-        self.desk = Desk(
+        self.handlers = Handlers(
             requests={
                 Heartbeat: self._on_heartbeat,
                 Leave: self._on_leave,

@@ -80,7 +80,7 @@ class MetaPeers(Peers):
         except GoingOver:
             # Nothing was stored. After the pause this server leads on, or names the leader.
             await self._clock.sleep(POLL_SECONDS)
-            self.core.desk.later[PutConfig](request.peer, message, request)
+            self.core.handlers.later[PutConfig](request.peer, message, request)
         except SlotreeveError as error:
             self.reply(request, Failed(error.code, str(error)))
         else:

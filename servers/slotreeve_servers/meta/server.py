@@ -15,9 +15,9 @@ from slotreeve_servers.meta.peers import MetaPeers
 from slotreeve_servers.meta.swap.beside import NO_BACK_ENDS, BackEnds
 from slotreeve_servers.meta.swap.election_in_use import ElectionInUse
 from slotreeve_servers.meta.swap.shadow import Shadow
-from slotreeve_servers.meta.swap.swap_desk import SwapDesk
+from slotreeve_servers.meta.swap.swap_requests import SwapRequests
 from slotreeve_servers.node.environment import Environment
-from slotreeve_servers.node.history_desk import add_history
+from slotreeve_servers.node.history_requests import add_history
 from slotreeve_servers.node.outbox import Peer
 from slotreeve_servers.node.readiness import Condition
 from slotreeve_servers.node.server import NodeServer
@@ -44,14 +44,14 @@ class MetaServer(NodeServer):
         peers = self._peers = MetaPeers(environment, self._supervisor, election)
         self.core = peers.core = MetaCore(peers, election, arranger, settings, environment.node.name, environment.facts)
         self.core.addresses = MetaAddresses(cluster.meta, lambda: election.back_end.election)
-        desk = SwapDesk(environment, self._election, peers, self._supervisor)
-        self._swaps = desk
-        self.core.desk.requests[GetShadow] = self._on_get_shadow
-        self.core.desk.requests[GetElection] = desk.on_get_election
-        self.core.desk.later[SwapElection] = desk.on_swap_election
-        self.core.desk.later[SwapOrder] = desk.on_swap_order
-        add_history(self.core.desk, peers, environment.history)
-        self.core.desk.requests[GetSettings] = self._on_get_settings
+        handlers = SwapRequests(environment, self._election, peers, self._supervisor)
+        self._swaps = handlers
+        self.core.handlers.requests[GetShadow] = self._on_get_shadow
+        self.core.handlers.requests[GetElection] = handlers.on_get_election
+        self.core.handlers.later[SwapElection] = handlers.on_swap_election
+        self.core.handlers.later[SwapOrder] = handlers.on_swap_order
+        add_history(self.core.handlers, peers, environment.history)
+        self.core.handlers.requests[GetSettings] = self._on_get_settings
         self.settings_in_force.follow(lambda settings: self.core.rules_changed(settings.meta))
 
     def counters(self) -> dict[str, int]:
@@ -84,7 +84,7 @@ class MetaServer(NodeServer):
         Raises:
             AddressInUse, StorageError, ElectionError: this server cannot take part.
         """
-        await self._listen(self._dispatcher(self.core.desk, self.core, self))
+        await self._listen(self._dispatcher(self.core.handlers, self.core, self))
         await self._election.start(self._leadership_changed)
         self._election.state.watch(self._committed)
         self._check_facts()

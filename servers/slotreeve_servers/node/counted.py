@@ -112,13 +112,13 @@ DATA: Mapping[str, Counted] = {
         _C, "slots that serve without the records of a silent session server (`data.emergency_seconds`)", True
     ),
     "services_copied": Counted(_C, "services that a new follower copied from the leader"),
-    "departures_held": Counted(
+    "endings_held": Counted(
         _G,
         "registrations of lost clients that are not removed yet: they wait for evidence, or the brake on mass expiry "
         "holds them (docs/endings.md)",
         True,
     ),
-    "departures_overdue": Counted(
+    "endings_overdue": Counted(
         _C,
         "registrations removed although the brake held them, because `data.brake_hold_seconds` was over",
         True,
@@ -128,7 +128,7 @@ DATA: Mapping[str, Counted] = {
         "clients lost within twice `data.session_grace_seconds`, also those that are back; "
         "beyond eight, each has the grace to return before it is removed",
     ),
-    "clients_claimed": Counted(
+    "clients_arriving": Counted(
         _G, "clients that are connected to a session server and have not sent everything again yet"
     ),
     "leases": Counted(_G, "leases in the slots that this server leads ([leases.md](leases.md))"),

@@ -22,7 +22,7 @@ UNEXPECTED = "SR208"
 _NOBODY: frozenset[Role] = frozenset()
 
 
-class Desk:
+class Handlers:
     """What one kind of peers may send to a core, and which method takes it.
 
     Attributes:
@@ -43,7 +43,7 @@ class Desk:
         self.later = dict(later or {})
 
 
-class Guest(Protocol):
+class PeerOwner(Protocol):
     """The part of a core that learns of connections of one kind."""
 
     def opened(self, peer: Peer) -> None:
@@ -63,32 +63,32 @@ class CountersSource(Protocol):
 class Dispatcher:
     """A transport handler that looks up a method by the type of the message.
 
-    A message that the desk does not take, or that a process of the sender's role may not send to one of this ``role``
+    A message that the handlers do not take, or that a process of the sender's role may not send to one of this ``role``
     (:mod:`slotreeve_protocol.senders`), is logged and counted in ``unexpected``; a request among them is answered with
-    Failed. ``Ping`` is answered for every desk, and ``GetCounters`` where there is a source of counters. An error of
+    Failed. ``Ping`` is answered for all handlers, and ``GetCounters`` where there is a source of counters. An error of
     ours out of a method becomes the reply Failed with its code.
     """
 
     def __init__(
-        self, peers: Peers, role: Role, desk: Desk, guest: Guest, source: CountersSource | None = None
+        self, peers: Peers, role: Role, handlers: Handlers, peer_owner: PeerOwner, source: CountersSource | None = None
     ) -> None:
-        self._peers, self._guest = peers, guest
+        self._peers, self._peer_owner = peers, peer_owner
         self._senders = senders_to(role)
         self._by_connection = peers.by_connection
-        self._messages, self._later = desk.messages, desk.later
+        self._messages, self._later = handlers.messages, handlers.later
         self._requests: dict[type, Callable[[Peer, Any], Message]] = {Ping: lambda peer, message: Done()}
         if source is not None:
             self._requests[GetCounters] = lambda peer, message: Counters(source.counters())
-        self._requests.update(desk.requests)
+        self._requests.update(handlers.requests)
         self.unexpected = 0
 
     def opened(self, connection: Connection) -> None:
         """The transport: a connection is open."""
-        self._guest.opened(self._peers.add(connection))
+        self._peer_owner.opened(self._peers.add(connection))
 
     def closed(self, connection: Connection, reason: str) -> None:
         """The transport: a connection has ended."""
-        self._guest.closed(self._peers.remove(connection), reason)
+        self._peer_owner.closed(self._peers.remove(connection), reason)
 
     def received(self, connection: Connection, message: Message, request_id: int | None) -> None:
         """The transport: a message arrived. Hand it to its method, and send the reply that the method returns."""

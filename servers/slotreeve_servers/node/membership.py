@@ -24,7 +24,7 @@ from slotreeve_protocol.meta_messages import (
     View,
 )
 
-from slotreeve_servers.node.dispatch import Desk
+from slotreeve_servers.node.dispatch import Handlers
 from slotreeve_servers.node.outbox import Outbox, Peer, TurnEnd
 
 log = logging.getLogger("slotreeve.membership")
@@ -120,7 +120,7 @@ class Membership:
         self.places: MetaPlaces | None = None
         self.loads: ToldLoads | None = None
         self.settings: LiveSettingsTaker | None = None
-        self.desk = Desk({View: self._on_view, LeaderIs: self._on_leader_is})
+        self.handlers = Handlers({View: self._on_view, LeaderIs: self._on_leader_is})
 
     @property
     def leader(self) -> Peer | None:

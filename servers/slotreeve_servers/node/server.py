@@ -13,7 +13,7 @@ from slotreeve_protocol.meta_messages import Leave, Stopping, View
 from slotreeve_protocol.people_messages import GetSettings
 
 from slotreeve_servers.node.counted import LOOP_LAG
-from slotreeve_servers.node.dispatch import CountersSource, Desk, Dispatcher, Guest
+from slotreeve_servers.node.dispatch import CountersSource, Dispatcher, Handlers, PeerOwner
 from slotreeve_servers.node.environment import Environment
 from slotreeve_servers.node.links import LinkMaker, Links, Target
 from slotreeve_servers.node.membership import NO_VIEW, Membership
@@ -87,8 +87,10 @@ class NodeServer(ABC):
     def _on_get_settings(self, peer: Peer, message: GetSettings) -> Message:
         return self.settings_in_force.report()
 
-    def _dispatcher(self, desk: Desk, guest: Guest, source: CountersSource | None = None) -> Dispatcher:
-        dispatcher = Dispatcher(self._peers, self._environment.node.role, desk, guest, source)
+    def _dispatcher(
+        self, handlers: Handlers, peer_owner: PeerOwner, source: CountersSource | None = None
+    ) -> Dispatcher:
+        dispatcher = Dispatcher(self._peers, self._environment.node.role, handlers, peer_owner, source)
         self._dispatchers.append(dispatcher)
         return dispatcher
 

@@ -42,7 +42,7 @@ from slotreeve_protocol.meta_messages import (
 )
 from slotreeve_protocol.people_messages import LATE_SECONDS, GetClients, GetSubscribers, GetUses
 
-from slotreeve_servers.node.dispatch import Desk
+from slotreeve_servers.node.dispatch import Handlers
 from slotreeve_servers.node.membership import HeldCopies, Membership
 from slotreeve_servers.node.newer_view import NewerView
 from slotreeve_servers.node.outbox import Outbox, Peer
@@ -110,7 +110,7 @@ class SessionCore:
         self._history = history
         self._outbox, self._node, self._rules = outbox, node, rules
         self.membership = Membership(outbox, node, heartbeat_seconds, self)
-        self.membership.desk.messages[Configs] = self._on_configs
+        self.membership.handlers.messages[Configs] = self._on_configs
         self._orders = OrdersInForce(node.name)
         self._configs = ConfigMirror(outbox)
         self.routes = Routes()
@@ -144,7 +144,7 @@ class SessionCore:
         self.objective = pushes.delays.objective
         self.delays = SessionDelays(outbox, self.writes, self.interests, pushes.delays, self.registrations.slot)
         audience = Audience(outbox, self.clients, self.interests)
-        self.desk = Desk(
+        self.handlers = Handlers(
             {
                 Publish: self._on_publish,
                 Withdraw: self._on_leaving,

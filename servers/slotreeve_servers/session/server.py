@@ -6,7 +6,7 @@ from slotreeve_protocol.meta_messages import Stopping
 from slotreeve_protocol.people_messages import GetSettings
 
 from slotreeve_servers.node.environment import Environment
-from slotreeve_servers.node.history_desk import add_history
+from slotreeve_servers.node.history_requests import add_history
 from slotreeve_servers.node.readiness import Condition
 from slotreeve_servers.node.server import STOP_POLL_SECONDS, MemberServer
 from slotreeve_servers.node.timings import Timing
@@ -30,8 +30,8 @@ class SessionServer(MemberServer):
             environment.history,
         )
         self.core.objective.follow(environment.settings.objective)
-        add_history(self.core.desk, self._peers, environment.history)
-        self.core.desk.requests[GetSettings] = self._on_get_settings
+        add_history(self.core.handlers, self._peers, environment.history)
+        self.core.handlers.requests[GetSettings] = self._on_get_settings
         self.settings_in_force.follow(self._settings_changed)
 
     def _settings_changed(self, settings: Settings) -> None:
@@ -58,11 +58,11 @@ class SessionServer(MemberServer):
             AddressInUse: the address cannot be bound.
         """
         core = self.core
-        await self._listen(self._dispatcher(core.desk, core, self))
+        await self._listen(self._dispatcher(core.handlers, core, self))
         self._link_up(
             core.membership,
-            self._dispatcher(core.membership.desk, core.membership),
-            self._dispatcher(core.leaders.desk, core.leaders),
+            self._dispatcher(core.membership.handlers, core.membership),
+            self._dispatcher(core.leaders.handlers, core.leaders),
         )
         core.start()
 

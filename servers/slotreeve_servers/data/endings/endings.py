@@ -120,7 +120,7 @@ class Endings:
         if isinstance(ending, LostRecord):
             ending.since = self._outbox.attended()
             self.held += 1
-            ending.slot.departing += ending.said
+            ending.slot.leaving += ending.said
             self._by_client.setdefault(ending.client, {})[ending] = None
         else:
             self.count += 1
@@ -276,7 +276,7 @@ class Endings:
             self.count -= 1
             return
         self.held -= 1
-        ending.slot.departing -= ending.said
+        ending.slot.leaving -= ending.said
         of_client = self._by_client[ending.client]
         del of_client[ending]
         if not of_client:
@@ -308,9 +308,9 @@ class Endings:
         longest time, and clients that arrive."""
         return {
             "clients_lost": self.presence.lately(self._outbox.attended(), self.grace_seconds),
-            "departures_held": self.held,
-            "departures_overdue": self._brake.overdue[LostRecord],
-            "clients_claimed": self.presence.arriving,
+            "endings_held": self.held,
+            "endings_overdue": self._brake.overdue[LostRecord],
+            "clients_arriving": self.presence.arriving,
             "leases": self.count,
             "leases_expired": self.rounds.expired,
             "leases_held": sum(number for (kind, _), number in self._brake.held.items() if kind is HeldLease),

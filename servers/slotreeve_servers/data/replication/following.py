@@ -24,7 +24,7 @@ from slotreeve_protocol.slot_messages import (
 
 from slotreeve_servers.data.replication.exchange import DigestExchange, Progress, services_in
 from slotreeve_servers.data.slots.slots import HeldSlot, HeldSlots
-from slotreeve_servers.node.dispatch import Desk
+from slotreeve_servers.node.dispatch import Handlers
 from slotreeve_servers.node.newer_view import NewerView
 from slotreeve_servers.node.outbox import Outbox, Peer
 
@@ -108,7 +108,9 @@ class FollowedLeaders:
         self._newer_view, self._history = newer_view, history
         self._exchanges: dict[Peer, DigestExchange] = {}
         self._ended: dict[str, float] = {}
-        self.desk = Desk({Replicate: self._on_replicate}, {Confirm: self._on_confirm, GetNewerView: newer_view.answer})
+        self.handlers = Handlers(
+            {Replicate: self._on_replicate}, {Confirm: self._on_confirm, GetNewerView: newer_view.answer}
+        )
 
     def opened(self, peer: Peer) -> None:
         """A leader is connected: ask it for every slot that this server follows there."""

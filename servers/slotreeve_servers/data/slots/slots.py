@@ -53,7 +53,7 @@ class HeldSlot:
         serving: leader: the slot was compared with every session server, so that reads are complete (I7).
         led_since: leader: when this server began to lead it, in seconds on its clock.
         compared: leader: the session processes that were compared with under this leader epoch.
-        departing: leader: registrations that end because their clients said so, once the session servers have answered.
+        leaving: leader: registrations that end because their clients said so, once the session servers have answered.
         was_in_sync: this server was in sync, or led, when it began to hold the slot in this role.
         synced: follower or learner: complete, and streamed to by the leader. ``synced_since``: on the clock of this
             server, in seconds.
@@ -70,7 +70,7 @@ class HeldSlot:
     serving: bool = False
     led_since: float = 0.0
     compared: set[str] = field(default_factory=set)
-    departing: int = 0
+    leaving: int = 0
     was_in_sync: bool = False
     synced: bool = False
     synced_since: float = -math.inf

@@ -3,7 +3,7 @@
 The other meta servers may follow a leader that all other servers are cut off from: elections use connections of their
 own. Nobody then replaces a server that dies, although another meta server may be reached. The leader cannot know. So it
 resigns, and each time that it leads again without being reached, it waits twice as long
-(docs/decisions/0028-an-unreached-leader-resigns.md).
+(docs/decisions/0057-who-is-cut-off.md).
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """Whether this session server is cut off from slot leaders: then it sends its clients to the other session servers
-(docs/decisions/0013-a-session-server-that-is-cut-off.md). Pure.
+(docs/decisions/0057-who-is-cut-off.md). Pure.
 
 A network may let a client reach a session server, and not let that server reach a slot's leader. What the client
 publishes is not stored then. Once the session server has left the view too, the leaders remove what they have of its

@@ -10,7 +10,7 @@ from slotreeve_protocol.general_messages import Done
 from slotreeve_protocol.meta_messages import GetNewerView
 from slotreeve_protocol.slot_messages import Answers, Changed, Compare, Compared, Confirm
 
-from slotreeve_servers.node.dispatch import Desk
+from slotreeve_servers.node.dispatch import Handlers
 from slotreeve_servers.node.newer_view import NewerView
 from slotreeve_servers.node.outbox import Outbox, Peer, Request
 from slotreeve_servers.session.clients.arrivals import Arrivals
@@ -36,7 +36,7 @@ class SlotLeaders:
         self._outbox, self._arrivals, self._newer_view = outbox, arrivals, newer_view
         self._routes, self._writes = routes, writes
         self._interests, self._registrations = interests, registrations
-        self.desk = Desk(
+        self.handlers = Handlers(
             {Changed: interests.received},
             {Compare: self._on_compare, Changed: self._on_part, GetNewerView: newer_view.answer},
             {Confirm: self._on_confirm},

@@ -29,7 +29,7 @@ SEARCH_SECONDS = 5.0
 ANSWER_SECONDS = 1.0
 
 
-class SwapDesk:
+class SwapRequests:
     """The shell of a meta server's part in swaps."""
 
     def __init__(

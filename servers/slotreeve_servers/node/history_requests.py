@@ -24,17 +24,19 @@ from slotreeve_protocol.history_messages import (
 )
 
 from slotreeve_servers.node.deltas import PART_BYTES, size_of
-from slotreeve_servers.node.dispatch import Desk
+from slotreeve_servers.node.dispatch import Handlers
 from slotreeve_servers.node.outbox import Outbox, Peer, Request
 
 
-def add_history(desk: Desk, outbox: Outbox, history: ServerHistory | None, *, of_services: bool = False) -> None:
-    """Let a desk answer questions of the past; with ``of_services`` those about services, too."""
+def add_history(
+    handlers: Handlers, outbox: Outbox, history: ServerHistory | None, *, of_services: bool = False
+) -> None:
+    """Let handlers answer questions of the past; with ``of_services`` those about services, too."""
     asking = _Asking(outbox, history)
-    desk.later[GetEvents] = asking.events
+    handlers.later[GetEvents] = asking.events
     if of_services:
-        desk.later[GetServiceAt] = asking.service_at
-        desk.later[GetChanges] = asking.changes
+        handlers.later[GetServiceAt] = asking.service_at
+        handlers.later[GetChanges] = asking.changes
 
 
 class _Asking:
