@@ -41,6 +41,7 @@ from slotreeve_servers.data.endings.ending import DRIFT, WAITING, HeldLease, lea
 from slotreeve_servers.data.replication.confirmations import FollowerConfirmations
 from slotreeve_servers.data.replication.following import FollowedLeaders
 from slotreeve_servers.data.settings import DataSettings
+from slotreeve_servers.node.outbox import Request
 
 from tests.servers.recording_outbox import RecordingOutbox, a_peer, deliver
 from tests.servers.world import node_of
@@ -232,6 +233,16 @@ def test_an_answer_waits_for_the_followers() -> None:
     assert leader.answer() == kept()
     leader.keep(renewed=["a"])
     assert leader.answer() == kept()  # renewals are not replicated
+
+
+def test_what_was_stored_is_not_acknowledged_where_a_table_of_the_same_turn_has_another_leader() -> None:
+    leader = Leader()
+    message = KeepLeases([SlotLeases(0, 1, [terms("a")], {}, {})])
+    leader.core.handlers.later[KeepLeases](SESSION, message, Request(SESSION, 1))
+    table = SlotTable(2, (Slot(0, "data-2", 2, ("data-1",)),))
+    view = View(1, 2, table, [node_of("data-1"), node_of("data-2")], [node_of("session-1")])
+    deliver(leader.outbox, leader.core.membership.handlers, META, view)
+    assert leader.answer() == KeptLeases(0, Access.MOVED, 0, {})
 
 
 def test_a_renewal_is_not_acknowledged_before_the_followers_have_the_lease() -> None:

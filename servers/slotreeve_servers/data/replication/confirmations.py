@@ -53,10 +53,13 @@ class FollowerConfirmations:
     def _ask_all(self) -> None:
         waiting, self._waiting = self._waiting, []
         self._streams.flush()
-        slots = {slot.slot.id: slot for confirmation in waiting for slot in confirmation.slots}
         asked: dict[Peer, list[HeldSlot]] = {}
         failed: set[int] = set()
-        for number, slot in slots.items():
+        for slot in {slot: None for confirmation in waiting for slot in confirmation.slots}:
+            number = slot.slot.id
+            if not self._in_sync.is_led(slot):
+                failed.add(number)  # a table that came within this turn has another leader, who may lack it
+                continue
             needed = self._in_sync.needed(slot)
             for peer in slot.streams:
                 if peer.node in needed:

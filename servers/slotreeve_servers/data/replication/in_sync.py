@@ -119,6 +119,10 @@ class InSync:
 
     # --- acknowledgements --------------------------------------------------------------------------------------------
 
+    def is_led(self, slot: HeldSlot) -> bool:
+        """Whether this server leads the slot still, under the same leader epoch."""
+        return self._slots.has(slot) and slot.leads
+
     def needed(self, slot: HeldSlot) -> set[str]:
         """The holders that must have what is acknowledged: the followers, and learners that were reported as ready or
         are on trial."""
