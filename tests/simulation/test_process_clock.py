@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import random
+from functools import partial
 
 import pytest
 from slotreeve_conformance.virtual_time import run
-from slotreeve_simulator.process_clock import ProcessClock
+from slotreeve_simulator.process_clock import LONGEST_TURN_SECONDS, ProcessClock
 
 
 class Scene:
@@ -39,6 +40,28 @@ def test_in_a_suspension_the_clock_goes_on_and_timers_stand_still(drift: float) 
         assert scene.ran == [("1", 1.0), ("2", pytest.approx(2 + slept)), ("3", pytest.approx(3 + slept))]
 
     run(body)
+
+
+def test_some_turns_go_on_for_a_while_and_what_is_due_at_their_end_keeps_its_order() -> None:
+    async def scenario(_rng: random.Random) -> list[float]:
+        clock, ran, late = ProcessClock(turn_ends=random.Random(1)), list[tuple[int, float]](), list[float]()
+
+        def note(number: int) -> None:
+            ran.append((number, clock.now()))
+
+        for _ in range(200):
+            began = clock.now()
+            for number in range(3):
+                clock.call_soon(partial(note, number))
+            await asyncio.sleep(1.0)
+            assert [number for number, _ in ran] == [0, 1, 2]
+            late += [at - began for _, at in ran]
+            ran.clear()
+        return late
+
+    late = run(scenario)
+    assert 0.0 < max(late) <= LONGEST_TURN_SECONDS
+    assert 0.8 < late.count(0.0) / len(late) < 1.0
 
 
 def test_turns_end_at_random_and_the_same_way_for_the_same_seed() -> None:

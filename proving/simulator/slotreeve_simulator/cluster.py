@@ -103,8 +103,10 @@ class ScenarioCluster(SimulatedCluster):
         self.network.processors[name] = self.processors[name] = processor
         return processor
 
-    def turn_ends(self, name: str) -> random.Random:
-        """Turns that end after any step, for each start of each process."""
+    def turn_ends(self, name: str) -> random.Random | None:
+        """Turns of different length, for each start of each server."""
+        if name.startswith("client-"):
+            return None
         return random.Random(f"{self._seed}/turns/{name}/{self.lives[name]}")
 
     def chance(self, name: str) -> random.Random:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable
+from functools import partial
 
 from slotreeve.clock import Timer
 from slotreeve_conformance.virtual_time import START_SECONDS, VirtualClock
@@ -13,6 +14,9 @@ from slotreeve_simulator.processor import SimulatedProcessor
 
 LONG_STEPS = 0.1
 """The share of steps of a work in parts after which a turn is over."""
+LONG_TURNS = 0.05
+LONGEST_TURN_SECONDS = 0.005
+"""So many turns go on, for so long at most: a listener reads for as long in one turn."""
 SHORTEST_WAIT_SECONDS = 1e-9
 """Shortest wait of a drifting clock. With a shorter one, a rounding error could keep the loop's time from advancing."""
 
@@ -41,8 +45,9 @@ class ProcessClock(VirtualClock):
     order. In a suspension of the machine timers stand still, and the clock goes on.
 
     ``drift`` makes the clock fast: with 0.01, it shows 101 seconds for 100. A timer waits until ``processor`` is free.
-    ``turn_ends`` says when the time of a turn is over, for work that goes in parts; without it such work ends in one
-    turn.
+    ``turn_ends`` makes the turns of the process differ: some go on for a while, so that more packets are read before
+    the actions at their end; and the time for work in parts is over after any step. Without it each turn reads one
+    packet, and such work ends in one turn.
     """
 
     def __init__(
@@ -54,6 +59,7 @@ class ProcessClock(VirtualClock):
     ) -> None:
         super().__init__(wall_skew_ms=wall_skew_ms)
         self._turn_ends = turn_ends
+        self._turn: list[Callable[[], None]] | None = None
         self._processor = processor
         self._rate = 1.0 + drift
         self._dead = False
@@ -118,8 +124,19 @@ class ProcessClock(VirtualClock):
         return timer
 
     def call_soon(self, action: Callable[[], None]) -> None:
-        """As on the loop, unless the process is killed or frozen by then."""
-        super().call_soon(lambda: self._act(action))
+        """As on the loop, unless the process is killed or frozen by then; after the present turn, if that goes on."""
+        if self._turn is not None:
+            self._turn.append(action)
+        elif self._turn_ends is not None and self._turn_ends.random() < LONG_TURNS:
+            self._turn = [action]
+            super().call_later(self._turn_ends.uniform(0.0, LONGEST_TURN_SECONDS), self._end_turn)
+        else:
+            super().call_soon(lambda: self._act(action))
+
+    def _end_turn(self) -> None:
+        turn, self._turn = self._turn or [], None
+        for action in turn:
+            super().call_soon(partial(self._act, action))
 
     async def sleep(self, seconds: float) -> None:
         """As on the loop; the sleep of a killed process never ends."""
