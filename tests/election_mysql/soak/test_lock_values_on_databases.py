@@ -15,6 +15,9 @@ MIB = 1024 * 1024
 LARGEST_FRAME = 16 * MIB
 """Of the default of max_allowed_packet; no message of the cluster is longer either."""
 
+PATIENT = {"lease_ms": 20_000, "renew_ms": 2_000, "timeout_ms": 6_000}
+"""Times within which a busy machine carries a frame of that size."""
+
 # --- real databases --------------------------------------------------------------------------------------------------
 
 LARGE = {
@@ -54,7 +57,7 @@ def test_a_value_that_the_server_takes_in_no_statement_is_refused_for_good_and_t
     build: Build,
 ) -> None:
     async def scenario() -> None:
-        async with started(build("meta-1")) as (node,):
+        async with started(build("meta-1", **PATIENT)) as (node,):
             await until(lambda: node.leads)
             term = node.term
             with pytest.raises(ElectionError, match="longer than max_allowed_packet") as caught:
