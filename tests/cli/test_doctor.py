@@ -229,8 +229,10 @@ def test_a_machine_that_is_fit_has_warnings_at_most(tmp_path: Path) -> None:
     meta = free_address()
     rows = asked(0, *flags(meta, f"election.fle.data_dir={tmp_path}/{{node}}", f"events.path={tmp_path}"))
     assert rows[f"port {meta}"]["verdict"] == "ok"
-    assert rows[f"directory {tmp_path}/meta-1"]["found"] == "not there yet; the first start makes it"
-    assert "writable" in rows[f"directory {tmp_path}"]["found"]
+    for directory, found in ((tmp_path / "meta-1", "not there yet; the first start makes it"), (tmp_path, "writable")):
+        row = rows[f"directory {directory}"]
+        is_slow = row["verdict"] == "warn" and row["found"].startswith("a durable write took ")
+        assert is_slow or (row["verdict"] == "ok" and row["found"].startswith(found)), row
     assert rows["server meta-1"]["verdict"] == "warn"
     assert [*tmp_path.iterdir()] == [], "nothing is written that stays"
 
