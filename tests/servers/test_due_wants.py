@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from slotreeve.errors import ModelError
 from slotreeve.model.nodes import Role
 from slotreeve_protocol.client_messages import Scope, Subscribe, Unsubscribe, Want
-from slotreeve_servers.node.paced_work import PATIENT_SECONDS, TURN_SECONDS
+from slotreeve_servers.node.paced_work import AGAIN_SECONDS, PATIENT_SECONDS, TURN_SECONDS
 from slotreeve_servers.session.clients.clients import ConnectedClient
 from slotreeve_servers.session.push.due_wants import MOST_WAITING, WANTS_AT_ONCE, DueWants
 
@@ -127,6 +127,7 @@ def test_a_want_that_fails_holds_up_no_other() -> None:
             scene.outbox.end_one_turn()
         except OSError:
             scene.log.append(("", "failed"))
+    scene.outbox.advance(AGAIN_SECONDS)
     assert scene.log == [("a", "fails"), ("", "failed"), ("b", "other"), ("a", "next")]
 
 

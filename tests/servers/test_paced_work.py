@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from slotreeve_servers.node.paced_work import PATIENT_SECONDS, STEPS_AT_ONCE, TURN_SECONDS
+from slotreeve_servers.node.paced_work import AGAIN_SECONDS, PATIENT_SECONDS, STEPS_AT_ONCE, TURN_SECONDS
 
 from tests.servers.recording_outbox import RecordingOutbox
 
@@ -72,18 +72,40 @@ def test_work_that_is_asked_for_while_it_is_under_way_is_done_once_more_afterwar
     assert [step for _ in range(9) for step in scene.turn()] == ["a1", "a0", "a1"]
 
 
-def test_work_that_raises_ends_there_and_the_others_go_on_in_the_next_turn() -> None:
+def test_work_that_raises_begins_anew_after_a_while_and_the_others_go_on_in_the_next_turn() -> None:
+    scene, entries = Scene(), ["a", "fails", "b", "fails", "c"]
+
+    def work() -> Iterator[None]:
+        while entries:
+            if (entry := entries.pop(0)) == "fails":
+                raise OSError("the disk is full")
+            scene.log.append(entry)
+            yield
+
+    scene.outbox.pace(work)
+    scene.outbox.pace(scene.work, "other", 2)
+    with pytest.raises(OSError, match="disk is full"):
+        scene.turn()
+    assert scene.log == ["a"]
+    assert scene.turn() == ["other0", "other1"]
+    assert scene.turn() == []
+    with pytest.raises(OSError, match="disk is full"):
+        scene.outbox.advance(AGAIN_SECONDS)
+    assert scene.log == ["b"]
+    scene.outbox.advance(2 * AGAIN_SECONDS)
+    assert scene.log == ["b", "c"]
+
+
+def test_work_that_raises_for_ever_takes_no_turn_after_turn() -> None:
     scene = Scene()
-    scene.outbox.pace(scene.work, "a", 5, 1)
-    scene.outbox.pace(scene.work, "b", 2)
-    with pytest.raises(OSError, match="disk is full"):
-        scene.turn()
-    assert scene.log == ["a0"]
-    assert scene.turn() == ["b0", "b1"]
-    scene.outbox.pace(scene.work, "a", 5, 1)
-    with pytest.raises(OSError, match="disk is full"):
-        scene.turn()
-    assert scene.log == ["a0"], "it can be asked for again"
+    scene.outbox.pace(scene.work, "a", 5, 0)
+    failures = 0
+    for _ in range(100):
+        try:
+            scene.outbox.advance(0.01)
+        except OSError:
+            failures += 1
+    assert 5 < failures <= 21
 
 
 @settings(derandomize=True)

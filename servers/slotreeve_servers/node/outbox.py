@@ -5,7 +5,7 @@ A core keeps no connection, loop, timer or disk. The shell calls it with events;
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import NamedTuple, Protocol
 
 from slotreeve.clock import Timer
@@ -13,8 +13,8 @@ from slotreeve.model.nodes import Node, Role
 from slotreeve.ports import Message
 from slotreeve_protocol.codec import encode_message
 
-from slotreeve_servers.node.paced_work import Work
-
+Work = Callable[..., Iterator[None]]
+"""A generator. Each ``yield`` ends a step, after which anything else may happen before the next one."""
 Answered = Callable[[Message | None, Exception | None], None]
 """Called once with the reply to a request, or with the error that came instead of it."""
 

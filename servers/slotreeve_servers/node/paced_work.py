@@ -4,8 +4,11 @@ between two turns."""
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Hashable, Iterator
+from functools import partial
 from typing import Protocol
+
+from slotreeve_servers.node.outbox import Outbox, TurnEnd, Work
 
 TURN_SECONDS = 0.005
 """As long as a listener reads in one turn."""
@@ -14,25 +17,15 @@ PATIENT_SECONDS = 0.001
 STEPS_AT_ONCE = 50
 """So many steps of one work are done before the next work gets its turn: those of one client go out together."""
 
-Work = Callable[..., Iterator[None]]
-"""A generator. Each ``yield`` ends a step, after which anything else may happen before the next one."""
+AGAIN_SECONDS = 0.05
+"""A work that has raised begins anew after this time: not at once, because it may raise there for ever."""
 
 
-class EventLoopTurns(Protocol):
-    """The turns of an event loop."""
-
-    @property
-    def has_unread(self) -> bool:
-        """See :attr:`slotreeve_servers.node.outbox.Outbox.has_unread`."""
-
-    def now(self) -> float:
-        """See :meth:`slotreeve.clock.Clock.now`."""
+class EventLoopTurns(Outbox, Protocol):
+    """The outbox of a server, with the clock that ends its turns."""
 
     def reached(self, at: float) -> bool:
         """See :meth:`slotreeve.clock.Clock.reached`."""
-
-    def at_turns_end(self, action: Callable[[], None]) -> None:
-        """See :meth:`slotreeve_servers.node.outbox.Outbox.at_turns_end`."""
 
 
 class PacedWork:
@@ -42,23 +35,18 @@ class PacedWork:
     def __init__(self, turns: EventLoopTurns) -> None:
         self._turns = turns
         self._prompt, self._patient = _Ring(turns), _Ring(turns)
-        self._is_due = False
+        self._turn_end = TurnEnd(turns, self._do)
 
     def run(self, work: Work, *about: Hashable, is_patient: bool = False) -> None:
         """Do ``work(*about)`` from the end of this turn on. Where it is under way, it is done once more afterwards.
 
-        A work that raises ends there, and is logged and counted as a failure; the other works go on.
+        A work that raises is logged and counted as a failure. The other works go on in the next turn, and it begins
+        anew after :data:`AGAIN_SECONDS`: what it has not taken in hand yet is done then.
         """
         (self._patient if is_patient else self._prompt).add(work, about)
-        self._soon()
-
-    def _soon(self) -> None:
-        if not self._is_due:
-            self._is_due = True
-            self._turns.at_turns_end(self._do)
+        self._turn_end.soon()
 
     def _do(self) -> None:
-        self._is_due = False
         began = self._turns.now()
         patient_until = began + (PATIENT_SECONDS if self._turns.has_unread else TURN_SECONDS)
         due = [(self._prompt, began + TURN_SECONDS), (self._patient, patient_until)]
@@ -66,8 +54,11 @@ class PacedWork:
             while due:
                 due = [(ring, until) for ring, until in due if ring.visit(until)]
         finally:
+            for is_patient, ring in ((False, self._prompt), (True, self._patient)):
+                for work, about in ring.take_failed():
+                    self._turns.after(AGAIN_SECONDS, partial(self.run, work, *about, is_patient=is_patient))
             if self._prompt.works or self._patient.works:
-                self._soon()
+                self._turn_end.soon()
 
 
 class _Ring:
@@ -81,6 +72,12 @@ class _Ring:
         self._turns = turns
         self.works: OrderedDict[tuple[Work, tuple[Hashable, ...]], Iterator[None]] = OrderedDict()
         self._again: set[tuple[Work, tuple[Hashable, ...]]] = set()
+        self._failed: list[tuple[Work, tuple[Hashable, ...]]] = []
+
+    def take_failed(self) -> list[tuple[Work, tuple[Hashable, ...]]]:
+        """The works that have raised since the last call."""
+        failed, self._failed = self._failed, []
+        return failed
 
     def add(self, work: Work, about: tuple[Hashable, ...]) -> None:
         """Begin a work, or begin it anew once it is over."""
@@ -94,16 +91,21 @@ class _Ring:
         if not self.works:
             return False
         key, steps = next(iter(self.works.items()))
-        is_over = is_late = True
+        is_over = is_late = has_raised = False
         try:
             for _ in range(STEPS_AT_ONCE):
-                is_over = True
+                has_raised = True
                 is_over = next(steps, self) is self
+                has_raised = False
                 is_late = self._turns.reached(until)
                 if is_over or is_late:
                     break
         finally:
-            if not is_over:
+            if has_raised:
+                del self.works[key]
+                self._again.discard(key)
+                self._failed.append(key)
+            elif not is_over:
                 self.works.move_to_end(key)
             else:
                 del self.works[key]

@@ -96,8 +96,7 @@ class Isolation:
     def _send_away(self, connected_before: float) -> None:
         view = self._membership.view
         message = redirect(view, self._process_id)
-        # Where all session servers are cut off from the meta servers, the view names those as missing that clients
-        # know.
+        # Where the meta servers reach no session server, the view only misses them; the clients know their addresses.
         if message.addresses or any(process_id != self._process_id for process_id in view.missing):
             staying = (client for client in self._clients.values() if not client.is_sent_away)
             sent = list(islice((client for client in staying if client.since <= connected_before), self._most))

@@ -39,7 +39,7 @@ class DuePushes:
     def __init__(self, outbox: Outbox) -> None:
         self._outbox = outbox
         self.sent = 0
-        self._behind: OrderedDict[ConnectedClient, OrderedDict[Pushes, None]] = OrderedDict()
+        self._behind: dict[ConnectedClient, OrderedDict[Pushes, None]] = {}
         self._crowded: dict[ConnectedClient, dict[Pushes, None]] = {}
         self._look_for_room = Retry(outbox, ROOM_SECONDS, self._let_go_on)
 
@@ -90,12 +90,8 @@ class DuePushes:
             self._look_for_room.later()
 
     def _serve(self, client: ConnectedClient) -> Iterator[None]:
-        try:
-            while groups := self._behind.get(client):
-                group, _ = groups.popitem(last=False)
-                group.catch_up(client)
-                yield
-        except Exception:
-            self._outbox.pace(self._serve, client, is_patient=True)  # one that fails does not hold up the others
-            raise
+        while groups := self._behind.get(client):
+            group, _ = groups.popitem(last=False)
+            group.catch_up(client)
+            yield
         self._behind.pop(client, None)

@@ -69,16 +69,12 @@ class DueWants:
         self._waiting.pop(client, None)
 
     def _serve(self, client: ConnectedClient) -> Iterator[None]:
-        try:
-            while messages := self._waiting.get(client):
-                wants = list(islice(messages[0], WANTS_AT_ONCE))
-                if len(wants) < WANTS_AT_ONCE:
-                    messages.popleft()
-                self._follow(client, wants)
-                yield
-        except Exception:
-            self._outbox.pace(self._serve, client, is_patient=True)  # one that fails does not hold up the others
-            raise
+        while messages := self._waiting.get(client):
+            wants = list(islice(messages[0], WANTS_AT_ONCE))
+            if len(wants) < WANTS_AT_ONCE:
+                messages.popleft()
+            self._follow(client, wants)
+            yield
         self._waiting.pop(client, None)
 
     def _follow(self, client: ConnectedClient, wants: Iterable[Want | Unsubscribe]) -> None:
