@@ -35,6 +35,9 @@ def cluster(
     directory: Annotated[
         Path | None, typer.Option("--directory", "-d", help="Keeps logs and meta state; default: a temporary one.")
     ] = None,
+    has_keys: Annotated[
+        bool, typer.Option("--keys/--no-keys", help="Whether each server has a key, and only who has one is let in.")
+    ] = True,
     until_eof: Annotated[bool, typer.Option("--until-eof", help="Also stop when standard input ends.")] = False,
     settings: SetOption = [],  # noqa: B006 - typer copies it
 ) -> None:
@@ -46,6 +49,8 @@ def cluster(
 
     with tempfile.TemporaryDirectory(prefix="slotreeve-") as temporary:
         local = LocalCluster(directory or Path(temporary), ClusterSize(meta, data, session, gateway), dotted(settings))
+        if has_keys:
+            local.use_keys()
         faces = dotted(settings).get("face.use", CONSOLE)
         run_async(_run(local, until_eof, CONSOLE in str(faces)))
 
@@ -56,7 +61,7 @@ async def _run(local: LocalCluster, until_eof: bool, has_console: bool) -> None:
     from slotreeve_cli.run import stop_requested
 
     stopping = stop_requested(until_eof)
-    transport = open_transport(local.transport)
+    transport = open_transport(local.transport, local.operator_key)
     try:
         with local:
             await local.ready(transport)
@@ -65,8 +70,11 @@ async def _run(local: LocalCluster, until_eof: bool, has_console: bool) -> None:
             if has_console and local.gateway_addresses:
                 typer.echo(f"console in a browser: http://{local.gateway_addresses[0]}/ui/")
             typer.echo(f"logs and state: {local.directory}")
-            sessions, metas = " ".join(local.session_addresses), " ".join(local.meta_addresses.values())
-            typer.echo(f'export SLOTREEVE_CLUSTER={local.name} SLOTREEVE_SESSION="{sessions}" SLOTREEVE_META="{metas}"')
+            sessions, metas = " ".join(local.session_addresses), " ".join(local.metas)
+            key = f' SLOTREEVE_OWN_KEY="{local.operator_key}"' if local.has_keys else ""
+            typer.echo(
+                f'export SLOTREEVE_CLUSTER={local.name} SLOTREEVE_SESSION="{sessions}" SLOTREEVE_META="{metas}"{key}'
+            )
             await _watch(local, stopping)
     finally:
         await transport.close()

@@ -25,6 +25,7 @@ COMMANDS = {
     "Run servers": {
         "run": "meta data session",
         "gateway": "gateway",
+        "keys": "keys",
         "config": "config",
         "doctor": "doctor",
         "plugins": "plugins",

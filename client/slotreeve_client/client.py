@@ -14,6 +14,7 @@ import msgspec
 from slotreeve.catalogue import build_plugin
 from slotreeve.clock import Clock, MachineClock
 from slotreeve.errors import ClientClosed, ClientError, Refused, RequestTimeout
+from slotreeve.key_files import load_keys
 from slotreeve.model.data_info import MAX_LENGTH
 from slotreeve.model.datum import NO_VERSION
 from slotreeve.model.nodes import Role
@@ -365,8 +366,8 @@ async def _known(watch: ConfigWatch, seconds: float) -> None:
 
 
 def connect(*addresses: str, options: ClientOptions | None = None) -> Client:
-    """A client of the session servers at ``addresses`` (``host:port``). One address is enough: the client learns the
-    others from that server.
+    """A client of the session servers at ``addresses`` (``host:port``; with keys ``name@host:port``). One address is
+    enough: the client learns the others from that server.
 
     Returns at once and connects in the background. Call it on a running event loop. Use the client as an asynchronous
     context manager or ``close()`` it.
@@ -374,9 +375,11 @@ def connect(*addresses: str, options: ClientOptions | None = None) -> Client:
     Raises:
         ClientError: no address was given.
         PluginError: there is no such transport plugin.
+        ConfigError: a file of keys cannot be used.
     """
     chosen = options if options is not None else ClientOptions()
     clock, rng = MachineClock(), random.Random(secrets.randbits(64))
-    transport = build_plugin(Port.TRANSPORT, chosen.transport, Context(chosen.cluster, 0, clock, rng))
+    keys = load_keys(chosen.own_key, chosen.trusted_keys)
+    transport = build_plugin(Port.TRANSPORT, chosen.transport, Context(chosen.cluster, 0, clock, rng, keys=keys))
     assert isinstance(transport, Transport)
     return Client(list(addresses), chosen, transport, clock, rng)

@@ -27,6 +27,14 @@ class ClientOptions(BaseModel):
         description="What this program is called, for operators: `slotreeve application NAME` shows what it uses.",
     )
     transport: str = Field(default="zmq", description="Name of the transport plugin.")
+    own_key: str = Field(
+        default="",
+        description="File with the secret key of this program (`slotreeve keys new`); empty: no keys. With keys the "
+        "addresses of session servers are NAME@host:port.",
+    )
+    trusted_keys: str = Field(
+        default="", description="File with the keys of the servers; empty: trusted.toml beside own_key."
+    )
     connect_seconds: float = Field(
         default=1.0,
         gt=0,

@@ -11,6 +11,7 @@ from slotreeve.clock import Clock
 from slotreeve.errors import SlotreeveError
 from slotreeve.model.nodes import Node, Role
 from slotreeve.ports import Context, Face, Transport
+from slotreeve.ports.transport import dialled
 from slotreeve_client import Client, ClientOptions, ClientState
 from slotreeve_client.administration import change_overrides
 from slotreeve_console.certificates import Certificates, TlsFiles
@@ -81,7 +82,8 @@ class GatewayServer:
         self._faces: dict[str, Face] = {}
         self._pages = FacePages()
         cluster, rules = self._settings.cluster, self._settings.gateway
-        self._servers = ClusterServers(transport, cluster.name, tuple(cluster.meta.values()))
+        metas = tuple(dialled(transport, name, address) for name, address in cluster.meta.items())
+        self._servers = ClusterServers(transport, cluster.name, metas)
         self._tokens = TokenAccess(clock, rules.anonymous) if rules.authentication == "tokens" else None
         self._access = access or self._tokens or OpenAccess()
         self._end = HttpEnd(self._pages, node.address, "gateway.listen", _limits(rules), _certificates(rules))

@@ -20,12 +20,13 @@ from slotreeve.errors import (
     Refused,
     Unreachable,
 )
+from slotreeve.keys import Principal
 from slotreeve.ports import Handler, Hello, Message, TransportCounters
 
 from slotreeve_protocol.codec import Kind, decode_frame, encode_frame, encode_message
 from slotreeve_protocol.general_messages import Failed, Goodbye
 from slotreeve_protocol.guarded import GuardedHandler
-from slotreeve_protocol.hello import refusal
+from slotreeve_protocol.hello import imposture, refusal
 from slotreeve_protocol.packets import SPARE_ROOM, ChannelLimits, FrameQueue, Link, frames_of
 from slotreeve_protocol.requests import Answered, PendingRequests
 from slotreeve_protocol.urgency import URGENT
@@ -132,6 +133,11 @@ class Channel:
     def closed(self) -> bool:
         """True once the connection has ended. It never opens again."""
         return self._state is _State.CLOSED
+
+    @property
+    def proven(self) -> Principal | None:
+        """As :attr:`slotreeve.ports.Connection.proven`."""
+        return self._link.proven
 
     @property
     def opened(self) -> bool:
@@ -336,7 +342,8 @@ class Channel:
     def _receive_greeting(self, kind: Kind, message: Message) -> None:
         dialling = self._established is not None
         if kind is (Kind.WELCOME if dialling else Kind.HELLO) and isinstance(message, Hello):
-            reason = refusal(self._hello, message)
+            proven = self._link.proven
+            reason = (proven and imposture(proven, message)) or refusal(self._hello, message)
             if reason is None:
                 self._open(message)
             elif dialling:

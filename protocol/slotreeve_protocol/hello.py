@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from slotreeve.keys import ONE_NODE, SPEAKS_AS, Principal
 from slotreeve.ports import Hello
 
 
@@ -25,4 +26,16 @@ def refusal(ours: Hello, theirs: Hello) -> str | None:
             f"{n} is {getattr(ours.facts, n)!r} here and {getattr(theirs.facts, n)!r} there" for n in differing
         )
         return f"slot facts differ from the cluster's: {detail} ([cluster] slots, replicas; [slot_function] use)"
+    return None
+
+
+def imposture(proven: Principal, theirs: Hello) -> str | None:
+    """Why the holder of a key is not who its hello says, as a sentence for its operator; None if it is.
+
+    The node's name may have a remark in brackets after it: an election probes whether another member lives.
+    """
+    if theirs.role not in SPEAKS_AS[proven.role]:
+        return f"the key of {proven.name!r} is that of a {proven.role}, not of a {theirs.role}"
+    if proven.role in ONE_NODE and theirs.node != proven.name and not theirs.node.startswith(f"{proven.name} ("):
+        return f"the key is that of {proven.name!r}, not of {theirs.node!r} ([node] name, [node] key_file)"
     return None

@@ -13,6 +13,7 @@ from typing import Protocol
 
 from slotreeve.clock import Clock
 from slotreeve.errors import MalformedFrame
+from slotreeve.keys import Principal
 
 from slotreeve_protocol.codec import WIRE_VERSION
 
@@ -73,6 +74,10 @@ class Link(Protocol):
     @property
     def address(self) -> str:
         """The address of the peer, for messages to people."""
+
+    @property
+    def proven(self) -> Principal | None:
+        """Who the peer has proven to be by its key, before the first packet arrives; None where no keys are used."""
 
     def write(self, packet: bytes) -> bool:
         """Send one packet. False if there is no room now: nothing was sent, and the transport flushes the channel when

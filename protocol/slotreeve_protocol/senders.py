@@ -1,7 +1,7 @@
 """Which role may send which message to which role.
 
-A server refuses everything else before a core sees it. A process that says a wrong role in its hello is not detected:
-the table keeps mistakes and stray processes away, not attackers.
+A server refuses everything else before a core sees it. With keys nobody says a wrong role in its hello
+(:func:`slotreeve_protocol.hello.imposture`); without, the table keeps mistakes and stray processes away, not attackers.
 """
 
 from __future__ import annotations
@@ -112,8 +112,8 @@ _META, _DATA, _SESSION, _CLIENT = Role.META, Role.DATA, Role.SESSION, Role.CLIEN
 _ASKING = frozenset({Role.CLIENT, Role.TOOL})
 _TO_ANY_SERVER: Routes = {role: frozenset(Role) for role in (_META, _DATA, _SESSION)}
 _MEMBER_TO_META = _to(_META, _DATA, _SESSION)
-_PERSON_TO_META = _to(_META, *_ASKING)
-_READ: Routes = {_META: frozenset({_SESSION}) | _ASKING}
+_TOOL_TO_META = _to(_META, Role.TOOL)
+_READ = _to(_META, _SESSION, Role.TOOL)
 _TOOL_TO_SERVER: Routes = {role: frozenset({Role.TOOL}) for role in (_META, _DATA, _SESSION)}
 _META_TO_MEMBER: Routes = {_DATA: frozenset({_META}), _SESSION: frozenset({_META})}
 _CLIENT_TO_SESSION = _to(_SESSION, _CLIENT)
@@ -182,20 +182,20 @@ SENDERS: Mapping[type[Message], Routes] = {
     GetView: _READ,
     GetNewerView: {_DATA: frozenset({_SESSION, _DATA}), _SESSION: frozenset({_DATA})},
     GetLeader: _READ,
-    GetConfigs: _to(_META, _DATA, _SESSION, *_ASKING),
-    PutConfig: _PERSON_TO_META,
+    GetConfigs: _to(_META, _DATA, _SESSION, Role.TOOL),
+    PutConfig: _TOOL_TO_META,
     Configs: {_SESSION: frozenset({_META}), _CLIENT: frozenset({_SESSION})},
-    GetHistory: _PERSON_TO_META,
+    GetHistory: _TOOL_TO_META,
     History: _NO_HANDLER,
-    Resign: _PERSON_TO_META,
-    GetShadow: _PERSON_TO_META,
+    Resign: _TOOL_TO_META,
+    GetShadow: _TOOL_TO_META,
     ShadowIs: _NO_HANDLER,
-    SwapElection: _PERSON_TO_META,
+    SwapElection: _TOOL_TO_META,
     Swapped: _NO_HANDLER,
     SwapOrder: _to(_META, _META),
-    GetElection: _to(_META, _META, *_ASKING),
+    GetElection: _to(_META, _META, Role.TOOL),
     ElectionIs: _NO_HANDLER,
-    GetMembers: _PERSON_TO_META,
+    GetMembers: _TOOL_TO_META,
     Members: _NO_HANDLER,
     # People and session servers.
     GetClients: _to(_SESSION, Role.TOOL),

@@ -10,14 +10,18 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+import msgspec
 from slotreeve import __version__
 from slotreeve.catalogue import Catalogue, Listed
 from slotreeve.clock import Clock
 from slotreeve.errors import ConfigError, SlotreeveError, StorageError
+from slotreeve.key_files import load_keys, read_own
+from slotreeve.keys import KeyRing, Principal
 from slotreeve.model.nodes import Node, Role
 from slotreeve.model.slots import SlotFacts
 from slotreeve.offers import Options, Port
 from slotreeve.ports import Assigner, Balancer, Context, Election, SlotFunction, Storage, Transport
+from slotreeve.ports.transport import dialled
 from slotreeve_events.history import ServerHistory
 from slotreeve_events.history_files import HistoryFiles
 from slotreeve_events.history_store import directory_of
@@ -61,6 +65,7 @@ class Launcher:
     ) -> None:
         self._configuration, self._catalogue = configuration, catalogue
         self._clock, self._rng = clock, rng
+        self._own, self._keys = _keys_of(configuration)
         self._options = configuration.check_plugins(catalogue)
         self._shadow = check_shadow(configuration, catalogue)
 
@@ -78,9 +83,10 @@ class Launcher:
         settings = self._configuration.settings
         mine = settings.node
         advertise = mine.advertise or f"127.0.0.1:{ROLE_PORTS[role] + mine.port_offset}"
-        name = mine.name or f"{role}-{advertise}"
+        given = self._name(role)
+        name = given or f"{role}-{advertise}"
         if role is Role.META:
-            name = mine.name or next(iter(settings.cluster.meta))
+            name = given or next(iter(settings.cluster.meta))
             if name not in settings.cluster.meta:
                 raise ConfigError(
                     f"{self._configuration.where('node.name')}: meta server {name!r} is not in [cluster.meta], which "
@@ -88,7 +94,8 @@ class Launcher:
                 )
             advertise = settings.cluster.meta[name]
         bind = mine.bind or advertise
-        self._check_reach("node.bind", bind)
+        if self._keys is None:
+            self._check_reach("node.bind", bind, "keys (node.own_key)")
         process_id = f"{name}@{self._rng.getrandbits(48):012x}"
         return Node(name, role, advertise, process_id, mine.zone, mine.weight), bind
 
@@ -103,7 +110,7 @@ class Launcher:
         address = address or f"127.0.0.1:{ROLE_PORTS[Role.GATEWAY] + mine.port_offset}"
         _port_above(address, 0, self._configuration.where("gateway.listen"), "HTTP")
         self._check_gateway(address)
-        name = mine.name or f"{Role.GATEWAY}-{address}"
+        name = self._name(Role.GATEWAY) or f"{Role.GATEWAY}-{address}"
         return Node(name, Role.GATEWAY, address, f"{name}@{self._rng.getrandbits(48):012x}", mine.zone, mine.weight)
 
     def http_address(self, bind: str) -> str:
@@ -117,8 +124,24 @@ class Launcher:
             return ""
         address = http.listen or _port_above(bind, HTTP_PORT_OFFSET, "node.bind", "HTTP")
         _port_above(address, 0, self._configuration.where("http.listen"), "HTTP")
-        self._check_reach("http.listen", address)
+        self._check_reach("http.listen", address, "authentication")
         return address
+
+    def _name(self, role: Role) -> str:
+        """The name that the configuration or the key of this process gives it; empty: none.
+
+        Raises:
+            ConfigError: the key is that of another one.
+        """
+        name, own = self._configuration.settings.node.name, self._own
+        if own is None:
+            return name
+        if own.role is not role or (name and name != own.name):
+            raise ConfigError(
+                f"{self._configuration.where('node.own_key')}: this is the key of the {own.role} {own.name}, and this "
+                f"process is the {role} {name or '(node.name is empty)'}; expected its own key"
+            )
+        return own.name
 
     def _check_gateway(self, address: str) -> None:
         """Raises ConfigError: other machines can reach ``address`` without tokens or without TLS, and the operator has
@@ -142,12 +165,12 @@ class Launcher:
             )
         log.warning("%s: %s can be reached from other machines without %s (node.insecure)", where, address, lacks)
 
-    def _check_reach(self, key: str, address: str) -> None:
+    def _check_reach(self, key: str, address: str, lacking: str) -> None:
         """Raises ConfigError: other machines can reach ``address``, and the operator has not accepted that."""
         if not self._configuration.settings.node.insecure and not is_loopback(address):
             raise ConfigError(
-                f"{self._configuration.where(key)}: {address} can be reached from other machines and there is no "
-                "authentication; listen on loopback, or accept that with node.insecure = true"
+                f"{self._configuration.where(key)}: {address} can be reached from other machines and there are no "
+                f"{lacking}; listen on loopback, or accept that with node.insecure = true"
             )
 
     def environment(
@@ -167,12 +190,14 @@ class Launcher:
         settings = self._configuration.settings
         node, bind = self.node(role)
         beside = beside if beside is not None else InThread()
+        transport = transport if transport is not None else self.transport(node.name)
+        node = msgspec.structs.replace(node, address=dialled(transport, node.name, node.address))
         return Environment(
             settings,
             self._catalogue,
             self._clock,
             self._rng,
-            transport if transport is not None else self.transport(node.name),
+            transport,
             self._build(Port.SLOT_FUNCTION, SlotFunction, self._context(node.name)),  # type: ignore[type-abstract]
             node,
             bind,
@@ -306,7 +331,7 @@ class Launcher:
     ) -> Context:
         cluster, bind = self._configuration.settings.cluster, self._configuration.settings.node.bind
         members = {
-            name: _port_above(address, offset, f"cluster.meta.{name}", "the election")
+            name: dialled(transport, name, _port_above(address, offset, f"cluster.meta.{name}", "the election"))
             for name, address in cluster.meta.items()
         }
         listen = _port_above(bind, offset, "node.bind", "the election") if bind else ""
@@ -320,6 +345,7 @@ class Launcher:
             transport,
             open_storage,
             listen=listen,
+            keys=self._keys,
         )
 
     def _build(self, port: Port, protocol: type[P], context: Context) -> P:
@@ -328,6 +354,14 @@ class Launcher:
         built = self._catalogue.build(self._catalogue.find(port, choice.plugin(choice.use)), options, context)
         assert isinstance(built, protocol)
         return built
+
+
+def _keys_of(configuration: ServerConfiguration) -> tuple[Principal | None, KeyRing | None]:
+    """Who this process is by its key, and what it proves and checks identities with; None where it has no key. Raises
+    ConfigError."""
+    node = configuration.settings.node
+    keys = load_keys(node.own_key, node.trusted_keys)
+    return read_own(Path(node.own_key))[0] if keys is not None else None, keys
 
 
 def check_shadow(configuration: ServerConfiguration, catalogue: Catalogue) -> tuple[Listed, Options] | None:

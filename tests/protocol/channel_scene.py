@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
+from slotreeve.keys import Principal
 from slotreeve.model.nodes import Role
 from slotreeve.ports import Connection, Hello, Message, TransportCounters
 from slotreeve_conformance.virtual_time import VirtualClock, run
@@ -21,6 +22,7 @@ class ScriptedLink:
     """A link with room for ``room`` packets. ``frames`` are those it sent, as (kind, request id, message)."""
 
     address: str = "peer:1"
+    proven: Principal | None = None
     room: int = 1_000
     woken: int = 0
     released: int = 0

@@ -68,4 +68,5 @@ def test_a_client_may_not_act_as_a_server() -> None:
     assert Role.CLIENT not in senders_to(Role.DATA)[Replicate]
     for message in (Heartbeat, Leave):
         assert senders_to(Role.META)[message] == {Role.DATA, Role.SESSION}
-    assert senders_to(Role.META)[GetShadow] == {Role.CLIENT, Role.TOOL}
+    assert senders_to(Role.META)[GetShadow] == {Role.TOOL}
+    assert all(Role.CLIENT not in senders for kind, senders in senders_to(Role.META).items() if kind not in EVERYWHERE)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from slotreeve.clock import Clock
+from slotreeve.keys import KeyRing
 from slotreeve.ports.storage import Storage
 from slotreeve.ports.transport import Transport
 
@@ -25,6 +26,7 @@ class Context:
         open_storage: opens and locks a directory that an option names; raises StorageError.
         observe_only: this node must not become leader.
         listen: address that this node's election listens on; empty: its address in ``members``.
+        keys: for transports: what they prove and check identities with; None: they do not.
         gateway: for faces: the gateway that the face belongs to, a ``slotreeve_gateway.Gateway``.
     """
 
@@ -38,4 +40,5 @@ class Context:
     open_storage: Callable[[str], Storage] | None = None
     observe_only: bool = False
     listen: str = ""
+    keys: KeyRing | None = None
     gateway: object = None

@@ -8,6 +8,7 @@ from typing import Protocol, runtime_checkable
 
 import msgspec
 
+from slotreeve.keys import KeyPair, KeyRing, Principal, with_name
 from slotreeve.model.nodes import Role
 from slotreeve.model.slots import SlotFacts
 
@@ -48,6 +49,10 @@ class Connection(Protocol):
     @property
     def peer(self) -> Hello:
         """The peer's hello."""
+
+    @property
+    def proven(self) -> Principal | None:
+        """Who the peer has proven to be by its key; None where no keys are used."""
 
     @property
     def address(self) -> str:
@@ -150,6 +155,7 @@ class TransportCounters:
     malformed_frames: int = 0
     oversize_frames: int = 0
     refused_hellos: int = 0
+    refused_keys: int = 0
     backpressure: int = 0
     handler_errors: int = 0
 
@@ -164,7 +170,8 @@ class Transport(Protocol):
 
     async def listen(self, address: str, hello: Hello, handler: Handler) -> Listener:
         """Accept connections at ``host:port`` (port 0: any free one). Peers get ``hello``; ``handler`` gets a
-        connection only if :func:`slotreeve_protocol.hello.refusal` accepts the peer's hello.
+        connection only if :func:`slotreeve_protocol.hello.refusal` accepts the peer's hello, and with keys only if the
+        peer holds a trusted one that lets it be who its hello says.
 
         Raises:
             AddressInUse: the address cannot be bound.
@@ -173,9 +180,12 @@ class Transport(Protocol):
     async def connect(self, address: str, hello: Hello, handler: Handler, timeout_seconds: float) -> Connection:
         """Connect once. The connection is never restored after it ends.
 
+        With keys the address is ``name@host:port``, and only the holder of a trusted key of that name counts as an
+        answer; without, the name means nothing.
+
         Raises:
             Unreachable: no process answered within ``timeout_seconds``.
-            Refused: the peer refused the hello; the message holds its reason.
+            Refused: the peer refused the key or the hello; the message holds its reason.
         """
 
     async def close(self) -> None:
@@ -189,3 +199,27 @@ class SignsOfLife(Protocol):
     def has_answered(self, address: str) -> bool:
         """Whether, in an attempt to connect to ``address`` that has not failed, the peer's transport has answered. It
         answers while its process is busy, not while the process is frozen and only its kernel accepts."""
+
+
+@runtime_checkable
+class KeyHolder(Protocol):
+    """What a transport offers besides if it can use keys."""
+
+    @property
+    def keys(self) -> KeyRing | None:
+        """What it proves and checks identities with; None: it does not."""
+
+
+@runtime_checkable
+class KeyMaker(Protocol):
+    """What a transport offers besides if it can make the keys that it uses."""
+
+    def new_key_pair(self) -> KeyPair:
+        """A new key, drawn at random."""
+
+
+def dialled(transport: Transport | None, name: str, address: str) -> str:
+    """What a process must connect to over ``transport`` to reach the process ``name``: with keys, an address that says
+    whose it is."""
+    has_keys = isinstance(transport, KeyHolder) and transport.keys is not None
+    return with_name(name, address) if has_keys else address

@@ -34,7 +34,7 @@ def build(options: MemoryOptions, context: Context) -> Transport:
     from slotreeve_transport_memory.transport import MemoryTransport
 
     limits = ChannelLimits(options.max_frame_bytes, options.queue_bytes)
-    return MemoryTransport(context.clock, context.node or context.cluster, limits=limits)
+    return MemoryTransport(context.clock, context.node or context.cluster, limits=limits, keys=context.keys)
 
 
 @hookimpl

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable
 
 from slotreeve.clock import Clock
+from slotreeve.keys import Principal
 from slotreeve_protocol.channel import Channel
 
 from slotreeve_transport_memory.network import MemoryNetwork
@@ -22,6 +23,7 @@ class MemoryLink:
         source: endpoint at this end.
         target: endpoint at the other end.
         address: address of the other end.
+        proven: who the other end is by its key.
         channel: the channel on this link; set before the first packet.
         other: the other end.
     """
@@ -37,10 +39,12 @@ class MemoryLink:
         target: str,
         address: str,
         released: Callable[[MemoryLink], None],
+        proven: Principal | None = None,
     ) -> None:
         self.source = source
         self.target = target
         self.address = address
+        self.proven = proven
         self._network = network
         self._clock = clock
         self._on_release = released

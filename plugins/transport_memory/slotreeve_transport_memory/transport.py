@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from slotreeve.clock import Clock
-from slotreeve.errors import AddressInUse, Unreachable
+from slotreeve.errors import AddressInUse, Refused, Unreachable
+from slotreeve.keys import KeyRing, Principal, split_name
 from slotreeve.ports import Connection, Handler, Hello, Listener, TransportCounters
 from slotreeve_protocol.channel import Channel
 from slotreeve_protocol.packets import ChannelLimits, settle
+from slotreeve_protocol.trust import TrustWatch
 
 from slotreeve_transport_memory.links import MemoryLink
 from slotreeve_transport_memory.network import MemoryNetwork
@@ -23,10 +25,16 @@ class MemoryTransport:
         name: name of the endpoint in the network; ``name#2`` if there is a live endpoint of that name.
         network: None for the network of the event loop on which the transport is first used.
         limits: limits of every connection.
+        keys: what it proves and checks identities with; None: it does not.
     """
 
     def __init__(
-        self, clock: Clock, name: str, network: MemoryNetwork | None = None, limits: ChannelLimits | None = None
+        self,
+        clock: Clock,
+        name: str,
+        network: MemoryNetwork | None = None,
+        limits: ChannelLimits | None = None,
+        keys: KeyRing | None = None,
     ) -> None:
         self._clock = clock
         self._wanted_name = name
@@ -37,6 +45,8 @@ class MemoryTransport:
         self._ended = False
         self._listeners: dict[MemoryListener, None] = {}
         self._links: dict[MemoryLink, None] = {}
+        self.keys = keys
+        self._trust = TrustWatch(keys, clock, self._channels) if keys is not None else None
         if network is not None:
             self._name = network.enter(self, name)
 
@@ -56,7 +66,7 @@ class MemoryTransport:
             raise AddressInUse(f"cannot listen at {address}: {_ENDED}")
         network = self._join()
         listener = MemoryListener(self, self._clock, network, hello, handler)
-        bound = network.bind(address, listener)
+        bound = network.bind(split_name(address)[1], listener)
         if bound is None:
             raise AddressInUse(f"cannot listen at {address}: the address is in use on this memory network")
         listener.address = bound
@@ -68,14 +78,15 @@ class MemoryTransport:
         if self._ended:
             raise Unreachable(f"{address}: {_ENDED}")
         network = self._join()
-        listener = network.listener_at(address)
+        listener = network.listener_at(split_name(address)[1])
         if listener is None:
             error = Unreachable(f"no process listens at {address} on this memory network")
             error.nobody_listens = True
             raise error
-        near = MemoryLink(network, self._clock, self._name, listener.transport.name, address, self._released)
+        theirs, ours = self._prove(address, listener.transport)
+        near = MemoryLink(network, self._clock, self._name, listener.transport.name, address, self._released, theirs)
         near.channel = self.channel(near, hello, handler)
-        near.other = listener.accept(self._name)
+        near.other = listener.accept(self._name, ours)
         near.other.other = near
         self._links[near] = None
         await near.channel.establish(timeout_seconds)
@@ -88,6 +99,8 @@ class MemoryTransport:
     async def close(self) -> None:
         """End every connection and listener of this transport. Idempotent."""
         self._ended = True
+        if self._trust is not None:
+            self._trust.stop()
         for listener in list(self._listeners):
             await listener.close()
         await close_all(self._links, "the transport was closed", self._clock)
@@ -97,6 +110,8 @@ class MemoryTransport:
     def die(self) -> None:
         """The process was killed (:meth:`MemoryNetwork.kill`): the peers see the ends, no handler here is called."""
         self._ended = True
+        if self._trust is not None:
+            self._trust.stop()
         for listener in list(self._listeners):
             listener.die()
         for link in list(self._links):
@@ -106,7 +121,30 @@ class MemoryTransport:
         if self._network is None:
             self._network = MemoryNetwork.current()
             self._name = self._network.enter(self, self._wanted_name)
+        if self._trust is not None:
+            self._trust.start()
         return self._network
+
+    def _prove(self, address: str, far: MemoryTransport) -> tuple[Principal | None, Principal | None]:
+        """Who the listening end and this end prove to be to each other; raises as :meth:`connect`."""
+        if self.keys is None and far.keys is None:
+            return None, None
+        if self.keys is None or far.keys is None:
+            far.counters.malformed_frames += 1
+            raise Unreachable(f"{address}: one end of this connection uses keys, and the other one does not")
+        theirs = next((each for each in self.keys.expected_at(address) if each.key == far.keys.own.public), None)
+        if theirs is None:
+            far.counters.malformed_frames += 1
+            raise Unreachable(f"{address}: who listens there has another key")
+        ours = far.keys.trusted.holder(self.keys.own.public)
+        if ours is None:
+            far.counters.refused_keys += 1
+            raise Refused(f"{address}: the key of this process is not trusted there")
+        return theirs, ours
+
+    def _channels(self) -> list[Channel]:
+        links = [*self._links, *(link for listener in self._listeners for link in listener.links)]
+        return [link.channel for link in links]
 
     def channel(self, link: MemoryLink, hello: Hello, handler: Handler) -> Channel:
         """A channel on one of this endpoint's links."""
@@ -126,6 +164,7 @@ class MemoryListener:
     Attributes:
         address: the bound ``host:port``; the transport sets it.
         transport: the endpoint that listens.
+        links: the accepted ends of connections.
     """
 
     address = ""
@@ -138,37 +177,39 @@ class MemoryListener:
         self._network = network
         self._hello = hello
         self._handler = handler
-        self._links: dict[MemoryLink, None] = {}
+        self.links: dict[MemoryLink, None] = {}
 
     @property
     def has_unread(self) -> bool:
         """True while a packet of an accepted connection is due and was not handed to the handler."""
-        return any(link.has_unread for link in self._links)
+        return any(link.has_unread for link in self.links)
 
-    def accept(self, source: str) -> MemoryLink:
-        """Endpoint ``source`` connects. Return the accepting end; the caller must set its ``other``."""
-        link = MemoryLink(self._network, self._clock, self.transport.name, source, f"{source}:0", self._released)
+    def accept(self, source: str, proven: Principal | None) -> MemoryLink:
+        """Endpoint ``source`` connects, and has proven who it is. Return the accepting end; the caller must set its
+        ``other``."""
+        address = f"{source}:0"
+        link = MemoryLink(self._network, self._clock, self.transport.name, source, address, self._released, proven)
         link.channel = self.transport.channel(link, self._hello, self._handler)
-        self._links[link] = None
+        self.links[link] = None
         return link
 
     def die(self) -> None:
         """The process was killed."""
         self._stop()
-        for link in list(self._links):
+        for link in list(self.links):
             link.die()
 
     async def close(self) -> None:
         """Stop listening and end every connection accepted here. Idempotent."""
         self._stop()
-        await close_all(self._links, "the listener was closed", self._clock)
+        await close_all(self.links, "the listener was closed", self._clock)
 
     def _stop(self) -> None:
         self._network.unbind(self.address, self)
         self.transport.forget(self)
 
     def _released(self, link: MemoryLink) -> None:
-        self._links.pop(link, None)
+        self.links.pop(link, None)
 
 
 async def close_all(links: dict[MemoryLink, None], reason: str, clock: Clock) -> None:

@@ -1,4 +1,4 @@
-"""The transport ``zmq``: TCP by ZeroMQ."""
+"""The transport ``zmq``: TCP by ZeroMQ, encrypted by CURVE where the process has keys."""
 
 from __future__ import annotations
 
@@ -43,6 +43,7 @@ def build(options: ZmqOptions, context: Context) -> Transport:
         context.clock,
         limits=ChannelLimits(options.max_frame_bytes, options.queue_bytes),
         io_threads=options.io_threads,
+        keys=context.keys,
     )
 
 

@@ -9,6 +9,8 @@ import ipaddress
 import os
 import socket
 
+from slotreeve.keys import split_name
+
 
 def split_address(address: str) -> tuple[str, int]:
     """Host (without brackets) and port.
@@ -32,13 +34,14 @@ def join_address(host: str, port: int) -> str:
 
 
 async def endpoint_of(address: str) -> str:
-    """The ``tcp://`` endpoint of an address. It resolves a host name itself, because libzmq would block an I/O thread.
+    """The ``tcp://`` endpoint of an address, with or without a name before it. It resolves a host name itself, because
+    libzmq would block an I/O thread.
 
     Raises:
         ValueError: as :func:`split_address`.
         OSError: the host name cannot be resolved.
     """
-    host, port = split_address(address)
+    host, port = split_address(split_name(address)[1])
     if not _is_ip_address(host):
         found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
         # IPv4 first: "localhost" has both addresses, and a listener at "localhost" uses IPv4.

@@ -5,10 +5,15 @@ A process with thousands of clients has thousands of transports, possibly in sev
 
 from __future__ import annotations
 
+import itertools
 import resource
 import threading
 
 import zmq
+from slotreeve.keys import KeyRing
+from zmq.auth.thread import ThreadAuthenticator
+
+from slotreeve_transport_zmq.admission import Admission
 
 MAX_SOCKETS = 60_000
 """Each outgoing connection needs three: its own and two of its monitor."""
@@ -18,6 +23,7 @@ MOST_USERS = 256
 socket of that context: with 2,000 connections in one, that was a sixth of the processor time of moving them."""
 
 _lock = threading.Lock()
+_domains = itertools.count(1)
 _shared: list[SharedContext] = []
 
 
@@ -29,6 +35,23 @@ class SharedContext:
         self.context.set(zmq.MAX_SOCKETS, MAX_SOCKETS)
         self.users = 0
         self.io_threads = io_threads
+        self._authenticator: ThreadAuthenticator | None = None
+
+    def admit(self, keys: KeyRing) -> str:
+        """Ask these keys whom listeners take. Returns the domain that the listeners must name."""
+        with _lock:
+            if self._authenticator is None:
+                self._authenticator = ThreadAuthenticator(self.context)
+                self._authenticator.start()
+            domain = f"slotreeve-{next(_domains)}"
+            self._authenticator.configure_curve_callback(domain, Admission(keys))
+            return domain
+
+    def admit_no_more(self, domain: str) -> None:
+        """The listeners of a domain are closed."""
+        with _lock:
+            if self._authenticator is not None:
+                self._authenticator.credentials_providers.pop(domain, None)
 
     def give_back(self) -> None:
         """The caller has closed its sockets. Blocks the last caller until libzmq has sent what it will send."""
@@ -37,6 +60,8 @@ class SharedContext:
             if self.users > 0:
                 return
             _shared.remove(self)
+        if self._authenticator is not None:
+            self._authenticator.stop()
         self.context.term()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import zmq
+from slotreeve.keys import Principal
 from slotreeve_protocol.channel import BUSY_PEER_LOOKS, Channel
 
 from slotreeve_transport_zmq.sockets import (
@@ -22,22 +23,31 @@ from slotreeve_transport_zmq.sockets import (
 _EVENTS = (
     zmq.EVENT_CLOSED
     | zmq.EVENT_DISCONNECTED
+    | zmq.EVENT_HANDSHAKE_FAILED_AUTH
     | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
     | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
     | zmq.EVENT_HANDSHAKE_SUCCEEDED
 )
 _SUCCEEDED = int(zmq.EVENT_HANDSHAKE_SUCCEEDED)
 _CLOSED = int(zmq.EVENT_CLOSED)
+_HUNG_UP = int(zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL)
+_DENIED = int(zmq.EVENT_HANDSHAKE_FAILED_AUTH)
 _REASONS = {
     _CLOSED: "the connection was refused",
     int(zmq.EVENT_DISCONNECTED): "connection lost",
-    int(zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL): "the peer disconnected during the handshake",
-    int(zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL): "the peer does not speak ZeroMQ",
+    _DENIED: "the key of this process is not trusted there",
+    _HUNG_UP: "the peer hung up during the handshake: it may have another key, or expect one of this process",
+    int(zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL): "the peer does not speak ZeroMQ, or only one end uses keys",
 }
 
 
 class DialledLink(SocketEnd, OutgoingLink):
-    """One outgoing connection. Set ``channel``, then call :meth:`dial`."""
+    """One outgoing connection. Set ``channel``, then call :meth:`dial`.
+
+    Attributes:
+        proven: who the peer is, once ZeroMQ's handshake is over; None without keys.
+        was_denied: the peer has refused this process's key. ``has_ended``: the connection has ended or was refused.
+    """
 
     def __init__(
         self,
@@ -46,9 +56,12 @@ class DialledLink(SocketEnd, OutgoingLink):
         address: str,
         flusher: Flusher,
         released: Callable[[DialledLink], None],
+        proven: Principal | None = None,
     ) -> None:
         super().__init__(socket, flusher)
         self.channel: Channel
+        self.proven = proven
+        self.was_denied = False
         self._address = address
         self._on_release = released
         self._end_reason = ""
@@ -65,6 +78,11 @@ class DialledLink(SocketEnd, OutgoingLink):
     def end(self) -> SocketEnd:
         """Itself."""
         return self
+
+    @property
+    def has_ended(self) -> bool:
+        """See the class."""
+        return bool(self._end_reason)
 
     @property
     def has_answered(self) -> bool:
@@ -132,6 +150,7 @@ class DialledLink(SocketEnd, OutgoingLink):
             self._has_answered = True
             self.channel.greeting_looks += BUSY_PEER_LOOKS
             return
+        self.was_denied = self.was_denied or event == _DENIED
         if not self._end_reason:
             self._was_refused = event == _CLOSED
         self._end_reason = self._end_reason or _REASONS.get(event, "connection lost")

@@ -13,11 +13,13 @@ from collections.abc import Callable
 
 import zmq
 from slotreeve.clock import Clock, Timer
+from slotreeve.keys import KeyRing, Principal
 from slotreeve.ports import TransportCounters
 from slotreeve_protocol.channel import Channel
 from slotreeve_protocol.packets import settle
 
 from slotreeve_transport_zmq.addresses import hang_up, peer_address, split_address
+from slotreeve_transport_zmq.admission import proven_by
 from slotreeve_transport_zmq.sockets import (
     BACKLOG,
     LINGER_MS,
@@ -56,15 +58,25 @@ UNBIND_SECONDS = 1.0
 """Closing waits so long for the address to be free."""
 _POLL_SECONDS = 0.001
 
-_EVENTS = zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED | zmq.EVENT_CLOSED | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
+_EVENTS = (
+    zmq.EVENT_ACCEPTED
+    | zmq.EVENT_DISCONNECTED
+    | zmq.EVENT_CLOSED
+    | zmq.EVENT_HANDSHAKE_FAILED_AUTH
+    | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
+)
 
 
 class AcceptedLink(OutgoingLink):
-    """One peer of a ROUTER socket. Set ``channel`` before :meth:`greet`. ``hello``: its first packet, until then."""
+    """One peer of a ROUTER socket. Set ``channel`` before :meth:`greet`. ``hello``: its first packet, until then.
+    ``proven``: who it is by its key, where keys are used."""
 
-    def __init__(self, end: RouterEnd, identity: bytes, fd: int, address: str, hello: bytes) -> None:
+    def __init__(
+        self, end: RouterEnd, identity: bytes, fd: int, address: str, hello: bytes, proven: Principal | None = None
+    ) -> None:
         self.identity = identity
         self.fd = fd
+        self.proven = proven
         self.hello: bytes | None = hello
         self.released = False
         self.hang_up_timer: Timer | None = None
@@ -111,7 +123,7 @@ class AcceptedLink(OutgoingLink):
 
 
 class RouterEnd(SocketEnd):
-    """The socket of a listener; ``new_channel`` makes the channel on a link."""
+    """The socket of a listener; ``new_channel`` makes the channel on a link, ``keys`` say who its peer is."""
 
     def __init__(
         self,
@@ -121,8 +133,10 @@ class RouterEnd(SocketEnd):
         flusher: Flusher,
         counters: TransportCounters,
         new_channel: Callable[[AcceptedLink], Channel],
+        keys: KeyRing | None = None,
     ) -> None:
         super().__init__(socket, flusher)
+        self._keys = keys
         self._clock = clock
         self._counters = counters
         self._new_channel = new_channel
@@ -166,6 +180,11 @@ class RouterEnd(SocketEnd):
         if finished:
             self._forgotten.clear()
         return finished
+
+    @property
+    def channels(self) -> list[Channel]:
+        """The channels of its connections."""
+        return [link.channel for link in self._links.values()]
 
     @property
     def has_unread(self) -> bool:
@@ -220,7 +239,13 @@ class RouterEnd(SocketEnd):
         stale = self._link_of_fd.get(fd)
         if stale is not None:  # it ended, and its descriptor was reused, before this hello was read
             self._forget(stale)
-        link = AcceptedLink(self, identity, fd, address, frame.bytes)
+        proven = proven_by(frame, self._keys)
+        if self._keys is not None and proven is None:  # it was trusted when it came in, and is no more
+            self._forgotten.add(identity)
+            self._counters.refused_keys += 1
+            hang_up(fd, address)
+            return
+        link = AcceptedLink(self, identity, fd, address, frame.bytes, proven)
         link.channel = self._new_channel(link)
         self._links[identity] = self._link_of_fd[fd] = link
         self._greeting.append(link)
@@ -245,6 +270,8 @@ class RouterEnd(SocketEnd):
             self._disconnected(fd)
         elif event == zmq.EVENT_CLOSED:
             self._unbound = True
+        elif event == zmq.EVENT_HANDSHAKE_FAILED_AUTH:
+            self._counters.refused_keys += 1
         else:
             self._counters.malformed_frames += 1
 

@@ -6,12 +6,15 @@ import asyncio
 
 import zmq
 from slotreeve.clock import Clock
-from slotreeve.errors import AddressInUse, Unreachable
+from slotreeve.errors import AddressInUse, Refused, Unreachable
+from slotreeve.keys import KeyPair, KeyRing, Principal, split_name
 from slotreeve.ports import Connection, Handler, Hello, Listener, TransportCounters
 from slotreeve_protocol.channel import Channel
 from slotreeve_protocol.packets import ChannelLimits, Link, settle
+from slotreeve_protocol.trust import TrustWatch
 
 from slotreeve_transport_zmq.addresses import endpoint_of, is_refused, join_address, split_address
+from slotreeve_transport_zmq.admission import new_pair, secure_dialler, secure_listener
 from slotreeve_transport_zmq.contexts import SharedContext, take_context
 from slotreeve_transport_zmq.dialling import DialledLink
 from slotreeve_transport_zmq.listening import AcceptedLink, RouterEnd
@@ -27,15 +30,23 @@ class ZmqTransport:
     """The connections and listeners of one owner. Use it from one event loop only.
 
     It takes a libzmq context on first use, and shares it with other transports of the process that have as many
-    ``io_threads``.
+    ``io_threads``. With ``keys`` every connection is encrypted by CURVE, and both ends prove who they are.
+
+    Attributes:
+        keys: what it proves and checks identities with; None: it does not.
     """
 
-    def __init__(self, clock: Clock, limits: ChannelLimits | None = None, io_threads: int = 1) -> None:
+    def __init__(
+        self, clock: Clock, limits: ChannelLimits | None = None, io_threads: int = 1, keys: KeyRing | None = None
+    ) -> None:
         self._clock = clock
         self._limits = limits or ChannelLimits()
         self._io_threads = io_threads
         self._counters = TransportCounters()
         self._closed = False
+        self.keys = keys
+        self._trust = TrustWatch(keys, clock, self._channels) if keys is not None else None
+        self._domain = ""
         self._shared: SharedContext | None = None
         self._flusher: Flusher | None = None
         self._listeners: dict[ZmqListener, None] = {}
@@ -60,13 +71,15 @@ class ZmqTransport:
 
         context, flusher = self._context(), self._flusher_of_loop()
         socket = new_socket(context, zmq.ROUTER, endpoint, self._limits.max_frame_bytes)
-        end = RouterEnd(context, socket, self._clock, flusher, self._counters, new_channel)
+        if self.keys is not None:
+            secure_listener(socket, self.keys, self._domain_of_listeners(self.keys))
+        end = RouterEnd(context, socket, self._clock, flusher, self._counters, new_channel, self.keys)
         try:
             port = end.bind(endpoint)
         except zmq.ZMQError as error:
             end.dispose()
             raise AddressInUse(f"cannot listen at {address}: {error.strerror}") from None
-        listener = ZmqListener(join_address(split_address(address)[0], port), end, self)
+        listener = ZmqListener(join_address(split_address(split_name(address)[1])[0], port), end, self)
         self._listeners[listener] = None
         return listener
 
@@ -79,25 +92,40 @@ class ZmqTransport:
                 endpoint = await endpoint_of(address)
         except (ValueError, OSError, TimeoutError) as error:
             raise Unreachable(f"{address}: {error or 'the host name was not resolved in time'}") from None
-        left_seconds = timeout_seconds - (self._clock.now() - started)
+        # While one key of a server replaces another, it may have either: the newer one is tried first.
+        expected: list[Principal | None] = [None] if self.keys is None else [*self.keys.expected_at(address)]
+        while True:
+            left_seconds = timeout_seconds - (self._clock.now() - started)
+            link = self._new_link(address, endpoint, hello, handler, expected.pop(0))
+            try:
+                link.dial(endpoint)
+            except zmq.ZMQError as error:
+                link.channel.abandon()
+                raise Unreachable(f"{address}: {error.strerror}") from None
+            try:
+                await link.channel.establish(left_seconds)
+            except Unreachable as error:
+                error.nobody_listens = error.nobody_listens and await is_refused(endpoint, REFUSAL_SECONDS)
+                if link.was_denied:
+                    raise Refused(str(error)) from None
+                if expected and link.has_ended and not error.nobody_listens:
+                    continue
+                raise
+            return link.channel
+
+    def _new_link(
+        self, address: str, endpoint: str, hello: Hello, handler: Handler, expected: Principal | None
+    ) -> DialledLink:
         if self._closed:
             raise Unreachable(f"{address}: {_CLOSED}")
         context, flusher = self._context(), self._flusher_of_loop()
         socket = new_socket(context, zmq.DEALER, endpoint, self._limits.max_frame_bytes)
-        link = DialledLink(context, socket, address, flusher, self._released)
+        if self.keys is not None and expected is not None:
+            secure_dialler(socket, self.keys, expected)
+        link = DialledLink(context, socket, address, flusher, self._released, expected)
         link.channel = self.new_channel(link, hello, handler)
         self._links[link] = None
-        try:
-            link.dial(endpoint)
-        except zmq.ZMQError as error:
-            link.channel.abandon()
-            raise Unreachable(f"{address}: {error.strerror}") from None
-        try:
-            await link.channel.establish(left_seconds)
-        except Unreachable as error:
-            error.nobody_listens = error.nobody_listens and await is_refused(endpoint, REFUSAL_SECONDS)
-            raise
-        return link.channel
+        return link
 
     def has_answered(self, address: str) -> bool:
         """As :meth:`slotreeve.ports.SignsOfLife.has_answered`: ZeroMQ's handshake has succeeded."""
@@ -111,6 +139,8 @@ class ZmqTransport:
         Returns when libzmq has sent everything that the peers read, at the latest after the linger time of sockets.
         """
         self._closed = True
+        if self._trust is not None:
+            self._trust.stop()
         for listener in list(self._listeners):
             await listener.close()
         for link in list(self._links):
@@ -122,7 +152,13 @@ class ZmqTransport:
             self._flusher.close()
         if self._shared is not None:
             shared, self._shared = self._shared, None
+            if self._domain:
+                shared.admit_no_more(self._domain)
             await asyncio.get_running_loop().run_in_executor(None, shared.give_back)
+
+    def new_key_pair(self) -> KeyPair:
+        """A new key, drawn at random by libzmq."""
+        return new_pair()
 
     def forget(self, listener: ZmqListener) -> None:
         """A listener was closed."""
@@ -131,7 +167,18 @@ class ZmqTransport:
     def _context(self) -> zmq.Context[zmq.Socket[bytes]]:
         if self._shared is None:
             self._shared = take_context(self._io_threads)
+            if self._trust is not None:
+                self._trust.start()
         return self._shared.context
+
+    def _domain_of_listeners(self, keys: KeyRing) -> str:
+        if not self._domain and self._shared is not None:
+            self._domain = self._shared.admit(keys)
+        return self._domain
+
+    def _channels(self) -> list[Channel]:
+        accepted = [channel for listener in self._listeners for channel in listener.channels]
+        return [*(link.channel for link in self._links), *accepted]
 
     def _flusher_of_loop(self) -> Flusher:
         if self._flusher is None:
@@ -164,6 +211,11 @@ class ZmqListener:
         """True while packets of accepted connections were not handed to the handler. What the I/O thread of libzmq has
         not read from the network does not count."""
         return self._end.has_unread
+
+    @property
+    def channels(self) -> list[Channel]:
+        """The channels of the connections that were accepted here."""
+        return self._end.channels
 
     async def close(self) -> None:
         """Stop listening, end every connection that was accepted here, and free the address. Idempotent."""

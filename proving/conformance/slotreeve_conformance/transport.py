@@ -59,7 +59,7 @@ class TransportContract(TransportFaultsContract):
             far = pair.server_handler.connections[0]
             assert pair.server_handler.history(far) == ["opened", "received"]
             assert far.peer == CLIENT
-            assert near.address == pair.listener.address
+            assert near.address == pair.address
             assert far.address
 
         self.check(scenario)
@@ -73,11 +73,17 @@ class TransportContract(TransportFaultsContract):
     @pytest.mark.parametrize(
         ("hello", "reason"),
         [
-            (Hello("other", "c", Role.DATA, "p", facts=FACTS), "cluster 'test', not 'other'"),
-            (Hello("test", "c", Role.DATA, "p", "", 7, 9, FACTS), "protocol versions 7..9"),
-            (Hello("test", "c", Role.DATA, "p", facts=SlotFacts(128, 2, "crc32c")), "slots is 256 here and 128 there"),
-            (Hello("test", "c", Role.DATA, "p", facts=SlotFacts(256, 3, "crc32c")), "replicas is 2 here and 3 there"),
-            (Hello("test", "c", Role.DATA, "p", facts=SlotFacts(256, 2, "md5")), "function is 'crc32c' here and 'md5'"),
+            (Hello("other", "c", Role.CLIENT, "p", facts=FACTS), "cluster 'test', not 'other'"),
+            (Hello("test", "c", Role.CLIENT, "p", "", 7, 9, FACTS), "protocol versions 7..9"),
+            (
+                Hello("test", "c", Role.CLIENT, "p", facts=SlotFacts(128, 2, "crc32c")),
+                "slots is 256 here and 128 there",
+            ),
+            (Hello("test", "c", Role.CLIENT, "p", facts=SlotFacts(256, 3, "crc32c")), "replicas is 2 here and 3 there"),
+            (
+                Hello("test", "c", Role.CLIENT, "p", facts=SlotFacts(256, 2, "md5")),
+                "function is 'crc32c' here and 'md5'",
+            ),
         ],
     )
     def test_a_hello_that_does_not_fit_is_refused_with_the_reason(self, hello: Hello, reason: str) -> None:
@@ -137,16 +143,16 @@ class TransportContract(TransportFaultsContract):
             if not isinstance(signs, SignsOfLife):
                 pytest.skip("this transport shows no signs of life")
             other = await pair.server.listen(self.address, SERVER, pair.server_handler)
-            assert not signs.has_answered(pair.listener.address)
+            assert not signs.has_answered(pair.address)
             near = await pair.connect()
-            assert signs.has_answered(pair.listener.address)
-            assert not signs.has_answered(other.address)
+            assert signs.has_answered(pair.address)
+            assert not signs.has_answered(self.dialled(other.address))
             near.close("enough")
-            assert not signs.has_answered(pair.listener.address)
+            assert not signs.has_answered(pair.address)
             await other.close()
             with pytest.raises(Unreachable):
-                await pair.client.connect(other.address, CLIENT, pair.client_handler, PATIENCE_SECONDS)
-            assert not signs.has_answered(other.address)
+                await pair.client.connect(self.dialled(other.address), CLIENT, pair.client_handler, PATIENCE_SECONDS)
+            assert not signs.has_answered(self.dialled(other.address))
 
         self.check(scenario)
 

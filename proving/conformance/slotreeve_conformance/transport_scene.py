@@ -19,7 +19,7 @@ PATIENCE_SECONDS = 10.0
 """A condition must become true within this time."""
 FACTS = SlotFacts(256, 2, "crc32c")
 SERVER = Hello("test", "server", Role.SESSION, "server-process", facts=FACTS)
-CLIENT = Hello("test", "client", Role.DATA, "client-process", facts=FACTS)
+CLIENT = Hello("test", "client", Role.TOOL, "client-process", facts=FACTS)
 SMALL_FRAME = 64 * 1024
 
 
@@ -112,10 +112,11 @@ class Pair:
     listener: Listener
     server_handler: RecordingHandler
     client_handler: RecordingHandler
+    address: str
 
     async def connect(self, hello: Hello = CLIENT, handler: Handler | None = None) -> Connection:
         """Open a connection; return its dialling end."""
-        return await self.client.connect(self.listener.address, hello, handler or self.client_handler, PATIENCE_SECONDS)
+        return await self.client.connect(self.address, hello, handler or self.client_handler, PATIENCE_SECONDS)
 
     async def both_ends(self) -> tuple[Connection, Connection]:
         """Open a connection; return the dialling and the accepting end."""
@@ -150,6 +151,14 @@ class TransportScene:
         """
         raise NotImplementedError
 
+    def build_as(self, hello: Hello, clock: Clock, limits: ChannelLimits) -> Transport:
+        """A new transport for who introduces itself so. Override it for a transport with keys."""
+        return self.build(clock, limits)
+
+    def dialled(self, address: str) -> str:
+        """What others connect to that want a listener of :data:`SERVER` at this address."""
+        return address
+
     def run(self, main: Coroutine[None, None, None]) -> None:
         """Run a test to its end on a new event loop. Override it to use another kind of loop."""
         asyncio.run(main)
@@ -167,11 +176,12 @@ class TransportScene:
     async def pair(self, limits: ChannelLimits, client_limits: ChannelLimits | None = None) -> AsyncIterator[Pair]:
         """Two transports, of which the first listens. They are closed at the end."""
         clock = LoopClock()
-        server, client = self.build(clock, limits), self.build(clock, client_limits or limits)
+        server = self.build_as(SERVER, clock, limits)
+        client = self.build_as(CLIENT, clock, client_limits or limits)
         handler = RecordingHandler()
         try:
             listener = await server.listen(self.address, SERVER, handler)
-            yield Pair(server, client, listener, handler, RecordingHandler())
+            yield Pair(server, client, listener, handler, RecordingHandler(), self.dialled(listener.address))
         finally:
             await client.close()
             await server.close()

@@ -16,10 +16,13 @@ from types import TracebackType
 from slotreeve.catalogue import build_plugin
 from slotreeve.clock import MachineClock
 from slotreeve.errors import ClientError, RequestTimeout
+from slotreeve.key_files import issue
+from slotreeve.keys import with_name
 from slotreeve.model.nodes import Role
 from slotreeve.offers import Port
 from slotreeve.ports import Context, SlotFunction, Transport
 from slotreeve_client.administration import complete_view
+from slotreeve_client.tools import new_key_pair
 from slotreeve_protocol.meta_messages import View
 from slotreeve_servers.launch import ELECTION_PORT_OFFSET, ROLE_PORTS
 
@@ -29,6 +32,7 @@ STOP_SECONDS = 5.0
 POLL_SECONDS = 0.1
 DNS_PORT_OFFSET = 2
 LOOPBACK = "127.0.0.1"
+KEYS, OPERATOR = "keys", "operator"
 
 
 class ServerProcess:
@@ -170,6 +174,7 @@ class LocalCluster:
     ) -> None:
         self.directory = directory
         self.name = "local"
+        self.has_keys = False
         self.proxied: dict[str, list[tuple[str, str]]] = {}
         ports = free_ports(size.meta + size.data + size.session + size.gateway, rng or random.Random())
         names = [(Role.META, f"meta-{i + 1}") for i in range(size.meta)]
@@ -203,6 +208,8 @@ class LocalCluster:
     def _command(self, role: Role, name: str, address: str) -> list[str]:
         listens = "gateway.listen" if role is Role.GATEWAY else "node.advertise"
         settings = dict(self._settings) | {"node.name": name, listens: address}
+        if self.has_keys:
+            settings["node.own_key"] = self._own_key(role, name)
         if role is Role.GATEWAY:
             settings.setdefault("face.dns.port", dns_port(address))
         if name in self.proxied:
@@ -217,6 +224,27 @@ class LocalCluster:
 
     def _server(self, role: Role, name: str, address: str) -> ServerProcess:
         return ServerProcess(role, name, address, self._command(role, name, address), self.directory / f"{name}.log")
+
+    def use_keys(self) -> None:
+        """Let every server have a key of its own, and let there be one for clients and tools: :attr:`operator_key`.
+        Call it before the start. Addresses that others connect to say then whose they are."""
+        self.has_keys = True
+        issue(self.directory / KEYS, OPERATOR, Role.TOOL, new_key_pair())
+        self.configure(Role.GATEWAY, {"gateway.sessions": ",".join(self.session_addresses)})
+        for server in self.servers.values():
+            server.command = self._command(server.role, server.name, server.address)
+
+    @property
+    def operator_key(self) -> str:
+        """The file of the key for clients and tools; empty where no keys are used."""
+        return str(self.directory / KEYS / f"{OPERATOR}.toml") if self.has_keys else ""
+
+    def _own_key(self, role: Role, name: str) -> str:
+        own = self.directory / KEYS / f"{name}.toml"
+        return str(own if own.exists() else issue(own.parent, name, role, new_key_pair()))
+
+    def _dialled(self, name: str, address: str) -> str:
+        return with_name(name, address) if self.has_keys else address
 
     def add_meta(self, name: str) -> ServerProcess:
         """One more meta server, which is not started. The others know it from the next :meth:`configure` on."""
@@ -260,7 +288,12 @@ class LocalCluster:
     @property
     def session_addresses(self) -> list[str]:
         """Where clients connect."""
-        return [server.address for server in self.of(Role.SESSION)]
+        return [self._dialled(server.name, server.address) for server in self.of(Role.SESSION)]
+
+    @property
+    def metas(self) -> list[str]:
+        """Where tools connect."""
+        return [self._dialled(name, address) for name, address in self.meta_addresses.items()]
 
     def start(self) -> None:
         """Start every server; returns before they are ready, see :meth:`ready`."""
@@ -292,8 +325,7 @@ class LocalCluster:
             complete.cancel()
 
     async def _complete(self, transport: Transport, names: set[str], timeout_seconds: float) -> View:
-        metas = list(self.meta_addresses.values())
-        view = await complete_view(transport, self.name, metas, names, self.replicas, timeout_seconds)
+        view = await complete_view(transport, self.name, self.metas, names, self.replicas, timeout_seconds)
         for gateway in self.of(Role.GATEWAY):
             await _listening(gateway, timeout_seconds)
         return view

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 
+from slotreeve.keys import KeyRing
 from slotreeve_protocol.packets import ChannelLimits
 from slotreeve_servers.any_server import Server
 
@@ -12,6 +13,7 @@ from slotreeve_simulator.process_clock import ProcessClock
 from slotreeve_simulator.processor import SimulatedProcessor, load_costs
 from slotreeve_simulator.scenario import Scenario
 from slotreeve_simulator.simulated_cluster import SimulatedCluster
+from slotreeve_simulator.simulated_keys import SimulatedTrust
 from slotreeve_simulator.store import ELECTION, LockStore
 
 SLOW_FACTOR = 100.0
@@ -35,6 +37,7 @@ class ScenarioCluster(SimulatedCluster):
         settings = {"election.use": ELECTION, **nodes.settings} if is_lock else nodes.settings
         limits = ChannelLimits(queue_bytes=scenario.network.queue_bytes)
         super().__init__(random.Random(f"{seed}/cluster"), nodes.meta, nodes.data, nodes.session, settings, limits)
+        self._trust = SimulatedTrust()
         self.network.bytes_per_second = scenario.network.bytes_per_second
         self.network.under_way_packets = scenario.network.under_way_packets
         self._scenario, self._seed = scenario, seed
@@ -90,6 +93,10 @@ class ScenarioCluster(SimulatedCluster):
         super().kill(name, power_lost)
         if self.store is not None:
             self.store.database.hang_up(name)
+
+    def keys(self, name: str) -> KeyRing | None:
+        """Every process of a scenario has a key."""
+        return self._trust.keys_of(name)
 
     def process_clock(self, name: str, wall_skew_ms: int = 0) -> ProcessClock:
         """As in the base class; count the start."""

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from slotreeve.errors import RequestTimeout
+from slotreeve.keys import split_name
 from slotreeve_servers.data.endings.presence import FEW_CLIENTS
 from slotreeve_servers.data.server import DataServer
 from slotreeve_servers.session.server import SessionServer
@@ -112,7 +113,7 @@ class Probes:
     def _server_of(self, client: str) -> str | None:
         """The session server of a client; None where it is the only one."""
         sessions = [name for name, server in self._cluster.servers.items() if isinstance(server, SessionServer)]
-        address = self._cluster.clients[client].server
+        _, address = split_name(self._cluster.clients[client].server or "")
         return next((n for n in sessions if self._cluster.address(n) == address), None) if len(sessions) > 1 else None
 
     async def _converge(self, what: str, seconds: float) -> None:

@@ -10,13 +10,13 @@ from typing import Any
 import msgspec
 from slotreeve.offers import Port
 from slotreeve.ports import Context, Face
+from slotreeve.ports.transport import dialled
 from slotreeve_client import Client
 from slotreeve_client.administration import change_overrides, put_config
 from slotreeve_gateway import ClusterServers, FacePages, Gateway, GatewayAccess, Registry, ServiceDirectory
 from slotreeve_gateway.access import OpenAccess
 from slotreeve_gateway.views import Views
 from slotreeve_protocol.overrides import Overrides
-from slotreeve_transport_memory.transport import MemoryTransport
 
 from slotreeve_simulator.simulated_cluster import SimulatedCluster
 
@@ -76,8 +76,10 @@ class SimulatedGateway:
         self.pages = FacePages()
         self.faces: dict[str, Face] = {}
         self._cluster = cluster
-        metas = tuple(cluster.address(meta) for meta in cluster.servers if meta.startswith("meta"))
-        self._servers = ClusterServers(MemoryTransport(self.clock, f"{name}-tool", cluster.network), "slotreeve", metas)
+        transport = cluster.transport(f"{name}-tool", of=name)
+        metas = [meta for meta in cluster.servers if meta.startswith("meta")]
+        addresses = tuple(dialled(transport, meta, cluster.address(meta)) for meta in metas)
+        self._servers = ClusterServers(transport, "slotreeve", addresses)
         self._gateway = Gateway(
             self.registry,
             self._servers,

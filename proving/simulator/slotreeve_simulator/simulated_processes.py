@@ -11,7 +11,9 @@ import random
 from collections.abc import Mapping
 
 from slotreeve.catalogue import Catalogue
+from slotreeve.keys import KeyRing
 from slotreeve.model.nodes import Role
+from slotreeve.ports.transport import dialled
 from slotreeve_client import Client, ClientOptions
 from slotreeve_conformance.lossy_storage import LossyStorage
 from slotreeve_events.history import ServerHistory
@@ -106,7 +108,7 @@ class SimulatedProcesses:
         }
         clock = self.process_clock(name, wall_skew_ms)
         launcher = Launcher(load_settings(None, {}, flags), self.catalogue, clock, self.chance(name))
-        transport = MemoryTransport(clock, name, self.network, self._limits)
+        transport = self.transport(name)
         # A history needs a real directory, so there is one only where a test names it.
         keeps_history = "history.directory" in flags
         environment = launcher.environment(role, transport, InTurn(clock), keeps_history=keeps_history)
@@ -180,12 +182,20 @@ class SimulatedProcesses:
         name = name or f"client-{next(self._client_numbers)}"
         clock = self.process_clock(name)
         chosen = ClientOptions.model_validate(options)
-        addresses = [self._addresses[session] for session in sessions or _of_role(self._addresses, Role.SESSION)]
-        client = Client(
-            addresses, chosen, MemoryTransport(clock, name, self.network, self._limits), clock, self.chance(name)
-        )
+        transport = self.transport(name)
+        wanted = sessions or _of_role(self._addresses, Role.SESSION)
+        addresses = [dialled(transport, session, self._addresses[session]) for session in wanted]
+        client = Client(addresses, chosen, transport, clock, self.chance(name))
         self.clients[name] = client
         return client
+
+    def transport(self, name: str, of: str = "") -> MemoryTransport:
+        """The transport of a new process, or another one of the process ``of``."""
+        return MemoryTransport(self._clocks[of or name], name, self.network, self._limits, self.keys(name))
+
+    def keys(self, name: str) -> KeyRing | None:
+        """The keys of a process; None where none are used."""
+        return None
 
     def process_clock(self, name: str, wall_skew_ms: int = 0) -> ProcessClock:
         """The clock of a new process ``name``: a server, a client, or something else."""

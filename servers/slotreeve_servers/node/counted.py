@@ -50,6 +50,7 @@ EVERY_SERVER: Mapping[str, Counted] = {
     "refused_hellos": Counted(
         _C, "connections refused because of another cluster, protocol version or slot function", True
     ),
+    "refused_keys": Counted(_C, "connections refused because the key of the peer is not trusted", True),
     "backpressure": Counted(_C, "messages that were not sent because the queue to a peer was full", True),
     "handler_errors": Counted(_C, "errors raised while a message was handled", True),
     "history_lost": Counted(

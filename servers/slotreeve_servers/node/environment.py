@@ -11,6 +11,7 @@ from slotreeve.clock import Clock
 from slotreeve.model.nodes import Node
 from slotreeve.model.slots import SlotFacts
 from slotreeve.ports import Hello, SlotFunction, Transport
+from slotreeve.ports.transport import dialled
 from slotreeve_events.history import ServerHistory
 from slotreeve_events.log import EventLog
 from slotreeve_machines.beside import Beside
@@ -55,10 +56,16 @@ class Environment:
             "malformed_frames": wire.malformed_frames,
             "oversize_frames": wire.oversize_frames,
             "refused_hellos": wire.refused_hellos,
+            "refused_keys": wire.refused_keys,
             "backpressure": wire.backpressure,
             "handler_errors": wire.handler_errors,
             "history_lost": self.history.lost_in_all if self.history is not None else 0,
         }
+
+    @property
+    def meta_servers(self) -> dict[str, str]:
+        """What to connect to for each meta server of the configuration, by name."""
+        return {name: dialled(self.transport, name, address) for name, address in self.settings.cluster.meta.items()}
 
     def hello(self) -> Hello:
         """The hello of this server."""

@@ -33,7 +33,7 @@ class OtherMetaServers:
 
     def __init__(self, environment: Environment) -> None:
         self._transport, self._environment = environment.transport, environment
-        self._addresses = environment.settings.cluster.meta
+        self._addresses = environment.meta_servers
         self.names = sorted(name for name in self._addresses if name != environment.node.name)
 
     async def ask(self, name: str, message: Message, seconds: float) -> Message:

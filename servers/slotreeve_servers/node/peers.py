@@ -70,7 +70,9 @@ class Peers:
         """A connection has opened; returns its peer."""
         hello = connection.peer
         application = hello.application[:MAX_APPLICATION_LENGTH]
-        peer = Peer(hello.node, hello.role, hello.process_id, connection.address, application)
+        proven = connection.proven
+        key_role = proven.role if proven is not None else None
+        peer = Peer(hello.node, hello.role, hello.process_id, connection.address, application, key_role)
         self.by_connection[connection] = peer
         self._connections[peer] = connection
         return peer

@@ -164,7 +164,7 @@ class MemberServer(NodeServer):
         self._peers.links = Links(maker, self._supervisor, data_servers)
         meta_links = Links(maker, self._supervisor, meta_servers, self._refused)
         membership.settings = self.settings_in_force
-        membership.places = _MetaLinks(meta_links, environment.settings.cluster.meta)
+        membership.places = _MetaLinks(meta_links, environment.meta_servers)
         membership.start()
 
     @property

@@ -50,7 +50,15 @@ class NodeSettings(Section):
         le=8 * 1024 * 1024,
         description="A service larger than this is sent, compared and read in parts of about so many bytes.",
     )
-    insecure: bool = Field(default=False, description="Allow listening on other than loopback addresses.")
+    own_key: str = Field(
+        default="", description="File with the secret key of this process (`slotreeve keys new`); empty: no keys."
+    )
+    trusted_keys: str = Field(
+        default="", description="File with the keys of all who may take part; empty: trusted.toml beside own_key."
+    )
+    insecure: bool = Field(
+        default=False, description="Allow listening on other than loopback addresses without keys, tokens or TLS."
+    )
 
 
 class HttpSettings(Section):

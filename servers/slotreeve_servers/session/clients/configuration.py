@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping
 
+from slotreeve.model.nodes import Role
 from slotreeve_protocol.meta_messages import ConfigEntry, Configs
 from slotreeve_protocol.provided import config_digest
+from slotreeve_protocol.tokens import TOKENS_KEY
 
 from slotreeve_servers.node.outbox import Outbox
 from slotreeve_servers.session.clients.clients import ConnectedClient
+
+log = logging.getLogger("slotreeve.session")
+
+FOR_GATEWAYS = frozenset({TOKENS_KEY})
+"""With keys, only gateways and tools may read these entries."""
 
 
 class ConfigMirror:
@@ -48,6 +56,10 @@ class ConfigMirror:
     def watch(self, client: ConnectedClient, wants: Mapping[str, int]) -> None:
         """Send ``client`` these keys from now on; at once where it does not know the newest version."""
         for key, version in wants.items():
+            if key in FOR_GATEWAYS and client.peer.key_role is Role.CLIENT:
+                log.warning("%s may not read %s: its key is that of a client, not of a gateway", client.peer, key)
+                self._send((client,), ConfigEntry(key, None, 0))
+                continue
             self._watchers.setdefault(key, {})[client] = None
             client.configs.add(key)
             newest = self._newest(key)

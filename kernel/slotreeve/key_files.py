@@ -1,0 +1,205 @@
+"""The two files of keys: a process's own key, which is secret, and the trusted keys, which are the same everywhere."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import stat
+import tomllib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from slotreeve.errors import ConfigError
+from slotreeve.keys import KeyPair, KeyRing, Principal, TrustedKeys, checked_key
+from slotreeve.model.nodes import Role
+
+TRUSTED_FILE = "trusted.toml"
+"""The trusted keys are in a file of this name beside a process's own key, unless another one is named."""
+_OWN_HEAD = "# The secret key of {name}. Only the account that runs it may read this file.\n"
+_TRUSTED_HEAD = (
+    "# Who may take part in this cluster: the public keys by role and name. The same file for every process, which\n"
+    "# reads it again when it changes. While one key replaces another, both stand here, the newer one last.\n"
+)
+log = logging.getLogger("slotreeve.keys")
+
+
+def load_keys(own_key: str, trusted_keys: str = "") -> KeyRing | None:
+    """The keys of a process, from the file of its own and that of the trusted ones; None where ``own_key`` is empty.
+
+    The trusted ones are read again when their file changes. Where it cannot be read then, the list before it stays in
+    use. ``trusted_keys`` is empty for the file that stands beside the other one.
+
+    Raises:
+        ConfigError: a file cannot be read, is not what it should be, or lets everybody read a secret; or the own key
+            stands under another name or role among the trusted ones.
+    """
+    if not own_key:
+        if trusted_keys:
+            raise ConfigError(f"{trusted_keys} says whom to trust, and there is no own key; expected own_key as well")
+        return None
+    own = Path(own_key)
+    principal, pair = read_own(own)
+    file = TrustedFile(Path(trusted_keys) if trusted_keys else own.with_name(TRUSTED_FILE))
+    first = file.read()
+    found = first.holder(principal.key)
+    if found is not None and found != principal:
+        raise ConfigError(
+            f"{own}: this is the key of {principal.name} ({principal.role}), and {file.path} says that it is that of "
+            f"{found.name} ({found.role})"
+        )
+    return KeyRing(pair, first, file.newer)
+
+
+def read_own(path: Path) -> tuple[Principal, KeyPair]:
+    """Who a process is by its own file, and its key.
+
+    Raises:
+        ConfigError: as :func:`load_keys`.
+    """
+    table = _read(path)
+    lacking = [name for name in ("name", "role", "public", "secret") if not isinstance(table.get(name), str)]
+    if lacking:
+        raise ConfigError(f"{path}: {', '.join(lacking)} is missing; expected a file that `slotreeve keys new` made")
+    if path.stat().st_mode & stat.S_IROTH:
+        raise ConfigError(f"{path}: everybody on this machine can read this secret; expected: chmod 600 {path}")
+    pair = KeyPair(checked_key(table["public"], f"{path}: public"), checked_key(table["secret"], f"{path}: secret"))
+    return Principal(table["name"], _role(table["role"], path), pair.public), pair
+
+
+class TrustedFile:
+    """The file of trusted keys."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._seen: tuple[int, int, int] | None = None
+
+    def read(self) -> TrustedKeys:
+        """Its content.
+
+        Raises:
+            ConfigError: it cannot be read, or is not what it should be.
+        """
+        self._seen = _stamp(self.path)  # looked at before it is read: what changes meanwhile is read the next time
+        table = _read(self.path)
+        rows: dict[Role, dict[str, list[str]]] = {}
+        for role, names in table.items():
+            if not isinstance(names, dict) or not all(isinstance(keys, list) for keys in names.values()):
+                raise ConfigError(f'{self.path}: [{role}]: expected rows such as data-1 = ["KEY"]')
+            rows[_role(role, self.path)] = names
+        try:
+            return TrustedKeys(rows)
+        except ConfigError as error:
+            raise ConfigError(f"{self.path}: {error}") from None
+
+    def newer(self) -> TrustedKeys | None:
+        """Its content if it has changed since it was read, and can be read."""
+        if _stamp(self.path) == self._seen:
+            return None
+        try:
+            found = self.read()
+        except ConfigError as error:
+            log.error("%s; the keys that were trusted before stay in use", error)
+            return None
+        log.info("%s: read again", self.path)
+        return found
+
+
+def write_own(path: Path, principal: Principal, pair: KeyPair, *, replaces: bool = False) -> None:
+    """Make the file of a process's own key, which nobody else may read. ``replaces``: there may be another one.
+
+    Raises:
+        ConfigError: there is a file already, or none can be made.
+    """
+    rows = {"name": principal.name, "role": str(principal.role), "public": pair.public, "secret": pair.secret}
+    text = _OWN_HEAD.format(name=principal.name) + "".join(
+        f"{name} = {json.dumps(row)}\n" for name, row in rows.items()
+    )
+    if path.exists() and not replaces:
+        raise ConfigError(f"{path}: there is a key already; expected another name, or another directory")
+    _replace(path, text, 0o600)
+
+
+def write_trusted(path: Path, principals: Iterable[Principal]) -> None:
+    """Replace the file of trusted keys at once, so that no reader sees half of it.
+
+    Raises:
+        ConfigError: it cannot be written.
+    """
+    rows: dict[Role, dict[str, list[str]]] = {}
+    for principal in principals:
+        rows.setdefault(principal.role, {}).setdefault(principal.name, []).append(principal.key)
+    text = _TRUSTED_HEAD
+    for role, names in rows.items():
+        text += f"\n[{role}]\n" + "".join(f"{json.dumps(name)} = {json.dumps(keys)}\n" for name, keys in names.items())
+    _replace(path, text, 0o644)
+
+
+def issue(directory: Path, name: str, role: Role, pair: KeyPair) -> Path:
+    """Make the file of a new key in a directory of keys, and trust the key there. Returns the file.
+
+    Raises:
+        ConfigError: there is a key of this name already, no file can be named so, or none can be written.
+    """
+    if Path(name).name != name or name.startswith(".") or f"{name}.toml" == TRUSTED_FILE:
+        raise ConfigError(f"{name!r}: the secret would be in a file of this name; expected one without slashes")
+    known = trusted_in(directory)
+    if any(principal.name == name for principal in known):
+        raise ConfigError(f"{name} has a key already; `slotreeve keys renew {name}` makes another one beside it")
+    principal, own = Principal(name, role, pair.public), directory / f"{name}.toml"
+    TrustedKeys({role: {name: [pair.public]}})
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"{directory}: cannot be made: {error.strerror}") from None
+    write_own(own, principal, pair)
+    write_trusted(directory / TRUSTED_FILE, [*known, principal])
+    return own
+
+
+def trusted_in(directory: Path) -> list[Principal]:
+    """The trusted keys in a directory of keys; none where there is no such file.
+
+    Raises:
+        ConfigError: the file cannot be read, or is not what it should be.
+    """
+    path = directory / TRUSTED_FILE
+    return TrustedFile(path).read().all() if path.exists() else []
+
+
+def _replace(path: Path, text: str, mode: int) -> None:
+    """Write a file beside it and rename that, so that no reader sees half of it."""
+    beside = path.with_name(f"{path.name}.new")
+    try:
+        beside.unlink(missing_ok=True)
+        with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, path)
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be written: {error.strerror}") from None
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: not valid TOML: {error}") from None
+
+
+def _role(text: str, path: Path) -> Role:
+    if text not in tuple(Role):
+        raise ConfigError(f"{path}: there is no role {text!r}; expected one of {', '.join(Role)}")
+    return Role(text)
+
+
+def _stamp(path: Path) -> tuple[int, int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino

@@ -1,0 +1,97 @@
+"""``slotreeve keys``: files of keys are made, renewed, revoked and listed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import typer
+from slotreeve.errors import ConfigError
+from slotreeve.key_files import TRUSTED_FILE, load_keys, read_own
+from slotreeve.model.nodes import Role
+from slotreeve_cli import keys
+from typer.testing import CliRunner, Result
+
+
+@pytest.fixture
+def app() -> typer.Typer:
+    app = typer.Typer()
+    app.callback()(lambda: None)
+    keys.add_to(app)
+    return app
+
+
+def run(app: typer.Typer, directory: Path, *arguments: str) -> Result:
+    return CliRunner().invoke(app, ("keys", *arguments, "--directory", str(directory)))
+
+
+def trusted(app: typer.Typer, directory: Path) -> list[dict[str, str]]:
+    shown = run(app, directory, "list", "-o", "json")
+    assert shown.exit_code == 0, shown.output
+    found: list[dict[str, str]] = json.loads(shown.output)
+    return found
+
+
+def test_a_new_key_is_written_for_its_process_alone_and_trusted(app: typer.Typer, tmp_path: Path) -> None:
+    directory = tmp_path / "keys"
+    done = run(app, directory, "new", "data-1", "--role", "data")
+    assert done.exit_code == 0, done.output
+    principal, pair = read_own(directory / "data-1.toml")
+    assert (principal.name, principal.role) == ("data-1", Role.DATA)
+    assert pair.secret not in done.output
+    assert pair.secret not in (directory / TRUSTED_FILE).read_text()
+    assert trusted(app, directory) == [{"name": "data-1", "role": "data", "key": pair.public}]
+    assert load_keys(str(directory / "data-1.toml")) is not None
+    assert directory.stat().st_mode & 0o077 == 0
+
+
+def test_every_key_is_another_one(app: typer.Typer, tmp_path: Path) -> None:
+    for number in range(5):
+        run(app, tmp_path, "new", f"client-{number}", "--role", "client")
+    assert len({row["key"] for row in trusted(app, tmp_path)}) == 5
+    assert len({read_own(tmp_path / f"client-{number}.toml")[1].secret for number in range(5)}) == 5
+
+
+def test_a_key_is_renewed_beside_the_one_before_until_that_is_revoked(app: typer.Typer, tmp_path: Path) -> None:
+    run(app, tmp_path, "new", "meta-1", "--role", "meta")
+    run(app, tmp_path, "new", "shop", "--role", "client")
+    first = read_own(tmp_path / "meta-1.toml")[1].public
+    assert run(app, tmp_path, "renew", "meta-1").exit_code == 0
+    second = read_own(tmp_path / "meta-1.toml")[1].public
+    of_meta = [row["key"] for row in trusted(app, tmp_path) if row["name"] == "meta-1"]
+    assert of_meta == [first, second]
+    done = run(app, tmp_path, "revoke", "meta-1", "--but-newest")
+    assert (done.exit_code, done.output) == (0, "revoked: 1 key of meta-1\n")
+    assert [row["key"] for row in trusted(app, tmp_path) if row["name"] == "meta-1"] == [second]
+    assert run(app, tmp_path, "revoke", "meta-1").exit_code == 0
+    assert [row["name"] for row in trusted(app, tmp_path)] == ["shop"]
+
+
+def test_what_is_not_there_is_said(app: typer.Typer, tmp_path: Path) -> None:
+    for command in ("renew", "revoke"):
+        done = run(app, tmp_path, command, "nobody")
+        assert (done.exit_code, done.output) == (3, "there is no key of nobody\n")
+    assert run(app, tmp_path, "list").output.startswith("no key is trusted in")
+
+
+@pytest.mark.parametrize(
+    ("name", "role", "problem"),
+    [
+        ("data-1", "king", "there is no such role; expected one of meta, data"),
+        ("../data-1", "data", "expected one without slashes"),
+        (".data", "data", "expected one without slashes"),
+        ("trusted", "data", "expected one without slashes"),
+        ("a\nb", "data", "expected a name"),
+        ("there", "data", "there has a key already"),
+    ],
+)
+def test_a_name_that_cannot_be_used_is_refused_and_nothing_is_written(
+    app: typer.Typer, tmp_path: Path, name: str, role: str, problem: str
+) -> None:
+    run(app, tmp_path / "keys", "new", "there", "--role", "data")
+    before = sorted(tmp_path.rglob("*"))
+    done = run(app, tmp_path / "keys", "new", name, "--role", role)
+    assert isinstance(done.exception, ConfigError)
+    assert problem in str(done.exception)
+    assert sorted(tmp_path.rglob("*")) == before
